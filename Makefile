@@ -1,0 +1,117 @@
+# Needs make and Python 3.11 or newer; everything else goes into $(VENV).
+# One virtual environment, two stamps: `run` needs the locked packages of the service, `dev` adds the tools.
+# A stamp is redone only when the lock or pyproject.toml changes.
+
+.DEFAULT_GOAL := help
+.SUFFIXES:
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?=
+VENV ?= .venv
+ARGS ?=
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PIP := $(PY) -m pip -qq --disable-pip-version-check --no-input
+INSTALL_SELF := $(PIP) install --no-deps --no-build-isolation -e .
+
+.PHONY: help
+help: ## list the targets
+	@echo "make TARGET   (ARGS='...' is passed on to run, test, spec and bench)"
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-13s %s\n", $$1, $$2}'
+
+.PHONY: run
+run: $(VENV)/.run.stamp ## everything on this machine, with a demo account: http://127.0.0.1:8000
+	@exec $(BIN)/meetcore dev $(ARGS)
+
+.PHONY: test
+test: $(VENV)/.dev.stamp ## the tests; ARGS='tests/unit -x' to choose
+	@$(PY) -m pytest -q $(ARGS)
+
+.PHONY: check
+check: lint types layers docs-check test ## everything a change has to pass
+	@echo "check: all good"
+
+.PHONY: lint
+lint: $(VENV)/.dev.stamp ## ruff: rules and format
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check . || { echo "lint: run 'make format'" >&2; exit 1; }
+
+.PHONY: format
+format: $(VENV)/.dev.stamp ## put the code into the house format
+	@$(BIN)/ruff check --quiet --fix-only --select I .
+	@$(BIN)/ruff format --quiet .
+
+.PHONY: types
+types: $(VENV)/.dev.stamp ## mypy, strict
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/mypy --no-error-summary tests
+
+.PHONY: layers
+layers: $(VENV)/.dev.stamp ## import-linter: imports run one way
+	@$(BIN)/lint-imports --no-logo > $(VENV)/layers.log 2>&1 || { cat $(VENV)/layers.log >&2; exit 1; }
+
+# A generated page (state diagrams, the OpenAPI document, the settings table) has a script that writes it;
+# with --check the script writes nothing and exits 1 where the page no longer says what the code says.
+.PHONY: docs-check
+docs-check: $(VENV)/.dev.stamp ## generated pages still say what the code says
+	@for script in scripts/check_*.py; do \
+	  if [ -e "$$script" ]; then $(PY) "$$script" --check || exit 1; fi; \
+	done
+
+.PHONY: bench
+bench: $(VENV)/.dev.stamp ## the benchmarks
+	@$(PY) -m benchmarks $(ARGS)
+
+.PHONY: spec
+spec: $(VENV)/.dev.stamp ## the tests that carry out the spec, and the table of rules against tests
+	@$(PY) -m pytest -q -m spec --spec-run $(ARGS)
+
+UV_COMPILE = env -u PIP_FIND_LINKS -u UV_FIND_LINKS -u UV_INDEX -u UV_DEFAULT_INDEX -u UV_INDEX_URL -u UV_EXTRA_INDEX_URL \
+  $(PY) -m uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes \
+  --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(ARGS)
+
+.PHONY: lock
+lock: $(VENV)/.venv.stamp ## resolve the packages anew into requirements/; ARGS='--upgrade' for newer ones
+	@$(PY) -c 'import uv' 2>/dev/null || $(PIP) install uv
+	@$(UV_COMPILE) --extra server --extra redis --extra rabbitmq --extra embedded \
+	  pyproject.toml requirements/build.in -o requirements/run.txt
+	@$(UV_COMPILE) --extra all --extra dev -c requirements/run.txt \
+	  pyproject.toml requirements/build.in -o requirements/dev.txt
+	@! grep -nE '^-|://|file:|(^|[^a-z])/[a-z]' requirements/run.txt requirements/dev.txt \
+	  || { echo "lock: an address or a path got into the lock" >&2; exit 1; }
+	@echo "lock: requirements/run.txt and requirements/dev.txt are up to date"
+
+.PHONY: clean
+clean: ## remove what make and the tools made; data of 'make run' stays
+	@rm -rf $(VENV) build dist .coverage .coverage.* htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+# The first of these that is Python 3.11 or newer: a name that resolves to a shim without a Python behind it is passed over.
+$(VENV)/.venv.stamp:
+	@found=; \
+	for python in $(PYTHON) python3.13 python3.12 python3.11 python3 python3.14; do \
+	  if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then \
+	  echo "make: no Python 3.11 or newer found. Install one, or say which: make PYTHON=/path/to/python3.12 ..." >&2; exit 1; \
+	fi; \
+	if ! "$$found" -c 'import venv, ensurepip' >/dev/null 2>&1; then \
+	  echo "make: $$found has no venv or ensurepip. On Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; \
+	fi; \
+	echo "Setting up $(VENV) (once) with $$("$$found" --version)" >&2; \
+	rm -rf "$(VENV)" && "$$found" -m venv "$(VENV)" || { rm -rf "$(VENV)"; exit 1; }
+	@touch $@
+
+$(VENV)/.run.stamp: $(VENV)/.venv.stamp requirements/run.txt pyproject.toml
+	@echo "Installing the locked packages of the service" >&2
+	@$(PIP) install --require-hashes -r requirements/run.txt
+	@$(INSTALL_SELF)
+	@touch $@
+
+# A superset of run: its packages are pinned to the same versions.
+$(VENV)/.dev.stamp: $(VENV)/.venv.stamp requirements/dev.txt pyproject.toml
+	@echo "Installing the locked packages for development" >&2
+	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@$(INSTALL_SELF)
+	@touch $(VENV)/.run.stamp $@

@@ -1,0 +1,1 @@
+"""One folder for each technology that plugs into the ports or drives the use cases."""

@@ -1,0 +1,120 @@
+"""Answers: statuses, the error envelope of spec part 7, and the form in which a result is kept.
+
+A kept result is one line of JSON with the status and the Location, then the body byte for byte.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from attrs import frozen
+
+from meetcore.domain.errors import DomainError, InvalidRequest
+
+__all__ = [
+    "STATUS",
+    "MethodNotAllowed",
+    "PayloadTooLarge",
+    "Rendered",
+    "UnsupportedMediaType",
+    "envelope",
+    "pack",
+    "render_error",
+    "render_record",
+    "status_of",
+    "unpack",
+]
+
+STATUS: Mapping[str, int] = {
+    "invalid_request": 400,
+    "invalid_api_key": 401,
+    "insufficient_scope": 403,
+    "not_found": 404,
+    "conflict": 409,
+    "gone": 410,
+    "unprocessable_entity": 422,
+    "idempotency_key_reused": 422,
+    "insufficient_credits": 422,
+    "credit_cap_exceeded": 422,
+    "rate_limited": 429,
+    "internal_error": 500,
+    "upstream_error": 502,
+    "service_unavailable": 503,
+}
+"""The status of each code. The codes are the contract; two statuses below refine `invalid_request`."""
+
+_encoder = msgspec.json.Encoder()
+
+
+class PayloadTooLarge(InvalidRequest):
+    """The body is larger than is taken: 413."""
+
+
+class UnsupportedMediaType(InvalidRequest):
+    """The body is not declared as JSON: 415."""
+
+
+class MethodNotAllowed(InvalidRequest):
+    """The path exists and does not know the method: 405. `allow` is for the Allow header."""
+
+    def __init__(self, method: str, allow: str) -> None:
+        super().__init__(
+            {"method": [f"must be one of {allow}"]}, f"{method} is not allowed here; use {allow}."
+        )
+        self.allow = allow
+
+
+@frozen
+class Rendered:
+    """An answer before it gets the headers of its own request."""
+
+    status: int
+    body: bytes
+    location: str | None = None
+
+
+def status_of(error: DomainError) -> int:
+    """The HTTP status of a refusal."""
+    match error:
+        case PayloadTooLarge():
+            return 413
+        case UnsupportedMediaType():
+            return 415
+        case MethodNotAllowed():
+            return 405
+        case _:
+            return STATUS[error.code]
+
+
+def envelope(error: DomainError, base_url: str, request_id: str) -> dict[str, object]:
+    """The error envelope of spec part 7."""
+    return {
+        "error": {
+            "code": error.code,
+            "message": error.message,
+            "docs_url": f"{base_url}/docs/errors/{error.code}",
+            "request_id": request_id,
+            "details": dict(error.details),
+        }
+    }
+
+
+def render_error(error: DomainError, base_url: str, request_id: str) -> Rendered:
+    """A refusal as an answer."""
+    return Rendered(status_of(error), _encoder.encode(envelope(error, base_url, request_id)))
+
+
+def render_record(status: int, record: object, location: str | None = None) -> Rendered:
+    """A record as an answer."""
+    return Rendered(status, _encoder.encode(record), location)
+
+
+def pack(rendered: Rendered) -> bytes:
+    """An answer as the bytes that are kept under an idempotency key."""
+    return _encoder.encode([rendered.status, rendered.location]) + b"\n" + rendered.body
+
+
+def unpack(payload: bytes) -> Rendered:
+    """The answer that was kept."""
+    head, _, body = payload.partition(b"\n")
+    status, location = msgspec.json.decode(head, type=tuple[int, str | None])
+    return Rendered(status, body, location)

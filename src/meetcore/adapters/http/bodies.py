@@ -1,0 +1,87 @@
+"""The request bodies: one class for each, the single source of decoding, of all errors, and of the schema.
+
+Lengths are code points (spec part 8). A field that may be absent is UNSET, so that `null` is a value
+only where its type says so.
+"""
+
+from typing import Annotated
+
+from attrs import field, frozen
+from msgspec import UNSET, Meta, UnsetType
+
+from meetcore.domain.endpoints import MAX_DESCRIPTION_LENGTH
+from meetcore.domain.events import EventKind
+
+__all__ = ["CreateMeetingBody", "RegisterWebhookBody", "UpdateWebhookBody"]
+
+EndpointDescription = Annotated[
+    str, Meta(max_length=MAX_DESCRIPTION_LENGTH, description="For people; shown in lists.")
+]
+EventTypes = Annotated[
+    list[EventKind],
+    Meta(
+        min_length=1,
+        description="The kinds to be told of; none twice.",
+        extra_json_schema={"uniqueItems": True},
+    ),
+]
+
+
+@frozen(kw_only=True)
+class CreateMeetingBody:
+    """What `POST /meetings` takes (spec 4.1)."""
+
+    title: Annotated[str, Meta(min_length=1, max_length=200, description="What the meeting is called.")]
+    date: Annotated[
+        str,
+        Meta(
+            pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+            description="YYYY-MM-DD, read in WIB (UTC+7).",
+            examples=["2026-12-01"],
+        ),
+    ]
+    start_time: Annotated[
+        str,
+        Meta(pattern="^[0-9]{2}:[0-9]{2}$", description="HH:mm, read in WIB (UTC+7).", examples=["09:00"]),
+    ]
+    pricing_tier_id: Annotated[
+        str,
+        Meta(min_length=1, description="A value from GET /pricing-tiers.", examples=["standard-100"]),
+    ]
+    description: Annotated[str, Meta(max_length=1000)] | UnsetType = UNSET
+    password: (
+        Annotated[str, Meta(min_length=4, max_length=10, description="Generated when absent.")] | UnsetType
+    ) = field(default=UNSET, repr=False)
+    with_recording: Annotated[bool, Meta(description="Record the meeting; auto_notulen forces it on.")] = (
+        False
+    )
+    auto_notulen: Annotated[bool, Meta(description="Write notes when the recording is ready.")] = False
+    must_login: bool = False
+    mic_off: bool = False
+    email_notification: bool = False
+
+
+@frozen(kw_only=True)
+class RegisterWebhookBody:
+    """What `POST /webhooks` takes (spec 4.3)."""
+
+    url: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=1000,
+            description="https, port 443, a public host.",
+            examples=["https://hooks.example.com/meetcore"],
+        ),
+    ]
+    event_types: EventTypes
+    description: EndpointDescription | UnsetType = UNSET
+
+
+@frozen(kw_only=True)
+class UpdateWebhookBody:
+    """What `PATCH /webhooks/{id}` takes (spec 4.4). `null` clears the description."""
+
+    event_types: EventTypes | UnsetType = UNSET
+    description: EndpointDescription | UnsetType | None = UNSET
+    is_active: bool | UnsetType = UNSET

@@ -1,0 +1,212 @@
+"""Bytes to bodies: strict JSON, and every problem of every field at once.
+
+The fast way decodes the whole; only when that fails is each field looked at by itself. Text is
+checked for what no field may hold. Owns the words of the problems; refuses to know any rule that
+needs more than the body.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any, TypeVar, get_type_hints
+
+import attrs
+import msgspec
+
+from meetcore.domain.errors import InvalidRequest
+from meetcore.domain.schedule import meeting_start
+from meetcore.domain.webhook_urls import parse_webhook_url
+
+__all__ = ["MAX_BODY_BYTES", "MAX_DEPTH", "decode_body", "decode_json"]
+
+MAX_BODY_BYTES = 64 * 1024
+MAX_DEPTH = 32
+
+Body = TypeVar("Body")
+
+_LINE_TEXT_FIELDS = frozenset({"description"})
+_ALLOWED_IN_TEXT = frozenset("\t\n\r")
+_JSON_NAMES = {
+    "str": "a string",
+    "bool": "a boolean",
+    "int": "an integer",
+    "float": "a number",
+    "array": "an array",
+}
+_PYTHON_NAMES = re.compile(r"\b(?:str|bool|int|float|array)\b")
+_MALFORMED = "must be a JSON object in UTF-8 (RFC 8259)"
+
+
+def decode_json(raw: bytes) -> Any:
+    """Read a body as JSON.
+
+    Raises:
+        InvalidRequest: not JSON, NaN or infinity, not UTF-8, or nested deeper than 32.
+    """
+    try:
+        value = msgspec.json.decode(raw)
+    except RecursionError:
+        raise _body_problem(f"must not be nested deeper than {MAX_DEPTH}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise _body_problem(_MALFORMED) from None
+    if _depth_exceeds(value, MAX_DEPTH):
+        raise _body_problem(f"must not be nested deeper than {MAX_DEPTH}")
+    return value
+
+
+def decode_body(value: Any, body: Callable[..., Body]) -> Body:
+    """Turn a JSON value into a request body.
+
+    Raises:
+        InvalidRequest: names every field that is missing, unknown, of a wrong type or breaks a rule.
+    """
+    if not isinstance(value, dict):
+        raise _body_problem("must be a JSON object")
+    try:
+        decoded: Body | None = msgspec.convert(value, body)
+    except msgspec.ValidationError:
+        decoded = None
+    problems = {} if decoded is not None else _type_problems(value, body)
+    for name, field_value in value.items():
+        if name not in _fields(body):
+            problems[_shown(name)] = [_unknown(name)]
+        elif name not in problems and (found := _text_problems(name, field_value)):
+            problems[name] = found
+    for name, more in _rule_problems(value, body).items():
+        problems.setdefault(name, more)
+    if problems or decoded is None:
+        raise InvalidRequest(problems)
+    return decoded
+
+
+def _body_problem(problem: str) -> InvalidRequest:
+    return InvalidRequest({"body": [problem]}, f"The body {problem}.")
+
+
+def _depth_exceeds(value: Any, limit: int) -> bool:
+    # Level by level, so that the check itself cannot overflow the stack.
+    level = [value]
+    for _ in range(limit + 1):
+        level = [
+            item
+            for node in level
+            if isinstance(node, dict | list)
+            for item in (node.values() if isinstance(node, dict) else node)
+        ]
+        if not level:
+            return False
+    return True
+
+
+@cache
+def _fields(body: Any) -> Mapping[str, tuple[Any, bool]]:
+    """Each field's type and whether it is required."""
+    hints = get_type_hints(body, include_extras=True)
+    return {field.name: (hints[field.name], field.default is attrs.NOTHING) for field in attrs.fields(body)}
+
+
+def _type_problems(value: dict[str, Any], body: Any) -> dict[str, list[str]]:
+    problems: dict[str, list[str]] = {}
+    for name, (kind, is_required) in _fields(body).items():
+        if name not in value:
+            if is_required:
+                problems[name] = ["is required"]
+            continue
+        # A holder class of this one field, so that UNSET stays legal where the field allows it.
+        try:
+            msgspec.convert({"value": value[name]}, _holder(kind))
+        except msgspec.ValidationError as error:
+            problems[name] = [_reworded(str(error))]
+    return problems
+
+
+@cache
+def _holder(kind: Any) -> type:
+    return msgspec.defstruct("Holder", [("value", kind)])
+
+
+def _reworded(message: str) -> str:
+    """msgspec's sentence in the form "must be …", in JSON's words and without its path."""
+    told, _, place = message.partition(" - at `$.value")
+    inner = place.rstrip("`").strip("[].")
+    told = told.removeprefix("Expected ").replace("`", "").replace(" | ", " or ")
+    told = _PYTHON_NAMES.sub(lambda found: _JSON_NAMES[found[0]], told)
+    problem = told.replace("Invalid enum value", "does not know the value")
+    if problem == told:
+        problem = f"must be {told}"
+    return f"{problem} (item {inner})" if inner and inner != "..." else problem
+
+
+def _text_problems(name: str, value: Any) -> list[str]:
+    allowed = _ALLOWED_IN_TEXT if name in _LINE_TEXT_FIELDS else frozenset()
+    if isinstance(value, str) and not value.isprintable():
+        for char in value:
+            if char not in allowed and (
+                char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff"
+            ):
+                return ["must not contain control characters"]
+    return []
+
+
+def _unknown(name: str) -> str:
+    if name == "url":
+        return "cannot be changed: register a new webhook and delete this one"
+    return "is not a field of this operation"
+
+
+def _shown(name: str) -> str:
+    """An unknown field's name, made safe to send back."""
+    return name[:100].encode("ascii", "backslashreplace").decode()
+
+
+def _rule_problems(value: dict[str, Any], body: Any) -> dict[str, list[str]]:
+    """Problems of the rules that need a field's meaning, for the fields that are there."""
+    problems: dict[str, list[str]] = {}
+    fields = _fields(body)
+    for name, rule in _RULES.items():
+        if name in fields and name in value:
+            problems |= rule(value)
+    return problems
+
+
+def _date_problems(value: dict[str, Any]) -> dict[str, list[str]]:
+    day, time = value.get("date"), value.get("start_time", "00:00")
+    return _refused(lambda: meeting_start(_text(day), _text(time)), "date")
+
+
+def _time_problems(value: dict[str, Any]) -> dict[str, list[str]]:
+    return _refused(lambda: meeting_start("2000-01-01", _text(value.get("start_time"))), "start_time")
+
+
+def _url_problems(value: dict[str, Any]) -> dict[str, list[str]]:
+    url = value["url"]
+    return _refused(lambda: parse_webhook_url(url), "url") if isinstance(url, str) else {}
+
+
+def _event_type_problems(value: dict[str, Any]) -> dict[str, list[str]]:
+    kinds = value["event_types"]
+    texts = [kind for kind in kinds if isinstance(kind, str)] if isinstance(kinds, list) else []
+    if len(set(texts)) < len(texts):
+        return {"event_types": ["must not name an event kind twice"]}
+    return {}
+
+
+def _refused(check: Callable[[], object], name: str) -> dict[str, list[str]]:
+    try:
+        check()
+    except InvalidRequest as error:
+        fields = error.details["fields"]
+        return {name: fields[name]} if isinstance(fields, dict) and name in fields else {}
+    return {}
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+_RULES: Mapping[str, Callable[[dict[str, Any]], dict[str, list[str]]]] = {
+    "date": _date_problems,
+    "start_time": _time_problems,
+    "url": _url_problems,
+    "event_types": _event_type_problems,
+}

@@ -1,0 +1,166 @@
+"""The pages behind `error.docs_url`: what each code means, what to do, whether a retry helps.
+
+Served without a key, without any asset from elsewhere.
+"""
+
+from collections.abc import Mapping
+from html import escape
+
+from attrs import frozen
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from meetcore.adapters.http.answers import STATUS
+
+__all__ = ["ERROR_PAGES", "ErrorPage", "docs_routes"]
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+    "X-Content-Type-Options": "nosniff",
+}
+_STYLE = """
+body{font:16px/1.6 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem;
+color:#1c2430;background:#fff}
+code{font:0.95em ui-monospace,monospace;background:#eef1f5;padding:.1em .35em;border-radius:4px}
+h1{font-size:1.5rem}h2{font-size:1.05rem;margin-top:1.6rem}a{color:#0b57d0}
+@media(prefers-color-scheme:dark){body{background:#12161c;color:#dde3ea}code{background:#222a35}a{color:#8ab4f8}}
+"""
+
+
+@frozen
+class ErrorPage:
+    """What a code means, what the caller does about it, and whether the same request may be sent again."""
+
+    meaning: str
+    remedy: str
+    retry: str
+    details: str = "Empty."
+
+
+ERROR_PAGES: Mapping[str, ErrorPage] = {
+    "invalid_request": ErrorPage(
+        "The request breaks a rule of the operation: a field is missing, unknown, of a wrong type or out of "
+        "its limits. The same code comes with status 405 for a wrong method, 413 for a body over 64 KiB and "
+        "415 for a body that is not declared as JSON.",
+        "Mend every field that details.fields names; all problems are listed at once.",
+        "No: the same request gets the same answer.",
+        "fields: the problems of each field.",
+    ),
+    "invalid_api_key": ErrorPage(
+        "The API key is missing, malformed, unknown, revoked or expired.",
+        "Send it as Authorization: Bearer <API_KEY>. A key has 43 characters after its prefix: was it copied "
+        "whole? Otherwise use another key.",
+        "No.",
+    ),
+    "insufficient_scope": ErrorPage(
+        "The key is valid and lacks a scope that the operation needs.",
+        "Use a key with one of the scopes in details.required. Scopes are fixed when a key is made; "
+        "GET /api/v1/me shows those of yours.",
+        "No.",
+        "required: the scopes, of which one is enough.",
+    ),
+    "not_found": ErrorPage(
+        "There is nothing under this path or id that the key's account may see. Ids of other accounts and "
+        "ids that are not UUIDs are answered in the same way.",
+        "Check the id, and that the key belongs to the account that owns the record.",
+        "No: it is pointless to repeat the request unchanged.",
+    ),
+    "conflict": ErrorPage(
+        "The request clashes with a record that is already in place.",
+        "Look at the record in details.id.",
+        "No.",
+        "id: the record in place.",
+    ),
+    "gone": ErrorPage(
+        "The data existed and is permanently gone, for example a recording past its retention period.",
+        "Nothing brings it back.",
+        "No.",
+    ),
+    "unprocessable_entity": ErrorPage(
+        "The request is well-formed but cannot be carried out: a meeting in the past, a webhook host that "
+        "points to a private network or does not resolve.",
+        "Read the message; it says what stands in the way.",
+        "Only for a host name that did not resolve, once it does.",
+    ),
+    "idempotency_key_reused": ErrorPage(
+        "The Idempotency-Key was used before for a different request.",
+        "Keep a key over the retries of one request, and take a new one for a new intent.",
+        "No.",
+    ),
+    "insufficient_credits": ErrorPage(
+        "The available balance does not cover the work. Nothing was charged.",
+        "Top up, or choose a cheaper tier.",
+        "After a top-up, with a new Idempotency-Key.",
+        "required and available, in credits.",
+    ),
+    "credit_cap_exceeded": ErrorPage(
+        "The key's daily credit cap leaves no room for the work. Nothing was charged.",
+        "Wait for the next day (00:00 WIB), use another key, or raise the cap in the dashboard.",
+        "After details.resets_at, with a new Idempotency-Key.",
+        "cap, spent and required in credits; resets_at.",
+    ),
+    "rate_limited": ErrorPage(
+        "Too many requests by this key in this minute. Refused requests count too.",
+        "Wait for the seconds of Retry-After; the next window starts at second 00 of the minute.",
+        "Yes, after Retry-After.",
+        "limit and window_seconds.",
+    ),
+    "internal_error": ErrorPage(
+        "A fault at the service.",
+        "Quote error.request_id to support.",
+        "Yes, with the same Idempotency-Key: the work is never done twice.",
+    ),
+    "upstream_error": ErrorPage(
+        "A third party (the video-conference or AI provider) refused or did not answer.",
+        "Try again; if it stays, choose another time.",
+        "Yes, with the same Idempotency-Key: the work is never done twice.",
+    ),
+    "service_unavailable": ErrorPage(
+        "Temporarily unavailable: no meeting host is free in the time range, the first request with this "
+        "Idempotency-Key is still in progress, or the service is being mended.",
+        "Wait for the seconds of Retry-After, or choose another time.",
+        "Yes, after Retry-After, with the same Idempotency-Key.",
+    ),
+}
+
+
+def docs_routes() -> list[Route]:
+    """The pages under `/docs`."""
+    return [Route("/docs", _index), Route("/docs/errors", _index), Route("/docs/errors/{code}", _error)]
+
+
+async def _index(request: Request) -> Response:
+    if request.url.path == "/docs":
+        return RedirectResponse("/docs/errors", 307)
+    items = "".join(
+        f'<li><a href="/docs/errors/{code}"><code>{code}</code></a> ({STATUS[code]})</li>'
+        for code in ERROR_PAGES
+    )
+    about = 'The API is described at <a href="/api/v1/openapi.json"><code>/api/v1/openapi.json</code></a>.'
+    return _page("Error codes", f"<p>{about}</p><ul>{items}</ul>")
+
+
+async def _error(request: Request) -> Response:
+    code = request.path_params["code"]
+    page = ERROR_PAGES.get(code)
+    if page is None:
+        return _page("No such code", '<p>See <a href="/docs/errors">all error codes</a>.</p>', 404)
+    parts = (
+        ("What it means", page.meaning),
+        ("What to do", page.remedy),
+        ("Does a retry help?", page.retry),
+        ("error.details", page.details),
+    )
+    told = "".join(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>" for title, text in parts)
+    head = f'<p>Status {STATUS[code]}. <a href="/docs/errors">All error codes</a></p>'
+    return _page(code, head + told)
+
+
+def _page(title: str, body: str, status: int = 200) -> Response:
+    html = (
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
+        f"<h1>{escape(title)}</h1>{body}</html>"
+    )
+    return HTMLResponse(html, status, _HEADERS)

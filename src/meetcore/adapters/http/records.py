@@ -1,0 +1,158 @@
+"""The shapes of answers, for the OpenAPI document; a test holds `domain.records` against them."""
+
+from typing import Annotated, Any
+
+from attrs import frozen
+from msgspec import UNSET, Meta, UnsetType
+
+from meetcore.domain.events import EventKind
+
+__all__ = ["ALL"]
+
+Utc = Annotated[
+    str, Meta(description="RFC 3339 in UTC, whole seconds.", extra_json_schema={"format": "date-time"})
+]
+Wib = Annotated[
+    str, Meta(description="The same instant at +07:00.", extra_json_schema={"format": "date-time"})
+]
+Id = Annotated[str, Meta(description="A UUID.", extra_json_schema={"format": "uuid"})]
+Credits = Annotated[int, Meta(description="Whole credits.")]
+
+
+@frozen
+class Meeting:
+    """Spec 2.1."""
+
+    id: Id
+    title: str
+    status: str
+    start_at: Utc
+    start_at_wib: Wib
+    end_at: Utc | None
+    duration: int | None
+    duration_unit: str | None
+    capacity: int | None
+    join_url: str | None
+    password: str | None
+    host_key: str | None
+    provider_meeting_id: str | None
+    auto_notulen: bool
+    created_at: Utc
+    with_recording: bool
+    credits_deducted: Credits | None
+
+
+@frozen
+class Cancellation:
+    """What became of a meeting, and the credits that were returned."""
+
+    id: Id
+    status: str
+    credits_refunded: Credits
+
+
+@frozen
+class User:
+    """Whose account it is."""
+
+    id: Id
+    email: str
+    full_name: str
+
+
+@frozen
+class Balance:
+    """The account's balance."""
+
+    balance: Credits
+
+
+@frozen
+class Key:
+    """The key that asks."""
+
+    id: Id
+    scopes: list[str]
+    daily_credit_cap: Credits | None
+
+
+@frozen
+class Account:
+    """Spec 2.2."""
+
+    user: User
+    credits: Balance
+    api_key: Key | None
+
+
+@frozen
+class Webhook:
+    """Spec 2.3, without the secret."""
+
+    id: Id
+    url: str
+    description: str | None
+    event_types: list[EventKind]
+    is_active: bool
+    consecutive_failures: int
+    disabled_at: Utc | None
+    created_by: str
+    created_at: Utc
+
+
+@frozen
+class WebhookWithSecret:
+    """Spec 2.3. The secret is there where the operation and the key's scopes give it."""
+
+    id: Id
+    url: str
+    description: str | None
+    event_types: list[EventKind]
+    is_active: bool
+    consecutive_failures: int
+    disabled_at: Utc | None
+    created_by: str
+    created_at: Utc
+    secret: str | UnsetType = UNSET
+
+
+@frozen
+class Tier:
+    """A pricing tier: seats, minutes, credits."""
+
+    id: str
+    name: str
+    capacity: int
+    max_duration: int
+    duration_unit: str
+    credits: Credits
+    recording_credits: Credits
+
+
+@frozen
+class TierList:
+    """The tiers on sale."""
+
+    data: list[Tier]
+    next_cursor: str | None
+
+
+@frozen
+class Error:
+    """Spec part 7. Callers branch on `code`."""
+
+    code: str
+    message: str
+    docs_url: str
+    request_id: str
+    details: dict[str, Any]
+
+
+@frozen
+class ErrorEnvelope:
+    """Every failure."""
+
+    error: Error
+
+
+ALL = (Meeting, Cancellation, Account, Webhook, WebhookWithSecret, TierList, ErrorEnvelope)

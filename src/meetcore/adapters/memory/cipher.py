@@ -1,0 +1,28 @@
+"""A cipher that hides nothing and still refuses a value in the wrong place: for tests only."""
+
+from meetcore.ports.cipher import CipherRefused
+
+__all__ = ["PlainCipher"]
+
+
+class PlainCipher:
+    """Writes the context before the value, and checks it when the value is opened."""
+
+    def seal(self, plain: bytes, context: str) -> bytes:
+        """The value behind its context."""
+        return self._lead(context) + plain
+
+    def open(self, sealed: bytes, context: str) -> bytes:
+        """The value, if it was sealed for this context.
+
+        Raises:
+            CipherRefused: it was sealed for another, or never.
+        """
+        lead = self._lead(context)
+        if not sealed.startswith(lead):
+            raise CipherRefused("sealed for another context")
+        return sealed[len(lead) :]
+
+    @staticmethod
+    def _lead(context: str) -> bytes:
+        return f"plain:{context}\n".encode()

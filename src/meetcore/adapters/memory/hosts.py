@@ -1,0 +1,33 @@
+"""Host reservations in memory: a host is free for a range when one of its slots is."""
+
+from datetime import datetime
+from uuid import UUID
+
+from meetcore.adapters.memory.state import Reservation, Tables
+from meetcore.domain.hosts import Host
+
+__all__ = ["free_slot", "reserve"]
+
+
+def free_slot(tables: Tables, host: Host, start_at: datetime, end_at: datetime) -> int | None:
+    """The first slot of a host that nothing occupies in the range, or none."""
+    taken = {
+        one.slot
+        for one in tables.reservations.values()
+        if one.host_id == host.id and one.start_at < end_at and start_at < one.end_at
+    }
+    return next((slot for slot in range(host.max_concurrent) if slot not in taken), None)
+
+
+def reserve(
+    tables: Tables, owner: tuple[UUID, UUID], host_id: UUID, start_at: datetime, end_at: datetime
+) -> Host | None:
+    """Take a slot of a host for a meeting (account and meeting id), or none if there is none."""
+    host = tables.hosts.get(host_id)
+    if host is None or not host.is_active or owner in tables.reservations:
+        return None
+    slot = free_slot(tables, host, start_at, end_at)
+    if slot is None:
+        return None
+    tables.reservations[owner] = Reservation(host_id, slot, start_at, end_at)
+    return host

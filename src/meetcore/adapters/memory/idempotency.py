@@ -1,0 +1,60 @@
+"""Idempotency keys in memory."""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import evolve
+
+from meetcore.adapters.memory.state import Tables, account_of
+from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.ports.clock import Clock
+from meetcore.ports.store import Claim, KeyView
+
+__all__ = ["MemoryIdempotencyRepository", "claim_key", "end_claim", "finish_key", "key_view"]
+
+
+def key_view(tables: Tables, account_id: UUID, key: str | None, now: datetime) -> KeyView:
+    """What is remembered of a key, if one was sent."""
+    return KeyView(None if key is None else tables.idempotency.get((account_id, key)), now)
+
+
+def claim_key(tables: Tables, account_id: UUID, claim: Claim | None, until: datetime) -> None:
+    """Mark a key as being worked on; one that is known keeps its fingerprint."""
+    if claim is None:
+        return
+    known = tables.idempotency.get((account_id, claim.key))
+    record = known or IdempotencyRecord(claim.key, claim.fingerprint)
+    tables.idempotency[account_id, claim.key] = evolve(record, subject_id=claim.subject_id, lease_until=until)
+
+
+def finish_key(tables: Tables, account_id: UUID, claim: Claim | None, answer: bytes | None) -> None:
+    """Mark a key as done with its answer."""
+    record = None if claim is None else tables.idempotency.get((account_id, claim.key))
+    if record is not None:
+        tables.idempotency[account_id, record.key] = evolve(
+            record, is_done=True, answer=answer, lease_until=None
+        )
+
+
+def end_claim(tables: Tables, account_id: UUID, claim: Claim | None) -> None:
+    """Let a key try again; it stays bound to its fingerprint."""
+    record = None if claim is None else tables.idempotency.get((account_id, claim.key))
+    if record is not None:
+        tables.idempotency[account_id, record.key] = evolve(record, subject_id=None, lease_until=None)
+
+
+class MemoryIdempotencyRepository:
+    """What is remembered of requests, on one open transaction."""
+
+    def __init__(self, tables: Tables, clock: Clock) -> None:
+        self._tables = tables
+        self._clock = clock
+
+    async def load(self, account_id: UUID, key: str) -> KeyView:
+        """Read a key."""
+        account_of(self._tables, account_id)
+        return key_view(self._tables, account_id, key, self._clock.now())
+
+    async def save(self, account_id: UUID, record: IdempotencyRecord) -> None:
+        """Write a key as bound, or as done with its answer."""
+        self._tables.idempotency[account_id, record.key] = evolve(record, lease_until=None)

@@ -1,0 +1,82 @@
+"""Money in memory: the funds, and entries that nothing changes once they are there."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from attrs import evolve
+
+from meetcore.adapters.memory.outbox import write_events
+from meetcore.adapters.memory.state import ConstraintBroken, Tables, account_of
+from meetcore.domain.events import Event
+from meetcore.domain.holds import CapUsage
+from meetcore.domain.ledger import Entry, Funds
+from meetcore.ports.clock import Clock
+from meetcore.ports.entropy import Entropy
+from meetcore.ports.store import LedgerView
+
+__all__ = ["MemoryLedgerRepository", "append_entry", "entry_of_operation", "write_funds", "write_usage"]
+
+
+def entry_of_operation(tables: Tables, account_id: UUID, operation: str) -> Entry | None:
+    """The entry of an operation, if it is in the ledger."""
+    number = tables.entry_of_operation.get((account_id, operation))
+    return None if number is None else tables.entries[account_id, number]
+
+
+def append_entry(tables: Tables, entry: Entry) -> None:
+    """Append an entry.
+
+    Raises:
+        ConstraintBroken: its number, its transfer or its operation is in the ledger already, or it
+            reverses what was reversed before.
+    """
+    account_id, transfer = entry.account_id, entry.transfer
+    is_known = (
+        (account_id, entry.number) in tables.entries
+        or (account_id, transfer.id) in tables.entry_of_transfer
+        or (account_id, transfer.operation) in tables.entry_of_operation
+        or (transfer.reverses is not None and (account_id, transfer.reverses) in tables.entry_of_reversal)
+    )
+    if is_known:
+        raise ConstraintBroken(f"{transfer.operation} or entry {entry.number} is in the ledger already")
+    tables.entries[account_id, entry.number] = entry
+    tables.entry_of_transfer[account_id, transfer.id] = entry.number
+    tables.entry_of_operation[account_id, transfer.operation] = entry.number
+    if transfer.reverses is not None:
+        tables.entry_of_reversal[account_id, transfer.reverses] = entry.number
+
+
+def write_funds(tables: Tables, funds: Funds) -> None:
+    """Write the funds that were decided; the threshold is the registry's to change."""
+    if funds.held < 0:
+        raise ConstraintBroken("less than nothing is held")
+    account = account_of(tables, funds.account_id)
+    kept = evolve(funds, low_threshold=account.funds.low_threshold)
+    tables.accounts[funds.account_id] = evolve(account, funds=kept)
+
+
+def write_usage(tables: Tables, account_id: UUID, usage: CapUsage) -> None:
+    """Write what a key spent and holds on a day."""
+    if usage.spent < 0 or usage.held < 0:
+        raise ConstraintBroken("a key's usage is below zero")
+    tables.usage[account_id, usage.api_key_id, usage.day] = usage
+
+
+class MemoryLedgerRepository:
+    """Top-ups and adjustments on one open transaction."""
+
+    def __init__(self, tables: Tables, clock: Clock, entropy: Entropy) -> None:
+        self._tables = tables
+        self._clock = clock
+        self._entropy = entropy
+
+    async def load(self, account_id: UUID, operation: str) -> LedgerView:
+        """An account's funds, and the entry of this operation, if any."""
+        account = account_of(self._tables, account_id)
+        return LedgerView(account.funds, entry_of_operation(self._tables, account_id, operation))
+
+    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
+        """Append an entry, write the funds after it, the events and their deliveries."""
+        append_entry(self._tables, entry)
+        write_funds(self._tables, funds)
+        return write_events(self._tables, funds.account_id, events, self._clock.now(), self._entropy)

@@ -1,0 +1,277 @@
+"""Meetings in memory: reserved and held, fenced while in progress, given back or charged."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from uuid import UUID
+
+from attrs import evolve
+
+from meetcore.adapters.memory.hosts import free_slot, reserve
+from meetcore.adapters.memory.idempotency import claim_key, end_claim, finish_key, key_view
+from meetcore.adapters.memory.ledger import append_entry, entry_of_operation, write_funds, write_usage
+from meetcore.adapters.memory.outbox import write_events
+from meetcore.adapters.memory.state import ConstraintBroken, HeldLease, StoredMeeting, Tables, account_of
+from meetcore.domain.events import Event
+from meetcore.domain.holds import CapUsage, Hold
+from meetcore.domain.hosts import Host, choose_host
+from meetcore.domain.ledger import Entry, Funds, Transfer
+from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.ports.clock import Clock
+from meetcore.ports.entropy import Entropy
+from meetcore.ports.lease import Lease
+from meetcore.ports.store import (
+    Claim,
+    CreationQuery,
+    CreationView,
+    Lapsed,
+    LeaseView,
+    MeetingView,
+    Provisioning,
+)
+
+__all__ = ["MemoryMeetingRepository"]
+
+
+class MemoryMeetingRepository:
+    """Meetings, their hosts and their money, on one open transaction."""
+
+    def __init__(self, tables: Tables, clock: Clock, entropy: Entropy) -> None:
+        self._tables = tables
+        self._clock = clock
+        self._entropy = entropy
+
+    async def load_creation(self, query: CreationQuery) -> CreationView:
+        """Everything that the decision on a new meeting needs. No host is ever in other hands."""
+        tables, account_id = self._tables, query.account_id
+        key = tables.keys.get(query.api_key_id)
+        charged = entry_of_operation(tables, account_id, query.operation)
+        host = self._best_free_host(query)
+        return CreationView(
+            funds=account_of(tables, account_id).funds,
+            usage=_usage(tables, account_id, query.api_key_id, query.cap_day),
+            daily_cap=None if key is None else key.daily_cap,
+            charged=None if charged is None else charged.transfer,
+            idempotency=key_view(tables, account_id, query.idempotency_key, self._clock.now()),
+            free_hosts=() if host is None else (host,),
+            is_contended=False,
+        )
+
+    def _best_free_host(self, query: CreationQuery) -> Host | None:
+        free = (
+            host
+            for host in self._tables.hosts.values()
+            if free_slot(self._tables, host, query.start_at, query.end_at) is not None
+        )
+        return choose_host(free, query.seats)
+
+    async def save_provisioning(self, provisioning: Provisioning) -> bool:
+        """Write meeting, hold, reservation, lease and claim; false when the host was taken."""
+        tables, meeting, hold = self._tables, provisioning.meeting, provisioning.hold
+        owner = meeting.account_id, meeting.id
+        host = reserve(tables, owner, meeting.host_id, meeting.start_at, meeting.end_at)
+        if host is None:
+            return False
+        if any(
+            account_id == meeting.account_id and hold.operation == other.operation
+            for (account_id, _), other in tables.holds.items()
+        ):
+            raise ConstraintBroken(f"{hold.operation} is held already")
+        lease = self._lease(provisioning.lease)
+        key = None if provisioning.claim is None else provisioning.claim.key
+        tables.hosts[host.id] = evolve(host, uses=host.uses + 1)
+        tables.meetings[owner] = StoredMeeting(meeting, hold.id, key, lease)
+        tables.holds[meeting.account_id, hold.id] = hold
+        write_usage(tables, meeting.account_id, provisioning.usage)
+        write_funds(tables, provisioning.funds)
+        claim_key(tables, meeting.account_id, provisioning.claim, lease.until)
+        return True
+
+    async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
+        """The meeting in progress, if the lease is still the bearer's."""
+        tables = self._tables
+        stored = tables.meetings.get((account_id, meeting_id))
+        if stored is None or stored.lease is None or stored.lease.token != token:
+            return None
+        hold = None if stored.hold_id is None else tables.holds.get((account_id, stored.hold_id))
+        charge = _charge(tables, stored.meeting)
+        return LeaseView(
+            meeting=stored.meeting,
+            provider_user_id=tables.hosts[stored.meeting.host_id].provider_user_id,
+            funds=account_of(tables, account_id).funds,
+            usage=_usage_of_work(tables, account_id, hold, charge),
+            hold=hold,
+            charge=charge,
+            claim=_claim(tables, stored),
+        )
+
+    async def save_scheduled(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
+        events: Sequence[Event], answer: bytes | None,
+    ) -> int:  # fmt: skip
+        """The hold becomes the charge, the meeting is there; the key is done, events go out."""
+        tables, account_id = self._tables, meeting.account_id
+        self._check_provider_id(meeting)
+        append_entry(tables, entry)
+        write_funds(tables, funds)
+        self._end_hold(view, account_id, usage)
+        known = tables.meetings[account_id, meeting.id].meeting
+        self._put(
+            evolve(
+                known,
+                status=meeting.status,
+                provider_meeting_id=meeting.provider_meeting_id,
+                join_url=meeting.join_url,
+                password=meeting.password,
+                charge_id=entry.transfer.id,
+            )
+        )
+        finish_key(tables, account_id, view.claim, answer)
+        return self._tell(account_id, events)
+
+    def _check_provider_id(self, meeting: Meeting) -> None:
+        theirs = meeting.provider, meeting.provider_meeting_id
+        for stored in self._tables.meetings.values():
+            other = stored.meeting
+            if other.id != meeting.id and (other.provider, other.provider_meeting_id) == theirs:
+                raise ConstraintBroken("another meeting has this id at the provider")
+
+    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
+        """The hold and the host are released; the idempotency key may try again."""
+        account_id = meeting.account_id
+        write_funds(self._tables, funds)
+        self._end_hold(view, account_id, usage)
+        self._put(evolve(self._known(meeting), status=meeting.status))
+        self._tables.reservations.pop((account_id, meeting.id), None)
+        end_claim(self._tables, account_id, view.claim)
+
+    async def load_for_cancel(
+        self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
+    ) -> MeetingView | None:
+        """A meeting in any state."""
+        stored = self._tables.meetings.get((account_id, meeting_id))
+        if stored is None:
+            return None
+        now = self._clock.now()
+        is_leased = stored.lease is not None and stored.lease.until > now
+        return MeetingView(
+            stored.meeting, key_view(self._tables, account_id, idempotency_key, now), is_leased
+        )
+
+    async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
+        """Mark a meeting as being cancelled or ended, under a lease."""
+        held = self._lease(lease)
+        stored = self._tables.meetings[meeting.account_id, meeting.id]
+        self._tables.meetings[meeting.account_id, meeting.id] = StoredMeeting(
+            evolve(stored.meeting, status=meeting.status),
+            stored.hold_id,
+            None if claim is None else claim.key,
+            held,
+        )
+        claim_key(self._tables, meeting.account_id, claim, held.until)
+
+    async def save_cancelled(
+        self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
+        events: Sequence[Event], answer: bytes | None,
+    ) -> int:  # fmt: skip
+        """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
+        account_id = meeting.account_id
+        if refund is not None:
+            funds, usage, entry = refund
+            append_entry(self._tables, entry)
+            write_funds(self._tables, funds)
+            write_usage(self._tables, account_id, usage)
+        self._put(
+            evolve(self._known(meeting), status=meeting.status, credits_refunded=meeting.credits_refunded)
+        )
+        self._tables.reservations.pop((account_id, meeting.id), None)
+        finish_key(self._tables, account_id, view.claim, answer)
+        return self._tell(account_id, events)
+
+    async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
+        """Put a meeting back that the provider would not let go of; its key may try again."""
+        self._put(evolve(self._known(meeting), status=meeting.status))
+        end_claim(self._tables, meeting.account_id, view.claim)
+
+    async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
+        """Find the meeting that a provider speaks of."""
+        for stored in self._tables.meetings.values():
+            meeting = stored.meeting
+            if (meeting.provider, meeting.provider_meeting_id) == (provider, provider_meeting_id):
+                return meeting
+        return None
+
+    async def save_lifecycle(self, meeting: Meeting, events: Sequence[Event]) -> int:
+        """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
+        name = meeting.account_id, meeting.id
+        stored = self._tables.meetings[name]
+        changed = evolve(stored.meeting, status=meeting.status)
+        self._tables.meetings[name] = evolve(stored, meeting=changed)
+        if meeting.status is MeetingStatus.ENDED:
+            self._tables.reservations.pop(name, None)
+        return self._tell(meeting.account_id, events)
+
+    async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
+        """Take over meetings whose lease ran out, the longest lapsed first."""
+        now = self._clock.now()
+        lapsed = [
+            (stored.lease.until, stored.meeting)
+            for stored in self._tables.meetings.values()
+            if stored.lease is not None and stored.lease.until <= now
+        ]
+        lapsed.sort(key=lambda pair: pair[0])
+        return [self._take_over(meeting, lease) for _, meeting in lapsed[:limit]]
+
+    async def lease_lapsed(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> Lapsed | None:
+        """Take over one meeting if its lease ran out."""
+        stored = self._tables.meetings.get((account_id, meeting_id))
+        if stored is None or stored.lease is None or stored.lease.until > self._clock.now():
+            return None
+        return self._take_over(stored.meeting, lease)
+
+    def _take_over(self, meeting: Meeting, lease: Lease) -> Lapsed:
+        name = meeting.account_id, meeting.id
+        self._tables.meetings[name] = evolve(self._tables.meetings[name], lease=self._lease(lease))
+        return Lapsed(meeting.account_id, meeting.id, lease.token)
+
+    def _known(self, meeting: Meeting) -> Meeting:
+        return self._tables.meetings[meeting.account_id, meeting.id].meeting
+
+    def _put(self, meeting: Meeting) -> None:
+        """Write a meeting that nobody works on any more."""
+        self._tables.meetings[meeting.account_id, meeting.id] = StoredMeeting(meeting, None, None, None)
+
+    def _end_hold(self, view: LeaseView, account_id: UUID, usage: CapUsage) -> None:
+        if view.hold is not None:
+            self._tables.holds.pop((account_id, view.hold.id), None)
+        write_usage(self._tables, account_id, usage)
+
+    def _lease(self, lease: Lease) -> HeldLease:
+        return HeldLease(lease.token, self._clock.now() + timedelta(seconds=lease.seconds))
+
+    def _tell(self, account_id: UUID, events: Sequence[Event]) -> int:
+        return write_events(self._tables, account_id, events, self._clock.now(), self._entropy)
+
+
+def _usage(tables: Tables, account_id: UUID, api_key_id: UUID, day: date) -> CapUsage:
+    return tables.usage.get((account_id, api_key_id, day)) or CapUsage(api_key_id, day)
+
+
+def _usage_of_work(tables: Tables, account_id: UUID, hold: Hold | None, charge: Transfer | None) -> CapUsage:
+    if hold is not None:
+        return _usage(tables, account_id, hold.api_key_id, hold.cap_day)
+    if charge is not None and charge.api_key_id is not None and charge.cap_day is not None:
+        return _usage(tables, account_id, charge.api_key_id, charge.cap_day)
+    raise LookupError("a meeting in progress has neither a hold nor a charge")
+
+
+def _charge(tables: Tables, meeting: Meeting) -> Transfer | None:
+    if meeting.charge_id is None:
+        return None
+    number = tables.entry_of_transfer.get((meeting.account_id, meeting.charge_id))
+    return None if number is None else tables.entries[meeting.account_id, number].transfer
+
+
+def _claim(tables: Tables, stored: StoredMeeting) -> Claim | None:
+    key, meeting = stored.idempotency_key, stored.meeting
+    record = None if key is None else tables.idempotency.get((meeting.account_id, key))
+    return None if record is None else Claim(record.key, record.fingerprint, meeting.id)

@@ -1,0 +1,42 @@
+"""Reads in memory: what finished transactions left."""
+
+from uuid import UUID
+
+from meetcore.adapters.memory.state import MemoryState
+from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.meetings import Meeting
+from meetcore.ports.queries import AccountCard, Caller
+
+__all__ = ["MemoryQueries"]
+
+
+class MemoryQueries:
+    """What is asked often and must be cheap."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def find_caller(self, key_digest: bytes) -> Caller | None:
+        """The key stored under a digest, whatever its validity, with its account."""
+        tables = self._state.committed
+        key_id = tables.key_of_digest.get(key_digest)
+        if key_id is None:
+            return None
+        key = tables.keys[key_id]
+        account = tables.accounts[key.account_id]
+        card = account.card
+        return Caller(
+            key, AccountCard(card.id, card.user_id, card.email, card.full_name, account.funds.balance)
+        )
+
+    async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
+        """An account's meeting in any state."""
+        stored = self._state.committed.meetings.get((account_id, meeting_id))
+        return None if stored is None else stored.meeting
+
+    async def find_endpoint(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
+        """An account's webhook endpoint."""
+        return self._state.committed.endpoints.get((account_id, endpoint_id))
+
+    async def ping(self) -> None:
+        """Memory is always there."""

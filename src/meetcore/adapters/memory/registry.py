@@ -1,0 +1,97 @@
+"""The operator's records in memory: accounts, keys, hosts."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from uuid import UUID
+
+from attrs import evolve
+
+from meetcore.adapters.memory.state import Account, ConstraintBroken, MemoryState, Tables, account_of
+from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.hosts import Host
+from meetcore.domain.keys import ApiKey
+from meetcore.domain.ledger import open_account
+from meetcore.ports.registry import NewAccount
+
+__all__ = ["MemoryRegistry"]
+
+
+class MemoryRegistry:
+    """Accounts, keys and hosts."""
+
+    def __init__(self, state: MemoryState) -> None:
+        self._state = state
+
+    async def add_account(self, account: NewAccount) -> None:
+        """Open an account with empty funds."""
+        async with self._state.change() as tables:
+            if account.id in tables.accounts:
+                raise ConstraintBroken(f"account {account.id} is open already")
+            funds = open_account(account.id, account.low_threshold)
+            tables.accounts[account.id] = Account(account, funds)
+
+    async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
+        """Change when `credit.low` is told; an account below the new threshold counts as told."""
+        async with self._state.change() as tables:
+            account = account_of(tables, account_id)
+            is_low = account.funds.available < credits
+            funds = evolve(account.funds, low_threshold=credits, is_low=is_low)
+            tables.accounts[account_id] = evolve(account, funds=funds)
+
+    async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
+        """Keep a key by its digest."""
+        async with self._state.change() as tables:
+            account_of(tables, key.account_id)
+            if key.id in tables.keys or key_digest in tables.key_of_digest:
+                raise ConstraintBroken("the key is kept already")
+            tables.keys[key.id] = key
+            tables.key_of_digest[key_digest] = key.id
+
+    async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
+        """Every key, newest first; of one account where given."""
+        keys = self._state.committed.keys.values()
+        mine = [key for key in keys if account_id is None or key.account_id == account_id]
+        return sorted(mine, key=lambda key: key.id, reverse=True)
+
+    async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
+        """Revoke a key from `at` on; a second call never puts it off."""
+        async with self._state.change() as tables:
+            key = _key_of(tables, key_id)
+            since = at if key.revoked_at is None else min(key.revoked_at, at)
+            tables.keys[key_id] = evolve(key, revoked_at=since)
+            return tables.keys[key_id]
+
+    async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
+        """Change a key's cap in credits a day; none takes it away."""
+        async with self._state.change() as tables:
+            tables.keys[key_id] = evolve(_key_of(tables, key_id), daily_cap=daily_cap)
+            return tables.keys[key_id]
+
+    async def add_host(self, host: Host, at: datetime) -> None:
+        """Add a licensed host, active and unused."""
+        async with self._state.change() as tables:
+            for known in tables.hosts.values():
+                if known.provider_user_id == host.provider_user_id:
+                    raise Conflict("This provider user is a host already.", known.id)
+            tables.hosts[host.id] = evolve(host, uses=0, is_active=True)
+
+    async def list_hosts(self) -> Sequence[Host]:
+        """Every host, smallest first."""
+        hosts = self._state.committed.hosts.values()
+        return sorted(hosts, key=lambda host: (host.capacity, host.provider_user_id))
+
+    async def disable_host(self, host_id: UUID) -> Host:
+        """Give a host no new meetings; those it has stay."""
+        async with self._state.change() as tables:
+            host = tables.hosts.get(host_id)
+            if host is None:
+                raise NotFound("No host with this id.")
+            tables.hosts[host_id] = evolve(host, is_active=False)
+            return tables.hosts[host_id]
+
+
+def _key_of(tables: Tables, key_id: UUID) -> ApiKey:
+    key = tables.keys.get(key_id)
+    if key is None:
+        raise NotFound("No key with this id.")
+    return key

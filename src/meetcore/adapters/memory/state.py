@@ -1,0 +1,158 @@
+"""What the memory adapters remember: tables of immutable values, changed one transaction at a time.
+
+A transaction works on shallow copies of the tables. They take the place of the originals at its
+clean end and are dropped at an exception, so that nobody sees half a change. A transaction opened
+inside another one of the same state waits for ever: they are strictly one after another.
+
+Owns the tables, the one lock and the rules that a database would keep by constraints. Refuses to
+read a clock and to decide anything.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import date, datetime
+from uuid import UUID
+
+from attrs import define, evolve, field, fields, frozen
+
+from meetcore.domain.deliveries import Attempt, Delivery
+from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.errors import NotFound
+from meetcore.domain.events import EventKind
+from meetcore.domain.holds import CapUsage, Hold
+from meetcore.domain.hosts import Host
+from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.domain.keys import ApiKey
+from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.meetings import Meeting
+from meetcore.ports.registry import NewAccount
+
+__all__ = [
+    "Account",
+    "ConstraintBroken",
+    "HeldLease",
+    "MemoryState",
+    "Reservation",
+    "StoredDelivery",
+    "StoredEvent",
+    "StoredMeeting",
+    "Tables",
+    "account_of",
+]
+
+
+class ConstraintBroken(Exception):
+    """A write that no store may take: a second operation of one name, a second refund. A caller's bug."""
+
+
+@frozen
+class Account:
+    """An account as it was opened, and what it has."""
+
+    card: NewAccount
+    funds: Funds
+
+
+@frozen
+class HeldLease:
+    """Whose work in progress a meeting is, and until when."""
+
+    token: UUID = field(repr=False)
+    until: datetime
+
+
+@frozen
+class StoredMeeting:
+    """A meeting, and what the store knows of the work on it."""
+
+    meeting: Meeting
+    hold_id: UUID | None
+    idempotency_key: str | None
+    lease: HeldLease | None
+
+
+@frozen
+class Reservation:
+    """One slot of a host, taken from `start_at` until before `end_at`."""
+
+    host_id: UUID
+    slot: int
+    start_at: datetime
+    end_at: datetime
+
+
+@frozen
+class StoredEvent:
+    """An event as every attempt sends it."""
+
+    kind: EventKind
+    payload: bytes = field(repr=False)
+
+
+@frozen
+class StoredDelivery:
+    """A delivery and the claim on it. While a claim lasts, its due time lies behind the lease."""
+
+    delivery: Delivery
+    token: UUID | None = field(default=None, repr=False)
+
+
+@define
+class Tables:
+    """Everything by its key; what belongs to an account has the account's id first."""
+
+    accounts: dict[UUID, Account] = field(factory=dict)
+    keys: dict[UUID, ApiKey] = field(factory=dict)
+    key_of_digest: dict[bytes, UUID] = field(factory=dict)
+    hosts: dict[UUID, Host] = field(factory=dict)
+    entries: dict[tuple[UUID, int], Entry] = field(factory=dict)
+    entry_of_operation: dict[tuple[UUID, str], int] = field(factory=dict)
+    entry_of_transfer: dict[tuple[UUID, UUID], int] = field(factory=dict)
+    entry_of_reversal: dict[tuple[UUID, UUID], int] = field(factory=dict)
+    holds: dict[tuple[UUID, UUID], Hold] = field(factory=dict)
+    usage: dict[tuple[UUID, UUID, date], CapUsage] = field(factory=dict)
+    meetings: dict[tuple[UUID, UUID], StoredMeeting] = field(factory=dict)
+    reservations: dict[tuple[UUID, UUID], Reservation] = field(factory=dict)
+    idempotency: dict[tuple[UUID, str], IdempotencyRecord] = field(factory=dict)
+    endpoints: dict[tuple[UUID, UUID], Endpoint] = field(factory=dict)
+    events: dict[tuple[UUID, UUID], StoredEvent] = field(factory=dict)
+    deliveries: dict[tuple[UUID, UUID], StoredDelivery] = field(factory=dict)
+    attempts: dict[tuple[UUID, UUID, int], Attempt] = field(factory=dict)
+
+    def copy(self) -> "Tables":
+        """The same values in tables of their own."""
+        return evolve(self, **{table.name: dict(getattr(self, table.name)) for table in fields(Tables)})
+
+
+class MemoryState:
+    """The tables that the memory store, its queries and its registry share."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._committed = Tables()
+
+    @property
+    def committed(self) -> Tables:
+        """What finished transactions left. Read it, never change it."""
+        return self._committed
+
+    @asynccontextmanager
+    async def change(self) -> AsyncIterator[Tables]:
+        """One transaction: a clean exit keeps what was changed, an exception nothing of it."""
+        async with self._lock:
+            draft = self._committed.copy()
+            yield draft
+            self._committed = draft
+
+
+def account_of(tables: Tables, account_id: UUID) -> Account:
+    """An account.
+
+    Raises:
+        NotFound: no such account.
+    """
+    account = tables.accounts.get(account_id)
+    if account is None:
+        raise NotFound("No account with this id.")
+    return account

@@ -1,0 +1,72 @@
+"""The store in memory: transactions strictly one after another, each all or nothing."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
+from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
+from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
+from meetcore.adapters.memory.ledger import MemoryLedgerRepository
+from meetcore.adapters.memory.meetings import MemoryMeetingRepository
+from meetcore.adapters.memory.state import MemoryState, Tables
+from meetcore.ports.clock import Clock
+from meetcore.ports.entropy import Entropy
+
+__all__ = ["MemoryStore", "MemoryTransaction"]
+
+
+class MemoryTransaction:
+    """The repositories of one open transaction."""
+
+    def __init__(self, tables: Tables, clock: Clock, entropy: Entropy) -> None:
+        self._idempotency = MemoryIdempotencyRepository(tables, clock)
+        self._ledger = MemoryLedgerRepository(tables, clock, entropy)
+        self._meetings = MemoryMeetingRepository(tables, clock, entropy)
+        self._endpoints = MemoryEndpointRepository(tables, clock)
+        self._deliveries = MemoryDeliveryRepository(tables, clock)
+
+    @property
+    def idempotency(self) -> MemoryIdempotencyRepository:
+        """What is remembered of requests."""
+        return self._idempotency
+
+    @property
+    def ledger(self) -> MemoryLedgerRepository:
+        """Money outside meetings."""
+        return self._ledger
+
+    @property
+    def meetings(self) -> MemoryMeetingRepository:
+        """Meetings, their hosts and their money."""
+        return self._meetings
+
+    @property
+    def endpoints(self) -> MemoryEndpointRepository:
+        """Webhook endpoints."""
+        return self._endpoints
+
+    @property
+    def deliveries(self) -> MemoryDeliveryRepository:
+        """The outbox."""
+        return self._deliveries
+
+
+class MemoryStore:
+    """Opens transactions on a state.
+
+    Args:
+        clock: by which leases and due times run.
+        entropy: for the ids of deliveries.
+        state: shared with `MemoryQueries` and `MemoryRegistry`; an empty one when none.
+    """
+
+    def __init__(self, clock: Clock, entropy: Entropy, state: MemoryState | None = None) -> None:
+        self._clock = clock
+        self._entropy = entropy
+        self.state = MemoryState() if state is None else state
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[MemoryTransaction]:
+        """A clean exit commits, an exception rolls back."""
+        async with self.state.change() as tables:
+            yield MemoryTransaction(tables, self._clock, self._entropy)

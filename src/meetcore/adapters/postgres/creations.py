@@ -1,0 +1,226 @@
+"""The statements of making a meeting: hold and reservation, then charge and link, or neither.
+
+Each transaction is one locked read and one write. Lock order: account, then host.
+"""
+
+from typing import Any
+
+from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.idempotency import KEY_COLUMNS
+from meetcore.adapters.postgres.ledger import (
+    APPEND_ENTRY,
+    LOCK_ACCOUNT,
+    TRANSFER_COLUMNS,
+    WRITE_FUNDS,
+    fetch_locked,
+    funds_parameters,
+    usage_parameters,
+)
+from meetcore.adapters.postgres.outbox import WRITE_EVENTS
+from meetcore.adapters.postgres.pool import Connection
+from meetcore.domain.errors import NotFound
+from meetcore.ports.cipher import Cipher
+from meetcore.ports.store import CreationQuery, CreationView, KeyView, Provisioning
+
+__all__ = ["SAVE_ABANDONED", "SAVE_SCHEDULED", "load_creation", "save_provisioning"]
+
+# A host is free for a range when one of its slots is.
+_FREE_SLOT = """
+    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
+    WHERE NOT EXISTS (
+        SELECT FROM host_reservations r
+        WHERE r.host_id = h.id AND r.slot = n AND r.during && tstzrange(%(start_at)s, %(end_at)s))
+    ORDER BY n LIMIT 1"""
+
+# Everything that the decision on a new meeting needs, under the account's lock: its funds, the
+# key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
+# free host (`domain.hosts.choose_host`), locked so that nobody else takes it before we are done.
+# The join on `locked` makes sure that the account is locked before the host.
+_LOAD = f"""
+WITH {LOCK_ACCOUNT}, free AS MATERIALIZED (
+    SELECT best.* FROM locked CROSS JOIN LATERAL (
+        SELECT h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active
+        FROM hosts h
+        WHERE h.is_active AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})
+        ORDER BY h.capacity, h.uses, h.id LIMIT 1
+        FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
+)
+SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+       clock_timestamp() AS now, k.daily_cap, u.spent AS usage_spent, u.held AS usage_held,
+       {TRANSFER_COLUMNS}, {KEY_COLUMNS}, free.*,
+       free.host_id IS NULL AND EXISTS (
+           SELECT FROM hosts h
+           WHERE h.is_active AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})) AS is_contended
+FROM locked
+LEFT JOIN api_keys k ON k.id = %(api_key_id)s
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
+LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
+LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
+LEFT JOIN free ON true
+"""
+
+# Waits for the best fitting host that another transaction holds, the account locked first.
+_WAIT_FOR_HOST = f"""
+WITH {LOCK_ACCOUNT}
+SELECT waited.id FROM locked CROSS JOIN LATERAL (
+    SELECT h.id FROM hosts h
+    WHERE h.is_active AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})
+    ORDER BY h.capacity, h.uses, h.id LIMIT 1
+    FOR NO KEY UPDATE OF h) AS waited
+"""
+
+# Writes a meeting that is about to be made, all or nothing: without the host's slot no row is
+# written and none is returned.
+_SAVE_PROVISIONING = f"""
+WITH reserved AS (
+    INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
+    SELECT %(account_id)s, %(meeting_id)s, h.id, slot.n, tstzrange(%(start_at)s, %(end_at)s)
+    FROM hosts h CROSS JOIN LATERAL ({_FREE_SLOT}) AS slot WHERE h.id = %(host_id)s AND h.is_active
+    ON CONFLICT DO NOTHING
+    RETURNING host_id
+), host AS (
+    UPDATE hosts SET uses = uses + 1 WHERE id = (SELECT host_id FROM reserved)
+), meeting AS (
+    INSERT INTO meetings (account_id, id, api_key_id, status, title, description, start_at, end_at, duration,
+        capacity, pricing_tier_id, credits, with_recording, auto_notulen, must_login, mic_off, email_notification,
+        host_id, provider, created_at, password, hold_id, idempotency_key, lease_token, lease_until)
+    SELECT %(account_id)s, %(meeting_id)s, %(api_key_id)s, %(status)s, %(title)s, %(description)s, %(start_at)s,
+        %(end_at)s, %(duration)s, %(capacity)s, %(pricing_tier_id)s, %(credits)s, %(with_recording)s,
+        %(auto_notulen)s, %(must_login)s, %(mic_off)s, %(email_notification)s, host_id, %(provider)s,
+        %(created_at)s, %(password)s, %(hold_id)s, %(key)s, %(lease_token)s,
+        clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM reserved
+), hold AS (
+    INSERT INTO ledger_holds (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
+    SELECT %(account_id)s, %(hold_id)s, %(operation)s, %(kind)s, %(amount)s, %(reference_type)s, %(reference_id)s,
+        %(api_key_id)s, %(usage_day)s
+    FROM reserved
+), usage AS (
+    INSERT INTO cap_usage (account_id, api_key_id, day, spent, held)
+    SELECT %(account_id)s, %(usage_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM reserved
+    ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
+), claim AS (
+    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
+    SELECT %(account_id)s, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
+        clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
+    FROM reserved WHERE %(key)s::text IS NOT NULL
+    ON CONFLICT (account_id, key) DO UPDATE
+        SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
+)
+UPDATE accounts SET held = %(held)s, is_low = %(is_low)s, version = version + 1
+WHERE id = %(account_id)s AND EXISTS (SELECT FROM reserved)
+RETURNING id
+"""
+
+# The hold becomes the charge, the meeting gets its link, the key its answer, the events go out.
+# The lease is checked by the locked read before it, in the same transaction.
+SAVE_SCHEDULED = f"""
+WITH {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}, closed AS (
+    DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
+), usage AS (
+    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+    WHERE account_id = %(account_id)s AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
+), meeting AS (
+    UPDATE meetings SET status = %(status)s, provider_meeting_id = %(provider_meeting_id)s, join_url = %(join_url)s,
+        password = %(password)s, charge_id = %(transfer_id)s, hold_id = NULL, idempotency_key = NULL,
+        lease_token = NULL, lease_until = NULL
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), done AS (
+    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
+    WHERE account_id = %(account_id)s AND key = %(key)s::text
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending'
+"""
+
+# Nothing was made: hold, cap and host are given back, and the key may try again.
+SAVE_ABANDONED = f"""
+WITH {WRITE_FUNDS}, closed AS (
+    DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
+), usage AS (
+    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+    WHERE account_id = %(account_id)s AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
+), freed AS (
+    DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
+), bound AS (
+    UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
+    WHERE account_id = %(account_id)s AND key = %(key)s::text
+)
+UPDATE meetings SET status = %(status)s, hold_id = NULL, idempotency_key = NULL, lease_token = NULL, lease_until = NULL
+WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+"""
+
+
+async def load_creation(connection: Connection, cipher: Cipher, query: CreationQuery) -> CreationView:
+    """Everything that the decision on a new meeting needs, in one locked read.
+
+    Raises:
+        NotFound: no such account.
+    """
+    parameters: dict[str, Any] = {
+        "account_id": query.account_id,
+        "api_key_id": query.api_key_id,
+        "day": query.cap_day,
+        "operation": query.operation,
+        "key": query.idempotency_key,
+        "seats": query.seats,
+        "start_at": query.start_at,
+        "end_at": query.end_at,
+    }
+    if query.can_wait_for_host:
+        await connection.execute(_WAIT_FOR_HOST, parameters)
+    row = await fetch_locked(connection, _LOAD, parameters)
+    if row is None:
+        raise NotFound("No account with this id.")
+    return CreationView(
+        funds=rows.funds(row),
+        usage=rows.usage(row, query.api_key_id, query.cap_day),
+        daily_cap=row["daily_cap"],
+        charged=rows.transfer(row),
+        idempotency=KeyView(rows.idempotency(row, cipher), row["now"]),
+        free_hosts=() if row["host_id"] is None else (rows.host(row),),
+        is_contended=row["is_contended"],
+    )
+
+
+async def save_provisioning(connection: Connection, cipher: Cipher, order: Provisioning) -> bool:
+    """Write a meeting that is about to be made; false when its host was taken meanwhile."""
+    meeting, hold, claim = order.meeting, order.hold, order.claim
+    context = rows.password_context(meeting.account_id, meeting.id)
+    parameters = (
+        {
+            "meeting_id": meeting.id,
+            "api_key_id": meeting.api_key_id,
+            "status": meeting.status.value,
+            "title": meeting.title,
+            "description": meeting.description,
+            "start_at": meeting.start_at,
+            "end_at": meeting.end_at,
+            "duration": meeting.duration,
+            "capacity": meeting.capacity,
+            "pricing_tier_id": meeting.pricing_tier_id,
+            "credits": meeting.credits,
+            "with_recording": meeting.with_recording,
+            "auto_notulen": meeting.auto_notulen,
+            "must_login": meeting.must_login,
+            "mic_off": meeting.mic_off,
+            "email_notification": meeting.email_notification,
+            "host_id": meeting.host_id,
+            "provider": meeting.provider,
+            "created_at": meeting.created_at,
+            "password": rows.seal_text(cipher, meeting.password, context),
+            "hold_id": hold.id,
+            "operation": hold.operation,
+            "kind": hold.kind.value,
+            "amount": hold.amount,
+            "reference_type": hold.reference.type,
+            "reference_id": hold.reference.id,
+            "key": None if claim is None else claim.key,
+            "fingerprint": None if claim is None else claim.fingerprint,
+            "lease_token": order.lease.token,
+            "lease_s": order.lease.seconds,
+        }
+        | funds_parameters(order.funds)
+        | usage_parameters(order.usage)
+    )
+    cursor = await connection.execute(_SAVE_PROVISIONING, parameters)
+    return await cursor.fetchone() is not None

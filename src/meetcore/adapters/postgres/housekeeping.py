@@ -1,0 +1,48 @@
+"""Forgetting in PostgreSQL, some thousand rows at a time."""
+
+from typing import Any
+
+from meetcore.adapters.postgres.pool import Pool, translated
+
+__all__ = ["PostgresHousekeeping"]
+
+PORTION = 5_000
+
+# Forgets the oldest keys that are past their time; one whose work still runs is kept.
+_PURGE_IDEMPOTENCY = """
+DELETE FROM idempotency_keys WHERE ctid IN (
+    SELECT ctid FROM idempotency_keys
+    WHERE created_at < clock_timestamp() - %(older_than_s)s * interval '1 second' AND lease_until IS NULL
+    ORDER BY created_at LIMIT %(portion)s)
+"""
+
+# Forgets the minutes that started before an instant.
+_PURGE_RATE_WINDOWS = "DELETE FROM rate_counters WHERE window_start < %(before)s"
+
+
+class PostgresHousekeeping:
+    """The store's broom."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def purge_idempotency(self, older_than_s: float) -> int:
+        """Forget keys first seen longer ago than this, unless work under them still runs."""
+        gone = 0
+        while True:
+            portion = await self._delete(
+                _PURGE_IDEMPOTENCY, {"older_than_s": older_than_s, "portion": PORTION}
+            )
+            gone += portion
+            if portion < PORTION:
+                return gone
+
+    async def purge_rate_windows(self, before: int) -> int:
+        """Forget rate windows that started before a unix second."""
+        return await self._delete(_PURGE_RATE_WINDOWS, {"before": before})
+
+    async def _delete(self, query: str, parameters: dict[str, Any]) -> int:
+        with translated():
+            async with self._pool.connection() as connection:
+                cursor = await connection.execute(query, parameters)
+                return cursor.rowcount

@@ -1,0 +1,346 @@
+"""Meetings in PostgreSQL: fenced work in progress, cancellation, and what dead processes left.
+
+Making a meeting has its statements in `creations`; this module owns the rest of a meeting's life.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.creations import (
+    SAVE_ABANDONED,
+    SAVE_SCHEDULED,
+    load_creation,
+    save_provisioning,
+)
+from meetcore.adapters.postgres.idempotency import KEY_COLUMNS
+from meetcore.adapters.postgres.ledger import (
+    APPEND_ENTRY,
+    LOCK_ACCOUNT,
+    TRANSFER_COLUMNS,
+    WRITE_FUNDS,
+    entry_parameters,
+    fetch_locked,
+    funds_parameters,
+    usage_parameters,
+)
+from meetcore.adapters.postgres.outbox import WRITE_EVENTS, event_parameters
+from meetcore.adapters.postgres.pool import Connection
+from meetcore.domain.events import Event
+from meetcore.domain.holds import CapUsage
+from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.meetings import Meeting
+from meetcore.ports.cipher import Cipher
+from meetcore.ports.lease import Lease
+from meetcore.ports.store import (
+    Claim,
+    CreationQuery,
+    CreationView,
+    KeyView,
+    Lapsed,
+    LeaseView,
+    MeetingView,
+    Provisioning,
+)
+
+__all__ = ["MEETING_COLUMNS", "PostgresMeetingRepository"]
+
+MEETING_COLUMNS = """
+    m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
+    m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
+    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.provider_meeting_id, m.charge_id,
+    m.credits_refunded"""
+
+# The meeting in progress with its money, under the account's lock, for the bearer of the lease only.
+# The meeting's row is locked too, because a lapsed lease is taken over without the account's lock.
+_LOAD_LEASED = f"""
+WITH {LOCK_ACCOUNT}
+SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+       {MEETING_COLUMNS}, h.provider_user_id, {TRANSFER_COLUMNS},
+       hold.id AS hold_id, hold.operation AS hold_operation, hold.kind AS hold_kind, hold.amount AS hold_amount,
+       hold.reference_type AS hold_reference_type, hold.reference_id AS hold_reference_id,
+       hold.api_key_id AS hold_api_key_id, hold.cap_day AS hold_cap_day,
+       u.spent AS usage_spent, u.held AS usage_held, i.key, i.fingerprint
+FROM locked
+JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s AND m.lease_token = %(token)s
+JOIN hosts h ON h.id = m.host_id
+LEFT JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = m.hold_id
+LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.id = m.charge_id
+LEFT JOIN cap_usage u ON u.account_id = locked.account_id
+    AND u.api_key_id = COALESCE(hold.api_key_id, t.api_key_id) AND u.day = COALESCE(hold.cap_day, t.cap_day)
+LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = m.idempotency_key
+FOR NO KEY UPDATE OF m
+"""
+
+# A meeting and an idempotency key under the account's lock.
+_LOAD_FOR_CANCEL = f"""
+WITH {LOCK_ACCOUNT}
+SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
+       clock_timestamp() AS now, COALESCE(m.lease_until > clock_timestamp(), false) AS is_leased,
+       {MEETING_COLUMNS}, {KEY_COLUMNS}
+FROM locked
+JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
+LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
+"""
+
+# Marks a meeting as being cancelled or ended, under a lease, and claims the request's key for it.
+_SAVE_CANCELLING = """
+WITH meeting AS (
+    UPDATE meetings SET status = %(status)s, idempotency_key = %(key)s, lease_token = %(lease_token)s,
+        lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), claim AS (
+    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
+    SELECT %(account_id)s, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
+        clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
+    WHERE %(key)s::text IS NOT NULL
+    ON CONFLICT (account_id, key) DO UPDATE
+        SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
+)
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+"""
+
+# The end of a cancellation: the meeting's last state, its host free, its key done, its events out.
+_END_MEETING = f"""
+    {WRITE_EVENTS}, meeting AS (
+        UPDATE meetings SET status = %(status)s, credits_refunded = %(credits_refunded)s, idempotency_key = NULL,
+            lease_token = NULL, lease_until = NULL
+        WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+    ), freed AS (
+        DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
+    ), done AS (
+        UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
+        WHERE account_id = %(account_id)s AND key = %(key)s::text
+    )"""
+
+# The same with the refund of the charge.
+_SAVE_REFUNDED = f"""
+WITH {APPEND_ENTRY}, {WRITE_FUNDS}, {_END_MEETING}, usage AS (
+    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
+    WHERE account_id = %(account_id)s AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending'
+"""
+
+# The same without one.
+_SAVE_ENDED = f"""
+WITH {_END_MEETING}, account AS (
+    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending'
+"""
+
+# Puts a meeting back that the provider would not let go of; the request's key may try again.
+_SAVE_CANCEL_FAILED = """
+WITH meeting AS (
+    UPDATE meetings SET status = %(status)s, idempotency_key = NULL, lease_token = NULL, lease_until = NULL
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), bound AS (
+    UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
+    WHERE account_id = %(account_id)s AND key = %(key)s::text
+)
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+"""
+
+# Which account's meeting a provider speaks of; nothing is locked yet.
+_FIND_AT_PROVIDER = """
+SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s
+"""
+
+# A status that the provider or the clock brought. A meeting that ended frees its host.
+_SAVE_LIFECYCLE = f"""
+WITH {WRITE_EVENTS}, meeting AS (
+    UPDATE meetings SET status = %(status)s WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+), freed AS (
+    DELETE FROM host_reservations
+    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(status)s = 'ended'
+), account AS (
+    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+)
+SELECT count(*) AS due FROM delivery WHERE status = 'pending'
+"""
+
+# Takes over what dead processes left. Each row is taken by one caller only.
+_CLAIM_LAPSED = """
+WITH lapsed AS (
+    SELECT account_id, id FROM meetings WHERE lease_until <= clock_timestamp()
+    ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+)
+UPDATE meetings m
+SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+FROM lapsed WHERE m.account_id = lapsed.account_id AND m.id = lapsed.id
+RETURNING m.account_id, m.id, m.lease_token
+"""
+
+# Takes over one meeting, if its lease ran out.
+_LEASE_LAPSED = """
+UPDATE meetings
+SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until <= clock_timestamp()
+RETURNING account_id, id, lease_token
+"""
+
+
+class PostgresMeetingRepository:
+    """Meetings, their hosts and their money, on one open transaction."""
+
+    def __init__(self, connection: Connection, cipher: Cipher) -> None:
+        self._connection = connection
+        self._cipher = cipher
+
+    async def load_creation(self, query: CreationQuery) -> CreationView:
+        """Everything that the decision on a new meeting needs, in one locked read."""
+        return await load_creation(self._connection, self._cipher, query)
+
+    async def save_provisioning(self, provisioning: Provisioning) -> bool:
+        """Write meeting, hold, reservation, lease and claim; false when the host was taken."""
+        return await save_provisioning(self._connection, self._cipher, provisioning)
+
+    async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
+        """The meeting in progress, if the lease is still the bearer's."""
+        parameters = {"account_id": account_id, "meeting_id": meeting_id, "token": token}
+        row = await fetch_locked(self._connection, _LOAD_LEASED, parameters)
+        if row is None:
+            return None
+        meeting = rows.meeting(row, self._cipher)
+        hold, charge = rows.hold(row), rows.transfer(row)
+        if hold is not None:
+            usage = rows.usage(row, hold.api_key_id, hold.cap_day)
+        elif charge is not None and charge.api_key_id is not None and charge.cap_day is not None:
+            usage = rows.usage(row, charge.api_key_id, charge.cap_day)
+        else:
+            raise LookupError(f"meeting {meeting_id} has neither a hold nor a charge")
+        claim = None if row["key"] is None else Claim(row["key"], row["fingerprint"], meeting_id)
+        return LeaseView(meeting, row["provider_user_id"], rows.funds(row), usage, hold, charge, claim)
+
+    async def save_scheduled(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
+        events: Sequence[Event], answer: bytes | None,
+    ) -> int:  # fmt: skip
+        """The hold becomes the charge, the meeting is there; the key is done, events go out."""
+        context = rows.password_context(meeting.account_id, meeting.id)
+        parameters = (
+            self._ending(view, meeting, answer)
+            | funds_parameters(funds)
+            | usage_parameters(usage)
+            | entry_parameters(entry)
+            | event_parameters(events, self._cipher)
+            | {
+                "hold_id": None if view.hold is None else view.hold.id,
+                "provider_meeting_id": meeting.provider_meeting_id,
+                "join_url": meeting.join_url,
+                "password": rows.seal_text(self._cipher, meeting.password, context),
+            }
+        )
+        return await self._count(SAVE_SCHEDULED, parameters)
+
+    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
+        """The hold and the host are released; the idempotency key may try again."""
+        hold_id = None if view.hold is None else view.hold.id
+        parameters = (
+            self._ending(view, meeting, None)
+            | funds_parameters(funds)
+            | usage_parameters(usage)
+            | {"hold_id": hold_id}
+        )
+        await self._connection.execute(SAVE_ABANDONED, parameters)
+
+    async def load_for_cancel(
+        self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
+    ) -> MeetingView | None:
+        """Take the account's lock and read a meeting in any state."""
+        parameters = {"account_id": account_id, "meeting_id": meeting_id, "key": idempotency_key}
+        row = await fetch_locked(self._connection, _LOAD_FOR_CANCEL, parameters)
+        if row is None:
+            return None
+        known = KeyView(rows.idempotency(row, self._cipher), row["now"])
+        return MeetingView(rows.meeting(row, self._cipher), known, row["is_leased"])
+
+    async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
+        """Mark a meeting as being cancelled or ended, under a lease."""
+        parameters = {
+            "account_id": meeting.account_id,
+            "meeting_id": meeting.id,
+            "status": meeting.status.value,
+            "key": None if claim is None else claim.key,
+            "fingerprint": None if claim is None else claim.fingerprint,
+            "lease_token": lease.token,
+            "lease_s": lease.seconds,
+        }
+        await self._connection.execute(_SAVE_CANCELLING, parameters)
+
+    async def save_cancelled(
+        self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
+        events: Sequence[Event], answer: bytes | None,
+    ) -> int:  # fmt: skip
+        """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
+        parameters = self._ending(view, meeting, answer) | event_parameters(events, self._cipher)
+        if refund is None:
+            return await self._count(_SAVE_ENDED, parameters)
+        funds, usage, entry = refund
+        parameters |= funds_parameters(funds) | usage_parameters(usage) | entry_parameters(entry)
+        return await self._count(_SAVE_REFUNDED, parameters)
+
+    async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
+        """Put a meeting back that the provider would not let go of; its key may try again."""
+        await self._connection.execute(_SAVE_CANCEL_FAILED, self._ending(view, meeting, None))
+
+    async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
+        """Find the meeting that a provider speaks of, take its account's lock and read it again."""
+        parameters = {"provider": provider, "provider_meeting_id": provider_meeting_id}
+        cursor = await self._connection.execute(_FIND_AT_PROVIDER, parameters)
+        row = await cursor.fetchone()
+        if row is None:
+            return None
+        view = await self.load_for_cancel(row["account_id"], row["id"], None)
+        return None if view is None else view.meeting
+
+    async def save_lifecycle(self, meeting: Meeting, events: Sequence[Event]) -> int:
+        """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
+        parameters = {
+            "account_id": meeting.account_id,
+            "meeting_id": meeting.id,
+            "status": meeting.status.value,
+        } | event_parameters(events, self._cipher)
+        return await self._count(_SAVE_LIFECYCLE, parameters)
+
+    async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
+        """Take over meetings whose lease ran out."""
+        parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
+        cursor = await self._connection.execute(_CLAIM_LAPSED, parameters)
+        return [_lapsed(row) for row in await cursor.fetchall()]
+
+    async def lease_lapsed(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> Lapsed | None:
+        """Take over one meeting if its lease ran out."""
+        parameters = {
+            "account_id": account_id,
+            "meeting_id": meeting_id,
+            "token": lease.token,
+            "lease_s": lease.seconds,
+        }
+        cursor = await self._connection.execute(_LEASE_LAPSED, parameters)
+        row = await cursor.fetchone()
+        return None if row is None else _lapsed(row)
+
+    def _ending(self, view: LeaseView, meeting: Meeting, answer: bytes | None) -> dict[str, Any]:
+        key = None if view.claim is None else view.claim.key
+        if answer is not None and key is not None:
+            answer = self._cipher.seal(answer, rows.answer_context(meeting.account_id, key))
+        return {
+            "account_id": meeting.account_id,
+            "meeting_id": meeting.id,
+            "status": meeting.status.value,
+            "credits_refunded": meeting.credits_refunded,
+            "key": key,
+            "answer": answer,
+        }
+
+    async def _count(self, query: str, parameters: dict[str, Any]) -> int:
+        cursor = await self._connection.execute(query, parameters)
+        row = await cursor.fetchone()
+        return 0 if row is None else int(row["due"])
+
+
+def _lapsed(row: rows.Row) -> Lapsed:
+    return Lapsed(row["account_id"], row["id"], row["lease_token"])

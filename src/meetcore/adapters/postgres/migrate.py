@@ -1,0 +1,154 @@
+"""Bringing the schema up to date: numbered SQL files, each applied once, in a transaction of its own.
+
+Safe to run from many hosts at once: one holds an advisory lock, the others poll for it (a blocked
+`pg_advisory_lock` would deadlock a `CREATE INDEX CONCURRENTLY`). A file that changed after it was
+applied is refused. Owns the schema's history; refuses to seed data.
+"""
+
+import hashlib
+import re
+import time
+from collections.abc import Callable
+from importlib import resources
+
+import psycopg
+from attrs import field, frozen
+
+from meetcore.ports.store import StoreAway
+
+__all__ = ["Migration", "MigrationRefused", "load_migrations", "migrate", "missing"]
+
+_LOCK = 0x6D656574636F7265  # "meetcore"
+_NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+_POLL_S = 0.05
+_LEDGER = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now())
+"""
+
+
+class MigrationRefused(Exception):
+    """The schema cannot be brought up to date; the message says why and what to do."""
+
+
+@frozen
+class Migration:
+    """One numbered step. The checksum is over its text."""
+
+    number: int
+    name: str
+    text: str = field(repr=False)
+
+    @property
+    def checksum(self) -> str:
+        """SHA-256 of the text, in hex."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def load_migrations() -> list[Migration]:
+    """The steps that this release knows, in order.
+
+    Raises:
+        MigrationRefused: the numbers have a gap.
+    """
+    found = []
+    for file in resources.files(f"{__package__}.migrations").iterdir():
+        if match := _NAME.fullmatch(file.name):
+            found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
+    found.sort(key=lambda step: step.number)
+    if [step.number for step in found] != list(range(1, len(found) + 1)):
+        raise MigrationRefused("the migrations are not numbered 1, 2, 3 … without a gap")
+    return found
+
+
+def migrate(
+    url: str,
+    *,
+    timeout_s: float = 120.0,
+    on_step: Callable[[Migration, int, int], None] | None = None,
+) -> list[Migration]:
+    """Apply what is missing.
+
+    Args:
+        url: a libpq connection string.
+        timeout_s: how long to wait for another host that migrates at this moment.
+        on_step: told each step, its place and how many there are, before it runs.
+
+    Returns:
+        The steps that this call applied.
+
+    Raises:
+        MigrationRefused: a step changed after it was applied, the database is newer than this
+            release, the lock stayed taken, or a step failed (nothing of that step is kept).
+        StoreAway: the database does not answer.
+    """
+    steps = load_migrations()
+    try:
+        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+            _take_lock(connection, timeout_s)
+            connection.execute(_LEDGER)
+            todo = _missing_of(connection, steps)
+            for place, step in enumerate(todo, start=1):
+                if on_step is not None:
+                    on_step(step, place, len(todo))
+                _apply(connection, step)
+            return todo
+    except psycopg.OperationalError as error:
+        raise StoreAway("the database does not answer") from error
+
+
+def missing(url: str) -> list[Migration]:
+    """The steps that the database lacks; nothing is changed.
+
+    Raises:
+        MigrationRefused, StoreAway: see `migrate`.
+    """
+    try:
+        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+            return _missing_of(connection, load_migrations())
+    except psycopg.OperationalError as error:
+        raise StoreAway("the database does not answer") from error
+
+
+def _take_lock(connection: psycopg.Connection, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
+        if row is not None and row[0]:
+            return
+        if time.monotonic() > deadline:
+            raise MigrationRefused("another host has been migrating for too long; try again when it is done")
+        time.sleep(_POLL_S)
+
+
+def _missing_of(connection: psycopg.Connection, steps: list[Migration]) -> list[Migration]:
+    known = connection.execute("SELECT to_regclass('schema_migrations') IS NOT NULL").fetchone()
+    applied: dict[int, str] = {}
+    if known is not None and known[0]:
+        applied = dict(connection.execute("SELECT number, checksum FROM schema_migrations").fetchall())
+    for step in steps:
+        if applied.get(step.number, step.checksum) != step.checksum:
+            raise MigrationRefused(
+                f"migration {step.number:04} ({step.name}) was changed after it was applied; "
+                "run the release that applied it, or restore the file"
+            )
+    if newer := set(applied) - {step.number for step in steps}:
+        raise MigrationRefused(
+            f"the database is at migration {max(newer):04}, newer than this release; upgrade meetcore"
+        )
+    return [step for step in steps if step.number not in applied]
+
+
+def _apply(connection: psycopg.Connection, step: Migration) -> None:
+    try:
+        with connection.transaction():
+            connection.execute(step.text.encode())
+            connection.execute(
+                "INSERT INTO schema_migrations (number, name, checksum) VALUES (%s, %s, %s)",
+                (step.number, step.name, step.checksum),
+            )
+    except psycopg.OperationalError:
+        raise
+    except psycopg.Error as error:
+        raise MigrationRefused(f"migration {step.number:04} ({step.name}) failed: {error}") from error

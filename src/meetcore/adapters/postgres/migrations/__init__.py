@@ -1,0 +1,1 @@
+"""The numbered steps; see `meetcore.adapters.postgres.migrate`."""

@@ -1,0 +1,157 @@
+"""The operator's records in PostgreSQL: accounts, keys, hosts. One statement each."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import psycopg
+
+from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.pool import Pool, translated
+from meetcore.adapters.postgres.queries import KEY_COLUMNS
+from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.hosts import Host
+from meetcore.domain.keys import ApiKey
+from meetcore.ports.registry import NewAccount
+
+__all__ = ["PostgresRegistry"]
+
+_HOST_COLUMNS = "h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active"
+
+# Opens an account with empty funds; an empty account counts as told that it is low.
+_ADD_ACCOUNT = """
+INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
+VALUES (%(id)s, %(user_id)s, %(email)s, %(full_name)s, %(created_at)s, %(low)s, %(low)s > 0)
+"""
+
+# Changes the threshold; an account below the new one counts as told, one at or above it as not.
+_SET_LOW = """
+UPDATE accounts SET low_threshold = %(low)s, is_low = balance - held < %(low)s, version = version + 1
+WHERE id = %(id)s RETURNING id
+"""
+
+_ADD_KEY = """
+INSERT INTO api_keys (id, account_id, digest, scopes, daily_cap, created_at, expires_at, revoked_at)
+VALUES (%(id)s, %(account_id)s, %(digest)s, %(scopes)s, %(daily_cap)s, %(created_at)s, %(expires_at)s,
+    %(revoked_at)s)
+"""
+
+_LIST_KEYS = f"""
+SELECT {KEY_COLUMNS} FROM api_keys k
+WHERE %(account_id)s::uuid IS NULL OR k.account_id = %(account_id)s ORDER BY k.id DESC
+"""
+
+# Revokes a key; a second call keeps the first time.
+_REVOKE = f"""
+UPDATE api_keys k SET revoked_at = LEAST(k.revoked_at, %(at)s) WHERE k.id = %(id)s RETURNING {KEY_COLUMNS}
+"""
+
+_SET_CAP = f"""
+UPDATE api_keys k SET daily_cap = %(cap)s WHERE k.id = %(id)s RETURNING {KEY_COLUMNS}
+"""
+
+_ADD_HOST = """
+INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
+VALUES (%(id)s, %(user)s, %(capacity)s, %(max_concurrent)s, %(at)s) ON CONFLICT DO NOTHING RETURNING id
+"""
+
+_HOST_OF_USER = "SELECT id FROM hosts WHERE provider_user_id = %(user)s"
+
+_LIST_HOSTS = f"SELECT {_HOST_COLUMNS} FROM hosts h ORDER BY h.capacity, h.provider_user_id"
+
+_DISABLE_HOST = f"""
+UPDATE hosts h SET is_active = false WHERE h.id = %(id)s RETURNING {_HOST_COLUMNS}
+"""
+
+
+class PostgresRegistry:
+    """Accounts, keys and hosts."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+
+    async def add_account(self, account: NewAccount) -> None:
+        """Open an account with empty funds."""
+        await self._all(
+            _ADD_ACCOUNT,
+            {
+                "id": account.id,
+                "user_id": account.user_id,
+                "email": account.email,
+                "full_name": account.full_name,
+                "created_at": account.created_at,
+                "low": account.low_threshold,
+            },
+        )
+
+    async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
+        """Change when `credit.low` is told."""
+        if not await self._all(_SET_LOW, {"id": account_id, "low": credits}):
+            raise NotFound("No account with this id.")
+
+    async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
+        """Keep a key by its digest."""
+        parameters = {
+            "id": key.id,
+            "account_id": key.account_id,
+            "digest": key_digest,
+            "scopes": [scope.value for scope in key.scopes],
+            "daily_cap": key.daily_cap,
+            "created_at": key.created_at,
+            "expires_at": key.expires_at,
+            "revoked_at": key.revoked_at,
+        }
+        try:
+            await self._all(_ADD_KEY, parameters)
+        except psycopg.errors.ForeignKeyViolation as error:
+            raise NotFound("No account with this id.") from error
+
+    async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
+        """Every key, newest first; of one account where given."""
+        return [rows.key(row) for row in await self._all(_LIST_KEYS, {"account_id": account_id})]
+
+    async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
+        """Revoke a key from `at` on; one that is revoked keeps its time."""
+        return self._key(await self._all(_REVOKE, {"id": key_id, "at": at}))
+
+    async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
+        """Change a key's cap in credits a day; none takes it away."""
+        return self._key(await self._all(_SET_CAP, {"id": key_id, "cap": daily_cap}))
+
+    async def add_host(self, host: Host, at: datetime) -> None:
+        """Add a licensed host."""
+        parameters = {
+            "id": host.id,
+            "user": host.provider_user_id,
+            "capacity": host.capacity,
+            "max_concurrent": host.max_concurrent,
+            "at": at,
+        }
+        if await self._all(_ADD_HOST, parameters):
+            return
+        known = await self._all(_HOST_OF_USER, parameters)
+        raise Conflict("This provider user is a host already.", known[0]["id"] if known else host.id)
+
+    async def list_hosts(self) -> Sequence[Host]:
+        """Every host, smallest first."""
+        return [rows.host(row) for row in await self._all(_LIST_HOSTS, {})]
+
+    async def disable_host(self, host_id: UUID) -> Host:
+        """Give a host no new meetings; those it has stay."""
+        found = await self._all(_DISABLE_HOST, {"id": host_id})
+        if not found:
+            raise NotFound("No host with this id.")
+        return rows.host(found[0])
+
+    @staticmethod
+    def _key(found: list[rows.Row]) -> ApiKey:
+        if not found:
+            raise NotFound("No key with this id.")
+        return rows.key(found[0])
+
+    async def _all(self, query: str, parameters: dict[str, Any]) -> list[rows.Row]:
+        with translated():
+            async with self._pool.connection() as connection:
+                cursor = await connection.execute(query, parameters)
+                return await cursor.fetchall() if cursor.description is not None else []

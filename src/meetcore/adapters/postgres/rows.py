@@ -1,0 +1,256 @@
+"""Rows to records: the one place where a column's name meets a field's.
+
+Sealed columns are opened here, each under the context it was sealed for.
+"""
+
+from datetime import UTC, date, datetime
+from typing import Any
+from uuid import UUID
+
+from meetcore.domain.deliveries import Delivery, DeliveryStatus
+from meetcore.domain.endpoints import Endpoint, EndpointState
+from meetcore.domain.events import EventKind
+from meetcore.domain.holds import CapUsage, Hold
+from meetcore.domain.hosts import Host
+from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.domain.keys import ApiKey, Scope
+from meetcore.domain.ledger import Book, Entry, Funds, Reference, Transfer, TransferKind
+from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.ports.cipher import Cipher
+
+__all__ = [
+    "answer_context",
+    "delivery",
+    "endpoint",
+    "endpoint_context",
+    "entry",
+    "event_context",
+    "funds",
+    "hold",
+    "host",
+    "idempotency",
+    "key",
+    "meeting",
+    "open_text",
+    "password_context",
+    "seal_text",
+    "transfer",
+    "usage",
+]
+
+Row = dict[str, Any]
+
+
+def password_context(account_id: UUID, meeting_id: UUID) -> str:
+    """What a meeting's password is sealed for."""
+    return f"{account_id}/meetings/{meeting_id}/password"
+
+
+def endpoint_context(account_id: UUID, endpoint_id: UUID) -> str:
+    """What a webhook secret is sealed for."""
+    return f"{account_id}/webhooks/{endpoint_id}/secret"
+
+
+def event_context(account_id: UUID, event_id: UUID) -> str:
+    """What an event's payload is sealed for."""
+    return f"{account_id}/events/{event_id}/payload"
+
+
+def answer_context(account_id: UUID, key_: str) -> str:
+    """What a remembered answer is sealed for."""
+    return f"{account_id}/idempotency/{key_}"
+
+
+def seal_text(cipher: Cipher, text: str | None, context: str) -> bytes | None:
+    """Seal a text that may be absent."""
+    return None if text is None else cipher.seal(text.encode(), context)
+
+
+def open_text(cipher: Cipher, sealed: bytes | None, context: str) -> str | None:
+    """Open a text that may be absent."""
+    return None if sealed is None else cipher.open(sealed, context).decode()
+
+
+def _utc(at: datetime | None) -> datetime | None:
+    return None if at is None else at.replace(tzinfo=UTC)
+
+
+def _utc_(at: datetime) -> datetime:
+    # The connection's time zone is UTC: only the object changes, to the one the domain uses.
+    return at.replace(tzinfo=UTC)
+
+
+def funds(row: Row) -> Funds:
+    """An account's funds."""
+    return Funds(
+        row["account_id"],
+        row["balance"],
+        row["held"],
+        row["low_threshold"],
+        row["is_low"],
+        row["entries"],
+        row["last_hash"],
+        _utc(row["last_at"]),
+    )
+
+
+def usage(row: Row, api_key_id: UUID, day: date) -> CapUsage:
+    """A key's usage on a day; a day without a row is unused."""
+    return CapUsage(api_key_id, day, row["usage_spent"] or 0, row["usage_held"] or 0)
+
+
+def hold(row: Row) -> Hold | None:
+    """An open hold, if the row has one."""
+    if row["hold_id"] is None:
+        return None
+    return Hold(
+        row["hold_id"],
+        row["hold_operation"],
+        TransferKind(row["hold_kind"]),
+        row["hold_amount"],
+        Reference(row["hold_reference_type"], row["hold_reference_id"]),
+        row["hold_api_key_id"],
+        row["hold_cap_day"],
+    )
+
+
+def transfer(row: Row) -> Transfer | None:
+    """A transfer, if the row has one."""
+    if row["transfer_id"] is None:
+        return None
+    return Transfer(
+        row["transfer_id"],
+        row["operation"],
+        TransferKind(row["kind"]),
+        row["amount"],
+        Book(row["source"]),
+        Book(row["destination"]),
+        Reference(row["reference_type"], row["reference_id"]),
+        row["reverses"],
+        row["transfer_api_key_id"],
+        row["cap_day"],
+    )
+
+
+def entry(row: Row) -> Entry | None:
+    """A customer's entry with its transfer, if the row has one."""
+    moved = transfer(row)
+    if moved is None:
+        return None
+    return Entry(
+        row["account_id"],
+        row["number"],
+        moved,
+        row["entry_amount"],
+        row["balance_after"],
+        _utc_(row["entry_at"]),
+        row["hash"],
+    )
+
+
+def host(row: Row) -> Host:
+    """A licensed host."""
+    return Host(
+        row["host_id"],
+        row["provider_user_id"],
+        row["capacity"],
+        row["max_concurrent"],
+        row["uses"],
+        row["is_active"],
+    )
+
+
+def key(row: Row) -> ApiKey:
+    """An API key, without the key."""
+    return ApiKey(
+        row["key_id"],
+        row["account_id"],
+        tuple(Scope(text) for text in row["scopes"]),
+        row["daily_cap"],
+        _utc_(row["key_created_at"]),
+        _utc(row["expires_at"]),
+        _utc(row["revoked_at"]),
+    )
+
+
+def idempotency(row: Row, cipher: Cipher) -> IdempotencyRecord | None:
+    """What is remembered of a key, if anything, its answer opened."""
+    if row["fingerprint"] is None:
+        return None
+    answer = row["answer"]
+    if answer is not None:
+        answer = cipher.open(answer, answer_context(row["account_id"], row["key"]))
+    return IdempotencyRecord(
+        row["key"],
+        row["fingerprint"],
+        row["is_done"],
+        row["subject_id"],
+        _utc(row["key_lease_until"]),
+        answer,
+    )
+
+
+def meeting(row: Row, cipher: Cipher) -> Meeting:
+    """A meeting, its password opened."""
+    return Meeting(
+        id=row["id"],
+        account_id=row["account_id"],
+        api_key_id=row["api_key_id"],
+        status=MeetingStatus(row["status"]),
+        title=row["title"],
+        description=row["description"],
+        start_at=_utc_(row["start_at"]),
+        end_at=_utc_(row["end_at"]),
+        duration=row["duration"],
+        capacity=row["capacity"],
+        pricing_tier_id=row["pricing_tier_id"],
+        credits=row["credits"],
+        with_recording=row["with_recording"],
+        auto_notulen=row["auto_notulen"],
+        must_login=row["must_login"],
+        mic_off=row["mic_off"],
+        email_notification=row["email_notification"],
+        host_id=row["host_id"],
+        provider=row["provider"],
+        created_at=_utc_(row["created_at"]),
+        password=open_text(cipher, row["password"], password_context(row["account_id"], row["id"])),
+        join_url=row["join_url"],
+        provider_meeting_id=row["provider_meeting_id"],
+        charge_id=row["charge_id"],
+        credits_refunded=row["credits_refunded"],
+    )
+
+
+def endpoint(row: Row, cipher: Cipher) -> Endpoint:
+    """A webhook endpoint, its secret opened."""
+    context = endpoint_context(row["account_id"], row["endpoint_id"])
+    return Endpoint(
+        id=row["endpoint_id"],
+        account_id=row["account_id"],
+        url=row["url"],
+        url_key=row["url_key"],
+        description=row["description"],
+        event_types=tuple(EventKind(text) for text in row["event_types"]),
+        state=EndpointState(row["state"]),
+        consecutive_failures=row["consecutive_failures"],
+        disabled_at=_utc(row["disabled_at"]),
+        created_by=row["created_by"],
+        created_at=_utc_(row["endpoint_created_at"]),
+        secret=cipher.open(row["secret"], context).decode(),
+    )
+
+
+def delivery(row: Row) -> Delivery:
+    """A delivery."""
+    return Delivery(
+        row["delivery_id"],
+        row["account_id"],
+        row["endpoint_id"],
+        row["event_id"],
+        EventKind(row["event_kind"]),
+        DeliveryStatus(row["delivery_status"]),
+        row["attempts_made"],
+        _utc(row["due_at"]),
+        _utc_(row["delivery_created_at"]),
+        _utc(row["held_at"]),
+    )

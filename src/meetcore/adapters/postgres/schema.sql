@@ -1,0 +1,251 @@
+-- The schema as it is: canonical, for reading. A database is never built from this file but by the
+-- numbered steps in migrations/, and a test proves that they arrive at exactly what stands here.
+-- Everything that belongs to an account is keyed (account_id, ...).
+
+CREATE EXTENSION IF NOT EXISTS btree_gist;
+
+-- An account and its funds. The row is the account's lock: whoever changes anything that a later
+-- decision of this account reads takes it FOR NO KEY UPDATE and raises `version`, by which a read that
+-- had to wait for the lock sees that it must read again.
+CREATE TABLE accounts (
+    id                   uuid PRIMARY KEY,
+    user_id              uuid NOT NULL,
+    email                text NOT NULL,
+    full_name            text NOT NULL,
+    created_at           timestamptz NOT NULL,
+    version              bigint NOT NULL DEFAULT 0,
+    balance              bigint NOT NULL DEFAULT 0 CHECK (balance BETWEEN -1000000000000000 AND 1000000000000000),
+    held                 bigint NOT NULL DEFAULT 0 CHECK (held >= 0),
+    low_threshold        bigint NOT NULL CHECK (low_threshold >= 0),
+    is_low               boolean NOT NULL,
+    entries              bigint NOT NULL DEFAULT 0 CHECK (entries >= 0),
+    last_hash            bytea NOT NULL DEFAULT decode(repeat('00', 32), 'hex') CHECK (length(last_hash) = 32),
+    last_at              timestamptz
+) WITH (fillfactor = 50);
+
+CREATE TABLE api_keys (
+    id           uuid PRIMARY KEY,
+    account_id   uuid NOT NULL REFERENCES accounts,
+    digest       bytea NOT NULL UNIQUE CHECK (length(digest) = 32),
+    scopes       text[] NOT NULL,
+    daily_cap    bigint CHECK (daily_cap >= 0),
+    created_at   timestamptz NOT NULL,
+    expires_at   timestamptz,
+    revoked_at   timestamptz
+);
+CREATE INDEX api_keys_of_account ON api_keys (account_id, id);
+
+-- Double entry. A transfer has two legs in ledger_entries, the customer's and the house's, under
+-- the customer's entry number; the customer's leg carries the running balance and the hash chain.
+CREATE TABLE ledger_transfers (
+    account_id      uuid NOT NULL REFERENCES accounts,
+    id              uuid NOT NULL,
+    operation       text NOT NULL,
+    kind            text NOT NULL CHECK (kind IN ('topup', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
+    amount          bigint NOT NULL CHECK (amount BETWEEN 1 AND 1000000000000000),
+    source          text NOT NULL,
+    destination     text NOT NULL CHECK (destination <> source AND 'customer' IN (source, destination)),
+    reference_type  text NOT NULL,
+    reference_id    text NOT NULL,
+    reverses        uuid,
+    api_key_id      uuid,
+    cap_day         date,
+    PRIMARY KEY (account_id, id),
+    UNIQUE (account_id, operation)
+);
+CREATE UNIQUE INDEX ledger_transfers_reversed_once ON ledger_transfers (account_id, reverses) WHERE reverses IS NOT NULL;
+
+CREATE TABLE ledger_entries (
+    account_id     uuid NOT NULL,
+    number         bigint NOT NULL CHECK (number >= 1),
+    book           text NOT NULL,
+    transfer_id    uuid NOT NULL,
+    amount         bigint NOT NULL CHECK (amount <> 0),
+    balance_after  bigint,
+    at             timestamptz NOT NULL,
+    hash           bytea,
+    PRIMARY KEY (account_id, number, book),
+    CHECK ((book = 'customer') = (balance_after IS NOT NULL AND hash IS NOT NULL))
+);
+
+CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'the ledger is append-only: % on % is refused', TG_OP, TG_TABLE_NAME;
+END $$;
+CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_transfers
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- Open holds only: a hold's row goes when it is settled or released.
+CREATE TABLE ledger_holds (
+    account_id      uuid NOT NULL REFERENCES accounts,
+    id              uuid NOT NULL,
+    operation       text NOT NULL,
+    kind            text NOT NULL,
+    amount          bigint NOT NULL CHECK (amount BETWEEN 1 AND 1000000000000000),
+    reference_type  text NOT NULL,
+    reference_id    text NOT NULL,
+    api_key_id      uuid NOT NULL,
+    cap_day         date NOT NULL,
+    PRIMARY KEY (account_id, id),
+    UNIQUE (account_id, operation)
+);
+
+CREATE TABLE cap_usage (
+    account_id  uuid NOT NULL,
+    api_key_id  uuid NOT NULL,
+    day         date NOT NULL,
+    spent       bigint NOT NULL CHECK (spent >= 0),
+    held        bigint NOT NULL CHECK (held >= 0),
+    PRIMARY KEY (account_id, api_key_id, day)
+) WITH (fillfactor = 50);
+
+CREATE TABLE hosts (
+    id                uuid PRIMARY KEY,
+    provider_user_id  text NOT NULL UNIQUE,
+    capacity          integer NOT NULL CHECK (capacity >= 1),
+    max_concurrent    integer NOT NULL CHECK (max_concurrent >= 1),
+    uses              bigint NOT NULL DEFAULT 0,
+    is_active         boolean NOT NULL DEFAULT true,
+    created_at        timestamptz NOT NULL
+);
+CREATE INDEX hosts_best_fit ON hosts (capacity, uses, id) WHERE is_active;
+
+CREATE TABLE meetings (
+    account_id           uuid NOT NULL REFERENCES accounts,
+    id                   uuid NOT NULL,
+    api_key_id           uuid NOT NULL,
+    status               text NOT NULL,
+    title                text NOT NULL,
+    description          text,
+    start_at             timestamptz NOT NULL,
+    end_at               timestamptz NOT NULL CHECK (end_at > start_at),
+    duration             integer NOT NULL,
+    capacity             integer,
+    pricing_tier_id      text NOT NULL,
+    credits              bigint NOT NULL,
+    with_recording       boolean NOT NULL,
+    auto_notulen         boolean NOT NULL,
+    must_login           boolean NOT NULL,
+    mic_off              boolean NOT NULL,
+    email_notification   boolean NOT NULL,
+    host_id              uuid NOT NULL REFERENCES hosts,
+    provider             text NOT NULL,
+    created_at           timestamptz NOT NULL,
+    password             bytea,
+    join_url             text,
+    provider_meeting_id  text,
+    hold_id              uuid,
+    charge_id            uuid,
+    credits_refunded     bigint,
+    idempotency_key      text,
+    lease_token          uuid,
+    lease_until          timestamptz,
+    PRIMARY KEY (account_id, id),
+    CHECK ((lease_token IS NULL) = (lease_until IS NULL))
+) WITH (fillfactor = 70);
+CREATE UNIQUE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WHERE provider_meeting_id IS NOT NULL;
+CREATE INDEX meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
+
+-- One row for each meeting that occupies a host; two that overlap on one slot cannot exist.
+CREATE TABLE host_reservations (
+    account_id  uuid NOT NULL,
+    meeting_id  uuid NOT NULL,
+    host_id     uuid NOT NULL REFERENCES hosts,
+    slot        integer NOT NULL CHECK (slot >= 0),
+    during      tstzrange NOT NULL CHECK (NOT isempty(during)),
+    PRIMARY KEY (account_id, meeting_id),
+    CONSTRAINT host_reservations_no_overlap EXCLUDE USING gist (host_id WITH =, slot WITH =, during WITH &&)
+);
+
+CREATE TABLE webhook_endpoints (
+    account_id            uuid NOT NULL REFERENCES accounts,
+    id                    uuid NOT NULL,
+    url                   text NOT NULL,
+    url_key               text NOT NULL,
+    description           text,
+    event_types           text[] NOT NULL,
+    state                 text NOT NULL CHECK (state IN ('active', 'paused', 'disabled')),
+    consecutive_failures  integer NOT NULL CHECK (consecutive_failures >= 0),
+    disabled_at           timestamptz,
+    created_by            text NOT NULL,
+    created_at            timestamptz NOT NULL,
+    secret                bytea NOT NULL,
+    PRIMARY KEY (account_id, id),
+    UNIQUE (account_id, url_key)
+);
+
+-- The outbox: events with the sealed bytes that every attempt sends, and one delivery for each
+-- endpoint. `due_at` is when anyone may take a delivery next; taking one pushes it past the lease.
+CREATE TABLE events (
+    account_id  uuid NOT NULL,
+    id          uuid NOT NULL,
+    kind        text NOT NULL,
+    payload     bytea NOT NULL,
+    created_at  timestamptz NOT NULL,
+    PRIMARY KEY (account_id, id)
+);
+
+CREATE TABLE deliveries (
+    account_id     uuid NOT NULL,
+    id             uuid NOT NULL,
+    endpoint_id    uuid NOT NULL,
+    event_id       uuid NOT NULL,
+    event_kind     text NOT NULL,
+    status         text NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed', 'held', 'expired')),
+    attempts_made  integer NOT NULL DEFAULT 0,
+    due_at         timestamptz,
+    held_at        timestamptz,
+    lease_token    uuid,
+    created_at     timestamptz NOT NULL,
+    PRIMARY KEY (account_id, id),
+    CHECK ((status = 'pending') = (due_at IS NOT NULL)),
+    CHECK ((status = 'held') = (held_at IS NOT NULL))
+) WITH (fillfactor = 80);
+CREATE INDEX deliveries_due ON deliveries (due_at) WHERE status = 'pending';
+CREATE INDEX deliveries_held ON deliveries (account_id, endpoint_id) WHERE status = 'held';
+CREATE INDEX deliveries_of_endpoint ON deliveries (account_id, endpoint_id, id);
+
+CREATE TABLE delivery_attempts (
+    account_id        uuid NOT NULL,
+    delivery_id       uuid NOT NULL,
+    number            integer NOT NULL,
+    at                timestamptz NOT NULL,
+    duration_ms       integer NOT NULL,
+    status_code       integer,
+    error             text,
+    response_excerpt  text,
+    address           text,
+    PRIMARY KEY (account_id, delivery_id, number)
+);
+
+CREATE TABLE idempotency_keys (
+    account_id   uuid NOT NULL,
+    key          text NOT NULL,
+    fingerprint  bytea NOT NULL,
+    is_done      boolean NOT NULL,
+    subject_id   uuid,
+    lease_until  timestamptz,
+    answer       bytea,
+    created_at   timestamptz NOT NULL,
+    PRIMARY KEY (account_id, key)
+);
+CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
+
+-- Counters of the present minute. Unlogged: a crash of the database forgets them, which errs on
+-- the customer's side for at most one minute.
+CREATE UNLOGGED TABLE rate_counters (
+    window_start  bigint NOT NULL,
+    api_key_id    uuid NOT NULL,
+    class         text NOT NULL,
+    hits          bigint NOT NULL CHECK (hits > 0),
+    PRIMARY KEY (window_start, api_key_id, class)
+) WITH (fillfactor = 50);
+
+-- What the sandbox provider remembers: only meetings that somebody started, ended or removed.
+CREATE TABLE sandbox_meetings (
+    provider_meeting_id  text PRIMARY KEY,
+    state                text NOT NULL CHECK (state IN ('started', 'ended', 'removed')),
+    changed_at           timestamptz NOT NULL DEFAULT clock_timestamp()
+);

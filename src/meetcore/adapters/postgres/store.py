@@ -1,0 +1,63 @@
+"""The store on PostgreSQL: one connection of the pool for each transaction."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cached_property
+
+from meetcore.adapters.postgres.deliveries import PostgresDeliveryRepository
+from meetcore.adapters.postgres.endpoints import PostgresEndpointRepository
+from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
+from meetcore.adapters.postgres.ledger import PostgresLedgerRepository
+from meetcore.adapters.postgres.meetings import PostgresMeetingRepository
+from meetcore.adapters.postgres.pool import Connection, Pool, translated
+from meetcore.ports.cipher import Cipher
+
+__all__ = ["PostgresStore", "PostgresTransaction"]
+
+
+class PostgresTransaction:
+    """The repositories of one open transaction, each made when it is first asked for."""
+
+    def __init__(self, connection: Connection, cipher: Cipher) -> None:
+        self._connection = connection
+        self._cipher = cipher
+
+    @cached_property
+    def idempotency(self) -> PostgresIdempotencyRepository:
+        """What is remembered of requests."""
+        return PostgresIdempotencyRepository(self._connection, self._cipher)
+
+    @cached_property
+    def ledger(self) -> PostgresLedgerRepository:
+        """Money outside meetings."""
+        return PostgresLedgerRepository(self._connection, self._cipher)
+
+    @cached_property
+    def meetings(self) -> PostgresMeetingRepository:
+        """Meetings, their hosts and their money."""
+        return PostgresMeetingRepository(self._connection, self._cipher)
+
+    @cached_property
+    def endpoints(self) -> PostgresEndpointRepository:
+        """Webhook endpoints."""
+        return PostgresEndpointRepository(self._connection, self._cipher)
+
+    @cached_property
+    def deliveries(self) -> PostgresDeliveryRepository:
+        """The outbox as the worker sees it."""
+        return PostgresDeliveryRepository(self._connection, self._cipher)
+
+
+class PostgresStore:
+    """Opens transactions on a pool. READ COMMITTED: the account's lock orders what must be ordered."""
+
+    def __init__(self, pool: Pool, cipher: Cipher) -> None:
+        self._pool = pool
+        self._cipher = cipher
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[PostgresTransaction]:
+        """A clean exit commits, an exception rolls back."""
+        with translated():
+            async with self._pool.connection() as connection, connection.transaction():
+                yield PostgresTransaction(connection, self._cipher)

@@ -1,0 +1,115 @@
+"""The other end of the doorbell: a dramatiq worker whose only act is to wake its owner.
+
+It owns the consumers' threads in this process. It refuses to do the work: an actor that worked would
+hold a thread for as long as the message is in flight, so it hands over and returns at once.
+
+A broker that is away never ends the process: the consumers try again every three seconds, and the owner
+looks by its own rounds meanwhile.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import dramatiq
+from dramatiq.worker import Worker
+
+from meetcore.adapters.queue.broker import ACTOR, QUEUE
+
+__all__ = ["WakeUpWorker"]
+
+_PREFETCH = 16
+_COMPLAIN_EVERY_S = 60.0
+
+
+class _Log(Protocol):
+    def exception(self, event: str, /, **fields: object) -> object: ...
+
+
+class WakeUpWorker:
+    """Listens for rings and calls `on_wake` from a thread of its own.
+
+    Args:
+        broker: from `broker_from_url`, one for each worker; `stop` closes it.
+        on_wake: thread-safe, quick, and fine to be called for no reason, such as
+            `lambda: loop.call_soon_threadsafe(event.set)`.
+        log: a structlog logger or one like it.
+        queue: the queue's name; the doorbells ring on the same.
+        threads: threads that call `on_wake`.
+        poll_s: seconds that a ring may lie in Redis, which is polled; the others deliver at once.
+    """
+
+    def __init__(
+        self,
+        broker: dramatiq.Broker,
+        on_wake: Callable[[], object],
+        log: _Log,
+        *,
+        queue: str = QUEUE,
+        threads: int = 1,
+        poll_s: float = 0.1,
+    ) -> None:
+        self._broker = broker
+        self._on_wake = on_wake
+        self._log = log
+        self._queue = queue
+        dramatiq.actor(actor_name=ACTOR, queue_name=queue, broker=broker)(self._wake)
+        # A bell is never rung for later: without this a second consumer would poll for such messages.
+        broker.delay_queues.clear()
+        poll_ms = max(1, round(poll_s * 1000))
+        self._worker = Worker(broker, queues={queue}, worker_timeout=poll_ms, worker_threads=threads)
+        self._worker.queue_prefetch = _PREFETCH
+        self._quiet = _Quiet()
+
+    def start(self) -> None:
+        """Start the threads. Returns at once, whether the broker is there or not."""
+        self._worker.start()
+        for consumer in self._worker.consumers.values():
+            consumer.logger.addFilter(self._quiet)
+
+    def stop(self, timeout_s: float = 2.0) -> None:
+        """Stop the threads and close the broker, within about `timeout_s` seconds.
+
+        Unread messages go back to the queue; one that is lost costs nothing.
+        """
+        closing = threading.Thread(
+            target=self._shut, args=(timeout_s,), name="meetcore-bell-stop", daemon=True
+        )
+        closing.start()
+        # A thread, for dramatiq waits for a broker that hangs as long as its driver likes.
+        closing.join(timeout_s + 0.5)
+
+    def _shut(self, timeout_s: float) -> None:
+        try:
+            self._worker.stop(timeout=round(timeout_s * 1000))
+            self._broker.close()
+        except Exception:  # noqa: BLE001  # a broker that is away at the end must not hold up the end
+            self._log.exception("the wake-up worker did not stop cleanly")
+        finally:
+            for consumer in self._worker.consumers.values():
+                consumer.logger.removeFilter(self._quiet)
+
+    def _wake(self) -> None:
+        try:
+            self._on_wake()
+        except Exception:  # noqa: BLE001  # such as a loop that has just been closed
+            self._log.exception("waking failed")
+
+
+class _Quiet(logging.Filter):
+    """Lets one complaint of a consumer through in a minute: it tries, and fails, every three seconds."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.levelno < logging.WARNING:
+            return True
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + _COMPLAIN_EVERY_S
+        return True

@@ -1,0 +1,1 @@
+"""What lives in Redis: the rate counters."""

@@ -1,0 +1,20 @@
+"""A video provider on this machine: for development, for tests, for trying the service out.
+
+`provider` makes, finds and ends meetings, `links` gives their addresses, `faults` lets a developer see
+what a bad day of a third party looks like, `state` and `postgres_state` remember what happened to a
+meeting, `pages` is the join page that stands in for the provider's own. There is no video.
+"""
+
+from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
+from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.adapters.sandbox.state import MemorySandboxState, SandboxMeetingState, SandboxState
+
+__all__ = [
+    "MemorySandboxState",
+    "SandboxCall",
+    "SandboxFault",
+    "SandboxFaults",
+    "SandboxMeetingState",
+    "SandboxProvider",
+    "SandboxState",
+]

@@ -1,0 +1,155 @@
+"""How the join page looks. Everything that is not ours is escaped here; no script, no other file."""
+
+from html import escape
+from typing import Final
+
+from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.schedule import WIB
+
+__all__ = ["join_page", "unknown_page"]
+
+_STYLE: Final = """
+:root { color-scheme: light dark; --ink: #17212b; --soft: #566573; --line: #dfe5ea; --card: #fff;
+  --ground: #f2f5f7; --brand: #0b6e5f; --on-brand: #fff; --off: #e9edf0;
+  --chip: #e5eef7; --chip-ink: #1d4d7a; }
+@media (prefers-color-scheme: dark) { :root { --ink: #e8edf1; --soft: #9fb0be; --line: #2c3843;
+  --card: #18212a; --ground: #0f161d; --brand: #4fd1b8; --on-brand: #06231e; --off: #232e38;
+  --chip: #1d3348; --chip-ink: #a9d1f5; } }
+* { box-sizing: border-box; }
+body { margin: 0; min-height: 100vh; display: grid; place-items: center; padding: 1rem;
+  background: var(--ground); color: var(--ink); font: 1rem/1.5 system-ui, sans-serif; }
+main { width: 100%; max-width: 34rem; background: var(--card); border: 1px solid var(--line);
+  border-radius: 1rem; padding: clamp(1.25rem, 5vw, 2.25rem); box-shadow: 0 8px 30px rgb(0 0 0 / 7%); }
+.kind { margin: 0 0 .5rem; color: var(--soft); font-size: .875rem; }
+h1 { margin: 0 0 .75rem; font-size: clamp(1.35rem, 5vw, 1.75rem); line-height: 1.25;
+  overflow-wrap: anywhere; }
+.chip { display: inline-block; padding: .15rem .7rem; border-radius: 1rem; background: var(--chip);
+  color: var(--chip-ink); font-weight: 600; font-size: .875rem; }
+.started { background: var(--brand); color: var(--on-brand); }
+.ended, .cancelled { background: var(--off); color: var(--soft); }
+.about { margin: 1rem 0 0; white-space: pre-line; overflow-wrap: anywhere; }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .5rem 1.25rem; margin: 1.5rem 0;
+  padding: 1.25rem 0; border-block: 1px solid var(--line); }
+dt { color: var(--soft); } dd { margin: 0; overflow-wrap: anywhere; }
+small { color: var(--soft); }
+.hint { font-family: ui-monospace, monospace; letter-spacing: .08em; }
+.buttons { display: grid; grid-template-columns: 1fr 1fr; gap: .75rem; } form { margin: 0; }
+button { width: 100%; min-height: 3rem; padding: .5rem 1rem; border: 1px solid var(--brand); cursor: pointer;
+  border-radius: .65rem; background: transparent; color: var(--brand); font: inherit; font-weight: 600; }
+.first { background: var(--brand); color: var(--on-brand); }
+button:disabled { background: var(--off); border-color: var(--off); color: var(--soft); cursor: not-allowed; }
+button:focus-visible { outline: 3px solid var(--brand); outline-offset: 3px; }
+.note { margin: 1.25rem 0 0; color: var(--soft); font-size: .875rem; }
+@media (max-width: 26rem) { dl { grid-template-columns: 1fr; gap: 0; } dd { margin-bottom: .75rem; }
+  dd:last-child { margin-bottom: 0; } .buttons { grid-template-columns: 1fr; } }
+"""
+
+_PAGE: Final = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="robots" content="noindex">
+<title>{title}</title>
+<style>{style}</style>
+</head>
+<body><main>{content}</main></body>
+</html>
+"""
+
+_MEETING: Final = """
+<p class="kind">Sandbox meeting</p>
+<h1>{title}</h1>
+<span class="chip {status}">{word}</span>
+{description}
+<dl>
+<dt>When</dt><dd>{when}</dd>
+<dt>Password</dt><dd>{password}</dd>
+<dt>Seats</dt><dd>{seats}</dd>
+<dt>Recording</dt><dd>{recording}</dd>
+</dl>
+<div class="buttons">
+<form method="post" action="{id}/start?t={token}"><button{start}>Start meeting</button></form>
+<form method="post" action="{id}/end?t={token}"><button{end}>End meeting</button></form>
+</div>
+<p class="note">{note}</p>
+"""
+
+_UNKNOWN: Final = """
+<p class="kind">Sandbox meeting</p>
+<h1>This link opens no meeting</h1>
+<p>It may be cut short or belong to another installation. Use the whole join link, with everything after
+the question mark.</p>
+"""
+
+_WORDS: Final = {
+    MeetingStatus.SCHEDULED: "Scheduled",
+    MeetingStatus.STARTED: "In progress",
+    MeetingStatus.ENDED: "Ended",
+    MeetingStatus.CANCELLED: "Cancelled",
+}
+_OPEN: Final = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED)
+_NOTE: Final = "Nobody meets here: the buttons tell the service what a video provider would."
+_NOTES: Final = {
+    MeetingStatus.SCHEDULED: _NOTE,
+    MeetingStatus.STARTED: _NOTE,
+    MeetingStatus.ENDED: "This meeting is over. Its buttons have nothing left to tell.",
+    MeetingStatus.CANCELLED: "This meeting was cancelled. It cannot be started any more.",
+}
+
+
+def join_page(meeting: Meeting, status: MeetingStatus, token: str) -> str:
+    """The page of a meeting as whoever has its link sees it.
+
+    Args:
+        meeting: visible.
+        status: as a customer sees it.
+        token: the meeting's own, for the forms.
+    """
+    # By the meeting's own status: where only the clock says that it has started, the event is still to come.
+    can_start = status in _OPEN and meeting.status is not MeetingStatus.STARTED
+    description = f'<p class="about">{escape(meeting.description)}</p>' if meeting.description else ""
+    content = _MEETING.format(
+        id=meeting.id,
+        token=escape(token),
+        title=escape(meeting.title),
+        status=status.value,
+        word=_WORDS[status],
+        description=description,
+        when=_when(meeting),
+        password=_password_hint(meeting.password),
+        seats=meeting.capacity or "not limited",
+        recording="on" if meeting.with_recording else "off",
+        start=_button(can_start, is_next=status is MeetingStatus.SCHEDULED),
+        end=_button(status is MeetingStatus.STARTED, is_next=True),
+        note=_NOTES[status],
+    )
+    return _PAGE.format(title=f"{escape(meeting.title)} · {_WORDS[status]}", style=_STYLE, content=content)
+
+
+def unknown_page() -> str:
+    """The page for a link that is not one, whatever the reason."""
+    return _PAGE.format(title="No such meeting", style=_STYLE, content=_UNKNOWN)
+
+
+def _button(is_enabled: bool, *, is_next: bool) -> str:
+    if not is_enabled:
+        return " disabled"
+    return ' class="first"' if is_next else ""
+
+
+def _when(meeting: Meeting) -> str:
+    start, end = meeting.start_at.astimezone(WIB), meeting.end_at.astimezone(WIB)
+    end_day = "" if start.date() == end.date() else f"{end:%a} {end.day} {end:%b}, "
+    return f"{start:%A}, {start.day} {start:%B %Y}<br>{start:%H:%M} &ndash; {end_day}{end:%H:%M} WIB"
+
+
+def _password_hint(password: str | None) -> str:
+    """Enough to recognise a password, too little to learn it."""
+    if not password:
+        return "none needed"
+    dots = "•" * (len(password) - 1)
+    return (
+        f'<span class="hint" aria-hidden="true">{escape(password[0])}{dots}</span> '
+        f"<small>begins with “{escape(password[0])}”, {len(password)} characters</small>"
+    )

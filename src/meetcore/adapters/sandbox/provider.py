@@ -1,0 +1,167 @@
+"""The sandbox as a `VideoProvider`.
+
+Making a meeting follows from its order alone and keeps nothing: asking twice makes one, and a process
+that died before it asked is no different from one that died after. So the sandbox finds every meeting
+that was not removed, whether or not anybody made it. What happens afterwards is in a `SandboxState`.
+
+Refuses to be a real provider: no video, no recording, no licences; capacity is said and not enforced.
+"""
+
+import asyncio
+import string
+from typing import Final
+
+from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
+from meetcore.adapters.sandbox.links import JoinLinks, meeting_uuid, provider_meeting_id
+from meetcore.adapters.sandbox.state import SandboxMeetingState, SandboxState
+from meetcore.domain.meetings import PasswordRule, ProviderAbilities, Provisioned
+from meetcore.ports.store import StoreAway
+from meetcore.ports.video_provider import (
+    ProviderMeetingState,
+    ProviderOrder,
+    ProviderRefused,
+    ProviderUnknown,
+)
+
+__all__ = ["SandboxProvider"]
+
+_ABILITIES: Final = ProviderAbilities(
+    name="sandbox",
+    password=PasswordRule(alphabet=string.ascii_letters + string.digits + "@-_*"),
+    has_recording=True,
+    has_capacity=True,
+)
+
+# What a removal that came too late says of the meeting.
+_TOO_LATE: Final = {
+    SandboxMeetingState.STARTED: ProviderMeetingState.IN_PROGRESS,
+    SandboxMeetingState.ENDED: ProviderMeetingState.GONE,
+    SandboxMeetingState.REMOVED: ProviderMeetingState.GONE,
+}
+
+
+class SandboxProvider:
+    """Makes meetings whose join page is served by `pages`.
+
+    Args:
+        base_url: what the service is reached by from outside.
+        state: what happened to meetings; shared by every process that answers for them.
+        signing_key: at least 16 secret bytes for the tokens of join links. Another key makes links
+            that were given out before stop working.
+        latency_s: seconds that each call takes.
+        faults: planned faults; those in titles work without.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        state: SandboxState,
+        signing_key: bytes,
+        latency_s: float = 0.0,
+        *,
+        faults: SandboxFaults | None = None,
+    ) -> None:
+        self._links = JoinLinks(base_url, signing_key)
+        self._state = state
+        self._latency_s = latency_s
+        self._faults = SandboxFaults() if faults is None else faults
+
+    def __repr__(self) -> str:
+        return f"<SandboxProvider with {self._links!r}>"
+
+    @property
+    def abilities(self) -> ProviderAbilities:
+        """Passwords of letters, digits and `@-_*`, recording and capacity."""
+        return _ABILITIES
+
+    @property
+    def links(self) -> JoinLinks:
+        """The addresses of the meetings."""
+        return self._links
+
+    @property
+    def state(self) -> SandboxState:
+        """What happened to the meetings."""
+        return self._state
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        """Make a meeting; without faults and latency this touches nothing and cannot fail.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: a fault was asked for; see `faults`.
+        """
+        await self._pass_time()
+        fault = self._faults.due_for(order)
+        if fault is not None:
+            raise _raised_by(fault)
+        return self._made(order)
+
+    async def find(self, order: ProviderOrder) -> Provisioned | None:
+        """The meeting of this order, or none when it was removed, or its making refused or lost.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
+        """
+        await self._pass_time()
+        fault = self._faults.due(SandboxCall.FIND)
+        if fault is not None:
+            raise _raised_by(fault)
+        if not self._faults.lets_exist(order):
+            return None
+        try:
+            state = await self._state.get(provider_meeting_id(order.meeting_id))
+        except StoreAway as error:
+            raise ProviderUnknown("the sandbox's state does not answer") from error
+        return None if state is SandboxMeetingState.REMOVED else self._made(order)
+
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        """Remove a meeting that has not started; says so when it runs or is gone already.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
+        """
+        if await self._step(SandboxCall.REMOVE, provider_meeting_id, SandboxMeetingState.REMOVED):
+            return ProviderMeetingState.REMOVED
+        try:
+            state = await self._state.get(provider_meeting_id)
+        except StoreAway as error:
+            raise ProviderUnknown("the sandbox's state does not answer") from error
+        return ProviderMeetingState.GONE if state is None else _TOO_LATE[state]
+
+    async def end(self, provider_meeting_id: str) -> None:
+        """End a meeting; one that is over or gone is fine.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
+        """
+        await self._step(SandboxCall.END, provider_meeting_id, SandboxMeetingState.ENDED)
+
+    async def _step(self, call: SandboxCall, name: str, state: SandboxMeetingState) -> bool:
+        await self._pass_time()
+        fault = self._faults.due(call)
+        if fault is not None and not fault.does_the_work:
+            raise _raised_by(fault)
+        try:
+            is_taken = meeting_uuid(name) is not None and await self._state.put(name, state)
+        except StoreAway as error:
+            raise ProviderUnknown("the sandbox's state does not answer") from error
+        if fault is not None:
+            raise _raised_by(fault)
+        return is_taken
+
+    def _made(self, order: ProviderOrder) -> Provisioned:
+        return Provisioned(
+            provider_meeting_id=provider_meeting_id(order.meeting_id),
+            join_url=self._links.join_url(order.meeting_id),
+            password=order.password,
+        )
+
+    async def _pass_time(self) -> None:
+        if self._latency_s > 0:
+            await asyncio.sleep(self._latency_s)
+
+
+def _raised_by(fault: SandboxFault) -> ProviderRefused | ProviderUnknown:
+    if fault is SandboxFault.REFUSE:
+        return ProviderRefused("the sandbox was asked to refuse")
+    return ProviderUnknown(f"the sandbox was asked for an unknown outcome: {fault}")

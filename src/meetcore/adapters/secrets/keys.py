@@ -1,0 +1,67 @@
+"""The operator's keys: how the setting is read, and how keys for other uses come from them.
+
+Refuses to show a key: no error text holds any part of one. It refuses to guess, too: what is not
+exactly 32 bytes of base64url is an error, never padded, stretched or hashed into shape.
+"""
+
+import base64
+import re
+
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+__all__ = ["KEY_BYTES", "derive", "keys_from_text"]
+
+KEY_BYTES = 32
+
+_TEXT = re.compile(r"[A-Za-z0-9_-]{43}=?", re.ASCII)
+_PURPOSE_PREFIX = b"meetcore/"
+_HOW_TO_MAKE = """python -c 'import base64, os; print(base64.urlsafe_b64encode(os.urandom(32)).decode())'"""
+
+
+def keys_from_text(text: str) -> tuple[bytes, ...]:
+    """Read `MEETCORE_SECRETS_KEY`: base64url of 32 bytes; several, separated by commas.
+
+    Returns:
+        The keys in the order of the text: the first seals, all open.
+
+    Raises:
+        ValueError: there is none, one of them is not 32 bytes, or one is there twice. The message
+            says which and how to make a good one; it holds no part of a key.
+    """
+    if not text.strip():
+        raise ValueError(f"MEETCORE_SECRETS_KEY holds no key; to make one: {_HOW_TO_MAKE}")
+    parts = [part.strip() for part in text.split(",")]
+    keys = tuple(_read(part, place, len(parts)) for place, part in enumerate(parts, start=1))
+    if len(set(keys)) < len(keys):
+        raise ValueError("MEETCORE_SECRETS_KEY holds the same key twice: leave one out")
+    return keys
+
+
+def _read(part: str, place: int, count: int) -> bytes:
+    which = f"key {place} of {count} in MEETCORE_SECRETS_KEY"
+    if not part:
+        raise ValueError(f"{which} is empty: take the comma away, or put the key in")
+    if not _TEXT.fullmatch(part):
+        raise ValueError(
+            f"{which} is not base64url of {KEY_BYTES} bytes (43 characters, or 44 with the closing =); "
+            f"it has {len(part)} characters. To make one: {_HOW_TO_MAKE}"
+        )
+    return base64.urlsafe_b64decode(part[:43] + "=")
+
+
+def derive(key: bytes, purpose: str) -> bytes:
+    """Derive 32 bytes for one purpose from a key, by HKDF-SHA256.
+
+    The same key and purpose give the same bytes; from them neither the key nor what another purpose
+    gives can be told.
+
+    Raises:
+        ValueError: the key is not 32 bytes, or the purpose is empty.
+    """
+    if len(key) != KEY_BYTES:
+        raise ValueError(f"a key has {KEY_BYTES} bytes, not {len(key)}")
+    if not purpose:
+        raise ValueError("name the purpose: a key serves one use only")
+    info = _PURPOSE_PREFIX + purpose.encode()
+    return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=info).derive(key)

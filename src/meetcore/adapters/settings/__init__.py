@@ -1,0 +1,224 @@
+"""Settings from the environment (`MEETCORE_…`) or a TOML file, checked before anything starts.
+
+The file is named by `MEETCORE_CONFIG_FILE` and has one table, `[meetcore]`, with the names below in
+lower case. The environment wins. An impossible value is refused with the name of its variable;
+secrets are never shown.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import typed_settings
+from attrs import define, field
+from typed_settings.exceptions import InvalidSettingsError, TsError
+
+from meetcore.domain.addresses import Network
+from meetcore.domain.keys import is_prefix
+from meetcore.domain.pricing import DEFAULT_TIERS, PricingTier, TierCatalogue
+from meetcore.domain.rate_window import Quotas
+from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S, RetrySchedule
+
+__all__ = ["Settings", "SettingsRefused", "load_settings"]
+
+PREFIX = "MEETCORE_"
+_OPTION = re.compile(r"for option '(\w+)'")
+
+
+class SettingsRefused(Exception):
+    """A setting is impossible. The message names the variable and what it must be."""
+
+
+def _checked(check: Callable[[str], object], must: str) -> Callable[[object, Any, Any], None]:
+    """A validator: the check raises ValueError; the message names the variable, never the value."""
+
+    def validate(_: object, attribute: Any, value: Any) -> None:
+        try:
+            check(value)
+        except (ValueError, OSError, TypeError, KeyError):
+            raise ValueError(f"{PREFIX}{attribute.name.upper()} {must}") from None
+
+    return validate
+
+
+def _needs(condition: Callable[[Any], bool]) -> Callable[[Any], None]:
+    def check(value: Any) -> None:
+        if not condition(value):
+            raise ValueError
+
+    return check
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+def _networks(text: str) -> tuple[Network, ...]:
+    return tuple(ip_network(item) for item in _items(text))
+
+
+def _delays(text: str) -> RetrySchedule:
+    return RetrySchedule(tuple(int(item) for item in _items(text)))
+
+
+def _is_http_origin(text: str) -> bool:
+    parts = urlsplit(text)
+    return parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
+
+
+def _read_tiers(path: str) -> TierCatalogue:
+    if not path:
+        return DEFAULT_TIERS
+    told = tomllib.loads(Path(path).read_text("utf-8"))
+    per_minute = told.get("notulen", {}).get("credits_per_minute", DEFAULT_TIERS.notulen_credits_per_minute)
+    tiers = [PricingTier(**table) for table in told.get("tier", [])]
+    return TierCatalogue.of(tiers or DEFAULT_TIERS.tiers.values(), per_minute)
+
+
+def _without_slash(text: str) -> str:
+    return text.rstrip("/")
+
+
+def _lower(text: str) -> str:
+    return text.lower()
+
+
+_REDIS_OR_AMQP = _needs(lambda text: not text or text.split("://")[0] in ("redis", "rediss", "amqp", "amqps"))
+_POSITIVE = _checked(_needs(lambda number: number >= 1), "must be a whole number of at least 1")
+
+
+@define
+class Settings:
+    """What an operator can set; each name is a variable with the prefix `MEETCORE_`."""
+
+    database_url: typed_settings.SecretStr = field(
+        default=typed_settings.SecretStr(""),
+        validator=_checked(
+            _needs(lambda text: not text or text.startswith(("postgresql://", "postgres://"))),
+            "must be a postgresql:// address",
+        ),
+    )
+    broker_url: typed_settings.SecretStr = field(
+        default=typed_settings.SecretStr(""),
+        validator=_checked(_REDIS_OR_AMQP, "must be a redis:// or amqp:// address, or empty for in-process"),
+    )
+    rate_store_url: typed_settings.SecretStr = field(
+        default=typed_settings.SecretStr(""),
+        validator=_checked(
+            _needs(lambda text: not text or text.split("://")[0] in ("redis", "rediss")),
+            "must be a redis:// address, or empty for the database",
+        ),
+    )
+    base_url: str = field(
+        default="http://127.0.0.1:8000",
+        converter=_without_slash,
+        validator=_checked(_needs(_is_http_origin), "must be an http:// or https:// address"),
+    )
+    key_prefix: str = field(
+        default="mk",
+        validator=_checked(
+            _needs(is_prefix), "must be 1 to 16 lower-case letters and digits, a letter first"
+        ),
+    )
+    provider: str = field(
+        default="sandbox",
+        validator=_checked(_needs(lambda text: text in ("sandbox",)), "must be one of: sandbox"),
+    )
+    tiers_file: str = field(
+        default="",
+        validator=_checked(_read_tiers, "must be a TOML file of [[tier]] tables; see docs/operating.md"),
+    )
+    quota_read: int = field(default=Quotas().read, validator=_POSITIVE)
+    quota_write: int = field(default=Quotas().write, validator=_POSITIVE)
+    quota_credit: int = field(default=Quotas().credit, validator=_POSITIVE)
+    quota_tool: int = field(default=Quotas().tool, validator=_POSITIVE)
+    webhook_allowed_networks: str = field(
+        default="",
+        validator=_checked(_networks, "must be networks such as 10.0.0.0/8, comma separated"),
+    )
+    webhook_ca_file: str = field(
+        default="",
+        validator=_checked(
+            _needs(lambda path: not path or Path(path).is_file()), "must be a file of PEM certificates"
+        ),
+    )
+    webhook_retry_schedule: str = field(
+        default=",".join(str(delay_s) for delay_s in DEFAULT_DELAYS_S),
+        validator=_checked(_delays, "must be whole seconds, comma separated"),
+    )
+    secrets_key: typed_settings.SecretStr = field(
+        default=typed_settings.SecretStr(""),
+    )
+    database_pool_size: int = field(default=10, validator=_POSITIVE)
+    log_level: str = field(
+        default="info",
+        converter=_lower,
+        validator=_checked(
+            _needs(lambda text: text in ("debug", "info", "warning", "error")),
+            "must be one of: debug, info, warning, error",
+        ),
+    )
+
+    @property
+    def quotas(self) -> Quotas:
+        """Requests per key, class and minute."""
+        return Quotas(self.quota_read, self.quota_write, self.quota_credit, self.quota_tool)
+
+    @property
+    def catalogue(self) -> TierCatalogue:
+        """The tiers on sale."""
+        return _read_tiers(self.tiers_file)
+
+    @property
+    def allowed_networks(self) -> tuple[Network, ...]:
+        """Networks that webhooks may point into although they are not public."""
+        return _networks(self.webhook_allowed_networks)
+
+    @property
+    def retry_schedule(self) -> RetrySchedule:
+        """The delays between attempts at a delivery."""
+        return _delays(self.webhook_retry_schedule)
+
+    def require_database(self) -> str:
+        """The database's address.
+
+        Raises:
+            SettingsRefused: none is set.
+        """
+        url = str(self.database_url)
+        if not url:
+            raise SettingsRefused(
+                f"{PREFIX}DATABASE_URL is not set. Point it at a PostgreSQL 15 or newer, "
+                "or run `meetcore dev`, which brings its own."
+            )
+        return str(url)
+
+
+def load_settings() -> Settings:
+    """Read the settings.
+
+    Raises:
+        SettingsRefused: one or more values are impossible.
+    """
+    try:
+        return typed_settings.load(
+            Settings, appname="meetcore", config_files_var=f"{PREFIX}CONFIG_FILE", env_prefix=PREFIX
+        )
+    except InvalidSettingsError as error:
+        raise SettingsRefused("; ".join(_told(each) for each in error.exceptions)) from None
+    except (TsError, tomllib.TOMLDecodeError) as error:
+        raise SettingsRefused(
+            f"{PREFIX}CONFIG_FILE cannot be read as settings: {type(error).__name__}"
+        ) from None
+
+
+def _told(error: BaseException) -> str:
+    text = str(error)
+    if option := _OPTION.search(text):
+        return f"{PREFIX}{option[1].upper()} is not of the right type"
+    named = re.findall(rf"{PREFIX}\w+ must be [^\n]*", text)
+    return "; ".join(named) or "the settings do not fit"

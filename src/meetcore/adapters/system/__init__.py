@@ -1,0 +1,9 @@
+"""The clock and the randomness of the operating system.
+
+The only place where the present is read for the use cases, and where their secrets are drawn.
+"""
+
+from meetcore.adapters.system.clock import SystemClock
+from meetcore.adapters.system.entropy import SystemEntropy
+
+__all__ = ["SystemClock", "SystemEntropy"]

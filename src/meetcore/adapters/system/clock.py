@@ -1,0 +1,13 @@
+"""The clock of this machine. It owns one reading and refuses local time zones."""
+
+from datetime import UTC, datetime
+
+__all__ = ["SystemClock"]
+
+
+class SystemClock:
+    """Tells the machine's wall clock, which may be set back or forth while the program runs."""
+
+    def now(self) -> datetime:
+        """The present instant, aware, in UTC, with microseconds."""
+        return datetime.now(UTC)

@@ -1,0 +1,13 @@
+"""The random bytes of the operating system. It refuses to be seeded."""
+
+import os
+
+__all__ = ["SystemEntropy"]
+
+
+class SystemEntropy:
+    """Draws from the kernel's generator, fit for keys."""
+
+    def token_bytes(self, count: int) -> bytes:
+        """Draw `count` bytes that nobody can predict."""
+        return os.urandom(count)

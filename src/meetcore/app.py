@@ -1,0 +1,298 @@
+"""The composition root: settings → adapters → use cases → the ASGI application and the worker.
+
+`uvicorn meetcore.app:app` serves the API. Importing this builds nothing: settings are read and
+connections made when a server starts the application.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+
+import dramatiq
+import structlog
+from attrs import field, frozen
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import Receive, Scope, Send
+
+from meetcore.adapters.http.docs import docs_routes
+from meetcore.adapters.http.gate import Gate
+from meetcore.adapters.http.openapi import openapi_document
+from meetcore.adapters.http.operations import API_ROOT, UseCases, operations
+from meetcore.adapters.memory.rate_counters import MemoryRateCounters
+from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
+from meetcore.adapters.postgres.pool import Pool, make_pool
+from meetcore.adapters.postgres.queries import PostgresQueries
+from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
+from meetcore.adapters.postgres.registry import PostgresRegistry
+from meetcore.adapters.postgres.store import PostgresStore
+from meetcore.adapters.queue.broker import broker_from_url
+from meetcore.adapters.queue.doorbell import DramatiqDoorbell
+from meetcore.adapters.queue.worker import WakeUpWorker
+from meetcore.adapters.rate_fallback import FallbackRateCounters
+from meetcore.adapters.sandbox.pages import sandbox_routes
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
+from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
+from meetcore.adapters.system import SystemClock, SystemEntropy
+from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver
+from meetcore.adapters.worker.pump import Pump
+from meetcore.domain.idempotency import REMEMBERED_HOURS
+from meetcore.domain.meetings import Meeting, MeetingEvent
+from meetcore.ports.resolver import Resolver
+from meetcore.ports.store import StoreAway
+from meetcore.usecases.admit import Admit
+from meetcore.usecases.cancel_meeting import CancelMeeting
+from meetcore.usecases.cancellation import Cancellation
+from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.deliver_webhooks import DeliverWebhooks
+from meetcore.usecases.operate import Operate
+from meetcore.usecases.provision import Provisioner
+from meetcore.usecases.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.track_meeting import TrackMeeting
+from meetcore.usecases.webhooks import RegisterWebhook, UpdateWebhook
+from meetcore.usecases.world import World
+
+__all__ = ["Network", "Service", "Wiring", "app", "wire"]
+
+RATE_WINDOWS_KEPT_S = 600
+DOORBELL_SPACING_S = 0.02
+
+log = structlog.get_logger("meetcore")
+
+
+@frozen
+class Network:
+    """How webhooks reach the world; `meetcore dev` puts its inbox here.
+
+    `dial_overrides` sends a made-up host to an address and port of this machine.
+    """
+
+    resolver: Resolver = field(factory=SystemResolver)
+    dial_overrides: Mapping[str, tuple[str, int]] = field(factory=dict)
+
+
+@frozen
+class Wiring:
+    """The adapters of one process and the use cases on them."""
+
+    settings: Settings
+    pool: Pool
+    broker: dramatiq.Broker
+    doorbell: DramatiqDoorbell
+    world: World
+    store: PostgresStore
+    queries: PostgresQueries
+    registry: PostgresRegistry
+    provider: SandboxProvider
+    network: Network
+
+    @property
+    def provisioner(self) -> Provisioner:
+        """Finishes or undoes a meeting in progress."""
+        return Provisioner(self.store, self.world)
+
+    @property
+    def cancellation(self) -> Cancellation:
+        """Carries a cancellation to its end."""
+        return Cancellation(self.store, self.provider, self.world)
+
+    @property
+    def reconcile(self) -> ReconcileMeetings:
+        """Sees to what dead processes left."""
+        return ReconcileMeetings(
+            self.store, self.provider, self.provisioner, self.cancellation, self.doorbell, self.world
+        )
+
+    @property
+    def operate(self) -> Operate:
+        """The operator's use cases."""
+        return Operate(self.store, self.registry, self.doorbell, self.world, self.settings.key_prefix)
+
+    @property
+    def use_cases(self) -> UseCases:
+        """What the API calls."""
+        store, doorbell, world, queries = self.store, self.doorbell, self.world, self.queries
+        catalogue = self.settings.catalogue
+        networks = self.settings.allowed_networks
+        return UseCases(
+            CreateMeeting(
+                store, queries, self.provider, self.provisioner, self.reconcile, catalogue, doorbell, world
+            ),
+            CancelMeeting(store, queries, self.provider, self.cancellation, self.reconcile, doorbell, world),
+            RegisterWebhook(store, self.network.resolver, networks, world),
+            UpdateWebhook(store, doorbell),
+            queries,
+            catalogue,
+        )
+
+
+@asynccontextmanager
+async def wire(settings: Settings, network: Network | None = None) -> AsyncIterator[Wiring]:
+    """Build the adapters of one process and take them down at the end.
+
+    A database that is away does not keep a process from starting: it answers 503 meanwhile.
+
+    Raises:
+        SettingsRefused: the database or the secrets key is not set, or the key is malformed.
+    """
+    url = settings.require_database()
+    try:
+        keys = keys_from_text(str(settings.secrets_key))
+    except ValueError as error:
+        raise SettingsRefused(str(error)) from None
+    cipher = AesGcmCipher(keys)
+    pool = make_pool(url, max_size=settings.database_pool_size)
+    broker = broker_from_url(str(settings.broker_url) or None)
+    doorbell = DramatiqDoorbell(broker, log, spacing_s=DOORBELL_SPACING_S)
+    provider = SandboxProvider(
+        settings.base_url, PostgresSandboxState(pool), derive(keys[0], "sandbox join links")
+    )
+    await pool.open(wait=False)
+    try:
+        yield Wiring(
+            settings, pool, broker, doorbell, World(SystemClock(), SystemEntropy()),
+            PostgresStore(pool, cipher), PostgresQueries(pool, cipher), PostgresRegistry(pool),
+            provider, network or Network(),
+        )  # fmt: skip
+    finally:
+        await asyncio.to_thread(doorbell.close)
+        await pool.close()
+
+
+@asynccontextmanager
+async def admission(wiring: Wiring) -> AsyncIterator[Admit]:
+    """The gate's keeper, with the rate store that is configured and memory behind it."""
+    settings = wiring.settings
+    url = str(settings.rate_store_url)
+    async with AsyncExitStack() as stack:
+        if url:
+            from meetcore.adapters.redis.rate_counters import RedisRateCounters  # an extra
+
+            redis = RedisRateCounters(url)
+            stack.push_async_callback(redis.aclose)
+            counters = FallbackRateCounters(redis, MemoryRateCounters(), log)
+        else:
+            counters = FallbackRateCounters(PostgresRateCounters(wiring.pool), MemoryRateCounters(), log)
+        yield Admit(wiring.queries, counters, settings.quotas, settings.key_prefix)
+
+
+@asynccontextmanager
+async def working(wiring: Wiring) -> AsyncIterator[Pump]:
+    """A worker on this event loop, woken by the broker's messages."""
+    settings, world = wiring.settings, wiring.world
+    sender = AiohttpWebhookSender(
+        wiring.network.resolver,
+        settings.allowed_networks,
+        ca_file=settings.webhook_ca_file or None,
+        dial_overrides=wiring.network.dial_overrides,
+    )
+    deliver = DeliverWebhooks(wiring.store, sender, settings.retry_schedule, world)
+    pump = Pump(deliver, wiring.reconcile, _purge(wiring))
+    loop = asyncio.get_running_loop()
+    bell = WakeUpWorker(wiring.broker, lambda: loop.call_soon_threadsafe(pump.wake), log)
+    await sender.start()
+    bell.start()
+    task = asyncio.create_task(pump.run())
+    try:
+        yield pump
+    finally:
+        pump.stop()
+        await task
+        await asyncio.to_thread(bell.stop)
+        await sender.close()
+
+
+def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
+    broom = PostgresHousekeeping(wiring.pool)
+
+    async def purge() -> None:
+        await broom.purge_idempotency(timedelta(hours=REMEMBERED_HOURS).total_seconds())
+        await broom.purge_rate_windows(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)
+
+    return purge
+
+
+class Service:
+    """The ASGI application: the API's gate, and beside it the pages that need no key.
+
+    Args:
+        settings: read from the environment when none are given, at start.
+        network: how webhooks reach the world.
+        extra_routes: further pages, outside the API.
+    """
+
+    def __init__(
+        self,
+        settings: Settings | None = None,
+        network: Network | None = None,
+        extra_routes: Callable[[Wiring], Iterable[BaseRoute]] = lambda _: (),
+    ) -> None:
+        self._settings = settings
+        self._network = network
+        self._extra_routes = extra_routes
+        self._gate: Gate | None = None
+        self._pages = Starlette(lifespan=self._lifespan)
+        self._prefix = f"{API_ROOT}/"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request, or run the lifespan."""
+        if scope["type"] == "http" and self._gate is not None and scope["path"].startswith(self._prefix):
+            await self._gate(scope, receive, send)
+        else:
+            await self._pages(scope, receive, send)
+
+    @asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            wiring = await stack.enter_async_context(wire(self._settings or load_settings(), self._network))
+            admit = await stack.enter_async_context(admission(wiring))
+            base_url = wiring.settings.base_url
+            table = operations(wiring.use_cases)
+            document = openapi_document(table, base_url)
+            self._gate = Gate(table, admit, wiring.world, base_url, document)
+            self._pages.router.routes[:] = [
+                *_health_routes(wiring),
+                *docs_routes(),
+                *_sandbox_routes(wiring),
+                *self._extra_routes(wiring),
+            ]
+            if not str(wiring.settings.broker_url):
+                await stack.enter_async_context(working(wiring))
+            yield
+            self._gate = None
+
+
+def _health_routes(wiring: Wiring) -> list[Route]:
+    async def live(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def ready(_: Request) -> Response:
+        try:
+            await wiring.queries.ping()
+        except StoreAway:
+            return PlainTextResponse("the database does not answer\n", 503, {"Retry-After": "5"})
+        return PlainTextResponse("ok\n")
+
+    return [Route("/healthz", live), Route("/readyz", ready)]
+
+
+def _sandbox_routes(wiring: Wiring) -> list[Route]:
+    track = TrackMeeting(wiring.store, wiring.doorbell, wiring.world)
+    happened = {"started": MeetingEvent.START, "ended": MeetingEvent.END}
+    name = wiring.provider.abilities.name
+
+    async def on_event(kind: str, provider_meeting_id: str) -> None:
+        await track(name, provider_meeting_id, happened[kind], wiring.world.now())
+
+    async def lookup(provider_meeting_id: str) -> Meeting | None:
+        return await wiring.queries.find_at_provider(name, provider_meeting_id)
+
+    return sandbox_routes(wiring.provider, lookup, on_event)
+
+
+app = Service()

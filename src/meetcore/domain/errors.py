@@ -1,0 +1,201 @@
+"""The error tree: every refusal the rules know, each with its stable code (spec part 7).
+
+::
+
+    DomainError
+    ├── InvalidRequest            invalid_request        a field breaks its rule
+    ├── InvalidApiKey             invalid_api_key        wrong, revoked or expired
+    ├── InsufficientScope         insufficient_scope     the key is fine, the scope is missing
+    ├── NotFound                  not_found              nothing there that the caller may see
+    ├── Conflict                  conflict               another record is already in place
+    ├── Gone                      gone                   it existed and is gone for good
+    ├── Unprocessable             unprocessable_entity   well formed, cannot be done
+    │   ├── HostUnresolved        (temporary: the name may resolve later)
+    │   ├── IdempotencyKeyReused  idempotency_key_reused
+    │   ├── InsufficientCredits   insufficient_credits
+    │   └── CreditCapExceeded     credit_cap_exceeded
+    ├── RateLimited               rate_limited
+    ├── InternalError             internal_error
+    ├── UpstreamError             upstream_error         a third party refused or did not answer
+    └── ServiceUnavailable        service_unavailable    try again in `retry_after_s`
+
+The codes are a public contract (spec 9 rule 2). How a code travels (an HTTP status, a tool's
+error) is the driving adapter's business and is not known here. Details carry only what the
+caller may see: never SQL, paths, addresses of our network or secrets.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import ClassVar
+
+__all__ = [
+    "Conflict",
+    "CreditCapExceeded",
+    "DomainError",
+    "Gone",
+    "HostUnresolved",
+    "IdempotencyKeyReused",
+    "InsufficientCredits",
+    "InsufficientScope",
+    "InternalError",
+    "InvalidApiKey",
+    "InvalidRequest",
+    "NotFound",
+    "RateLimited",
+    "ServiceUnavailable",
+    "Unprocessable",
+    "UpstreamError",
+]
+
+
+class DomainError(Exception):
+    """A refusal with a stable code.
+
+    `is_final` tells whether the work itself decided: a final refusal is remembered under its
+    idempotency key and replayed, a temporary one leaves the key free to try again.
+    """
+
+    code: ClassVar[str]
+    is_final: ClassVar[bool] = False
+
+    def __init__(self, message: str, details: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.details: Mapping[str, object] = MappingProxyType(dict(details or {}))
+
+
+class InvalidRequest(DomainError):
+    """One or more fields break their rule; `details.fields` names every problem at once."""
+
+    code = "invalid_request"
+
+    def __init__(self, fields: Mapping[str, list[str]], message: str | None = None) -> None:
+        named = ", ".join(sorted(fields))
+        super().__init__(
+            message or f"The request is not valid: see details.fields ({named}).",
+            {"fields": {name: list(problems) for name, problems in fields.items()}},
+        )
+
+
+class InvalidApiKey(DomainError):
+    """The key is wrong, revoked or expired (spec 5 rule 3). One answer for all three, no oracle."""
+
+    code = "invalid_api_key"
+
+
+class InsufficientScope(DomainError):
+    """The key is valid and lacks a scope (spec 5 rule 5)."""
+
+    code = "insufficient_scope"
+
+    def __init__(self, required: tuple[str, ...]) -> None:
+        wanted = " or ".join(required)
+        super().__init__(
+            f"This key lacks the scope {wanted}. Scopes are fixed when a key is created: use another key.",
+            {"required": list(required)},
+        )
+
+
+class NotFound(DomainError):
+    """Nothing with that id that the caller may access (spec 5 rule 8, 7/404)."""
+
+    code = "not_found"
+    is_final = True
+
+
+class Conflict(DomainError):
+    """Clash with a record already in place; `details.id` names it."""
+
+    code = "conflict"
+    is_final = True
+
+    def __init__(self, message: str, record_id: object) -> None:
+        super().__init__(message, {"id": str(record_id)})
+
+
+class Gone(DomainError):
+    """The data existed and is permanently gone."""
+
+    code = "gone"
+    is_final = True
+
+
+class Unprocessable(DomainError):
+    """Well formed, but it cannot be carried out."""
+
+    code = "unprocessable_entity"
+    is_final = True
+
+
+class HostUnresolved(Unprocessable):
+    """A host name did not resolve in time: temporary, so an idempotency key stays free."""
+
+    is_final = False
+
+
+class IdempotencyKeyReused(Unprocessable):
+    """The idempotency key belongs to another request (spec 4, idempotency rule 2)."""
+
+    code = "idempotency_key_reused"
+
+
+class InsufficientCredits(Unprocessable):
+    """The available balance does not cover the work. Amounts are credits."""
+
+    code = "insufficient_credits"
+
+    def __init__(self, required: int, available: int) -> None:
+        super().__init__(
+            f"This needs {required} credits and {available} are available. Top up and try again.",
+            {"required": required, "available": available},
+        )
+
+
+class CreditCapExceeded(Unprocessable):
+    """The key's daily credit cap does not leave room for the work (spec 5 rule 7)."""
+
+    code = "credit_cap_exceeded"
+
+    def __init__(self, cap: int, spent: int, required: int, resets_at: datetime) -> None:
+        moment = resets_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        super().__init__(
+            f"This key may spend {cap} credits a day and has spent or reserved {spent}; "
+            f"{required} more do not fit. The day ends at {moment}.",
+            {"cap": cap, "spent": spent, "required": required, "resets_at": moment},
+        )
+
+
+class RateLimited(DomainError):
+    """Too many requests in this window (spec 8). Seconds are whole."""
+
+    code = "rate_limited"
+
+    def __init__(self, limit: int, window_seconds: int, retry_after_s: int) -> None:
+        super().__init__(
+            f"More than {limit} requests in this minute. Wait {retry_after_s} s and try again.",
+            {"limit": limit, "window_seconds": window_seconds},
+        )
+        self.retry_after_s = retry_after_s
+
+
+class InternalError(DomainError):
+    """A fault at the service. The cause is logged under the request id, never sent."""
+
+    code = "internal_error"
+
+
+class UpstreamError(DomainError):
+    """A third party refused or did not answer; its own words are never passed on."""
+
+    code = "upstream_error"
+
+
+class ServiceUnavailable(DomainError):
+    """Temporary: the same request may succeed after `retry_after_s` whole seconds."""
+
+    code = "service_unavailable"
+
+    def __init__(self, message: str, retry_after_s: int, details: Mapping[str, object] | None = None) -> None:
+        super().__init__(message, details)
+        self.retry_after_s = retry_after_s

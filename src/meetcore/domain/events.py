@@ -1,0 +1,65 @@
+"""What customers are told: the event kinds of spec part 6 and the bytes of a payload.
+
+Owns the kinds and the envelope. It refuses to know the shape of `data`, which is the record as the API
+shows it, and to sign or to send.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from uuid import UUID
+
+from attrs import frozen
+
+__all__ = ["API_VERSION", "Event", "EventKind", "encode_event"]
+
+API_VERSION = "v1"
+
+
+class EventKind(StrEnum):
+    """The eight kinds that an endpoint can subscribe to (spec part 6)."""
+
+    NOTE_COMPLETED = "note.completed"
+    NOTE_FAILED = "note.failed"
+    MEETING_CREATED = "meeting.created"
+    MEETING_ENDED = "meeting.ended"
+    RECORDING_READY = "recording.ready"
+    CREDIT_LOW = "credit.low"
+    CREDIT_TOPUP_SUCCEEDED = "credit.topup.succeeded"
+    WEBHOOK_TEST = "webhook.test"
+
+
+@frozen
+class Event:
+    """Something that happened to an account's data; `data` is the JSON-ready record as the API shows it.
+
+    The id stays the same over all deliveries, so that a receiver can drop doubles.
+    """
+
+    id: UUID
+    account_id: UUID
+    kind: EventKind
+    created_at: datetime
+    data: Mapping[str, object]
+
+
+def encode_event(event: Event) -> bytes:
+    """Write the payload: compact JSON in UTF-8, with exactly id, type, created_at, api_version, data.
+
+    These bytes are kept and sent as they are at every attempt: the signature covers them. A lone
+    surrogate, which only a third party's text can bring in, is sent as `?`.
+
+    Raises:
+        ValueError: `data` holds a NaN or an infinity.
+        TypeError: `data` holds what JSON cannot say.
+    """
+    payload = {
+        "id": str(event.id),
+        "type": event.kind.value,
+        "created_at": event.created_at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "api_version": API_VERSION,
+        "data": dict(event.data),
+    }
+    text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")

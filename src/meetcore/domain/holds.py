@@ -1,0 +1,188 @@
+"""Holds and the daily cap: credits are reserved before paid work, and charged when it is certain.
+
+::
+
+    take ──> open hold ──settle──> a charge in the ledger
+                       └─release─> nothing: a released hold leaves no entry
+
+A hold reserves part of the available balance and of its key's daily cap (spec 5 rule 7). It ends
+once, by settlement or by release. Its cap day comes from the request's instant and stays with it:
+a settlement or refund counts for that same day, whenever it happens.
+
+Owns the admission of paid work. Refuses to let new work pass the available balance or the cap;
+only the settlement of work already admitted may, because its real size is known last.
+"""
+
+from datetime import date, datetime
+from uuid import UUID
+
+from attrs import evolve, frozen
+
+from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
+from meetcore.domain.ledger import (
+    ROUTES,
+    Funds,
+    Posting,
+    Reference,
+    Transfer,
+    TransferKind,
+    check_amount,
+    post,
+    with_low_mark,
+)
+from meetcore.domain.schedule import cap_day, cap_day_ends_at
+
+__all__ = [
+    "CapUsage",
+    "Hold",
+    "Reserved",
+    "Settled",
+    "charge",
+    "refund_usage",
+    "release",
+    "settle",
+    "take",
+]
+
+
+@frozen
+class CapUsage:
+    """What one key spent and holds on one WIB day, in credits, less what was refunded of it."""
+
+    api_key_id: UUID
+    day: date
+    spent: int = 0
+    held: int = 0
+
+    @property
+    def used(self) -> int:
+        """What counts against the cap."""
+        return self.spent + self.held
+
+
+@frozen
+class Hold:
+    """A reservation of credits for one piece of work."""
+
+    id: UUID
+    operation: str
+    kind: TransferKind
+    amount: int
+    reference: Reference
+    api_key_id: UUID
+    cap_day: date
+
+
+@frozen
+class Reserved:
+    """The state after a hold was taken or released."""
+
+    funds: Funds
+    usage: CapUsage
+
+
+@frozen
+class Settled:
+    """The state after a hold became a charge."""
+
+    posting: Posting
+    usage: CapUsage
+
+
+def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Reserved:
+    """Reserve credits for work that is about to start.
+
+    Args:
+        funds: the account's state under its lock.
+        usage: the key's usage on the hold's cap day.
+        daily_cap: the key's cap in credits a day, if it has one.
+        hold: what to reserve.
+
+    Raises:
+        InvalidAmount: see `check_amount`.
+        InsufficientCredits: more than is available, or the balance is below zero.
+        CreditCapExceeded: spent and held on this day leave no room under the cap.
+    """
+    check_amount(hold.amount)
+    if funds.available < hold.amount:
+        raise InsufficientCredits(hold.amount, funds.available)
+    if daily_cap is not None and usage.used + hold.amount > daily_cap:
+        raise CreditCapExceeded(daily_cap, usage.used, hold.amount, cap_day_ends_at(usage.day))
+    return Reserved(
+        evolve(funds, held=funds.held + hold.amount),
+        CapUsage(usage.api_key_id, usage.day, usage.spent, usage.held + hold.amount),
+    )
+
+
+def release(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
+    """Give a hold back: the work did not happen."""
+    return Reserved(
+        with_low_mark(evolve(funds, held=funds.held - hold.amount)),
+        CapUsage(usage.api_key_id, usage.day, usage.spent, usage.held - hold.amount),
+    )
+
+
+def settle(
+    funds: Funds, usage: CapUsage, hold: Hold, amount: int, transfer_id: UUID, at: datetime
+) -> Settled:
+    """Turn a hold into a charge of what the work really cost.
+
+    Args:
+        funds: the account's state under its lock.
+        usage: the key's usage on the hold's cap day.
+        hold: the open hold.
+        amount: credits; more than was held may take the balance below zero and pass the cap.
+        transfer_id: the id for the charge.
+        at: the request's instant.
+
+    Raises:
+        InvalidAmount: see `check_amount`.
+    """
+    posting = post(funds, _charge_of(hold, amount, transfer_id), at, held=funds.held - hold.amount)
+    return Settled(
+        posting,
+        CapUsage(usage.api_key_id, usage.day, usage.spent + amount, usage.held - hold.amount),
+    )
+
+
+def charge(
+    funds: Funds,
+    usage: CapUsage,
+    daily_cap: int | None,
+    transfer_id: UUID,
+    operation: str,
+    amount: int,
+    reference: Reference,
+    at: datetime,
+    kind: TransferKind = TransferKind.MEETING_CHARGE,
+) -> Settled:
+    """Admit and charge at once, for work that is certain when it is asked for.
+
+    Raises:
+        InvalidAmount: see `check_amount`.
+        InsufficientCredits: more than is available.
+        CreditCapExceeded: see `take`.
+    """
+    hold = Hold(transfer_id, operation, kind, amount, reference, usage.api_key_id, cap_day(at))
+    reserved = take(funds, usage, daily_cap, hold)
+    return settle(reserved.funds, reserved.usage, hold, amount, transfer_id, at)
+
+
+def refund_usage(usage: CapUsage, amount: int) -> CapUsage:
+    """Give a refund back to the cap of its charge's key and day."""
+    return evolve(usage, spent=usage.spent - amount)
+
+
+def _charge_of(hold: Hold, amount: int, transfer_id: UUID) -> Transfer:
+    source, destination = ROUTES[hold.kind]
+    return Transfer(
+        transfer_id,
+        hold.operation,
+        hold.kind,
+        amount,
+        source,
+        destination,
+        hold.reference,
+        api_key_id=hold.api_key_id,
+        cap_day=hold.cap_day,
+    )

@@ -1,0 +1,124 @@
+"""Idempotency: what a repeated request gets (spec 4, idempotency rules 1 and 2).
+
+A key is bound to the fingerprint of the first valid request that brought it. Four states, three
+answers that must never be confused: in progress, reused, replayed.
+
+::
+
+    state \\ fingerprint   same        other
+    UNKNOWN               CLAIM       CLAIM      (no record: the key is new)
+    BOUND                 CLAIM       REJECT     (an earlier try ended in something temporary)
+    RUNNING               WAIT        REJECT
+    LAPSED                TAKE_OVER   REJECT     (the lease ran out: its process is gone)
+    DONE                  REPLAY      REJECT
+
+Owns the decision and the fingerprint. Refuses to run the work, to wait, and to know what an
+answer looks like: it is bytes.
+"""
+
+import hashlib
+import json
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from attrs import field, frozen
+
+__all__ = [
+    "DECISIONS",
+    "REMEMBERED_HOURS",
+    "IdempotencyRecord",
+    "KeyState",
+    "Verdict",
+    "decide",
+    "fingerprint",
+    "is_key",
+    "state_of",
+]
+
+REMEMBERED_HOURS: Final = 24
+MAX_KEY_LENGTH: Final = 255
+
+
+class KeyState(StrEnum):
+    """What is known of a key."""
+
+    UNKNOWN = "unknown"
+    BOUND = "bound"
+    RUNNING = "running"
+    LAPSED = "lapsed"
+    DONE = "done"
+
+
+class Verdict(StrEnum):
+    """What a request with the key is to do."""
+
+    CLAIM = "claim"
+    WAIT = "wait"
+    TAKE_OVER = "take_over"
+    REPLAY = "replay"
+    REJECT = "reject"
+
+
+DECISIONS: Final = {
+    (KeyState.UNKNOWN, True): Verdict.CLAIM,
+    (KeyState.UNKNOWN, False): Verdict.CLAIM,
+    (KeyState.BOUND, True): Verdict.CLAIM,
+    (KeyState.BOUND, False): Verdict.REJECT,
+    (KeyState.RUNNING, True): Verdict.WAIT,
+    (KeyState.RUNNING, False): Verdict.REJECT,
+    (KeyState.LAPSED, True): Verdict.TAKE_OVER,
+    (KeyState.LAPSED, False): Verdict.REJECT,
+    (KeyState.DONE, True): Verdict.REPLAY,
+    (KeyState.DONE, False): Verdict.REJECT,
+}
+
+
+@frozen
+class IdempotencyRecord:
+    """What the store remembers under (account, key).
+
+    While work runs, `lease_until` tells how long it is believed to. `subject_id` is the record
+    that the work makes or changes. `answer` is what is replayed; work that was finished by
+    another process has none until its first replay renders it from the subject.
+    """
+
+    key: str
+    fingerprint: bytes
+    is_done: bool = False
+    subject_id: UUID | None = None
+    lease_until: datetime | None = None
+    answer: bytes | None = field(default=None, repr=False)
+
+
+def is_key(text: str) -> bool:
+    """Whether a text can be an idempotency key: 1 to 255 visible ASCII characters."""
+    return 1 <= len(text) <= MAX_KEY_LENGTH and all("!" <= char <= "~" for char in text)
+
+
+def fingerprint(method: str, path: str, body: object) -> bytes:
+    """SHA-256 over method, path and the JSON value of the body.
+
+    Key order and white space do not matter; everything else does, the difference between `1`,
+    `1.0`, `"1"` and `true` included.
+    """
+    told = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(f"{method}\n{path}\n{told}".encode()).digest()
+
+
+def state_of(record: IdempotencyRecord | None, now: datetime) -> KeyState:
+    """The state of a key at an instant of the store's clock."""
+    if record is None:
+        return KeyState.UNKNOWN
+    if record.is_done:
+        return KeyState.DONE
+    if record.lease_until is None:
+        return KeyState.BOUND
+    return KeyState.RUNNING if now < record.lease_until else KeyState.LAPSED
+
+
+def decide(record: IdempotencyRecord | None, request_fingerprint: bytes, now: datetime) -> Verdict:
+    """What a request that brought this key is to do; see the table above."""
+    is_same = record is None or record.fingerprint == request_fingerprint
+    return DECISIONS[state_of(record, now), is_same]

@@ -1,0 +1,55 @@
+"""Identifiers: UUID version 7 (RFC 9562, 5.7), composed from an instant and random bytes.
+
+Owns how an id is laid out and read back. Refuses to draw the randomness or read the clock:
+both come in as arguments.
+"""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from meetcore.domain.errors import NotFound
+
+__all__ = ["RANDOM_BYTES", "parse_id", "uuid7"]
+
+RANDOM_BYTES = 10
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_RAND_A_MASK = 0x0FFF
+_RAND_B_MASK = (1 << 62) - 1
+
+
+def uuid7(at: datetime, random: bytes) -> UUID:
+    """Compose an id that sorts by its millisecond.
+
+    Args:
+        at: the instant, aware.
+        random: ten random bytes, of which 74 bits are used.
+
+    Raises:
+        ValueError: fewer than ten random bytes.
+    """
+    if len(random) < RANDOM_BYTES:
+        raise ValueError(f"uuid7 needs {RANDOM_BYTES} random bytes, got {len(random)}")
+    elapsed = at - _EPOCH
+    millis = (elapsed.days * 86_400 + elapsed.seconds) * 1_000 + elapsed.microseconds // 1_000
+    rand_a = int.from_bytes(random[:2], "big") & _RAND_A_MASK
+    rand_b = int.from_bytes(random[2:10], "big") & _RAND_B_MASK
+    return UUID(int=(millis & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76 | rand_a << 64 | 0b10 << 62 | rand_b)
+
+
+def parse_id(text: str, what: str) -> UUID:
+    """Read an id from a path or a body.
+
+    Args:
+        text: what the caller sent; only the canonical 36-character form is an id.
+        what: the record's name for the message, as in "No meeting with this id."
+
+    Raises:
+        NotFound: not a UUID. Answered exactly as an unknown id is (spec 7/404).
+    """
+    if len(text) == 36:
+        try:
+            return UUID(text)
+        except ValueError:
+            pass
+    raise NotFound(f"No {what} with this id.")

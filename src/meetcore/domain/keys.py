@@ -1,0 +1,144 @@
+"""API keys: their form, their digest, their scopes, and when one is valid (spec part 5).
+
+Owns what a key looks like and what it may do. Refuses to keep a key: only its SHA-256 is stored,
+and 256 random bits need no slow hash.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Iterable
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.errors import InsufficientScope, InvalidApiKey
+
+__all__ = [
+    "SECRET_BYTES",
+    "SECRET_LENGTH",
+    "ApiKey",
+    "Scope",
+    "check_usable",
+    "digest",
+    "is_prefix",
+    "mint",
+    "read_bearer",
+    "require_scope",
+]
+
+SECRET_BYTES: Final = 32
+SECRET_LENGTH: Final = 43
+
+_SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
+_PREFIX = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
+_REFUSAL = "The API key is wrong, revoked or expired. Send it as: Authorization: Bearer <API_KEY>."
+
+
+class Scope(StrEnum):
+    """What a key may do. Fixed when the key is made (spec 5 rule 4)."""
+
+    MEETINGS_READ = "meetings:read"
+    MEETINGS_WRITE = "meetings:write"
+    NOTULEN_READ = "notulen:read"
+    NOTULEN_WRITE = "notulen:write"
+    RECORDINGS_READ = "recordings:read"
+    RECORDINGS_WRITE = "recordings:write"
+    CREDITS_READ = "credits:read"
+    WEBHOOKS_READ = "webhooks:read"
+    WEBHOOKS_WRITE = "webhooks:write"
+
+
+@frozen
+class ApiKey:
+    """A key as it is stored: never the key itself.
+
+    `daily_cap` is credits per WIB day, or none.
+    """
+
+    id: UUID
+    account_id: UUID
+    scopes: tuple[Scope, ...]
+    daily_cap: int | None
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+def is_prefix(text: str) -> bool:
+    """Whether a configured key prefix is short, lower case and alphanumeric."""
+    return _PREFIX.fullmatch(text) is not None
+
+
+def mint(prefix: str, random: bytes) -> str:
+    """Compose a key: `<prefix>_live_` and 43 characters of base64url (spec 5 rule 2).
+
+    Args:
+        prefix: the service's own, see `is_prefix`.
+        random: 32 random bytes.
+
+    Raises:
+        ValueError: the prefix or the number of bytes is off.
+    """
+    if not is_prefix(prefix) or len(random) != SECRET_BYTES:
+        raise ValueError(f"a key needs a short lower-case prefix and {SECRET_BYTES} random bytes")
+    return f"{prefix}_live_{base64.urlsafe_b64encode(random).rstrip(b'=').decode()}"
+
+
+def digest(key: str) -> bytes:
+    """The SHA-256 under which a key is stored and looked up."""
+    return hashlib.sha256(key.encode()).digest()
+
+
+def read_bearer(header: str | None, prefix: str) -> str:
+    """Take the key out of an `Authorization` header (RFC 6750, 2.1).
+
+    Raises:
+        InvalidApiKey: no header, another scheme, another prefix or another length; told apart in
+            the message, because a key of another length is a copying mistake (spec 5 rule 2).
+    """
+    if not header:
+        raise InvalidApiKey("No API key. Send it as: Authorization: Bearer <API_KEY>.")
+    scheme, _, key = header.partition(" ")
+    key = key.strip(" ")
+    if scheme.lower() != "bearer" or not key:
+        raise InvalidApiKey("The Authorization header must read: Bearer <API_KEY>.")
+    lead = f"{prefix}_live_"
+    if not key.startswith(lead):
+        raise InvalidApiKey(f"An API key begins with {lead}.")
+    secret = key[len(lead) :]
+    if len(secret) != SECRET_LENGTH:
+        raise InvalidApiKey(
+            f"An API key has {SECRET_LENGTH} characters after {lead}; this one has {len(secret)}. "
+            "Was it copied whole?"
+        )
+    if not _SECRET.fullmatch(secret):
+        raise InvalidApiKey(_REFUSAL)
+    return key
+
+
+def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
+    """Let a stored key through, or refuse it (spec 5 rule 3).
+
+    Raises:
+        InvalidApiKey: unknown, revoked, or expired at `now`.
+    """
+    if key is None or (key.revoked_at is not None and key.revoked_at <= now):
+        raise InvalidApiKey(_REFUSAL)
+    if key.expires_at is not None and key.expires_at <= now:
+        raise InvalidApiKey(_REFUSAL)
+    return key
+
+
+def require_scope(key: ApiKey, any_of: Iterable[Scope]) -> None:
+    """Let a key through that has one of the scopes; an empty set asks for none.
+
+    Raises:
+        InsufficientScope: it has none of them (spec 5 rule 5).
+    """
+    wanted = tuple(any_of)
+    if wanted and not any(scope in key.scopes for scope in wanted):
+        raise InsufficientScope(wanted)

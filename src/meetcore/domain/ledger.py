@@ -1,0 +1,424 @@
+"""The credit ledger: double entry, append only, chained by hash.
+
+Every movement is a `Transfer` of a positive amount from one book to another, so that the sum over
+all books is zero at every moment. A customer account's own leg of a transfer is an `Entry`:
+numbered without gaps, with the balance after it and a hash over itself and its predecessor.
+
+::
+
+    kind             from         to
+    topup            topups       customer
+    meeting_charge   customer     meetings
+    meeting_refund   meetings     customer
+    notulen_charge   customer     notulen
+    adjustment       adjustments  customer   (a gift)
+    adjustment       customer     adjustments (a correction)
+
+An `operation` is a transfer's permanent name within its account ("topup:INV-7"). Posting an
+operation that is already in the ledger changes nothing. Reservations live in `holds`.
+
+Owns the arithmetic of money and its history. Refuses floats, clocks and storage: state comes in,
+new state and what happened go out, and a refusal raises before anything has changed.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, frozen
+
+from meetcore.domain.errors import Conflict, InsufficientCredits
+
+__all__ = [
+    "GENESIS",
+    "MAX_CREDITS",
+    "Book",
+    "CreditsFellLow",
+    "Entry",
+    "Funds",
+    "InvalidAmount",
+    "Leg",
+    "Posting",
+    "Reference",
+    "Transfer",
+    "TransferKind",
+    "adjust",
+    "check_amount",
+    "first_broken",
+    "legs",
+    "open_account",
+    "post",
+    "refund",
+    "refund_operation",
+    "top_up",
+]
+
+MAX_CREDITS: Final = 10**15
+"""No balance or amount exceeds this: exact in a bigint and in a JSON number alike."""
+
+GENESIS: Final = bytes(32)
+"""The hash before an account's first entry."""
+
+
+class InvalidAmount(ValueError):
+    """An amount that is not a whole number of credits from 1 to `MAX_CREDITS`."""
+
+
+class Book(StrEnum):
+    """The two sides of a customer's money: their own book and the house's."""
+
+    CUSTOMER = "customer"
+    TOPUPS = "topups"
+    MEETINGS = "meetings"
+    NOTULEN = "notulen"
+    ADJUSTMENTS = "adjustments"
+
+
+class TransferKind(StrEnum):
+    """What a transfer is for, as `GET /credits/transactions` shows it."""
+
+    TOPUP = "topup"
+    MEETING_CHARGE = "meeting_charge"
+    MEETING_REFUND = "meeting_refund"
+    NOTULEN_CHARGE = "notulen_charge"
+    ADJUSTMENT = "adjustment"
+
+
+ROUTES: Final = {
+    TransferKind.TOPUP: (Book.TOPUPS, Book.CUSTOMER),
+    TransferKind.MEETING_CHARGE: (Book.CUSTOMER, Book.MEETINGS),
+    TransferKind.MEETING_REFUND: (Book.MEETINGS, Book.CUSTOMER),
+    TransferKind.NOTULEN_CHARGE: (Book.CUSTOMER, Book.NOTULEN),
+}
+
+
+@frozen
+class Reference:
+    """What a transfer is about: a meeting, a note or a top-up."""
+
+    type: str
+    id: str
+
+
+@frozen
+class Transfer:
+    """One movement of credits between two books of one account.
+
+    `amount` is positive; the direction lies in `source` and `destination`. `cap_day` is the WIB
+    day on which it counts against the key's daily cap.
+    """
+
+    id: UUID
+    operation: str
+    kind: TransferKind
+    amount: int
+    source: Book
+    destination: Book
+    reference: Reference
+    reverses: UUID | None = None
+    api_key_id: UUID | None = None
+    cap_day: date | None = None
+
+    @property
+    def signed_amount(self) -> int:
+        """The change of the customer's balance."""
+        return self.amount if self.destination is Book.CUSTOMER else -self.amount
+
+
+@frozen
+class Leg:
+    """One side of a transfer. The legs of a transfer sum to zero."""
+
+    book: Book
+    amount: int
+
+
+@frozen
+class Entry:
+    """A customer account's own leg: numbered, stamped, chained."""
+
+    account_id: UUID
+    number: int
+    transfer: Transfer
+    amount: int
+    balance_after: int
+    at: datetime
+    hash: bytes
+
+
+@frozen
+class Funds:
+    """What an account has: state to decide on, always the latest under the account's lock.
+
+    `balance` is the sum of the entries, `held` what open holds reserve of it. `is_low` remembers
+    that `credit.low` was told and not yet made good.
+    """
+
+    account_id: UUID
+    balance: int = 0
+    held: int = 0
+    low_threshold: int = 100
+    is_low: bool = False
+    entries: int = 0
+    last_hash: bytes = GENESIS
+    last_at: datetime | None = None
+
+    @property
+    def available(self) -> int:
+        """What new work may be paid from: the balance less what is held."""
+        return self.balance - self.held
+
+
+@frozen
+class CreditsFellLow:
+    """The available balance fell below the account's threshold."""
+
+    account_id: UUID
+    available: int
+    threshold: int
+
+
+@frozen
+class Posting:
+    """The outcome of a decision: the funds after it, the entry to append, what else happened.
+
+    `entry` is none when the operation was already in the ledger: nothing changed.
+    """
+
+    funds: Funds
+    entry: Entry | None
+    facts: tuple[CreditsFellLow, ...] = ()
+
+
+def check_amount(amount: int) -> int:
+    """Let a whole number of credits through.
+
+    Raises:
+        InvalidAmount: a bool, a float (NaN and infinity too), zero, negative or too large.
+    """
+    if type(amount) is not int or not 1 <= amount <= MAX_CREDITS:
+        raise InvalidAmount(f"credits are whole numbers from 1 to {MAX_CREDITS}")
+    return amount
+
+
+def open_account(account_id: UUID, low_threshold: int = 100) -> Funds:
+    """An account without entries. An empty account counts as told that it is low."""
+    return Funds(account_id, low_threshold=low_threshold, is_low=low_threshold > 0)
+
+
+def legs(transfer: Transfer) -> tuple[Leg, Leg]:
+    """Both sides of a transfer; they sum to zero."""
+    return Leg(transfer.source, -transfer.amount), Leg(transfer.destination, transfer.amount)
+
+
+def with_low_mark(funds: Funds) -> Funds:
+    """Take the low mark back once the available balance is at the threshold again."""
+    if funds.is_low and funds.available >= funds.low_threshold:
+        return evolve(funds, is_low=False)
+    return funds
+
+
+def post(funds: Funds, transfer: Transfer, at: datetime, held: int | None = None) -> Posting:
+    """Append a transfer to an account's history, whatever it does to the balance.
+
+    The building block of every other decision here and in `holds`: those check that the transfer
+    may happen. The entry's time is the later of `at` and the previous entry's, so that time never
+    runs backwards along the numbers.
+
+    Args:
+        funds: the account's state under its lock.
+        transfer: the movement; its operation is not yet in the ledger.
+        at: the request's instant.
+        held: what open holds reserve afterwards; unchanged when none.
+
+    Raises:
+        InvalidAmount: the amount, or the balance after it, leaves the range of credits.
+    """
+    check_amount(transfer.amount)
+    amount = transfer.signed_amount
+    balance = funds.balance + amount
+    if not -MAX_CREDITS <= balance <= MAX_CREDITS:
+        raise InvalidAmount(f"the balance would leave the range of {MAX_CREDITS} credits")
+    if held is None:
+        held = funds.held
+    number = funds.entries + 1
+    stamped = at if funds.last_at is None or at > funds.last_at else funds.last_at
+    hash_ = chain_hash(funds.last_hash, funds.account_id, number, transfer, balance, stamped)
+    available = balance - held
+    is_low = available < funds.low_threshold
+    after = Funds(funds.account_id, balance, held, funds.low_threshold, is_low, number, hash_, stamped)
+    entry = Entry(funds.account_id, number, transfer, amount, balance, stamped, hash_)
+    if is_low and not funds.is_low:
+        return Posting(after, entry, (CreditsFellLow(funds.account_id, available, funds.low_threshold),))
+    return Posting(after, entry)
+
+
+def top_up(
+    funds: Funds,
+    transfer_id: UUID,
+    reference: str,
+    amount: int,
+    at: datetime,
+    existing: Transfer | None = None,
+) -> Posting:
+    """Add paid credits once for each reference.
+
+    Args:
+        funds: the account's state under its lock.
+        transfer_id: the id for the new transfer.
+        reference: the payment's own name; the same one again changes nothing.
+        amount: credits.
+        at: the request's instant.
+        existing: what the ledger holds under this reference's operation, if anything.
+
+    Raises:
+        InvalidAmount: see `check_amount`.
+        Conflict: the reference is taken by a top-up of another amount.
+    """
+    check_amount(amount)
+    if existing is not None:
+        if existing.amount != amount:
+            raise Conflict(
+                f"The reference {reference!r} belongs to a top-up of {existing.amount} credits.", existing.id
+            )
+        return Posting(funds, None)
+    source, destination = ROUTES[TransferKind.TOPUP]
+    transfer = Transfer(
+        transfer_id,
+        top_up_operation(reference),
+        TransferKind.TOPUP,
+        amount,
+        source,
+        destination,
+        Reference("topup", reference),
+    )
+    return post(funds, transfer, at)
+
+
+def top_up_operation(reference: str) -> str:
+    """The permanent name of a top-up."""
+    return f"topup:{reference}"
+
+
+def refund_operation(charge: Transfer) -> str:
+    """The permanent name of a charge's refund: one charge, one name, one refund."""
+    return f"refund:{charge.id}"
+
+
+def refund(
+    funds: Funds,
+    charge: Transfer,
+    transfer_id: UUID,
+    at: datetime,
+    existing: Transfer | None = None,
+) -> Posting:
+    """Give a charge back, whole and once (spec 3/cancel-before).
+
+    Args:
+        funds: the account's state under its lock.
+        charge: the transfer to reverse.
+        transfer_id: the id for the new transfer.
+        at: the request's instant.
+        existing: the refund that the ledger already holds for this charge, if any.
+
+    Returns:
+        The posting; without an entry when the charge was refunded before. The refund counts for
+        the cap day of its charge.
+
+    Raises:
+        ValueError: the transfer is not a meeting's charge.
+    """
+    if charge.kind is not TransferKind.MEETING_CHARGE:
+        raise ValueError("only a meeting's charge is refunded")
+    if existing is not None:
+        return Posting(funds, None)
+    source, destination = ROUTES[TransferKind.MEETING_REFUND]
+    transfer = Transfer(
+        transfer_id,
+        refund_operation(charge),
+        TransferKind.MEETING_REFUND,
+        charge.amount,
+        source,
+        destination,
+        charge.reference,
+        reverses=charge.id,
+        api_key_id=charge.api_key_id,
+        cap_day=charge.cap_day,
+    )
+    return post(funds, transfer, at)
+
+
+def adjust(
+    funds: Funds, transfer_id: UUID, operation: str, signed_amount: int, reference: Reference, at: datetime
+) -> Posting:
+    """Correct a balance by hand: a positive amount gives, a negative one takes.
+
+    Raises:
+        InvalidAmount: zero or out of range.
+        InsufficientCredits: it would take more than is available.
+    """
+    amount = check_amount(abs(signed_amount) if type(signed_amount) is int else signed_amount)
+    gives = signed_amount > 0
+    if not gives and funds.available < amount:
+        raise InsufficientCredits(amount, funds.available)
+    source, destination = (Book.ADJUSTMENTS, Book.CUSTOMER) if gives else (Book.CUSTOMER, Book.ADJUSTMENTS)
+    kind = TransferKind.ADJUSTMENT
+    transfer = Transfer(transfer_id, operation, kind, amount, source, destination, reference)
+    return post(funds, transfer, at)
+
+
+def chain_hash(
+    previous: bytes, account_id: UUID, number: int, transfer: Transfer, balance_after: int, at: datetime
+) -> bytes:
+    """SHA-256 over the previous hash and everything that an entry says.
+
+    Each field is preceded by its length, so that no two entries share one encoding.
+    """
+    fields = (
+        str(account_id),
+        str(number),
+        str(transfer.id),
+        transfer.operation,
+        transfer.kind,
+        str(transfer.amount),
+        transfer.source,
+        transfer.destination,
+        transfer.reference.type,
+        transfer.reference.id,
+        str(transfer.reverses or ""),
+        str(transfer.api_key_id or ""),
+        str(transfer.cap_day or ""),
+        str(balance_after),
+        at.isoformat(),
+    )
+    told = "".join([f"{len(text)}:{text}" for text in fields])
+    return hashlib.sha256(previous + told.encode()).digest()
+
+
+def first_broken(account_id: UUID, entries: Iterable[Entry]) -> int | None:
+    """Prove a history from its first entry on, in constant memory.
+
+    Args:
+        account_id: whose history it is.
+        entries: every entry in the order of storage.
+
+    Returns:
+        The number that the first wrong entry should have had, or none when all are right:
+        numbers 1..n without gap, running balances, times that never go back, unbroken hashes.
+    """
+    balance, last_hash, last_at = 0, GENESIS, None
+    for number, entry in enumerate(entries, start=1):
+        balance += entry.transfer.signed_amount
+        expected = chain_hash(last_hash, account_id, number, entry.transfer, balance, entry.at)
+        if (
+            (entry.account_id, entry.number, entry.balance_after) != (account_id, number, balance)
+            or entry.amount != entry.transfer.signed_amount
+            or (last_at is not None and entry.at < last_at)
+            or entry.hash != expected
+        ):
+            return number
+        last_hash, last_at = entry.hash, entry.at
+    return None

@@ -1,0 +1,281 @@
+"""A meeting's life, as one table, and the plan of a new one.
+
+::
+
+    PROVISIONING ─PROVISIONED→ SCHEDULED ─START→ STARTED ─END→ ENDED
+         │                      │  ↑  └────────END──────────────↑
+      ABANDON            CANCEL │  │ CANCEL_FAILED
+         ↓                      ↓  │
+     ABANDONED               CANCELLING ─CANCELLED→ CANCELLED
+                                       └──END→ ENDED   (it ran after all: no refund)
+
+A meeting in PROVISIONING is invisible; one in CANCELLING is still shown as scheduled. Beside the
+events the clock moves what is shown: a meeting counts as started once `start_at` has passed and
+as ended once `end_at` has.
+
+Owns states, plans and what a cancellation means. Refuses to talk to the provider and to touch
+money: `holds` and `ledger` do that.
+"""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.errors import Conflict, NotFound, Unprocessable
+from meetcore.domain.pricing import PricingTier, Quote, RecordingWish, TierCatalogue, quote_meeting
+from meetcore.domain.schedule import check_start, meeting_start
+
+__all__ = [
+    "TRANSITIONS",
+    "VISIBLE",
+    "Meeting",
+    "MeetingEvent",
+    "MeetingPlan",
+    "MeetingRequest",
+    "MeetingStatus",
+    "PasswordRule",
+    "ProviderAbilities",
+    "Provisioned",
+    "can_cancel",
+    "generate_password",
+    "plan_meeting",
+    "shown_status",
+    "transition",
+]
+
+
+class MeetingStatus(StrEnum):
+    """Where a meeting is in its life."""
+
+    PROVISIONING = "provisioning"
+    SCHEDULED = "scheduled"
+    CANCELLING = "cancelling"
+    STARTED = "started"
+    ENDED = "ended"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"
+
+
+class MeetingEvent(StrEnum):
+    """What can happen to a meeting."""
+
+    PROVISIONED = "provisioned"
+    ABANDON = "abandon"
+    CANCEL = "cancel"
+    CANCEL_FAILED = "cancel_failed"
+    CANCELLED = "cancelled"
+    START = "start"
+    END = "end"
+
+
+TRANSITIONS: Final = {
+    (MeetingStatus.PROVISIONING, MeetingEvent.PROVISIONED): MeetingStatus.SCHEDULED,
+    (MeetingStatus.PROVISIONING, MeetingEvent.ABANDON): MeetingStatus.ABANDONED,
+    (MeetingStatus.SCHEDULED, MeetingEvent.CANCEL): MeetingStatus.CANCELLING,
+    (MeetingStatus.SCHEDULED, MeetingEvent.START): MeetingStatus.STARTED,
+    (MeetingStatus.SCHEDULED, MeetingEvent.END): MeetingStatus.ENDED,
+    (MeetingStatus.CANCELLING, MeetingEvent.CANCEL_FAILED): MeetingStatus.SCHEDULED,
+    (MeetingStatus.CANCELLING, MeetingEvent.CANCELLED): MeetingStatus.CANCELLED,
+    (MeetingStatus.CANCELLING, MeetingEvent.END): MeetingStatus.ENDED,
+    (MeetingStatus.STARTED, MeetingEvent.END): MeetingStatus.ENDED,
+}
+
+VISIBLE: Final = frozenset(MeetingStatus) - {MeetingStatus.PROVISIONING, MeetingStatus.ABANDONED}
+"""The states in which a customer can see a meeting."""
+
+
+@frozen
+class PasswordRule:
+    """What a provider takes as a meeting's password."""
+
+    alphabet: str
+    min_length: int = 4
+    max_length: int = 10
+
+
+@frozen
+class ProviderAbilities:
+    """What the configured provider can do. `password` is none where it takes no password."""
+
+    name: str
+    password: PasswordRule | None
+    has_recording: bool = True
+    has_capacity: bool = True
+
+
+@frozen
+class MeetingRequest:
+    """A caller's wish, its fields already within the lengths of spec 4.1."""
+
+    title: str
+    date: str
+    start_time: str
+    pricing_tier_id: str
+    description: str | None = None
+    password: str | None = field(default=None, repr=False)
+    with_recording: bool = False
+    auto_notulen: bool = False
+    must_login: bool = False
+    mic_off: bool = False
+    email_notification: bool = False
+
+
+@frozen
+class MeetingPlan:
+    """What was decided before anything is reserved."""
+
+    request: MeetingRequest
+    tier: PricingTier
+    quote: Quote
+    start_at: datetime
+    end_at: datetime
+
+
+@frozen
+class Provisioned:
+    """What the provider answered. Null where it cannot tell or enforce a thing."""
+
+    provider_meeting_id: str
+    join_url: str
+    password: str | None = field(default=None, repr=False)
+
+
+@frozen
+class Meeting:
+    """A meeting as it is stored. Durations are minutes, `credits` the price and the charge."""
+
+    id: UUID
+    account_id: UUID
+    api_key_id: UUID
+    status: MeetingStatus
+    title: str
+    description: str | None
+    start_at: datetime
+    end_at: datetime
+    duration: int
+    capacity: int | None
+    pricing_tier_id: str
+    credits: int
+    with_recording: bool
+    auto_notulen: bool
+    must_login: bool
+    mic_off: bool
+    email_notification: bool
+    host_id: UUID
+    provider: str
+    created_at: datetime
+    password: str | None = field(default=None, repr=False)
+    host_key: str | None = field(default=None, repr=False)
+    join_url: str | None = None
+    provider_meeting_id: str | None = None
+    charge_id: UUID | None = None
+    credits_refunded: int | None = None
+
+    def as_provisioned(self, made: Provisioned, charge_id: UUID) -> "Meeting":
+        """The meeting once the provider has made it and it is paid."""
+        return evolve(
+            self,
+            status=transition(self.status, MeetingEvent.PROVISIONED),
+            provider_meeting_id=made.provider_meeting_id,
+            join_url=made.join_url,
+            password=made.password,
+            charge_id=charge_id,
+        )
+
+
+def transition(status: MeetingStatus, event: MeetingEvent) -> MeetingStatus:
+    """The next state.
+
+    Raises:
+        ValueError: the table has no such step; nothing changes.
+    """
+    try:
+        return TRANSITIONS[status, event]
+    except KeyError:
+        raise ValueError(f"a meeting that is {status} cannot {event}") from None
+
+
+def plan_meeting(
+    request: MeetingRequest, catalogue: TierCatalogue, abilities: ProviderAbilities, now: datetime
+) -> MeetingPlan:
+    """Decide what a request would reserve: the tier, the price, the time range.
+
+    Raises:
+        InvalidRequest: the date or time does not exist.
+        NotFound: the tier is unknown or retired.
+        Unprocessable: the start is past or too far ahead, or the provider cannot do what is asked.
+    """
+    start_at = meeting_start(request.date, request.start_time)
+    tier = catalogue.find(request.pricing_tier_id)
+    check_start(start_at, now)
+    quote = quote_meeting(tier, RecordingWish(request.with_recording, request.auto_notulen))
+    if quote.with_recording and not abilities.has_recording:
+        raise Unprocessable(
+            f"The provider {abilities.name} records no meetings: "
+            "send neither with_recording nor auto_notulen."
+        )
+    _check_password(request.password, abilities)
+    return MeetingPlan(request, tier, quote, start_at, start_at + timedelta(minutes=tier.max_duration))
+
+
+def _check_password(password: str | None, abilities: ProviderAbilities) -> None:
+    if password is None:
+        return
+    rule = abilities.password
+    if rule is None:
+        raise Unprocessable(f"The provider {abilities.name} takes no password: leave it out.")
+    if not rule.min_length <= len(password) <= rule.max_length or set(password) - set(rule.alphabet):
+        raise Unprocessable(
+            f"A password has {rule.min_length} to {rule.max_length} characters of: {rule.alphabet}",
+            {"alphabet": rule.alphabet},
+        )
+
+
+def generate_password(rule: PasswordRule, random: bytes) -> str:
+    """Draw a password of the greatest length the provider takes.
+
+    Args:
+        rule: the provider's.
+        random: at least 16 random bytes; the bias of the remainder is below 2^-60.
+    """
+    number = int.from_bytes(random, "big")
+    size = len(rule.alphabet)
+    drawn = []
+    for _ in range(rule.max_length):
+        number, index = divmod(number, size)
+        drawn.append(rule.alphabet[index])
+    return "".join(drawn)
+
+
+def shown_status(meeting: Meeting, now: datetime) -> MeetingStatus:
+    """The status as a customer sees it: what happened, or what the clock says, whichever is later."""
+    status = meeting.status
+    if status is MeetingStatus.CANCELLING:
+        status = MeetingStatus.SCHEDULED
+    if status is MeetingStatus.SCHEDULED and now >= meeting.start_at:
+        status = MeetingStatus.STARTED
+    if status is MeetingStatus.STARTED and now >= meeting.end_at:
+        status = MeetingStatus.ENDED
+    return status
+
+
+def can_cancel(meeting: Meeting, now: datetime) -> bool:
+    """Whether cancelling would return the credits (spec 3/cancel-before).
+
+    Returns:
+        True for a meeting that has not started; False for one that runs (it is ended, and nothing
+        returned, spec 3/cancel-running) and for one that is cancelled already.
+
+    Raises:
+        NotFound: the meeting is not visible.
+        Conflict: it has ended.
+    """
+    if meeting.status not in VISIBLE:
+        raise NotFound("No meeting with this id.")
+    status = shown_status(meeting, now)
+    if status is MeetingStatus.ENDED:
+        raise Conflict("The meeting has ended and cannot be cancelled.", meeting.id)
+    return status is MeetingStatus.SCHEDULED

@@ -1,0 +1,166 @@
+"""Prices: tiers, the coercion of recording, and quotes (spec 4.1 rules 1, 2 and 5).
+
+Owns what a meeting and its notes cost. A quote is what `charge` deducts: there is no second
+place that computes a price. Credits are whole numbers, durations whole minutes.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from attrs import field, frozen
+
+from meetcore.domain.errors import NotFound
+
+__all__ = [
+    "DEFAULT_TIERS",
+    "PricingTier",
+    "Quote",
+    "QuoteItem",
+    "RecordingWish",
+    "TierCatalogue",
+    "is_recording_effective",
+    "quote_meeting",
+    "quote_notulen",
+]
+
+
+def _positive(_: object, attribute: object, value: int) -> None:
+    if type(value) is not int or value < 1:
+        raise ValueError(f"{getattr(attribute, 'name', 'value')} must be a whole number of at least 1")
+
+
+def _not_negative(_: object, attribute: object, value: int) -> None:
+    if type(value) is not int or value < 0:
+        raise ValueError(f"{getattr(attribute, 'name', 'value')} must be a whole number of at least 0")
+
+
+@frozen
+class PricingTier:
+    """How many seats, how many minutes, how many credits.
+
+    `recording_credits` come on top when the effective recording is on. A retired tier prices old
+    meetings and sells no new one.
+    """
+
+    id: str
+    name: str
+    capacity: int = field(validator=_positive)
+    max_duration: int = field(validator=_positive)
+    credits: int = field(validator=_positive)
+    recording_credits: int = field(validator=_not_negative)
+    is_retired: bool = False
+
+
+@frozen
+class RecordingWish:
+    """What the caller asked for; `is_recording_effective` says what they get."""
+
+    with_recording: bool = False
+    auto_notulen: bool = False
+
+
+@frozen
+class QuoteItem:
+    """One line of a quote, in credits."""
+
+    name: str
+    credits: int
+
+
+@frozen
+class Quote:
+    """A price, item by item; `credits` is the sum and what will be charged."""
+
+    items: tuple[QuoteItem, ...]
+    credits: int
+    with_recording: bool
+
+
+@frozen
+class TierCatalogue:
+    """The tiers on sale and the price of a started minute of notulen."""
+
+    tiers: Mapping[str, PricingTier]
+    notulen_credits_per_minute: int = field(default=1, validator=_positive)
+
+    @classmethod
+    def of(cls, tiers: Iterable[PricingTier], notulen_credits_per_minute: int = 1) -> "TierCatalogue":
+        """Build a catalogue.
+
+        Raises:
+            ValueError: two tiers share an id.
+        """
+        by_id: dict[str, PricingTier] = {}
+        for tier in tiers:
+            if tier.id in by_id:
+                raise ValueError(f"the tier id {tier.id!r} is given twice")
+            by_id[tier.id] = tier
+        return cls(MappingProxyType(by_id), notulen_credits_per_minute)
+
+    def on_sale(self) -> tuple[PricingTier, ...]:
+        """The tiers that can be bought, in the catalogue's order."""
+        return tuple(tier for tier in self.tiers.values() if not tier.is_retired)
+
+    def find(self, tier_id: str) -> PricingTier:
+        """The tier that is sold under this id.
+
+        Raises:
+            NotFound: unknown or retired.
+        """
+        tier = self.tiers.get(tier_id)
+        if tier is None or tier.is_retired:
+            raise NotFound(
+                "No pricing tier with this id. GET /pricing-tiers lists those on sale.",
+                {"pricing_tier_id": tier_id},
+            )
+        return tier
+
+
+def is_recording_effective(wish: RecordingWish) -> bool:
+    """Coerce the recording flag: notes need a recording, so `auto_notulen` forces it on (spec 4.1 rule 1)."""
+    return wish.with_recording or wish.auto_notulen
+
+
+def quote_meeting(tier: PricingTier, wish: RecordingWish) -> Quote:
+    """Price a meeting before it is made.
+
+    Args:
+        tier: the tier whose capacity and duration apply.
+        wish: what the caller asked for, coerced as spec 4.1 rule 1 says.
+
+    Returns:
+        The credits, item by item. The sum is what is charged (spec 4.1 rules 2 and 5).
+    """
+    base = QuoteItem("meeting", tier.credits)
+    if not is_recording_effective(wish):
+        return Quote((base,), tier.credits, False)
+    extra = QuoteItem("recording", tier.recording_credits)
+    return Quote((base, extra), tier.credits + tier.recording_credits, True)
+
+
+def quote_notulen(credits_per_minute: int, duration_s: int) -> Quote:
+    """Price notes by the started minutes of the recording (spec 1/notes).
+
+    Args:
+        credits_per_minute: the catalogue's.
+        duration_s: the real length of the media in seconds, at least 1.
+
+    Raises:
+        ValueError: a length below one second.
+    """
+    if duration_s < 1:
+        raise ValueError("a recording is at least one second long")
+    credits_ = credits_per_minute * -(-duration_s // 60)
+    return Quote((QuoteItem("notulen", credits_),), credits_, True)
+
+
+DEFAULT_TIERS = TierCatalogue.of(
+    (
+        PricingTier("standard-100", "Standard 100", 100, 60, 10, 5),
+        PricingTier("standard-100-long", "Standard 100 long", 100, 240, 25, 10),
+        PricingTier("plus-300", "Plus 300", 300, 180, 40, 15),
+        PricingTier("large-500", "Large 500", 500, 240, 80, 25),
+        PricingTier("event-1000", "Event 1000", 1000, 480, 200, 60),
+    )
+)
+"""The tiers that are sold unless a file replaces them."""

@@ -1,0 +1,113 @@
+"""The records of spec part 2, as customers see them in answers and in event payloads.
+
+Owns the names, the order and the text forms of their fields. Refuses to encode: the driving
+adapters turn these dicts into JSON.
+"""
+
+from datetime import datetime
+
+from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.meetings import Meeting, shown_status
+from meetcore.domain.pricing import PricingTier
+from meetcore.domain.schedule import utc_text, wib_text
+
+__all__ = [
+    "balance_record",
+    "cancellation_record",
+    "endpoint_record",
+    "meeting_record",
+    "tier_record",
+    "transaction_record",
+]
+
+Record = dict[str, object]
+DURATION_UNIT = "minutes"
+
+
+def meeting_record(meeting: Meeting, now: datetime) -> Record:
+    """The 17 fields of spec 2.1, in its order."""
+    return {
+        "id": str(meeting.id),
+        "title": meeting.title,
+        "status": shown_status(meeting, now).value,
+        "start_at": utc_text(meeting.start_at),
+        "start_at_wib": wib_text(meeting.start_at),
+        "end_at": utc_text(meeting.end_at),
+        "duration": meeting.duration,
+        "duration_unit": DURATION_UNIT,
+        "capacity": meeting.capacity,
+        "join_url": meeting.join_url,
+        "password": meeting.password,
+        "host_key": meeting.host_key,
+        "provider_meeting_id": meeting.provider_meeting_id,
+        "auto_notulen": meeting.auto_notulen,
+        "created_at": utc_text(meeting.created_at),
+        "with_recording": meeting.with_recording,
+        "credits_deducted": meeting.credits,
+    }
+
+
+def cancellation_record(meeting: Meeting, now: datetime) -> Record:
+    """The answer to cancelling: what became of the meeting, and the credits returned."""
+    return {
+        "id": str(meeting.id),
+        "status": shown_status(meeting, now).value,
+        "credits_refunded": meeting.credits_refunded or 0,
+    }
+
+
+def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Record:
+    """The webhook record of spec 2.3; the secret only where the operation gives it."""
+    record: Record = {
+        "id": str(endpoint.id),
+        "url": endpoint.url,
+        "description": endpoint.description,
+        "event_types": [kind.value for kind in endpoint.event_types],
+        "is_active": endpoint.is_active,
+        "consecutive_failures": endpoint.consecutive_failures,
+        "disabled_at": None if endpoint.disabled_at is None else utc_text(endpoint.disabled_at),
+        "created_by": endpoint.created_by,
+        "created_at": utc_text(endpoint.created_at),
+    }
+    if with_secret:
+        record["secret"] = endpoint.secret
+    return record
+
+
+def tier_record(tier: PricingTier) -> Record:
+    """A pricing tier on sale: seats, minutes, credits."""
+    return {
+        "id": tier.id,
+        "name": tier.name,
+        "capacity": tier.capacity,
+        "max_duration": tier.max_duration,
+        "duration_unit": DURATION_UNIT,
+        "credits": tier.credits,
+        "recording_credits": tier.recording_credits,
+    }
+
+
+def transaction_record(entry: Entry) -> Record:
+    """A ledger entry as `GET /credits/transactions` shows it. Amounts are signed credits."""
+    transfer = entry.transfer
+    return {
+        "id": str(transfer.id),
+        "kind": transfer.kind.value,
+        "amount": entry.amount,
+        "balance_after": entry.balance_after,
+        "reference": {"type": transfer.reference.type, "id": transfer.reference.id},
+        "reverses": None if transfer.reverses is None else str(transfer.reverses),
+        "api_key_id": None if transfer.api_key_id is None else str(transfer.api_key_id),
+        "created_at": utc_text(entry.at),
+    }
+
+
+def balance_record(funds: Funds, entry: Entry) -> Record:
+    """The data of `credit.low` and `credit.topup.succeeded`: the balance and the transaction."""
+    return {
+        "balance": funds.balance,
+        "held": funds.held,
+        "available": funds.available,
+        "transaction": transaction_record(entry),
+    }

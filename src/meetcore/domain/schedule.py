@@ -1,0 +1,104 @@
+"""Time at the edges: WIB in, UTC inside, RFC 3339 out.
+
+Owns the reading of a meeting's date and time in WIB (UTC+7, no daylight saving; spec 4.1), the
+limits of a start, the day of the daily credit cap, and the two text forms of an instant. Refuses
+to know what time it is.
+"""
+
+import re
+from datetime import UTC, date, datetime, timedelta, timezone
+
+from meetcore.domain.errors import InvalidRequest, Unprocessable
+
+__all__ = [
+    "MAX_DAYS_AHEAD",
+    "WIB",
+    "cap_day",
+    "cap_day_ends_at",
+    "check_start",
+    "meeting_start",
+    "utc_text",
+    "wib_text",
+]
+
+WIB = timezone(timedelta(hours=7), "WIB")
+MAX_DAYS_AHEAD = 365
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_TIME = re.compile(r"[0-9]{2}:[0-9]{2}", re.ASCII)
+_WIB_OFFSET = timedelta(hours=7)
+_EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+
+
+def meeting_start(day: str, time_of_day: str) -> datetime:
+    """Read `YYYY-MM-DD` and `HH:mm`, both in WIB (spec 4.1), as an instant in UTC.
+
+    Raises:
+        InvalidRequest: a malformed or impossible date or time; both are named at once.
+    """
+    problems: dict[str, list[str]] = {}
+    on = _read_date(day)
+    at = _read_time(time_of_day)
+    if on is None:
+        problems["date"] = ["must be a date that exists, as YYYY-MM-DD"]
+    if at is None:
+        problems["start_time"] = ["must be a time from 00:00 to 23:59, as HH:mm"]
+    if on is None or at is None:
+        raise InvalidRequest(problems)
+    hour, minute = at
+    # 0001-01-01 before 07:00 WIB lies before the first instant that can be told in UTC.
+    local = datetime(on.year, on.month, on.day, hour, minute, tzinfo=UTC)
+    return local - _WIB_OFFSET if local - _EARLIEST >= _WIB_OFFSET else _EARLIEST
+
+
+def _read_date(text: str) -> date | None:
+    if not _DATE.fullmatch(text):
+        return None
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        return None
+
+
+def _read_time(text: str) -> tuple[int, int] | None:
+    if not _TIME.fullmatch(text):
+        return None
+    hour, minute = int(text[:2]), int(text[3:])
+    return (hour, minute) if hour < 24 and minute < 60 else None
+
+
+def check_start(start_at: datetime, now: datetime) -> None:
+    """Refuse a start in the past or too far ahead.
+
+    Raises:
+        Unprocessable: before `now`, or more than 365 days after it.
+    """
+    if start_at < now:
+        raise Unprocessable(
+            "The meeting would start in the past. date and start_time are read in WIB (UTC+7).",
+            {"start_at": utc_text(start_at)},
+        )
+    if start_at - now > timedelta(days=MAX_DAYS_AHEAD):
+        raise Unprocessable(
+            f"A meeting can start at most {MAX_DAYS_AHEAD} days ahead.", {"start_at": utc_text(start_at)}
+        )
+
+
+def cap_day(at: datetime) -> date:
+    """The day on which a spend counts against a daily cap: days begin at 00:00 WIB."""
+    return (at.astimezone(UTC) + _WIB_OFFSET).date()
+
+
+def cap_day_ends_at(day: date) -> datetime:
+    """The instant at which a cap day ends, in UTC."""
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) - _WIB_OFFSET
+
+
+def utc_text(at: datetime) -> str:
+    """RFC 3339 in UTC with whole seconds: `2026-12-01T02:00:00Z`."""
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def wib_text(at: datetime) -> str:
+    """RFC 3339 in WIB with whole seconds: `2026-12-01T09:00:00+07:00`."""
+    return at.astimezone(WIB).strftime("%Y-%m-%dT%H:%M:%S+07:00")

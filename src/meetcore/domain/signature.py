@@ -1,0 +1,169 @@
+"""Signatures of webhook deliveries (spec part 6), the signing side and a verifier for receivers.
+
+Owns two schemes that travel together: `X-Service-Signature` of the spec, keyed with the UTF-8 bytes of
+the whole secret, and the Standard Webhooks trio, keyed with the 32 bytes that the secret encodes. Both
+cover the raw body as it is sent. It refuses to read a clock or to draw randomness: the moment and the
+32 random bytes of a new secret come in.
+"""
+
+import base64
+import binascii
+import hmac
+import re
+from collections.abc import Iterable
+
+__all__ = [
+    "MAX_AGE_S",
+    "SECRET_BYTES",
+    "SECRET_PREFIX",
+    "SIGNATURE_HEADER",
+    "MalformedSignature",
+    "SignatureRejected",
+    "TimestampRejected",
+    "WrongSignature",
+    "new_secret",
+    "sign",
+    "signing_headers",
+    "standard_webhooks_headers",
+    "verify",
+]
+
+SIGNATURE_HEADER = "X-Service-Signature"
+SECRET_PREFIX = "whsec_"  # noqa: S105 - what every secret begins with, not a secret
+SECRET_BYTES = 32
+MAX_AGE_S = 300
+"""Seconds; spec 6 rule 3 rejects what is older than 5 minutes."""
+
+# Bounds on what a stranger may make a verifier do. A sender signs with at most a few secrets at once.
+_MAX_HEADER_LENGTH = 2048
+_MAX_SIGNATURES = 16
+_TIMESTAMP = re.compile(r"[0-9]{1,12}")
+_HEX_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class SignatureRejected(ValueError):
+    """The delivery must not be believed. The message says why and is safe to log."""
+
+
+class MalformedSignature(SignatureRejected):
+    """The header does not have the form `t=<unix>,v1=<hex>`."""
+
+
+class TimestampRejected(SignatureRejected):
+    """The signature is too old, or from too far in the future."""
+
+
+class WrongSignature(SignatureRejected):
+    """No signature in the header belongs to this body, moment and secret."""
+
+
+def new_secret(random_32_bytes: bytes) -> str:
+    """Form the secret of an endpoint: `whsec_` and the base64 of 32 bytes from a secure source.
+
+    Raises:
+        ValueError: not exactly 32 bytes.
+    """
+    if len(random_32_bytes) != SECRET_BYTES:
+        raise ValueError(f"a secret is made of {SECRET_BYTES} random bytes, not {len(random_32_bytes)}")
+    return SECRET_PREFIX + base64.b64encode(random_32_bytes).decode("ascii")
+
+
+def sign(secret: str, body: bytes, at: int) -> str:
+    """Sign the raw body at a unix time (seconds): the value of `X-Service-Signature` (spec 6 rule 2)."""
+    return f"t={at},v1={_v1(secret, body, b'%d' % at)}"
+
+
+def _v1(secret: str, body: bytes, timestamp: bytes) -> str:
+    return hmac.digest(secret.encode(), timestamp + b"." + body, "sha256").hex()
+
+
+def verify(secrets: Iterable[str], body: bytes, header: str, now: int, tolerance_s: int = MAX_AGE_S) -> None:
+    """Check `X-Service-Signature` as a receiver must (spec 6 rule 3); returns if it is to be believed.
+
+    Args:
+        secrets: any of them may have signed, so that a receiver can hold the old and the new one while
+            a secret is rotated.
+        body: the raw bytes as received, never parsed and written again.
+        header: the header's value. Several `v1` are allowed; parts of unknown versions are ignored.
+        now: unix time in seconds.
+        tolerance_s: how far the timestamp may lie from `now`, in the past or, for clocks that differ, in
+            the future.
+
+    Raises:
+        MalformedSignature: the header cannot be read.
+        TimestampRejected: the timestamp is out of tolerance.
+        WrongSignature: nothing matches. The comparison takes the same time wherever they differ.
+    """
+    timestamp, candidates = _read_header(header)
+    age_s = now - int(timestamp)
+    if age_s > tolerance_s:
+        raise TimestampRejected(f"the signature is {age_s} s old, more than {tolerance_s} s")
+    if -age_s > tolerance_s:
+        raise TimestampRejected(f"the signature is {-age_s} s in the future, more than {tolerance_s} s")
+    matches = False
+    for secret in secrets:
+        # Signed over the timestamp as it was sent: a leading zero is part of what was signed.
+        expected = _v1(secret, body, timestamp.encode("ascii"))
+        for candidate in candidates:
+            matches |= hmac.compare_digest(expected, candidate)
+    if not matches:
+        raise WrongSignature("no v1 signature matches the body and the secret")
+
+
+def _read_header(header: str) -> tuple[str, list[str]]:
+    if len(header) > _MAX_HEADER_LENGTH:
+        raise MalformedSignature(f"the header is longer than {_MAX_HEADER_LENGTH} characters")
+    timestamps: list[str] = []
+    candidates: list[str] = []
+    for part in header.split(","):
+        name, _, value = part.strip(" ").partition("=")
+        if name == "t":
+            timestamps.append(value)
+        elif name == "v1":
+            candidates.append(value)
+    if len(timestamps) != 1 or not _TIMESTAMP.fullmatch(timestamps[0]):
+        raise MalformedSignature("the header needs one t=<unix time>")
+    if not 1 <= len(candidates) <= _MAX_SIGNATURES:
+        raise MalformedSignature(f"the header needs 1 to {_MAX_SIGNATURES} v1=<hex>")
+    if not all(map(_HEX_SHA256.fullmatch, candidates)):
+        raise MalformedSignature("each v1 is 64 lower-case hexadecimal digits")
+    return timestamps[0], candidates
+
+
+def standard_webhooks_headers(secret: str, event_id: str, body: bytes, at: int) -> dict[str, str]:
+    """Sign as Standard Webhooks asks: id, timestamp (unix seconds) and signature headers.
+
+    The event's id is the message id, the same over all retries, so that a receiver can drop doubles.
+
+    Raises:
+        ValueError: the secret is not `whsec_` and base64.
+    """
+    signed = f"{event_id}.{at}.".encode() + body
+    digest = hmac.digest(_decoded(secret), signed, "sha256")
+    return {
+        "webhook-id": event_id,
+        "webhook-timestamp": str(at),
+        "webhook-signature": f"v1,{base64.b64encode(digest).decode('ascii')}",
+    }
+
+
+def _decoded(secret: str) -> bytes:
+    if not secret.startswith(SECRET_PREFIX):
+        raise ValueError(f"a secret begins with {SECRET_PREFIX}")
+    try:
+        return base64.b64decode(secret[len(SECRET_PREFIX) :], validate=True)
+    except (binascii.Error, ValueError):
+        # Without the cause: its text may repeat part of the secret.
+        raise ValueError(f"a secret is base64 after {SECRET_PREFIX}") from None
+
+
+def signing_headers(secret: str, event_id: str, body: bytes, at: int) -> dict[str, str]:
+    """Give every header that signs one delivery: `X-Service-Signature` and the Standard Webhooks trio.
+
+    Raises:
+        ValueError: the secret is not `whsec_` and base64.
+    """
+    return {
+        SIGNATURE_HEADER: sign(secret, body, at),
+        **standard_webhooks_headers(secret, event_id, body, at),
+    }

@@ -1,0 +1,14 @@
+"""What time it is. The one place from which the use cases learn it."""
+
+from datetime import datetime
+from typing import Protocol
+
+__all__ = ["Clock"]
+
+
+class Clock(Protocol):
+    """The wall clock."""
+
+    def now(self) -> datetime:
+        """The present instant, aware, in UTC."""
+        ...

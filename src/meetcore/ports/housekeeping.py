@@ -1,0 +1,21 @@
+"""Forgetting what is no longer needed, in small portions, so that nobody waits for it."""
+
+from typing import Protocol
+
+__all__ = ["Housekeeping"]
+
+
+class Housekeeping(Protocol):
+    """The store's broom."""
+
+    async def purge_idempotency(self, older_than_s: float) -> int:
+        """Forget keys first seen longer ago than this, unless work under them still runs.
+
+        Returns:
+            How many went.
+        """
+        ...
+
+    async def purge_rate_windows(self, before: int) -> int:
+        """Forget rate windows that started before a unix second; returns how many counters went."""
+        ...

@@ -1,0 +1,89 @@
+"""What an operator keeps: accounts, keys and hosts. One statement each, no rule of money."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.hosts import Host
+from meetcore.domain.keys import ApiKey
+
+__all__ = ["NewAccount", "Registry"]
+
+
+@frozen
+class NewAccount:
+    """An account to open. `low_threshold` is credits."""
+
+    id: UUID
+    user_id: UUID
+    email: str
+    full_name: str
+    low_threshold: int
+    created_at: datetime
+
+
+class Registry(Protocol):
+    """The operator's records. A `NotFound` names what is missing."""
+
+    async def add_account(self, account: NewAccount) -> None:
+        """Open an account with empty funds."""
+        ...
+
+    async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
+        """Change when `credit.low` is told.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
+
+    async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
+        """Keep a key by its digest.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
+
+    async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
+        """Every key, newest first; of one account where given."""
+        ...
+
+    async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
+        """Revoke a key from `at` on; one that is revoked keeps its time.
+
+        Raises:
+            NotFound: no such key.
+        """
+        ...
+
+    async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
+        """Change a key's cap in credits a day; none takes it away.
+
+        Raises:
+            NotFound: no such key.
+        """
+        ...
+
+    async def add_host(self, host: Host, at: datetime) -> None:
+        """Add a licensed host.
+
+        Raises:
+            Conflict: the provider's user is a host already.
+        """
+        ...
+
+    async def list_hosts(self) -> Sequence[Host]:
+        """Every host, smallest first."""
+        ...
+
+    async def disable_host(self, host_id: UUID) -> Host:
+        """Give a host no new meetings; those it has stay.
+
+        Raises:
+            NotFound: no such host.
+        """
+        ...

@@ -1,0 +1,337 @@
+"""The store of money, meetings and endpoints: load, decide, save.
+
+A use case opens one transaction, loads what a decision needs under the account's lock, asks the
+domain, and saves what was decided. Everything that belongs to an account is changed under that
+account's lock, so that for one account the decisions happen one after another. Locks are taken in
+the order account, host, endpoint. Leases run by the store's clock, told as `now` in each view.
+"""
+
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import date, datetime
+from typing import Protocol
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.events import Event
+from meetcore.domain.holds import CapUsage, Hold
+from meetcore.domain.hosts import Host
+from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.domain.ledger import Entry, Funds, Transfer
+from meetcore.domain.meetings import Meeting
+from meetcore.ports.deliveries import DeliveryRepository
+from meetcore.ports.lease import Lease
+
+__all__ = [
+    "Claim",
+    "CreationQuery",
+    "CreationView",
+    "EndpointRepository",
+    "IdempotencyRepository",
+    "KeyView",
+    "LeaseView",
+    "LedgerRepository",
+    "LedgerView",
+    "MeetingRepository",
+    "MeetingView",
+    "Provisioning",
+    "Store",
+    "StoreAway",
+    "Transaction",
+]
+
+
+class StoreAway(Exception):
+    """The store does not answer. Nothing of the transaction was kept, unless the fault hit the commit."""
+
+
+@frozen
+class Claim:
+    """An idempotency key taken for work that goes on beyond this transaction."""
+
+    key: str
+    fingerprint: bytes
+    subject_id: UUID
+
+
+@frozen
+class KeyView:
+    """What is remembered of an idempotency key, and the store's time."""
+
+    record: IdempotencyRecord | None
+    now: datetime
+
+
+@frozen
+class CreationQuery:
+    """What the decision on a new meeting needs. `operation` is the charge's permanent name."""
+
+    account_id: UUID
+    api_key_id: UUID
+    cap_day: date
+    operation: str
+    idempotency_key: str | None
+    seats: int
+    start_at: datetime
+    end_at: datetime
+    can_wait_for_host: bool = False
+
+
+@frozen
+class CreationView:
+    """The account under its lock, and hosts that are free for the range and kept so until the end.
+
+    `is_contended` tells that a fitting host is free but in another transaction's hands: ask again
+    with `can_wait_for_host`. `daily_cap` is the key's cap at this moment.
+    """
+
+    funds: Funds
+    usage: CapUsage
+    daily_cap: int | None
+    charged: Transfer | None
+    idempotency: KeyView
+    free_hosts: Sequence[Host]
+    is_contended: bool
+
+
+@frozen
+class Provisioning:
+    """A meeting about to be made: its hold, its host, its lease, its idempotency key."""
+
+    meeting: Meeting
+    hold: Hold
+    funds: Funds
+    usage: CapUsage
+    lease: Lease
+    claim: Claim | None
+    provider_user_id: str
+
+
+@frozen
+class LeaseView:
+    """A meeting in progress, fenced: loaded only for the bearer of its lease.
+
+    `hold` is there while it is being made, `charge` once it is paid, `usage` for the cap day of
+    whichever is there.
+    """
+
+    meeting: Meeting
+    provider_user_id: str
+    funds: Funds
+    usage: CapUsage
+    hold: Hold | None
+    charge: Transfer | None
+    claim: Claim | None
+
+
+@frozen
+class MeetingView:
+    """A meeting under its account's lock. `is_leased` tells that somebody works on it now."""
+
+    meeting: Meeting
+    idempotency: KeyView
+    is_leased: bool
+
+
+class IdempotencyRepository(Protocol):
+    """What is remembered of requests."""
+
+    async def load(self, account_id: UUID, key: str) -> KeyView:
+        """Take the account's lock and read a key.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
+
+    async def save(self, account_id: UUID, record: IdempotencyRecord) -> None:
+        """Write a key as bound (not done) or done with its answer. Ends any lease on it."""
+        ...
+
+
+class LedgerRepository(Protocol):
+    """Money outside meetings: top-ups and adjustments."""
+
+    async def load(self, account_id: UUID, operation: str) -> "LedgerView":
+        """Take the account's lock; read its funds and the transfer of this operation, if any.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
+
+    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
+        """Append an entry with both legs, write the funds after it, the events and their deliveries.
+
+        Returns:
+            How many deliveries are due now.
+        """
+        ...
+
+
+@frozen
+class LedgerView:
+    """An account's funds under its lock. `entry` is that of the operation asked for."""
+
+    funds: Funds
+    entry: Entry | None
+
+
+class MeetingRepository(Protocol):
+    """Meetings, their hosts and their money."""
+
+    async def load_creation(self, query: CreationQuery) -> CreationView:
+        """Everything that the decision on a new meeting needs, in one locked read.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
+
+    async def save_provisioning(self, provisioning: Provisioning) -> bool:
+        """Write meeting, hold, reservation, lease and claim.
+
+        Returns:
+            False when the host was taken meanwhile; then nothing may be kept of the transaction.
+        """
+        ...
+
+    async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
+        """The meeting in progress, if the lease is still the bearer's."""
+        ...
+
+    async def save_scheduled(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
+        events: Sequence[Event], answer: bytes | None,
+    ) -> int:  # fmt: skip
+        """The hold becomes the charge, the meeting is there; the key is done, events go out.
+
+        Returns:
+            How many deliveries are due now.
+        """
+        ...
+
+    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
+        """The hold and the host are released; the idempotency key may try again."""
+        ...
+
+    async def load_for_cancel(
+        self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
+    ) -> MeetingView | None:
+        """Take the account's lock and read a meeting in any state."""
+        ...
+
+    async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
+        """Mark a meeting as being cancelled or ended, under a lease."""
+        ...
+
+    async def save_cancelled(
+        self, view: LeaseView, meeting: Meeting, refund: "tuple[Funds, CapUsage, Entry] | None",
+        events: Sequence[Event], answer: bytes | None,
+    ) -> int:  # fmt: skip
+        """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
+        ...
+
+    async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
+        """Put a meeting back that the provider would not let go of; its key may try again."""
+        ...
+
+    async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
+        """Find the meeting that a provider speaks of, take its account's lock and read it again."""
+        ...
+
+    async def save_lifecycle(self, meeting: Meeting, events: Sequence[Event]) -> int:
+        """Write a status that the provider or the clock brought; a meeting that ended frees its host.
+
+        Returns:
+            How many deliveries are due now.
+        """
+        ...
+
+    async def claim_lapsed(self, limit: int, lease: Lease) -> "Sequence[Lapsed]":
+        """Take over meetings whose lease ran out, each under this lease from now on."""
+        ...
+
+    async def lease_lapsed(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> "Lapsed | None":
+        """Take over one meeting if its lease ran out."""
+        ...
+
+
+@frozen
+class Lapsed:
+    """A meeting that a process left behind, now under the caller's lease."""
+
+    account_id: UUID
+    meeting_id: UUID
+    token: UUID = field(repr=False)
+
+
+class EndpointRepository(Protocol):
+    """Webhook endpoints of an account."""
+
+    async def lock_account(self, account_id: UUID) -> None:
+        """Take the account's lock."""
+        ...
+
+    async def find_by_url(self, account_id: UUID, url_key: str) -> Endpoint | None:
+        """The endpoint registered under a normalised URL."""
+        ...
+
+    async def add(self, endpoint: Endpoint) -> None:
+        """Register; the caller holds the account's lock and has looked for the URL."""
+        ...
+
+    async def load(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
+        """Read an endpoint and lock it against deliveries that record their outcome."""
+        ...
+
+    async def save(self, endpoint: Endpoint) -> int:
+        """Write what an update changed.
+
+        Returns:
+            How many deliveries became due by it.
+        """
+        ...
+
+
+class Transaction(Protocol):
+    """One transaction: what was saved is kept together, or not at all."""
+
+    @property
+    def idempotency(self) -> IdempotencyRepository:
+        """What is remembered of requests."""
+        ...
+
+    @property
+    def ledger(self) -> LedgerRepository:
+        """Money outside meetings."""
+        ...
+
+    @property
+    def meetings(self) -> MeetingRepository:
+        """Meetings, their hosts and their money."""
+        ...
+
+    @property
+    def endpoints(self) -> EndpointRepository:
+        """Webhook endpoints."""
+        ...
+
+    @property
+    def deliveries(self) -> DeliveryRepository:
+        """The outbox as the worker sees it."""
+        ...
+
+
+class Store(Protocol):
+    """Opens transactions."""
+
+    def begin(self) -> AbstractAsyncContextManager[Transaction]:
+        """A clean exit commits, an exception rolls back.
+
+        Raises:
+            StoreAway: on entry, on any call, or on exit.
+        """
+        ...

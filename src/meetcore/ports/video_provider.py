@@ -1,0 +1,97 @@
+"""The third party that runs the meetings.
+
+Three outcomes must never be confused: made, refused (nothing exists there), and unknown (a
+time-out, a lost connection: it may exist). Every call ends within its time limit.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.domain.meetings import ProviderAbilities, Provisioned
+
+__all__ = [
+    "ProviderMeetingState",
+    "ProviderOrder",
+    "ProviderRefused",
+    "ProviderUnknown",
+    "VideoProvider",
+]
+
+
+class ProviderRefused(Exception):
+    """The provider said no: nothing was made or changed. The text is for the log only."""
+
+
+class ProviderUnknown(Exception):
+    """No answer came: the provider may or may not have done it. The text is for the log only."""
+
+
+class ProviderMeetingState(StrEnum):
+    """What the provider says of a meeting when it is to be removed."""
+
+    REMOVED = "removed"
+    IN_PROGRESS = "in_progress"
+    GONE = "gone"
+
+
+@frozen
+class ProviderOrder:
+    """What to make. `meeting_id` is our own id and the correlation: asking twice makes one."""
+
+    meeting_id: UUID
+    provider_user_id: str
+    title: str
+    description: str | None
+    start_at: datetime
+    duration: int
+    password: str | None = field(repr=False)
+    with_recording: bool
+    must_login: bool
+    mic_off: bool
+    email_notification: bool
+
+
+class VideoProvider(Protocol):
+    """Makes, finds and removes meetings."""
+
+    @property
+    def abilities(self) -> ProviderAbilities:
+        """What this provider can do."""
+        ...
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        """Make a meeting.
+
+        Raises:
+            ProviderRefused: it said no.
+            ProviderUnknown: no answer within the limit.
+        """
+        ...
+
+    async def find(self, order: ProviderOrder) -> Provisioned | None:
+        """The meeting that an earlier `create` with this id made, or none.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: it could not be told.
+        """
+        ...
+
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        """Delete a meeting that has not started; says so when it runs or is gone already.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: it was not removed, or nobody knows.
+        """
+        ...
+
+    async def end(self, provider_meeting_id: str) -> None:
+        """End a meeting that runs; one that is over or gone is fine.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: it may still run.
+        """
+        ...

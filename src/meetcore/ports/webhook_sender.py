@@ -1,0 +1,37 @@
+"""Posting one webhook delivery to a customer's receiver.
+
+Owns the shape of a post. When to post, what to sign and what an answer means are decided in
+`meetcore.domain.deliveries` and the use cases.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from attrs import frozen
+
+from meetcore.domain.deliveries import Attempt
+from meetcore.domain.webhook_urls import WebhookUrl
+
+__all__ = ["OutgoingPost", "WebhookSender"]
+
+
+@frozen
+class OutgoingPost:
+    """The raw body and the headers that are this delivery's own; the sender adds what HTTP needs."""
+
+    url: WebhookUrl
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class WebhookSender(Protocol):
+    """Makes one attempt."""
+
+    async def post(self, post: OutgoingPost) -> Attempt:
+        """Post once, within the sender's time limit, to an address vetted for this attempt.
+
+        Whatever the receiver does is told in the attempt and never raised. `Attempt.error` is one of:
+        `dns_failed`, `address_refused`, `connect_timeout`, `connect_failed`, `tls_failed`, `timeout`,
+        `connection_lost`, `invalid_response`, or `status_<code>` for an answer that is not 2xx.
+        """
+        ...

@@ -1,0 +1,58 @@
+"""Letting a request in: who asks (spec part 5), and how often they have (spec part 8)."""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.errors import RateLimited
+from meetcore.domain.keys import check_usable, digest, read_bearer
+from meetcore.domain.rate_window import (
+    WINDOW_SECONDS,
+    OperationClass,
+    Quotas,
+    RateVerdict,
+    decide,
+    untouched,
+    window_start,
+)
+from meetcore.ports.queries import Caller, Queries
+from meetcore.ports.rate_counters import RateCounters
+
+__all__ = ["Admit"]
+
+
+@frozen
+class Admit:
+    """The gate that every request passes, with one instant for both questions."""
+
+    queries: Queries
+    counters: RateCounters
+    quotas: Quotas
+    key_prefix: str
+
+    async def authenticate(self, authorization: str | None, now: datetime) -> Caller:
+        """Find out who asks.
+
+        Raises:
+            InvalidApiKey: no key, a malformed one, or one that is unknown, revoked or expired.
+            StoreAway: the database does not answer.
+        """
+        caller = await self.queries.find_caller(digest(read_bearer(authorization, self.key_prefix)))
+        check_usable(None if caller is None else caller.key, now)
+        assert caller is not None
+        return caller
+
+    async def count(self, key_id: UUID, operation_class: OperationClass, now: datetime) -> RateVerdict:
+        """Count a request against its quota and judge it; a refused one counts too (spec 8 rule 5)."""
+        hits = await self.counters.hit(key_id, operation_class, window_start(now))
+        return decide(self.quotas.of(operation_class), hits, now)
+
+    def untouched(self, operation_class: OperationClass, now: datetime) -> RateVerdict:
+        """The window as it looks to somebody who was not counted."""
+        return untouched(self.quotas.of(operation_class), now)
+
+    @staticmethod
+    def refusal(verdict: RateVerdict) -> RateLimited:
+        """The refusal of a request beyond its quota."""
+        return RateLimited(verdict.limit, WINDOW_SECONDS, verdict.retry_after_s)

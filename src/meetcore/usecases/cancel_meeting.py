@@ -1,0 +1,184 @@
+"""Cancelling a meeting by its status (spec part 3, rules 1 to 3), crash-safe and refunded once.
+
+Scheduled: marked under a lease, removed at the provider, refunded. Running: ended at the provider,
+nothing refunded; no lease is needed, because no money moves and ending twice is ending once.
+Cancelled already: the same answer again. Ended: a conflict.
+"""
+
+import asyncio
+from datetime import datetime
+from uuid import UUID
+
+from attrs import evolve, frozen
+
+from meetcore.domain.errors import DomainError, NotFound, ServiceUnavailable, UpstreamError
+from meetcore.domain.idempotency import Verdict
+from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel, transition
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.lease import Lease
+from meetcore.ports.queries import Caller, Queries
+from meetcore.ports.store import MeetingView, Store, Transaction
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.usecases.cancellation import Cancellation, ended_event
+from meetcore.usecases.intent import Answer, Intent, recall, refuse, remembered, render_for_replay
+from meetcore.usecases.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.world import World
+
+__all__ = ["CancelMeeting"]
+
+
+@frozen
+class _Marked:
+    """The meeting is ours to remove at the provider."""
+
+    meeting: Meeting
+    token: UUID
+
+
+@frozen
+class _Running:
+    """The meeting runs: it is to be ended."""
+
+    meeting: Meeting
+
+
+@frozen
+class _Busy:
+    """Somebody is at it. `is_lapsed` tells that their lease ran out."""
+
+    meeting_id: UUID
+    is_lapsed: bool
+
+
+_Step = Answer | _Marked | _Running | _Busy
+
+
+@frozen
+class CancelMeeting:
+    """Cancels once, however many ask. `wait_s` bounds the wait for somebody else's cancellation."""
+
+    store: Store
+    queries: Queries
+    provider: VideoProvider
+    cancellation: Cancellation
+    reconcile: ReconcileMeetings
+    doorbell: Doorbell
+    world: World
+    lease_s: float = 20.0
+    wait_s: float = 10.0
+    poll_s: float = 0.05
+
+    async def __call__(self, caller: Caller, meeting_id: UUID, intent: Intent, now: datetime) -> Answer:
+        """Cancel or end a meeting.
+
+        Raises:
+            NotFound, Conflict: no such meeting, or it has ended; when no key remembers it.
+            IdempotencyKeyReused: the key belongs to another request.
+            UpstreamError: the provider did not let go; nothing was refunded.
+            ServiceUnavailable: somebody else's cancellation takes too long.
+            StoreAway: the database does not answer.
+        """
+        deadline = asyncio.get_running_loop().time() + self.wait_s
+        while True:
+            step = await self._mark(caller, meeting_id, intent, now)
+            match step:
+                case Answer():
+                    return step
+                case _Marked():
+                    return await self._remove(step, intent, now)
+                case _Running():
+                    return await self._end(step.meeting, intent, now)
+                case _Busy(is_lapsed=True):
+                    await self.reconcile.one(caller.account.id, step.meeting_id)
+            if asyncio.get_running_loop().time() >= deadline:
+                raise ServiceUnavailable("The meeting is being cancelled by another request.", 1)
+            await asyncio.sleep(self.poll_s)
+
+    async def _mark(self, caller: Caller, meeting_id: UUID, intent: Intent, now: datetime) -> _Step:
+        account_id = caller.account.id
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_for_cancel(account_id, meeting_id, intent.key)
+            if (answer := await self._replay(tx, account_id, view, intent)) is not None:
+                return answer
+            try:
+                return await self._decide(tx, view, intent, now)
+            except DomainError as error:
+                refusal, payload = error, await refuse(tx, account_id, intent, error)
+        if payload is None or intent.key is None:
+            raise refusal
+        return Answer(payload)
+
+    async def _replay(
+        self, tx: Transaction, account_id: UUID, view: MeetingView | None, intent: Intent
+    ) -> Answer | None:
+        if intent.key is None:
+            return None
+        known = view.idempotency if view else await tx.idempotency.load(account_id, intent.key)
+        recalled = recall(known, intent)
+        if recalled.verdict is not Verdict.REPLAY or recalled.record is None:
+            return None  # in progress shows in the meeting's own state
+        if recalled.record.answer is not None:
+            return Answer(recalled.record.answer, is_replay=True)
+        # Another process finished the work: the meeting tells how, and the answer is kept now.
+        assert view is not None
+        payload = intent.render(view.meeting)
+        await tx.idempotency.save(account_id, evolve(recalled.record, answer=payload))
+        return Answer(payload, is_replay=True)
+
+    async def _decide(
+        self, tx: Transaction, view: MeetingView | None, intent: Intent, now: datetime
+    ) -> _Step:
+        if view is None:
+            raise NotFound("No meeting with this id.")
+        meeting = view.meeting
+        if meeting.status is MeetingStatus.CANCELLING:
+            return _Busy(meeting.id, is_lapsed=not view.is_leased)
+        if meeting.status is MeetingStatus.CANCELLED:
+            payload = intent.render(meeting)
+            if intent.key is not None:
+                await tx.idempotency.save(meeting.account_id, remembered(intent, payload, meeting.id))
+            return Answer(payload)
+        if not can_cancel(meeting, now):
+            return _Running(meeting)
+        lease = Lease(self.world.new_id(now), self.lease_s)
+        marked = evolve(meeting, status=transition(meeting.status, MeetingEvent.CANCEL))
+        await tx.meetings.save_cancelling(marked, lease, intent.claim(meeting.id))
+        return _Marked(marked, lease.token)
+
+    async def _remove(self, step: _Marked, intent: Intent, now: datetime) -> Answer:
+        try:
+            done = await self.cancellation.complete(step.meeting, step.token, now, intent.render)
+        except (ProviderRefused, ProviderUnknown) as error:
+            raise _provider_away() from error
+        if done is None or done.payload is None:
+            stored = await self.queries.find_meeting(step.meeting.account_id, step.meeting.id)
+            return await render_for_replay(self.store, step.meeting.account_id, intent, stored)
+        if done.due:
+            self.doorbell.ring()
+        return Answer(done.payload)
+
+    async def _end(self, meeting: Meeting, intent: Intent, now: datetime) -> Answer:
+        try:
+            await self.provider.end(meeting.provider_meeting_id or "")
+        except (ProviderRefused, ProviderUnknown) as error:
+            raise _provider_away() from error
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_for_cancel(meeting.account_id, meeting.id, intent.key)
+            if (answer := await self._replay(tx, meeting.account_id, view, intent)) is not None:
+                return answer
+            stored = meeting if view is None else view.meeting
+            due = 0
+            if stored.status is not MeetingStatus.ENDED:
+                status = transition(stored.status, MeetingEvent.END)
+                stored = evolve(stored, status=status, credits_refunded=0)
+                due = await tx.meetings.save_lifecycle(stored, [ended_event(self.world, stored, now)])
+            payload = intent.render(stored)
+            if intent.key is not None:
+                await tx.idempotency.save(meeting.account_id, remembered(intent, payload, meeting.id))
+        if due:
+            self.doorbell.ring()
+        return Answer(payload)
+
+
+def _provider_away() -> UpstreamError:
+    return UpstreamError("The video provider did not end the meeting. Nothing was refunded; try again.")

@@ -1,0 +1,114 @@
+"""The last steps of cancelling a meeting, for the request itself and for whoever takes over from it.
+
+The provider is asked to remove the meeting, then one fenced transaction writes what came of it:
+
+    removed, or gone already   -> CANCELLED, the charge refunded once, the host free
+    it is in progress          -> ended there, ENDED here, nothing refunded
+    the provider is away       -> back to SCHEDULED, nothing refunded
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import evolve, frozen
+
+from meetcore.domain import ledger
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.holds import CapUsage, refund_usage
+from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.meetings import Meeting, MeetingEvent, transition
+from meetcore.domain.records import meeting_record
+from meetcore.ports.store import LeaseView, Store
+from meetcore.ports.video_provider import (
+    ProviderMeetingState,
+    ProviderRefused,
+    ProviderUnknown,
+    VideoProvider,
+)
+from meetcore.usecases.intent import Render
+from meetcore.usecases.world import World
+
+__all__ = ["Cancellation", "Cancelled", "ended_event"]
+
+
+@frozen
+class Cancelled:
+    """A meeting that is over, the rendered answer, and the deliveries that wait."""
+
+    meeting: Meeting
+    payload: bytes | None
+    due: int
+
+
+def ended_event(world: World, meeting: Meeting, at: datetime) -> Event:
+    """`meeting.ended` with the meeting as the API shows it."""
+    record = meeting_record(meeting, at)
+    return Event(world.new_id(at), meeting.account_id, EventKind.MEETING_ENDED, at, record)
+
+
+@frozen
+class Cancellation:
+    """Carries a cancellation that was marked under a lease to its end."""
+
+    store: Store
+    provider: VideoProvider
+    world: World
+
+    async def complete(
+        self, meeting: Meeting, token: UUID, at: datetime, render: Render | None
+    ) -> Cancelled | None:
+        """Remove the meeting at the provider and write what came of it; none when the lease is lost.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: the provider did not let go; the meeting is scheduled
+                again, and nothing was refunded.
+        """
+        provider_meeting_id = meeting.provider_meeting_id or ""
+        try:
+            state = await self.provider.remove(provider_meeting_id)
+            if state is ProviderMeetingState.IN_PROGRESS:
+                await self.provider.end(provider_meeting_id)
+        except (ProviderRefused, ProviderUnknown):
+            await self._put_back(meeting, token)
+            raise
+        is_refunded = state is not ProviderMeetingState.IN_PROGRESS
+        return await self._write(meeting, token, at, render, is_refunded=is_refunded)
+
+    async def _put_back(self, meeting: Meeting, token: UUID) -> None:
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
+            if view is not None:
+                status = transition(view.meeting.status, MeetingEvent.CANCEL_FAILED)
+                await tx.meetings.save_cancel_failed(view, evolve(view.meeting, status=status))
+
+    async def _write(
+        self, meeting: Meeting, token: UUID, at: datetime, render: Render | None, *, is_refunded: bool
+    ) -> Cancelled | None:
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
+            if view is None:
+                return None
+            if is_refunded:
+                over, refund = self._refunded(view, at)
+                events: list[Event] = []
+            else:
+                status = transition(view.meeting.status, MeetingEvent.END)
+                over, refund = evolve(view.meeting, status=status, credits_refunded=0), None
+                events = [ended_event(self.world, over, at)]
+            payload = None if render is None else render(over)
+            due = await tx.meetings.save_cancelled(view, over, refund, events, payload)
+        return Cancelled(over, payload, due)
+
+    def _refunded(
+        self, view: LeaseView, at: datetime
+    ) -> tuple[Meeting, tuple[Funds, CapUsage, Entry] | None]:
+        charge = view.charge
+        assert charge is not None
+        posting = ledger.refund(view.funds, charge, self.world.new_id(at), at)
+        assert posting.entry is not None
+        over = evolve(
+            view.meeting,
+            status=transition(view.meeting.status, MeetingEvent.CANCELLED),
+            credits_refunded=charge.amount,
+        )
+        return over, (posting.funds, refund_usage(view.usage, charge.amount), posting.entry)

@@ -1,0 +1,278 @@
+"""Making a meeting (spec 4.1): reserve, ask the provider, charge. No step holds a transaction open
+over the network.
+
+1. One transaction: idempotency key, hold, host, the meeting under a lease.
+2. The provider is asked, with our meeting's id as the correlation.
+3. One transaction: the hold becomes the charge, the meeting is shown, its event goes out. Or, when
+   the provider refused, everything is given back.
+
+A process that dies in between leaves the lease, and `reconcile_meetings` finishes or undoes.
+"""
+
+import asyncio
+from datetime import datetime
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain import holds, meetings
+from meetcore.domain.errors import (
+    DomainError,
+    IdempotencyKeyReused,
+    InvalidRequest,
+    ServiceUnavailable,
+    UpstreamError,
+)
+from meetcore.domain.hosts import Host, choose_host
+from meetcore.domain.idempotency import Verdict
+from meetcore.domain.ledger import Reference, TransferKind
+from meetcore.domain.meetings import Meeting, MeetingPlan, MeetingRequest, MeetingStatus
+from meetcore.domain.pricing import TierCatalogue
+from meetcore.domain.schedule import cap_day
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.lease import Lease
+from meetcore.ports.queries import Caller, Queries
+from meetcore.ports.store import CreationQuery, CreationView, Provisioning, Store
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.usecases.intent import Answer, Intent, Recalled, recall, refuse, render_for_replay
+from meetcore.usecases.provision import Provisioner, order_of
+from meetcore.usecases.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.world import World
+
+__all__ = ["CreateMeeting"]
+
+NO_HOST_RETRY_AFTER_S = 60
+MAX_HOST_ATTEMPTS = 64
+PASSWORD_RANDOM_BYTES = 16
+
+
+@frozen
+class CreateMeeting:
+    """Makes a meeting once for each intent.
+
+    `lease_s` must exceed the provider's time limit; `wait_s` bounds how long a duplicate waits for
+    the first request's result, looking every `poll_s`.
+    """
+
+    store: Store
+    queries: Queries
+    provider: VideoProvider
+    provisioner: Provisioner
+    reconcile: ReconcileMeetings
+    catalogue: TierCatalogue
+    doorbell: Doorbell
+    world: World
+    lease_s: float = 20.0
+    wait_s: float = 10.0
+    poll_s: float = 0.05
+
+    async def __call__(
+        self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime
+    ) -> Answer:
+        """Make the meeting, or answer as the first request with this key was answered.
+
+        Raises:
+            InvalidRequest: the date or time does not exist.
+            NotFound, Unprocessable: what `plan_meeting` refuses, when no key remembers it.
+            InsufficientCredits, CreditCapExceeded: likewise.
+            IdempotencyKeyReused: the key belongs to another request.
+            ServiceUnavailable: no host is free, or the first request is still in progress.
+            UpstreamError: the provider refused or did not answer.
+            StoreAway: the database does not answer.
+        """
+        deadline = asyncio.get_running_loop().time() + self.wait_s
+        while True:
+            step = await self._reserve(caller, request, intent, now)
+            if isinstance(step, Answer):
+                return step
+            if isinstance(step, Provisioning):
+                return await self._make(step, intent, now)
+            if (answer := await self._catch_up(caller, intent, step)) is not None:
+                return answer
+            if asyncio.get_running_loop().time() >= deadline:
+                raise ServiceUnavailable("The first request with this key is still in progress.", 1)
+            await asyncio.sleep(self.poll_s)
+
+    async def _reserve(
+        self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime
+    ) -> Answer | Provisioning | Recalled:
+        try:
+            plan = meetings.plan_meeting(request, self.catalogue, self.provider.abilities, now)
+        except InvalidRequest:
+            raise
+        except DomainError as error:
+            return await self._remember(caller, intent, error)
+        meeting_id = self.world.new_id(now)
+        for attempt in range(MAX_HOST_ATTEMPTS):
+            query = _query(caller, plan, intent, meeting_id, now, can_wait=attempt > 0)
+            step = await self._try_reserve(caller, plan, intent, query, meeting_id, now)
+            if step is not None:
+                return step
+        raise _no_host()
+
+    async def _try_reserve(
+        self, caller: Caller, plan: MeetingPlan, intent: Intent, query: CreationQuery, meeting_id: UUID,
+        now: datetime,
+    ) -> Answer | Provisioning | Recalled | None:  # fmt: skip
+        """One transaction; none when a host slipped away and it is to be tried again."""
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_creation(query)
+            if intent.key is not None:
+                recalled = recall(view.idempotency, intent)
+                if recalled.verdict is not Verdict.CLAIM:
+                    return _replay(recalled)
+            if view.is_contended:
+                return None
+            try:
+                provisioning = self._decide(caller, plan, intent, view, query.operation, meeting_id, now)
+            except DomainError as error:
+                refusal, payload = error, await refuse(tx, query.account_id, intent, error)
+            else:
+                return provisioning if await tx.meetings.save_provisioning(provisioning) else None
+        if payload is None or intent.key is None:
+            raise refusal
+        return Answer(payload)
+
+    def _decide(
+        self, caller: Caller, plan: MeetingPlan, intent: Intent, view: CreationView, operation: str,
+        meeting_id: UUID, now: datetime,
+    ) -> Provisioning:  # fmt: skip
+        if view.charged is not None:
+            raise IdempotencyKeyReused(
+                "This Idempotency-Key paid for a meeting long ago. Use a new key for a new meeting.",
+                {"id": view.charged.reference.id},
+            )
+        hold = holds.Hold(
+            self.world.new_id(now),
+            operation,
+            TransferKind.MEETING_CHARGE,
+            plan.quote.credits,
+            Reference("meeting", str(meeting_id)),
+            caller.key.id,
+            view.usage.day,
+        )
+        reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
+        host = choose_host(view.free_hosts, plan.tier.capacity)
+        if host is None:
+            raise _no_host()
+        meeting = self._draft(caller, plan, host, meeting_id, now)
+        lease = Lease(self.world.new_id(now), self.lease_s)
+        return Provisioning(
+            meeting, hold, reserved.funds, reserved.usage, lease, intent.claim(meeting_id),
+            host.provider_user_id,
+        )  # fmt: skip
+
+    def _draft(self, caller: Caller, plan: MeetingPlan, host: Host, id_: UUID, now: datetime) -> Meeting:
+        request, abilities = plan.request, self.provider.abilities
+        password = request.password
+        if password is None and abilities.password is not None:
+            random = self.world.entropy.token_bytes(PASSWORD_RANDOM_BYTES)
+            password = meetings.generate_password(abilities.password, random)
+        return Meeting(
+            id=id_,
+            account_id=caller.account.id,
+            api_key_id=caller.key.id,
+            status=MeetingStatus.PROVISIONING,
+            title=request.title,
+            description=request.description,
+            start_at=plan.start_at,
+            end_at=plan.end_at,
+            duration=plan.tier.max_duration,
+            capacity=plan.tier.capacity if abilities.has_capacity else None,
+            pricing_tier_id=plan.tier.id,
+            credits=plan.quote.credits,
+            with_recording=plan.quote.with_recording,
+            auto_notulen=request.auto_notulen,
+            must_login=request.must_login,
+            mic_off=request.mic_off,
+            email_notification=request.email_notification,
+            host_id=host.id,
+            provider=abilities.name,
+            created_at=now,
+            password=password,
+        )
+
+    async def _make(self, step: Provisioning, intent: Intent, now: datetime) -> Answer:
+        meeting, token = step.meeting, step.lease.token
+        try:
+            made = await self.provider.create(order_of(meeting, step.provider_user_id))
+        except ProviderRefused as error:
+            await self.provisioner.undo(meeting.account_id, meeting.id, token)
+            raise UpstreamError(
+                "The video provider refused the meeting. Nothing was charged; try again."
+            ) from error
+        except ProviderUnknown as error:
+            raise UpstreamError(
+                "The video provider did not answer. The meeting is being looked into; "
+                "a retry with the same Idempotency-Key gets its result."
+            ) from error
+        finished = await self.provisioner.finish(
+            meeting.account_id, meeting.id, token, made, now, intent.render
+        )
+        if finished is None or finished.payload is None:
+            return await self._overtaken(meeting, made.provider_meeting_id, intent)
+        if finished.due:
+            self.doorbell.ring()
+        return Answer(finished.payload, due=finished.due)
+
+    async def _overtaken(self, meeting: Meeting, provider_meeting_id: str, intent: Intent) -> Answer:
+        """The lease ran out meanwhile: undo what this call made, unless its new owner kept it."""
+        stored = await self.queries.find_meeting(meeting.account_id, meeting.id)
+        if stored is not None and stored.provider_meeting_id == provider_meeting_id:
+            return await render_for_replay(self.store, meeting.account_id, intent, stored)
+        if stored is None or stored.status is MeetingStatus.ABANDONED:
+            await self.provider.remove(provider_meeting_id)
+        raise ServiceUnavailable("The meeting took too long to make. Try again with the same key.", 1)
+
+    async def _catch_up(self, caller: Caller, intent: Intent, recalled: Recalled) -> Answer | None:
+        """See to work that another process has or had; none when there is nothing to tell yet."""
+        record, account_id = recalled.record, caller.account.id
+        if record is None or record.subject_id is None:
+            return None
+        if recalled.verdict is Verdict.TAKE_OVER:
+            await self.reconcile.one(account_id, record.subject_id)
+            return None
+        if recalled.verdict is Verdict.REPLAY:
+            meeting = await self.queries.find_meeting(account_id, record.subject_id)
+            return await render_for_replay(self.store, account_id, intent, meeting)
+        return None
+
+    async def _remember(self, caller: Caller, intent: Intent, refusal: DomainError) -> Answer | Recalled:
+        """A refusal that needs no reservation: under its key, the first result still comes first."""
+        if intent.key is None:
+            raise refusal
+        account_id = caller.account.id
+        async with self.store.begin() as tx:
+            recalled = recall(await tx.idempotency.load(account_id, intent.key), intent)
+            if recalled.verdict is not Verdict.CLAIM:
+                return _replay(recalled)
+            payload = await refuse(tx, account_id, intent, refusal)
+        if payload is None:
+            raise refusal
+        return Answer(payload)
+
+
+def _replay(recalled: Recalled) -> Answer | Recalled:
+    record = recalled.record
+    if recalled.verdict is Verdict.REPLAY and record is not None and record.answer is not None:
+        return Answer(record.answer, is_replay=True)
+    return recalled
+
+
+def _query(
+    caller: Caller, plan: MeetingPlan, intent: Intent, meeting_id: UUID, now: datetime, *, can_wait: bool
+) -> CreationQuery:
+    # The charge's permanent name comes from the caller's key where there is one, so that even a
+    # key that was forgotten after its 24 hours cannot charge again.
+    operation = f"meeting:{meeting_id}" if intent.key is None else f"meeting:key:{intent.key}"
+    return CreationQuery(
+        caller.account.id, caller.key.id, cap_day(now), operation, intent.key, plan.tier.capacity,
+        plan.start_at, plan.end_at, can_wait,
+    )  # fmt: skip
+
+
+def _no_host() -> ServiceUnavailable:
+    return ServiceUnavailable(
+        "No meeting host is free in this time range. Try again later or choose another time.",
+        NO_HOST_RETRY_AFTER_S,
+    )

@@ -1,0 +1,110 @@
+"""The last step of making a meeting, for the request itself and for whoever takes over from it.
+
+Finishing and undoing are fenced by the lease: without it nothing is changed. Owns the event of a new
+meeting and the meeting of money and lifecycle; refuses to call the provider.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import evolve, frozen
+
+from meetcore.domain import holds
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.ledger import Posting
+from meetcore.domain.meetings import Meeting, MeetingEvent, Provisioned, transition
+from meetcore.domain.records import balance_record, meeting_record
+from meetcore.ports.store import Store
+from meetcore.ports.video_provider import ProviderOrder
+from meetcore.usecases.intent import Render
+from meetcore.usecases.world import World
+
+__all__ = ["Finished", "Provisioner", "credit_events", "order_of"]
+
+
+@frozen
+class Finished:
+    """A meeting that was made and paid, its rendered answer, and the deliveries that wait."""
+
+    meeting: Meeting
+    payload: bytes | None
+    due: int
+
+
+def order_of(meeting: Meeting, provider_user_id: str) -> ProviderOrder:
+    """What to ask the provider for; the same for the first call and for the reconciler's question."""
+    return ProviderOrder(
+        meeting_id=meeting.id,
+        provider_user_id=provider_user_id,
+        title=meeting.title,
+        description=meeting.description,
+        start_at=meeting.start_at,
+        duration=meeting.duration,
+        password=meeting.password,
+        with_recording=meeting.with_recording,
+        must_login=meeting.must_login,
+        mic_off=meeting.mic_off,
+        email_notification=meeting.email_notification,
+    )
+
+
+def credit_events(world: World, posting: Posting, at: datetime) -> list[Event]:
+    """`credit.low` for each time a posting took the available balance below the threshold."""
+    if posting.entry is None:
+        return []
+    data = balance_record(posting.funds, posting.entry)
+    account_id = posting.funds.account_id
+    return [Event(world.new_id(at), account_id, EventKind.CREDIT_LOW, at, data) for _ in posting.facts]
+
+
+@frozen
+class Provisioner:
+    """Finishes or undoes a meeting in progress."""
+
+    store: Store
+    world: World
+
+    async def finish(
+        self, account_id: UUID, meeting_id: UUID, token: UUID, made: Provisioned, at: datetime,
+        render: Render | None,
+    ) -> Finished | None:  # fmt: skip
+        """Turn the hold into the charge and show the meeting; none when the lease is lost.
+
+        Args:
+            account_id: whose meeting.
+            meeting_id: which.
+            token: the lease's.
+            made: what the provider answered.
+            at: the instant for the entry and the event.
+            render: for the answer that is remembered; none leaves it to the first replay.
+        """
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_leased(account_id, meeting_id, token)
+            if view is None or view.hold is None:
+                return None
+            settled = holds.settle(
+                view.funds, view.usage, view.hold, view.hold.amount, self.world.new_id(at), at
+            )
+            posting = settled.posting
+            assert posting.entry is not None
+            meeting = view.meeting.as_provisioned(made, posting.entry.transfer.id)
+            created = Event(
+                self.world.new_id(at), account_id, EventKind.MEETING_CREATED, at, meeting_record(meeting, at)
+            )
+            payload = None if render is None else render(meeting)
+            due = await tx.meetings.save_scheduled(
+                view, meeting, posting.funds, settled.usage, posting.entry,
+                [created, *credit_events(self.world, posting, at)], payload,
+            )  # fmt: skip
+        return Finished(meeting, payload, due)
+
+    async def undo(self, account_id: UUID, meeting_id: UUID, token: UUID) -> bool:
+        """Release hold and host: nothing was made. False when the lease is lost."""
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_leased(account_id, meeting_id, token)
+            if view is None or view.hold is None:
+                return False
+            reserved = holds.release(view.funds, view.usage, view.hold)
+            meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
+            await tx.meetings.save_abandoned(view, meeting, reserved.funds, reserved.usage)
+        return True

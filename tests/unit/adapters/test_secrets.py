@@ -1,0 +1,168 @@
+"""Sealing and keys, with the reference formulas of HKDF and of the sealed form beside them."""
+
+import base64
+import hashlib
+import hmac
+import os
+
+import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
+from meetcore.adapters.system import SystemClock, SystemEntropy
+from meetcore.ports.cipher import Cipher, CipherRefused
+from meetcore.ports.clock import Clock
+from meetcore.ports.entropy import Entropy
+
+OLD, NEW = bytes(range(32)), bytes(range(32, 64))
+CIPHER: Cipher = AesGcmCipher([NEW, OLD])
+
+texts = st.binary(max_size=300)
+contexts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
+
+
+def text_of(key: bytes) -> str:
+    return base64.urlsafe_b64encode(key).decode()
+
+
+# The cipher
+
+
+@given(texts, contexts)
+def test_what_is_sealed_opens(plain: bytes, context: str) -> None:
+    assert CIPHER.open(CIPHER.seal(plain, context), context) == plain
+
+
+@given(texts, contexts, contexts)
+def test_it_opens_in_its_own_context_only(plain: bytes, context: str, other: str) -> None:
+    sealed = CIPHER.seal(plain, context)
+    if other != context:
+        with pytest.raises(CipherRefused):
+            CIPHER.open(sealed, other)
+
+
+@given(texts, st.data())
+def test_a_flipped_bit_anywhere_is_refused(plain: bytes, data: st.DataObject) -> None:
+    sealed = bytearray(CIPHER.seal(plain, "account/1"))
+    bit = data.draw(st.integers(0, len(sealed) * 8 - 1))
+    sealed[bit // 8] ^= 1 << bit % 8
+    with pytest.raises(CipherRefused):
+        CIPHER.open(bytes(sealed), "account/1")
+
+
+@given(texts, st.data())
+def test_a_cut_value_is_refused(plain: bytes, data: st.DataObject) -> None:
+    sealed = CIPHER.seal(plain, "")
+    with pytest.raises(CipherRefused):
+        CIPHER.open(sealed[: data.draw(st.integers(0, len(sealed) - 1))], "")
+
+
+@given(st.binary(max_size=80))
+def test_foreign_bytes_are_refused(sealed: bytes) -> None:
+    with pytest.raises(CipherRefused):
+        CIPHER.open(sealed, "")
+
+
+def test_keys_rotate() -> None:
+    before, during, after = AesGcmCipher([OLD]), AesGcmCipher([NEW, OLD]), AesGcmCipher([NEW])
+    old_value, new_value = before.seal(b"old", "c"), during.seal(b"new", "c")
+    assert during.open(old_value, "c") == b"old"
+    assert after.open(new_value, "c") == b"new"
+    for cipher, value in ((after, old_value), (before, new_value)):
+        with pytest.raises(CipherRefused):
+            cipher.open(value, "c")
+
+
+def test_the_sealed_form_is_as_written_down() -> None:
+    class Counting:
+        def token_bytes(self, count: int) -> bytes:
+            return bytes(range(count))
+
+    sealed = AesGcmCipher([NEW, OLD], Counting()).seal(b"plain", "context")
+    header = b"\x01" + hashlib.sha256(NEW).digest()[:4]
+    nonce = bytes(range(12))
+    assert sealed == header + nonce + AESGCM(NEW).encrypt(nonce, b"plain", header + b"context")
+
+
+def test_the_same_text_never_looks_the_same() -> None:
+    assert len({CIPHER.seal(b"x", "c") for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize("keys", [[], [OLD[:-1]], [OLD, b""], [OLD, OLD]])
+def test_bad_keys_make_no_cipher(keys: list[bytes]) -> None:
+    with pytest.raises(ValueError):
+        AesGcmCipher(keys)
+
+
+def test_keys_are_not_in_the_representation() -> None:
+    assert repr(CIPHER) == "<AesGcmCipher with 2 keys>"
+
+
+# The setting
+
+
+@given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=4, unique=True), st.booleans())
+def test_the_setting_is_read_in_order_with_padding_or_without(keys: list[bytes], is_padded: bool) -> None:
+    written = [text_of(key) if is_padded else text_of(key).rstrip("=") for key in keys]
+    assert keys_from_text(" , ".join(written) + "\n") == tuple(keys)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "no key"),
+        (" \n", "no key"),
+        (text_of(OLD) + ",", "key 2 of 2 .* is empty"),
+        (text_of(OLD) + "," + text_of(NEW[:-1]), "key 2 of 2 .* not base64url of 32 bytes"),
+        (text_of(OLD + b"!"), "key 1 of 1"),
+        (text_of(OLD)[:-2] + "é=", "key 1 of 1"),
+        (base64.b64encode(b"\xff" * 32).decode(), "key 1 of 1"),  # the other alphabet: / and +
+        (OLD.hex(), "it has 64 characters"),
+        (text_of(OLD) + "," + text_of(OLD).rstrip("="), "same key twice"),
+    ],
+)
+def test_a_bad_setting_is_named_and_never_shown(text: str, problem: str) -> None:
+    with pytest.raises(ValueError, match=problem) as caught:
+        keys_from_text(text)
+    for part in text.strip().split(","):
+        assert not part or part[:8] not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+# Derived keys
+
+
+def test_derived_keys_are_hkdf_sha256() -> None:
+    extracted = hmac.digest(bytes(32), OLD, "sha256")
+    assert derive(OLD, "downloads") == hmac.digest(extracted, b"meetcore/downloads\x01", "sha256")
+
+
+def test_each_purpose_and_each_key_has_its_own() -> None:
+    derived = {derive(key, purpose) for key in (OLD, NEW) for purpose in ("downloads", "sandbox")}
+    assert len(derived | {OLD, NEW}) == 6
+
+
+@pytest.mark.parametrize(("key", "purpose"), [(OLD[:-1], "downloads"), (OLD, "")])
+def test_a_short_key_or_no_purpose_derives_nothing(key: bytes, purpose: str) -> None:
+    with pytest.raises(ValueError):
+        derive(key, purpose)
+
+
+# The system's clock and randomness
+
+
+def test_the_clock_is_aware_and_in_utc() -> None:
+    clock: Clock = SystemClock()
+    first, second = clock.now(), clock.now()
+    assert first.utcoffset() is not None
+    assert not first.utcoffset()
+    assert (second - first).total_seconds() < 60
+
+
+def test_entropy_is_as_long_as_asked_and_does_not_repeat() -> None:
+    entropy: Entropy = SystemEntropy()
+    assert [len(entropy.token_bytes(count)) for count in (0, 1, 32)] == [0, 1, 32]
+    assert entropy.token_bytes(32) != entropy.token_bytes(32)
+    assert entropy.token_bytes(32) != os.urandom(32)

@@ -1,0 +1,183 @@
+"""The delivery machine: every pair of status and event and what an attempt decides."""
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.deliveries import (
+    HELD_FOR,
+    TRANSITIONS,
+    Attempt,
+    Delivery,
+    DeliveryEvent,
+    DeliveryStatus,
+    expire,
+    hold,
+    judge,
+    record_attempt,
+    release,
+)
+from meetcore.domain.endpoints import Endpoint, EndpointState, pause, register
+from meetcore.domain.events import EventKind
+from meetcore.domain.retry_schedule import RetrySchedule
+from meetcore.domain.webhook_urls import parse_webhook_url
+
+NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
+ID = UUID("01930000-0000-7000-8000-000000000001")
+SCHEDULE = RetrySchedule((5, 30))
+ENDPOINT = register(
+    id=ID, account_id=ID, url=parse_webhook_url("https://hooks.example/"), description=None,
+    event_types=(EventKind.MEETING_CREATED,), created_by="key", created_at=NOW, secret="whsec_",
+)  # fmt: skip
+OK = Attempt(NOW, 12, status_code=204)
+REFUSED = Attempt(NOW, 12, status_code=500, error="status_500")
+GONE = Attempt(NOW, 12, status_code=410, error="status_410")
+
+
+def standing(status: DeliveryStatus, attempts_made: int = 0) -> Delivery:
+    due = NOW if status is DeliveryStatus.PENDING else None
+    held_at = NOW - HELD_FOR if status is DeliveryStatus.HELD else None
+    return Delivery(ID, ID, ID, ID, EventKind.MEETING_CREATED, status, attempts_made, due, NOW, held_at)
+
+
+def attempted(
+    delivery: Delivery, attempt: Attempt, endpoint: Endpoint = ENDPOINT, jitter: float = 0.0
+) -> tuple[Delivery, Endpoint]:
+    return record_attempt(delivery, endpoint, attempt, SCHEDULE, jitter, NOW)
+
+
+def happen(delivery: Delivery, event: DeliveryEvent) -> Delivery:
+    match event:
+        case DeliveryEvent.SUCCEED:
+            return attempted(delivery, OK)[0]
+        case DeliveryEvent.RETRY:
+            return attempted(delivery, REFUSED)[0]
+        case DeliveryEvent.FAIL:
+            return attempted(delivery, GONE)[0]
+        case DeliveryEvent.HOLD:
+            return hold(delivery, NOW)
+        case DeliveryEvent.RELEASE:
+            return release(delivery, NOW)
+        case DeliveryEvent.EXPIRE:
+            return expire(delivery, NOW)
+
+
+@pytest.mark.parametrize("event", DeliveryEvent)
+@pytest.mark.parametrize("status", DeliveryStatus)
+def test_every_pair_follows_the_table_and_an_illegal_one_changes_nothing(
+    status: DeliveryStatus, event: DeliveryEvent
+) -> None:
+    before = standing(status)
+    after = happen(before, event)
+    expected = TRANSITIONS.get((status, event))
+    assert after.status is (expected or status)
+    if expected is None:
+        assert after == before
+    assert (after.next_attempt_at is not None) is (after.status is DeliveryStatus.PENDING)
+    assert (after.held_at is not None) is (after.status is DeliveryStatus.HELD)
+
+
+@pytest.mark.spec("6/4")
+@given(st.none() | st.integers(100, 999), st.none() | st.just("timeout"))
+def test_success_is_a_2xx_without_an_error(status_code: int | None, error: str | None) -> None:
+    attempt = Attempt(NOW, 1, status_code=status_code, error=error)
+    assert judge(attempt) is (error is None and status_code is not None and status_code // 100 == 2)
+
+
+def test_a_success_ends_the_delivery_and_the_row_of_failures() -> None:
+    endpoint = evolve(ENDPOINT, consecutive_failures=7)
+    delivery, after = attempted(standing(DeliveryStatus.PENDING, 1), OK, endpoint)
+    assert (delivery.status, delivery.attempts_made) == (DeliveryStatus.SUCCEEDED, 2)
+    assert delivery.next_attempt_at is None
+    assert after.consecutive_failures == 0
+
+
+@pytest.mark.spec("6/5")
+@pytest.mark.parametrize("attempt", [
+    REFUSED, GONE, Attempt(NOW, 1, error="timeout"), Attempt(NOW, 1, 200, "timeout"), Attempt(NOW, 1, 302),
+])  # fmt: skip
+def test_whatever_is_not_a_success_counts_against_the_endpoint(attempt: Attempt) -> None:
+    assert attempted(standing(DeliveryStatus.PENDING), attempt)[1].consecutive_failures == 1
+
+
+def test_failures_are_retried_by_the_schedule_until_it_is_exhausted() -> None:
+    delivery, endpoint = attempted(standing(DeliveryStatus.PENDING), REFUSED)
+    assert delivery.next_attempt_at == NOW + timedelta(seconds=5)
+    delivery, endpoint = attempted(delivery, REFUSED, endpoint, jitter=0.5)
+    assert delivery.next_attempt_at == NOW + timedelta(seconds=33)
+    delivery, endpoint = attempted(delivery, REFUSED, endpoint)
+    assert (delivery.status, delivery.attempts_made) == (DeliveryStatus.FAILED, 3)
+    assert endpoint.consecutive_failures == 3
+
+
+def test_gone_ends_the_delivery_at_once() -> None:
+    delivery, endpoint = attempted(standing(DeliveryStatus.PENDING), GONE)
+    assert delivery.status is DeliveryStatus.FAILED
+    assert endpoint.is_active
+
+
+@pytest.mark.parametrize(("status_code", "delay_s"), [(429, 100), (503, 100), (500, 5), (302, 5)])
+def test_only_429_and_503_may_ask_to_wait(status_code: int, delay_s: int) -> None:
+    attempt = Attempt(NOW, 1, status_code, f"status_{status_code}", retry_after_s=100)
+    delivery, _ = attempted(standing(DeliveryStatus.PENDING), attempt)
+    assert delivery.next_attempt_at == NOW + timedelta(seconds=delay_s)
+
+
+@pytest.mark.spec("3/disable-at-20", "6/5")
+def test_the_failure_that_disables_the_endpoint_holds_the_delivery() -> None:
+    endpoint = evolve(ENDPOINT, consecutive_failures=19)
+    delivery, after = attempted(standing(DeliveryStatus.PENDING), REFUSED, endpoint)
+    assert after.state is EndpointState.DISABLED
+    assert (delivery.status, delivery.next_attempt_at, delivery.held_at) == (DeliveryStatus.HELD, None, NOW)
+    assert delivery.attempts_made == 1
+
+
+def test_a_pause_during_the_post_holds_the_retry_and_keeps_a_success() -> None:
+    endpoint = pause(ENDPOINT)
+    assert attempted(standing(DeliveryStatus.PENDING), REFUSED, endpoint)[0].status is DeliveryStatus.HELD
+    assert attempted(standing(DeliveryStatus.PENDING), OK, endpoint)[0].status is DeliveryStatus.SUCCEEDED
+
+
+def test_a_delivery_held_during_its_post_goes_on_waiting_since_then() -> None:
+    held = hold(standing(DeliveryStatus.PENDING), NOW - timedelta(minutes=1))
+    after, endpoint = attempted(held, REFUSED, pause(ENDPOINT))
+    assert (after.status, after.held_at, after.attempts_made) == (DeliveryStatus.HELD, held.held_at, 1)
+    assert endpoint.consecutive_failures == 1
+
+
+@pytest.mark.parametrize("attempt", [OK, REFUSED, GONE])
+@pytest.mark.parametrize("status", list(DeliveryStatus)[2:])
+def test_an_attempt_on_a_final_delivery_changes_neither(status: DeliveryStatus, attempt: Attempt) -> None:
+    delivery, endpoint = standing(status), evolve(ENDPOINT, consecutive_failures=4)
+    assert attempted(delivery, attempt, endpoint) == (delivery, endpoint)
+
+
+def test_held_deliveries_are_released_when_told_and_expire_after_72_hours() -> None:
+    held = hold(standing(DeliveryStatus.PENDING), NOW)
+    due = NOW + timedelta(seconds=3)
+    assert release(held, due).next_attempt_at == due
+    assert expire(held, NOW + timedelta(hours=72) - timedelta(seconds=1)) == held
+    assert expire(held, NOW + timedelta(hours=72)).status is DeliveryStatus.EXPIRED
+
+
+@given(
+    st.lists(st.sampled_from(["ok", "refused", "gone", "hold", "release"]), max_size=12), st.integers(0, 20)
+)
+def test_no_history_makes_an_impossible_record(history: list[str], failures: int) -> None:
+    delivery, endpoint = (
+        standing(DeliveryStatus.PENDING),
+        evolve(ENDPOINT, consecutive_failures=min(failures, 19)),
+    )
+    attempts = {"ok": OK, "refused": REFUSED, "gone": GONE}
+    for word in history:
+        if word in attempts:
+            delivery, endpoint = attempted(delivery, attempts[word], endpoint)
+        else:
+            delivery = hold(delivery, NOW) if word == "hold" else release(delivery, NOW)
+        assert (delivery.next_attempt_at is not None) is (delivery.status is DeliveryStatus.PENDING)
+        assert (delivery.held_at is not None) is (delivery.status is DeliveryStatus.HELD)
+        assert delivery.attempts_made <= 3

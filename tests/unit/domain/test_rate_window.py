@@ -1,0 +1,159 @@
+"""The fixed minute: what is admitted, what is told, and what a clock that jumps can do."""
+
+from collections import Counter, defaultdict
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.rate_window import (
+    WINDOW_SECONDS,
+    OperationClass,
+    Quotas,
+    RateVerdict,
+    decide,
+    untouched,
+    window_start,
+)
+
+NOON = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
+NOON_S = 1_796_126_400
+
+zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
+first, last = (datetime(year, 12, 31) for year in (1969, 9998))  # noqa: DTZ001  # Hypothesis wants them naive
+instants = st.datetimes(min_value=first, max_value=last, timezones=zones)
+near_noon = st.integers(0, 5 * 60 * 1_000_000 - 1).map(lambda us: NOON + timedelta(microseconds=us))
+limits = st.integers(1, 8)
+
+
+def play(limit: int, moments: list[datetime]) -> list[RateVerdict]:
+    """What a store and the rule tell a row of requests, in the order of their arrival."""
+    hits: Counter[int] = Counter()
+    told = []
+    for now in moments:
+        hits[window_start(now)] += 1
+        told.append(decide(limit, hits[window_start(now)], now))
+    return told
+
+
+@pytest.mark.spec("8/2", "8/5")
+@given(limits, st.lists(near_noon, max_size=60))
+def test_a_minute_admits_its_limit_and_no_more_whatever_the_order(limit, moments):
+    """The instants come in any order: a clock that is set back, over the edge too, admits no minute twice."""
+    attempts = Counter(now.replace(second=0, microsecond=0) for now in moments)
+    admitted: Counter[datetime] = Counter()
+    for now, verdict in zip(moments, play(limit, moments), strict=True):
+        admitted[now.replace(second=0, microsecond=0)] += verdict.is_allowed
+    assert admitted == {minute: min(limit, count) for minute, count in attempts.items()}
+
+
+@pytest.mark.spec("8/5")
+@given(limits, st.integers(1, 1_000), instants)
+def test_refusals_begin_past_the_limit_and_not_before(limit, hits, now):
+    verdict = decide(limit, hits, now)
+    assert verdict.is_allowed == (hits <= limit)
+    assert verdict.remaining == max(0, limit - hits)
+    assert verdict.limit == limit
+
+
+@pytest.mark.spec("8/3")
+@given(limits, st.lists(near_noon, max_size=60))
+def test_remaining_never_rises_inside_a_window(limit, moments):
+    told: dict[int, list[int]] = defaultdict(list)
+    for verdict in play(limit, moments):
+        told[verdict.window_start].append(verdict.remaining)
+    for row in told.values():
+        assert row == sorted(row, reverse=True)
+        assert all(0 <= remaining < limit for remaining in row)
+
+
+@pytest.mark.spec("8/2", "8/3")
+@given(instants)
+def test_a_window_starts_and_ends_on_second_00_and_holds_its_instant(now):
+    verdict = decide(1, 1, now)
+    assert verdict.window_start == window_start(now)
+    assert verdict.reset == verdict.window_start + WINDOW_SECONDS
+    for second in (verdict.window_start, verdict.reset):
+        assert datetime.fromtimestamp(second, now.tzinfo).second == 0
+    since = now - datetime.fromtimestamp(verdict.window_start, UTC)
+    assert timedelta(0) <= since < timedelta(minutes=1)
+
+
+@pytest.mark.spec("8/4")
+@given(instants, st.integers(2, 1_000))
+def test_whoever_waits_as_told_lands_in_the_next_window(now, hits):
+    refused = decide(1, hits, now)
+    assert type(refused.retry_after_s) is int
+    assert refused.retry_after_s >= 1
+    later = now + timedelta(seconds=refused.retry_after_s)
+    assert window_start(later) == refused.reset
+    assert later - datetime.fromtimestamp(refused.reset, UTC) < timedelta(seconds=1)
+
+
+@pytest.mark.spec("8/4")
+@pytest.mark.parametrize(
+    ("second", "microsecond", "wait"), [(0, 0, 60), (0, 1, 60), (1, 0, 59), (59, 0, 1), (59, 999_999, 1)]
+)
+def test_the_wait_in_whole_seconds(second, microsecond, wait):
+    now = NOON.replace(second=second, microsecond=microsecond)
+    refused = decide(20, 21, now)
+    assert refused == RateVerdict(20, 0, NOON_S + 60, False, wait, NOON_S)
+
+
+def test_an_admitted_request_has_nothing_to_wait_for():
+    assert decide(20, 20, NOON) == RateVerdict(20, 0, NOON_S + 60, True, 0, NOON_S)
+
+
+@pytest.mark.spec("8/2")
+def test_the_last_microsecond_of_a_far_year_stays_in_its_minute():
+    """A float would round it up into the next."""
+    now = datetime(9998, 12, 31, 23, 58, 59, 999_999, tzinfo=UTC)
+    assert window_start(now) == int(now.replace(second=0, microsecond=0).timestamp())
+
+
+@pytest.mark.spec("8/2")
+@given(instants, zones)
+def test_an_instant_has_one_window_whatever_the_zone_it_is_written_in(now, zone):
+    assert window_start(now) == window_start(now.astimezone(zone))
+
+
+@pytest.mark.spec("8/3")
+@given(instants, limits)
+def test_a_request_that_was_not_counted_sees_the_whole_quota(now, limit):
+    verdict = untouched(limit, now)
+    assert verdict == RateVerdict(limit, limit, window_start(now) + 60, True, 0, window_start(now))
+
+
+@pytest.mark.spec("8/6")
+def test_quotas_differ_by_class_reads_loosest_credits_strictest():
+    quotas = Quotas()
+    by_class = {operation: quotas.of(operation) for operation in OperationClass}
+    assert by_class == {"read": 300, "write": 60, "credit": 20, "tool": 60}
+    assert max(by_class, key=by_class.__getitem__) is OperationClass.READ
+    assert min(by_class, key=by_class.__getitem__) is OperationClass.CREDIT
+
+
+@pytest.mark.spec("8/6")
+def test_quotas_are_configuration():
+    quotas = Quotas(read=1, write=2, credit=3, tool=4)
+    assert [quotas.of(operation) for operation in OperationClass] == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("value", [0, -1, True, 1.0, float("nan"), "20", None])
+def test_a_quota_is_a_whole_number_of_at_least_one(value):
+    with pytest.raises(ValueError, match="credit"):
+        Quotas(credit=value)
+
+
+@pytest.mark.parametrize("hits", [0, -1])
+def test_judging_before_counting_is_refused(hits):
+    with pytest.raises(ValueError, match="Count the request"):
+        decide(1, hits, NOON)
+
+
+def test_a_time_without_a_zone_is_refused():
+    naive = NOON.replace(tzinfo=None)
+    for ask in (lambda: window_start(naive), lambda: decide(1, 1, naive), lambda: untouched(1, naive)):
+        with pytest.raises(TypeError):
+            ask()
