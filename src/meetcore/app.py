@@ -23,6 +23,7 @@ from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.operations import API_ROOT, UseCases, operations
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
+from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
@@ -54,10 +55,11 @@ from meetcore.usecases.operate import Operate
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.track_meeting import TrackMeeting
+from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.webhooks import RegisterWebhook, UpdateWebhook
 from meetcore.usecases.world import World
 
-__all__ = ["Network", "Service", "Wiring", "app", "wire"]
+__all__ = ["Network", "Service", "Wiring", "app", "check_secrets", "wire", "working"]
 
 RATE_WINDOWS_KEPT_S = 600
 DOORBELL_SPACING_S = 0.02
@@ -114,6 +116,11 @@ class Wiring:
         return Operate(self.store, self.registry, self.doorbell, self.world, self.settings.key_prefix)
 
     @property
+    def verify_ledger(self) -> VerifyLedger:
+        """Proves the ledger."""
+        return VerifyLedger(PostgresLedgerAudit(self.pool))
+
+    @property
     def use_cases(self) -> UseCases:
         """What the API calls."""
         store, doorbell, world, queries = self.store, self.doorbell, self.world, self.queries
@@ -131,6 +138,18 @@ class Wiring:
         )
 
 
+def check_secrets(settings: Settings) -> tuple[bytes, ...]:
+    """The keys that secrets are kept under; the first seals, all open.
+
+    Raises:
+        SettingsRefused: there is none, or one is malformed.
+    """
+    try:
+        return keys_from_text(str(settings.secrets_key))
+    except ValueError as error:
+        raise SettingsRefused(str(error)) from None
+
+
 @asynccontextmanager
 async def wire(settings: Settings, network: Network | None = None) -> AsyncIterator[Wiring]:
     """Build the adapters of one process and take them down at the end.
@@ -141,16 +160,13 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
         SettingsRefused: the database or the secrets key is not set, or the key is malformed.
     """
     url = settings.require_database()
-    try:
-        keys = keys_from_text(str(settings.secrets_key))
-    except ValueError as error:
-        raise SettingsRefused(str(error)) from None
+    keys = check_secrets(settings)
     cipher = AesGcmCipher(keys)
     pool = make_pool(url, max_size=settings.database_pool_size)
     broker = broker_from_url(str(settings.broker_url) or None)
     doorbell = DramatiqDoorbell(broker, log, spacing_s=DOORBELL_SPACING_S)
     provider = SandboxProvider(
-        settings.base_url, PostgresSandboxState(pool), derive(keys[0], "sandbox join links")
+        settings.base_url, PostgresSandboxState(pool), derive(keys[-1], "sandbox join links")
     )
     await pool.open(wait=False)
     try:
@@ -182,7 +198,7 @@ async def admission(wiring: Wiring) -> AsyncIterator[Admit]:
 
 
 @asynccontextmanager
-async def working(wiring: Wiring) -> AsyncIterator[Pump]:
+async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
     """A worker on this event loop, woken by the broker's messages."""
     settings, world = wiring.settings, wiring.world
     sender = AiohttpWebhookSender(
@@ -194,7 +210,7 @@ async def working(wiring: Wiring) -> AsyncIterator[Pump]:
     deliver = DeliverWebhooks(wiring.store, sender, settings.retry_schedule, world)
     pump = Pump(deliver, wiring.reconcile, _purge(wiring))
     loop = asyncio.get_running_loop()
-    bell = WakeUpWorker(wiring.broker, lambda: loop.call_soon_threadsafe(pump.wake), log)
+    bell = WakeUpWorker(wiring.broker, lambda: loop.call_soon_threadsafe(pump.wake), log, threads=threads)
     await sender.start()
     bell.start()
     task = asyncio.create_task(pump.run())
@@ -292,7 +308,7 @@ def _sandbox_routes(wiring: Wiring) -> list[Route]:
     async def lookup(provider_meeting_id: str) -> Meeting | None:
         return await wiring.queries.find_at_provider(name, provider_meeting_id)
 
-    return sandbox_routes(wiring.provider, lookup, on_event)
+    return sandbox_routes(wiring.provider, lookup, on_event, now=wiring.world.now)
 
 
 app = Service()

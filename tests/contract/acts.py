@@ -5,6 +5,7 @@ Each act is one transaction, written as its use case writes it: load, decide, sa
 
 import os
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -26,6 +27,8 @@ from tests.contract.rigs import Rig
 
 AT = datetime(2026, 12, 1, 3, tzinfo=UTC)
 TOMORROW = datetime(2027, 3, 2, 9, tzinfo=UTC)
+_IDS_FROM = datetime.now(UTC)
+_ids = count()
 KIND = EventKind.CREDIT_TOPUP_SUCCEEDED
 
 
@@ -49,6 +52,7 @@ class Wish:
     key: str | None = None
     fingerprint: bytes = b"f" * 32
     lease_s: float = 60.0
+    password: str = "s3cret-pw"
 
     @property
     def end_at(self) -> datetime:
@@ -56,12 +60,14 @@ class Wish:
 
 
 def new_id() -> UUID:
-    return uuid7(datetime.now(UTC), os.urandom(10))
+    """An id greater than every one before it."""
+    return uuid7(_IDS_FROM + timedelta(milliseconds=next(_ids)), os.urandom(10))
 
 
 def new_host(capacity: int = 100, **fields: object) -> Host:
     id_ = new_id()
-    return Host(id_, f"user-{id_}", capacity, **fields)  # type: ignore[arg-type]
+    known: dict[str, object] = {"id": id_, "provider_user_id": f"user-{id_}", "capacity": capacity}
+    return Host(**(known | fields))  # type: ignore[arg-type]
 
 
 async def open_customer(
@@ -121,7 +127,7 @@ def draft(customer: Customer, wish: Wish, host_id: UUID) -> Meeting:
         status=MeetingStatus.PROVISIONING, title="Rapat", description="Agenda", start_at=wish.start_at,
         end_at=wish.end_at, duration=wish.minutes, capacity=wish.seats, pricing_tier_id="small",
         credits=wish.credits, with_recording=True, auto_notulen=False, must_login=True, mic_off=False,
-        email_notification=True, host_id=host_id, provider="sandbox", created_at=AT, password="s3cret-pw",
+        email_notification=True, host_id=host_id, provider="sandbox", created_at=AT, password=wish.password,
     )  # fmt: skip
 
 

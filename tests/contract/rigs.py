@@ -30,7 +30,7 @@ from meetcore.ports.queries import Queries
 from meetcore.ports.registry import Registry
 from meetcore.ports.store import Store
 
-__all__ = ["MemoryRig", "PostgresRig", "Rig"]
+__all__ = ["MemoryRig", "PostgresRig", "Rig", "until_somebody_waits"]
 
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
 
@@ -76,19 +76,22 @@ class MemoryRig:
     def __init__(self) -> None:
         self.clock = ManualClock(START)
         self.state = MemoryState()
-        self.store = MemoryStore(self.clock, SeededEntropy(1), self.state)
-        self.queries = MemoryQueries(self.state)
-        self.registry = MemoryRegistry(self.state)
+        self.store: Store = MemoryStore(self.clock, SeededEntropy(1), self.state)
+        self.queries: Queries = MemoryQueries(self.state)
+        self.registry: Registry = MemoryRegistry(self.state)
 
     def now(self) -> datetime:
         return self.clock.now()
 
     async def reset(self) -> None:
         async with self.state.change() as tables:
-            for table in (tables.hosts, tables.meetings, tables.reservations, tables.endpoints):
-                table.clear()
-            for table in (tables.events, tables.deliveries, tables.attempts):
-                table.clear()
+            tables.hosts.clear()
+            tables.meetings.clear()
+            tables.reservations.clear()
+            tables.endpoints.clear()
+            tables.events.clear()
+            tables.deliveries.clear()
+            tables.attempts.clear()
 
     async def plant(self, *hosts: Host) -> None:
         async with self.state.change() as tables:
@@ -120,9 +123,9 @@ class PostgresRig:
 
     def __init__(self, pool: Pool, cipher: Cipher) -> None:
         self.pool = pool
-        self.store = PostgresStore(pool, cipher)
-        self.queries = PostgresQueries(pool, cipher)
-        self.registry = PostgresRegistry(pool)
+        self.store: Store = PostgresStore(pool, cipher)
+        self.queries: Queries = PostgresQueries(pool, cipher)
+        self.registry: Registry = PostgresRegistry(pool)
         self._cipher = cipher
 
     def now(self) -> datetime:
@@ -136,7 +139,8 @@ class PostgresRig:
 
     async def reset(self) -> None:
         await self.rows(
-            "TRUNCATE hosts, meetings, host_reservations, webhook_endpoints, events, deliveries, delivery_attempts"
+            """TRUNCATE hosts, meetings, host_reservations, webhook_endpoints, events, deliveries,
+                delivery_attempts"""
         )
 
     async def plant(self, *hosts: Host) -> None:
@@ -163,7 +167,8 @@ class PostgresRig:
         found = await self.rows(
             f"""SELECT e.account_id, {TRANSFER_COLUMNS}, e.number, e.amount AS entry_amount, e.balance_after,
                 e.at AS entry_at, e.hash
-            FROM ledger_entries e JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
+            FROM ledger_entries e
+            JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
             WHERE e.account_id = %(account_id)s AND e.book = 'customer' ORDER BY e.number""",
             account_id=account_id,
         )
@@ -183,8 +188,8 @@ class PostgresRig:
 
     async def deliveries(self, account_id: UUID) -> dict[UUID, Delivery]:
         found = await self.rows(
-            """SELECT id AS delivery_id, account_id, endpoint_id, event_id, event_kind, status AS delivery_status,
-                attempts_made, due_at, held_at, created_at AS delivery_created_at
+            """SELECT id AS delivery_id, account_id, endpoint_id, event_id, event_kind,
+                status AS delivery_status, attempts_made, due_at, held_at, created_at AS delivery_created_at
             FROM deliveries WHERE account_id = %(account_id)s""",
             account_id=account_id,
         )
@@ -195,3 +200,13 @@ class PostgresRig:
             "SELECT number FROM delivery_attempts WHERE account_id = %(account_id)s", account_id=account_id
         )
         return [row["number"] for row in found]
+
+
+async def until_somebody_waits(rig: Rig) -> None:
+    """Until a transaction waits for a lock of ours; in memory they wait before they begin."""
+    if not isinstance(rig, PostgresRig):
+        return
+    asked = """SELECT count(*) AS waiting FROM pg_stat_activity
+        WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+    while (await rig.rows(asked))[0]["waiting"] == 0:
+        pass

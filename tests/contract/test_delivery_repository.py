@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -64,7 +65,7 @@ async def record(rig: Rig, claimed: Claimed, token: UUID, attempt: Attempt) -> b
         return True
 
 
-async def rewrite(rig: Rig, claimed: Claimed, token: UUID, **fields: object) -> Delivery:
+async def rewrite(rig: Rig, claimed: Claimed, token: UUID, **fields: Any) -> Delivery:
     """Put a claimed delivery into a state of the test's own."""
     async with rig.store.begin() as tx:
         view = await tx.deliveries.load_claimed(claimed.account_id, claimed.delivery_id, token)
@@ -268,7 +269,7 @@ async def test_the_sweep_holds_what_an_event_left_waiting_at_an_endpoint_that_wa
 ):
     """The event saw the endpoint active, the attempt did not see the event's delivery."""
     rig = postgres_rig
-    customer, endpoint = await outbox(rig, 1, consecutive_failures=DISABLE_AFTER_FAILURES - 1)
+    customer, _ = await outbox(rig, 1, consecutive_failures=DISABLE_AFTER_FAILURES - 1)
     ((claimed,), lease) = await claim(rig)
     async with rig.store.begin() as tx:
         view = await tx.ledger.load(customer.account_id, "topup:x")

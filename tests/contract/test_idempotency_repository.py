@@ -170,7 +170,7 @@ async def test_twenty_first_answers_are_one(rig: Rig):
         async with rig.store.begin() as tx:
             view = await tx.idempotency.load(customer.account_id, "k")
             if decide(view.record, SAME, view.now) is Verdict.REPLAY:
-                return view.record and view.record.answer
+                return view.record.answer if view.record else None
             await tx.idempotency.save(
                 customer.account_id, IdempotencyRecord("k", SAME, is_done=True, answer=text)
             )

@@ -28,7 +28,7 @@ from tests.contract.acts import (
     start_cancelling,
     top_up,
 )
-from tests.contract.rigs import PostgresRig, Rig
+from tests.contract.rigs import PostgresRig, Rig, until_somebody_waits
 
 
 async def funds_of(rig: Rig, customer: Customer) -> Funds:
@@ -126,10 +126,14 @@ async def test_an_exception_undoes_everything(rig: Rig):
     before = await funds_of(rig, customer)
     posting = ledger.top_up(before, new_id(), "INV-9", 5, AT)
     assert posting.entry is not None
-    with pytest.raises(RuntimeError, match="too late"):
+
+    async def append_and_fail(entry: ledger.Entry) -> None:
         async with rig.store.begin() as tx:
-            await tx.ledger.append(posting.funds, posting.entry, [new_event(customer)])
+            await tx.ledger.append(posting.funds, entry, [new_event(customer)])
             raise RuntimeError("too late")
+
+    with pytest.raises(RuntimeError, match="too late"):
+        await append_and_fail(posting.entry)
     assert await funds_of(rig, customer) == before
     assert await rig.deliveries(customer.account_id) == {}
     await prove(rig, customer.account_id, before)
@@ -187,15 +191,6 @@ async def test_a_load_that_waited_sees_what_the_lock_holder_wrote(rig: Rig):
     assert (await funds_of(rig, customer)).balance == 5
 
 
-async def until_somebody_waits(rig: Rig) -> None:
-    """Until a transaction waits for a lock of ours; in memory they wait before they begin."""
-    if not isinstance(rig, PostgresRig):
-        return
-    asked = "SELECT count(*) AS n FROM pg_locks WHERE NOT granted AND pid IN (SELECT pid FROM pg_stat_activity"
-    while (await rig.rows(f"{asked} WHERE datname = current_database())"))[0]["n"] == 0:
-        pass
-
-
 @pytest.mark.parametrize("statement", ["UPDATE {} SET amount = 1", "DELETE FROM {}", "TRUNCATE {}"])
 @pytest.mark.parametrize("table", ["ledger_transfers", "ledger_entries"])
 async def test_postgres_refuses_to_change_the_ledger(postgres_rig: PostgresRig, statement: str, table: str):
@@ -221,6 +216,7 @@ async def test_the_legs_of_all_transfers_sum_to_zero(postgres_rig: PostgresRig):
     customer = await open_customer(postgres_rig, 100)
     await adjust(postgres_rig, customer, -30, "take")
     found = await postgres_rig.rows(
-        "SELECT account_id, transfer_id FROM ledger_entries GROUP BY 1, 2 HAVING sum(amount) <> 0 OR count(*) <> 2"
+        """SELECT account_id, transfer_id FROM ledger_entries GROUP BY 1, 2
+        HAVING sum(amount) <> 0 OR count(*) <> 2"""
     )
     assert found == []

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
 __all__ = ["API_VERSION", "Event", "EventKind", "encode_event"]
 
@@ -32,7 +32,8 @@ class EventKind(StrEnum):
 
 @frozen
 class Event:
-    """Something that happened to an account's data; `data` is the JSON-ready record as the API shows it.
+    """Something that happened to an account's data; `data` is the JSON-ready record as the API shows it,
+    a meeting's password included.
 
     The id stays the same over all deliveries, so that a receiver can drop doubles.
     """
@@ -41,7 +42,7 @@ class Event:
     account_id: UUID
     kind: EventKind
     created_at: datetime
-    data: Mapping[str, object]
+    data: Mapping[str, object] = field(repr=False)
 
 
 def encode_event(event: Event) -> bytes:

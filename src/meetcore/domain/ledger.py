@@ -42,6 +42,7 @@ __all__ = [
     "InvalidAmount",
     "Leg",
     "Posting",
+    "Proof",
     "Reference",
     "Transfer",
     "TransferKind",
@@ -54,6 +55,7 @@ __all__ = [
     "refund",
     "refund_operation",
     "top_up",
+    "top_up_operation",
 ]
 
 MAX_CREDITS: Final = 10**15
@@ -398,27 +400,58 @@ def chain_hash(
     return hashlib.sha256(previous + told.encode()).digest()
 
 
+@frozen
+class Proof:
+    """What is proven of a history so far, in constant space: fold the entries into it, one by one."""
+
+    account_id: UUID
+    entries: int = 0
+    balance: int = 0
+    last_hash: bytes = GENESIS
+    last_at: datetime | None = None
+
+    def extended(self, entry: Entry) -> "Proof | None":
+        """The proof with one more entry; none when the entry is not the next one of this history.
+
+        It must have the next number, its transfer's amount, the running balance, a time that does
+        not go back, and the hash over all of that and its predecessor's.
+        """
+        number, balance = self.entries + 1, self.balance + entry.transfer.signed_amount
+        if (
+            (entry.account_id, entry.number, entry.balance_after) != (self.account_id, number, balance)
+            or entry.amount != entry.transfer.signed_amount
+            or (self.last_at is not None and entry.at < self.last_at)
+        ):
+            return None
+        expected = chain_hash(self.last_hash, self.account_id, number, entry.transfer, balance, entry.at)
+        if entry.hash != expected:
+            return None
+        return Proof(self.account_id, number, balance, entry.hash, entry.at)
+
+    def is_of(self, funds: Funds) -> bool:
+        """Whether stored funds are what the entries say."""
+        return (funds.account_id, funds.entries, funds.balance, funds.last_hash) == (
+            self.account_id,
+            self.entries,
+            self.balance,
+            self.last_hash,
+        )
+
+
 def first_broken(account_id: UUID, entries: Iterable[Entry]) -> int | None:
-    """Prove a history from its first entry on, in constant memory.
+    """Prove a history from its first entry on.
 
     Args:
         account_id: whose history it is.
         entries: every entry in the order of storage.
 
     Returns:
-        The number that the first wrong entry should have had, or none when all are right:
-        numbers 1..n without gap, running balances, times that never go back, unbroken hashes.
+        The number that the first wrong entry should have had, or none when all are right.
     """
-    balance, last_hash, last_at = 0, GENESIS, None
-    for number, entry in enumerate(entries, start=1):
-        balance += entry.transfer.signed_amount
-        expected = chain_hash(last_hash, account_id, number, entry.transfer, balance, entry.at)
-        if (
-            (entry.account_id, entry.number, entry.balance_after) != (account_id, number, balance)
-            or entry.amount != entry.transfer.signed_amount
-            or (last_at is not None and entry.at < last_at)
-            or entry.hash != expected
-        ):
-            return number
-        last_hash, last_at = entry.hash, entry.at
+    proof = Proof(account_id)
+    for entry in entries:
+        extended = proof.extended(entry)
+        if extended is None:
+            return proof.entries + 1
+        proof = extended
     return None

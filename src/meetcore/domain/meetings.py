@@ -29,6 +29,7 @@ from meetcore.domain.pricing import PricingTier, Quote, RecordingWish, TierCatal
 from meetcore.domain.schedule import check_start, meeting_start
 
 __all__ = [
+    "PASSWORD_RANDOM_BYTES",
     "TRANSITIONS",
     "VISIBLE",
     "Meeting",
@@ -85,6 +86,8 @@ TRANSITIONS: Final = {
 
 VISIBLE: Final = frozenset(MeetingStatus) - {MeetingStatus.PROVISIONING, MeetingStatus.ABANDONED}
 """The states in which a customer can see a meeting."""
+
+PASSWORD_RANDOM_BYTES: Final = 16
 
 
 @frozen
@@ -240,7 +243,12 @@ def generate_password(rule: PasswordRule, random: bytes) -> str:
     Args:
         rule: the provider's.
         random: at least 16 random bytes; the bias of the remainder is below 2^-60.
+
+    Raises:
+        ValueError: fewer random bytes: the password could be guessed.
     """
+    if len(random) < PASSWORD_RANDOM_BYTES:
+        raise ValueError(f"a password needs {PASSWORD_RANDOM_BYTES} random bytes, got {len(random)}")
     number = int.from_bytes(random, "big")
     size = len(rule.alphabet)
     drawn = []

@@ -91,14 +91,15 @@ def cap_day(at: datetime) -> date:
 
 def cap_day_ends_at(day: date) -> datetime:
     """The instant at which a cap day ends, in UTC."""
-    return datetime(day.year, day.month, day.day, tzinfo=UTC) + timedelta(days=1) - _WIB_OFFSET
+    return datetime(day.year, day.month, day.day, tzinfo=UTC) + (timedelta(days=1) - _WIB_OFFSET)
 
 
 def utc_text(at: datetime) -> str:
     """RFC 3339 in UTC with whole seconds: `2026-12-01T02:00:00Z`."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    # Not strftime: its %Y does not pad a year before 1000 on every platform.
+    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
 
 
 def wib_text(at: datetime) -> str:
     """RFC 3339 in WIB with whole seconds: `2026-12-01T09:00:00+07:00`."""
-    return at.astimezone(WIB).strftime("%Y-%m-%dT%H:%M:%S+07:00")
+    return at.astimezone(WIB).isoformat(timespec="seconds")

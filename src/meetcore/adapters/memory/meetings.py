@@ -10,7 +10,14 @@ from meetcore.adapters.memory.hosts import free_slot, reserve
 from meetcore.adapters.memory.idempotency import claim_key, end_claim, finish_key, key_view
 from meetcore.adapters.memory.ledger import append_entry, entry_of_operation, write_funds, write_usage
 from meetcore.adapters.memory.outbox import write_events
-from meetcore.adapters.memory.state import ConstraintBroken, HeldLease, StoredMeeting, Tables, account_of
+from meetcore.adapters.memory.state import (
+    ConstraintBroken,
+    HeldLease,
+    StoredMeeting,
+    Tables,
+    account_of,
+    meeting_at_provider,
+)
 from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage, Hold
 from meetcore.domain.hosts import Host, choose_host
@@ -129,11 +136,11 @@ class MemoryMeetingRepository:
         return self._tell(account_id, events)
 
     def _check_provider_id(self, meeting: Meeting) -> None:
-        theirs = meeting.provider, meeting.provider_meeting_id
-        for stored in self._tables.meetings.values():
-            other = stored.meeting
-            if other.id != meeting.id and (other.provider, other.provider_meeting_id) == theirs:
-                raise ConstraintBroken("another meeting has this id at the provider")
+        if meeting.provider_meeting_id is None:
+            return
+        known = meeting_at_provider(self._tables, meeting.provider, meeting.provider_meeting_id)
+        if known is not None and known.id != meeting.id:
+            raise ConstraintBroken("another meeting has this id at the provider")
 
     async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
         """The hold and the host are released; the idempotency key may try again."""
@@ -194,11 +201,7 @@ class MemoryMeetingRepository:
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """Find the meeting that a provider speaks of."""
-        for stored in self._tables.meetings.values():
-            meeting = stored.meeting
-            if (meeting.provider, meeting.provider_meeting_id) == (provider, provider_meeting_id):
-                return meeting
-        return None
+        return meeting_at_provider(self._tables, provider, provider_meeting_id)
 
     async def save_lifecycle(self, meeting: Meeting, events: Sequence[Event]) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host."""

@@ -1,8 +1,9 @@
 """Reads in memory: what finished transactions left."""
 
+from collections.abc import Sequence
 from uuid import UUID
 
-from meetcore.adapters.memory.state import MemoryState
+from meetcore.adapters.memory.state import MemoryState, meeting_at_provider
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.queries import AccountCard, Caller
@@ -34,9 +35,17 @@ class MemoryQueries:
         stored = self._state.committed.meetings.get((account_id, meeting_id))
         return None if stored is None else stored.meeting
 
+    async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
+        """The meeting that a provider knows under an id of its own."""
+        return meeting_at_provider(self._state.committed, provider, provider_meeting_id)
+
     async def find_endpoint(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         """An account's webhook endpoint."""
         return self._state.committed.endpoints.get((account_id, endpoint_id))
+
+    async def find_secrets(self, url_key: str) -> Sequence[str]:
+        """The secrets of every endpoint registered under a normalised URL."""
+        return [one.secret for one in self._state.committed.endpoints.values() if one.url_key == url_key]
 
     async def ping(self) -> None:
         """Memory is always there."""

@@ -39,6 +39,7 @@ __all__ = [
     "StoredMeeting",
     "Tables",
     "account_of",
+    "meeting_at_provider",
 ]
 
 
@@ -156,3 +157,12 @@ def account_of(tables: Tables, account_id: UUID) -> Account:
     if account is None:
         raise NotFound("No account with this id.")
     return account
+
+
+def meeting_at_provider(tables: Tables, provider: str, provider_meeting_id: str) -> Meeting | None:
+    """The meeting that a provider knows under an id of its own."""
+    for stored in tables.meetings.values():
+        meeting = stored.meeting
+        if (meeting.provider, meeting.provider_meeting_id) == (provider, provider_meeting_id):
+            return meeting
+    return None

@@ -1,0 +1,274 @@
+"""`meetcore account`, `key`, `credits`, `host`: the operator's records."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from meetcore.adapters.cli.inputs import check_counts, check_texts, read_cap, read_id, read_scopes, read_time
+from meetcore.adapters.cli.output import show
+from meetcore.adapters.cli.runner import guarded, with_wiring
+from meetcore.adapters.cli.verify import verify_credits
+from meetcore.app import Wiring
+from meetcore.domain.hosts import Host
+from meetcore.domain.keys import ApiKey
+from meetcore.domain.ledger import MAX_CREDITS
+from meetcore.domain.schedule import utc_text
+
+__all__ = ["account", "credits_", "host", "key"]
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
+
+MAX_SEATS = 1_000_000
+
+account = App(name="account", help="Accounts: who pays.")
+key = App(name="key", help="API keys: who may do what.")
+credits_ = App(name="credits", help="Credits: top up, and prove the ledger.")
+host = App(name="host", help="Licensed hosts at the video provider.")
+
+
+@account.command(name="create")
+def create_account(*, email: str, full_name: str, credits: int = 0, json: Json = False) -> None:
+    """Open an account.
+
+    Parameters
+    ----------
+    email:
+        Whose account it is.
+    full_name:
+        Their name.
+    credits:
+        Credits to start with; 0 is fine.
+    """
+    guarded(lambda: check_counts(0, MAX_CREDITS, credits=credits), as_json=json)
+    guarded(lambda: check_texts(email=email, full_name=full_name), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        made = await wiring.operate.create_account(email, full_name, credits)
+        return {
+            "id": str(made.id),
+            "user_id": str(made.user_id),
+            "email": email,
+            "full_name": full_name,
+            "balance": credits,
+        }
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@account.command(name="set")
+def set_account(id: str, /, *, credit_low: int, json: Json = False) -> None:
+    """Change an account.
+
+    Parameters
+    ----------
+    id:
+        The account.
+    credit_low:
+        `credit.low` is told when the available credits fall below this.
+    """
+    account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
+    guarded(lambda: check_counts(0, MAX_CREDITS, credit_low=credit_low), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        await wiring.operate.set_low_threshold(account_id, credit_low)
+        return {"id": id, "credit_low": credit_low}
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@key.command(name="create")
+def create_key(
+    *,
+    account: str,
+    scope: Annotated[list[str], Parameter(consume_multiple=True)],
+    daily_cap: str = "none",
+    expires_at: str | None = None,
+    json: Json = False,
+) -> None:
+    """Make an API key. It is printed once.
+
+    Parameters
+    ----------
+    account:
+        The account it belongs to.
+    scope:
+        What it may do; repeat it, or give several. Fixed from now on.
+    daily_cap:
+        Credits it may spend a day (00:00 WIB to 00:00 WIB), or none.
+    expires_at:
+        When it stops working, such as 2026-12-31T17:00:00Z.
+    """
+    account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
+    scopes = guarded(lambda: read_scopes(scope), as_json=json)
+    cap = guarded(lambda: read_cap(daily_cap), as_json=json)
+    until = guarded(lambda: read_time(expires_at), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        minted = await wiring.operate.create_key(account_id, scopes, cap, until)
+        told = _key_record(minted.key)
+        return {"id": told.pop("id"), "key": minted.text, **told}
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@key.command(name="list")
+def list_keys(*, account: str | None = None, json: Json = False) -> None:
+    """List keys, newest first.
+
+    Parameters
+    ----------
+    account:
+        Only those of this account.
+    """
+    account_id = None if account is None else guarded(lambda: read_id(account, "--account"), as_json=json)
+
+    async def work(wiring: Wiring) -> list[dict[str, object]]:
+        return [_key_record(each) for each in await wiring.operate.registry.list_keys(account_id)]
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@key.command(name="revoke")
+def revoke_key(id: str, /, *, json: Json = False) -> None:
+    """Revoke a key; it stops working at its next request.
+
+    Parameters
+    ----------
+    id:
+        The key's id.
+    """
+    key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        return _key_record(await wiring.operate.revoke_key(key_id))
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@key.command(name="set-cap")
+def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
+    """Change what a key may spend a day.
+
+    Parameters
+    ----------
+    id:
+        The key's id.
+    daily_cap:
+        Credits a day, or none.
+    """
+    key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
+    cap = guarded(lambda: read_cap(daily_cap), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        return _key_record(await wiring.operate.registry.set_daily_cap(key_id, cap))
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@credits_.command(name="topup")
+def top_up(*, account: str, amount: int, reference: str | None = None, json: Json = False) -> None:
+    """Add paid credits. The same reference again changes nothing and prints the first top-up.
+
+    Parameters
+    ----------
+    account:
+        The account.
+    amount:
+        Whole credits.
+    reference:
+        The payment's own name, such as an invoice number.
+    """
+    account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
+    guarded(lambda: check_texts(reference=reference), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        done = await wiring.operate.top_up(account_id, amount, reference)
+        return {
+            "id": str(done.entry.transfer.id),
+            "account_id": account,
+            "amount": done.entry.amount,
+            "reference": done.entry.transfer.reference.id,
+            "balance_after": done.entry.balance_after,
+            "balance": done.balance,
+            "is_new": done.is_new,
+            "created_at": utc_text(done.entry.at),
+        }
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+credits_.command(verify_credits, name="verify")
+
+
+@host.command(name="add")
+def add_host(*, provider_user_id: str, capacity: int, max_concurrent: int = 1, json: Json = False) -> None:
+    """Add a licensed host.
+
+    Parameters
+    ----------
+    provider_user_id:
+        The user at the video provider.
+    capacity:
+        How many seats its licence has.
+    max_concurrent:
+        How many meetings it may run at a time.
+    """
+    guarded(lambda: check_texts(provider_user_id=provider_user_id), as_json=json)
+    guarded(
+        lambda: check_counts(1, MAX_SEATS, capacity=capacity, max_concurrent=max_concurrent), as_json=json
+    )
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        return _host_record(await wiring.operate.add_host(provider_user_id, capacity, max_concurrent))
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@host.command(name="list")
+def list_hosts(*, json: Json = False) -> None:
+    """List hosts, smallest first."""
+
+    async def work(wiring: Wiring) -> list[dict[str, object]]:
+        return [_host_record(each) for each in await wiring.operate.registry.list_hosts()]
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@host.command(name="disable")
+def disable_host(id: str, /, *, json: Json = False) -> None:
+    """Give a host no new meetings; those it has stay.
+
+    Parameters
+    ----------
+    id:
+        The host's id.
+    """
+    host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        return _host_record(await wiring.operate.registry.disable_host(host_id))
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+def _key_record(key_: ApiKey) -> dict[str, object]:
+    return {
+        "id": str(key_.id),
+        "account_id": str(key_.account_id),
+        "scopes": [scope.value for scope in key_.scopes],
+        "daily_cap": key_.daily_cap,
+        "created_at": utc_text(key_.created_at),
+        "expires_at": None if key_.expires_at is None else utc_text(key_.expires_at),
+        "revoked_at": None if key_.revoked_at is None else utc_text(key_.revoked_at),
+    }
+
+
+def _host_record(host_: Host) -> dict[str, object]:
+    return {
+        "id": str(host_.id),
+        "provider_user_id": host_.provider_user_id,
+        "capacity": host_.capacity,
+        "max_concurrent": host_.max_concurrent,
+        "uses": host_.uses,
+        "is_active": host_.is_active,
+    }

@@ -1,0 +1,236 @@
+"""`meetcore dev`: everything on one machine with nothing to install.
+
+An embedded Postgres, the API with its worker in the same process, the sandbox provider, a demo
+account with credits, hosts and a key, and an inbox that receives webhooks over TLS. All of it lives
+in one data directory and is there again at the next start.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import datetime, timedelta
+from ipaddress import IPv4Address
+from pathlib import Path
+from uuid import UUID
+
+import typed_settings
+import uvicorn
+from attrs import evolve, frozen
+from starlette.routing import BaseRoute
+
+from meetcore.adapters.cli.inputs import check_counts
+from meetcore.adapters.cli.logs import configure_logs
+from meetcore.adapters.cli.output import ExitCode, complain, say
+from meetcore.adapters.cli.runner import guarded
+from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, inbox_routes, make_dev_ca
+from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.settings import Settings, load_settings
+from meetcore.app import Network, Service, Wiring, wire
+from meetcore.domain.addresses import Address
+from meetcore.domain.errors import Conflict
+from meetcore.domain.keys import Scope, digest
+from meetcore.domain.schedule import WIB
+from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.ports.resolver import Resolver
+
+__all__ = ["dev"]
+
+LOOPBACK = "127.0.0.1"
+MAX_PORT = 65_535
+DEMO_CREDITS = 1_000
+DEMO_HOSTS = (("demo-host-1", 100), ("demo-host-2", 100), ("demo-host-3", 300), ("demo-host-4", 1000))
+STARTED_POLL_S = 0.02
+
+
+@frozen
+class _Demo:
+    """What the printed lines need."""
+
+    account_id: UUID
+    key: str
+
+
+@frozen
+class _InboxResolver:
+    """Knows the inbox's made-up name; asks the system for every other."""
+
+    system: Resolver
+
+    async def resolve(self, host: str) -> tuple[Address, ...]:
+        """Every address a name has."""
+        return (IPv4Address(LOOPBACK),) if host == INBOX_HOST else await self.system.resolve(host)
+
+
+class _QuietServer(uvicorn.Server):
+    """A second server in the process: the first one has the signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+
+def dev(*, port: int = 8000, data_dir: Path = Path(".meetcore")) -> None:
+    """Run everything on this machine, with a demo account.
+
+    Parameters
+    ----------
+    port:
+        The port of the API on 127.0.0.1.
+    data_dir:
+        Where the database, the demo key and the certificates live.
+    """
+    guarded(lambda: check_counts(1, MAX_PORT, port=port))
+    settings = guarded(load_settings)
+    configure_logs("warning" if settings.log_level == "info" else settings.log_level)
+    _refuse_taken(port)
+    data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        with EmbeddedPostgres(data_dir / "postgres") as url:
+            migrate(url)
+            asyncio.run(_run(_own_settings(settings, url, port, data_dir), port, data_dir))
+    except EmbeddedPostgresError as error:
+        complain("postgres", str(error), as_json=False)
+        raise SystemExit(ExitCode.REFUSED) from None
+
+
+def _refuse_taken(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((LOOPBACK, port))
+        except OSError:
+            complain("port", f"port {port} is taken; choose another with --port", as_json=False)
+            raise SystemExit(ExitCode.REFUSED) from None
+
+
+def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Settings:
+    """The operator's settings with this machine's database, key and addresses."""
+    networks = ",".join(filter(None, (settings.webhook_allowed_networks, f"{LOOPBACK}/32")))
+    ca_file, _, _ = make_dev_ca(data_dir / "inbox")
+    return evolve(
+        settings,
+        database_url=typed_settings.SecretStr(url),
+        secrets_key=typed_settings.SecretStr(_secrets_key(data_dir)),
+        base_url=settings.base_url if os.environ.get("MEETCORE_BASE_URL") else f"http://{LOOPBACK}:{port}",
+        webhook_allowed_networks=networks,
+        webhook_ca_file=settings.webhook_ca_file or str(ca_file),
+    )
+
+
+def _secrets_key(data_dir: Path) -> str:
+    file = data_dir / "secrets.key"
+    if not file.exists():
+        _write_private(file, base64.urlsafe_b64encode(os.urandom(32)).decode())
+    return file.read_text("utf-8").strip()
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Write a file that its owner alone may read, whole or not at all."""
+    draft = file.with_suffix(".draft")
+    draft.unlink(missing_ok=True)
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    draft.replace(file)
+
+
+async def _run(settings: Settings, port: int, data_dir: Path) -> None:
+    network_base = Network()
+    async with _inbox(settings, data_dir, network_base) as (network, routes):
+        async with wire(settings, network) as wiring:
+            demo = await _demo(wiring, data_dir)
+        service = Service(settings, network, lambda _: routes)
+        config = uvicorn.Config(
+            service, host=LOOPBACK, port=port, lifespan="on", access_log=False, log_level="warning"
+        )
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve())
+        while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
+            await asyncio.sleep(STARTED_POLL_S)
+        if server.started:
+            say(_greeting(settings.base_url, demo))
+        await serving
+
+
+@asynccontextmanager
+async def _inbox(
+    settings: Settings, data_dir: Path, base: Network
+) -> AsyncIterator[tuple[Network, Sequence[BaseRoute]]]:
+    """The inbox on a free port of its own, and a network in which its name leads there."""
+    _, cert_file, key_file = make_dev_ca(data_dir / "inbox")
+    network = Network(_InboxResolver(base.resolver))
+    async with wire(settings, network) as wiring:
+
+        async def find_secrets(url: str) -> list[str]:
+            return list(await wiring.queries.find_secrets(parse_webhook_url(url).normalized))
+
+        inbox = InboxApp(find_secrets)
+        listener = socket.create_server((LOOPBACK, 0))
+        inbox_port = listener.getsockname()[1]
+        config = uvicorn.Config(
+            inbox, ssl_certfile=str(cert_file), ssl_keyfile=str(key_file),
+            ssl_version=ssl.PROTOCOL_TLS_SERVER, lifespan="off", access_log=False, log_level="warning",
+        )  # fmt: skip
+        server = _QuietServer(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        try:
+            yield evolve(network, dial_overrides={INBOX_HOST: (LOOPBACK, inbox_port)}), inbox_routes(inbox)
+        finally:
+            server.should_exit = True
+            await serving
+
+
+async def _demo(wiring: Wiring, data_dir: Path) -> _Demo:
+    """The demo account, the same at every start."""
+    file = data_dir / "demo.json"
+    if file.exists():
+        told = json.loads(file.read_text("utf-8"))
+        if await wiring.queries.find_caller(digest(told["key"])) is not None:
+            return _Demo(UUID(told["account_id"]), told["key"])
+    account = await wiring.operate.create_account("demo@example.com", "Demo Account", DEMO_CREDITS)
+    minted = await wiring.operate.create_key(account.id, tuple(Scope))
+    for provider_user_id, capacity in DEMO_HOSTS:
+        try:
+            await wiring.operate.add_host(provider_user_id, capacity)
+        except Conflict:
+            continue  # an earlier start got this far
+    _write_private(file, json.dumps({"account_id": str(account.id), "key": minted.text}))
+    return _Demo(account.id, minted.text)
+
+
+def _greeting(base_url: str, demo: _Demo) -> str:
+    api = f"{base_url}/api/v1"
+    auth = f"-H 'Authorization: Bearer {demo.key}'"
+    sends = f"{auth} -H 'Content-Type: application/json'"
+    hook = f"https://{INBOX_HOST}/{os.urandom(4).hex()}"
+    webhook = json.dumps({"url": hook, "event_types": ["meeting.created", "meeting.ended"]})
+    tomorrow = (datetime.now(WIB) + timedelta(days=1)).date().isoformat()
+    meeting = json.dumps(
+        {"title": "First meeting", "date": tomorrow, "start_time": "09:00", "pricing_tier_id": "standard-100"}
+    )
+    return "\n".join(
+        (
+            "",
+            f"meetcore is up at {base_url}",
+            f"  errors and docs  {base_url}/docs",
+            f"  webhook inbox    {base_url}/inbox",
+            f"  demo account     {demo.account_id}",
+            f"  demo API key     {demo.key}",
+            "",
+            "Paste these, one after the other: register a webhook, create a meeting, see what was delivered.",
+            "",
+            f"curl -sS {api}/webhooks {sends} -d '{webhook}'",
+            "",
+            f"curl -sS {api}/meetings {sends} -d '{meeting}'",
+            "",
+            f"curl -sS {base_url}/inbox.json",
+            "",
+            "Stop with Ctrl-C.",
+        )
+    )

@@ -1,0 +1,80 @@
+"""What the program prints, and with which code it ends.
+
+With `--json`, standard output is one JSON document; people get lines and tables. Errors go to
+standard error in words, and with `--json` to standard output as `{"error": {...}}` too.
+
+    0  done                     3  a setting is impossible or missing
+    1  refused, and why         4  the database does not answer
+    2  the command line is off
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from enum import IntEnum
+
+from rich.console import Console
+from rich.table import Table
+
+__all__ = ["ExitCode", "complain", "say", "show"]
+
+Record = Mapping[str, object]
+
+
+class ExitCode(IntEnum):
+    """How the program ended."""
+
+    DONE = 0
+    REFUSED = 1
+    USAGE = 2
+    SETTINGS = 3
+    STORE_AWAY = 4
+
+
+def show(record: Record | Sequence[Record], *, as_json: bool) -> None:
+    """Print a record, or a list of them."""
+    if as_json:
+        told: object = (
+            dict(record) if isinstance(record, Mapping) else {"data": [dict(each) for each in record]}
+        )
+        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+    elif isinstance(record, Mapping):
+        width = max(map(len, record), default=0)
+        for name, value in record.items():
+            sys.stdout.write(f"{name:<{width}}  {_plain(value)}\n")
+    else:
+        _print_table(record)
+
+
+def _print_table(records: Sequence[Record]) -> None:
+    if not records:
+        sys.stdout.write("none\n")
+        return
+    table = Table(box=None, pad_edge=False)
+    for name in records[0]:
+        table.add_column(name, overflow="fold")
+    for record in records:
+        table.add_row(*(_plain(value) for value in record.values()))
+    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+
+
+def _plain(value: object) -> str:
+    match value:
+        case None:
+            return "-"
+        case list() | tuple():
+            return " ".join(str(item) for item in value)
+        case _:
+            return str(value)
+
+
+def say(text: str, *, as_json: bool = False) -> None:
+    """Tell a person something; with `--json` it goes to standard error."""
+    (sys.stderr if as_json else sys.stdout).write(text + "\n")
+
+
+def complain(code: str, message: str, *, as_json: bool) -> None:
+    """Tell what went wrong."""
+    sys.stderr.write(f"meetcore: {message}\n")
+    if as_json:
+        sys.stdout.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")

@@ -1,0 +1,147 @@
+"""`meetcore serve`, `worker`, `migrate`: the processes of production."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from typing import Annotated
+
+import uvicorn
+from cyclopts import Parameter
+
+from meetcore.adapters.cli.inputs import check_counts
+from meetcore.adapters.cli.logs import configure_logs
+from meetcore.adapters.cli.output import ExitCode, complain, show
+from meetcore.adapters.cli.progress import progress
+from meetcore.adapters.cli.runner import guarded
+from meetcore.adapters.postgres.migrate import MigrationRefused, migrate, missing
+from meetcore.adapters.settings import Settings, load_settings
+from meetcore.app import check_secrets, wire, working
+from meetcore.ports.store import StoreAway
+
+__all__ = ["migrate_schema", "serve", "work"]
+
+MAX_PORT = 65_535
+MAX_PROCESSES = 64
+RESTART_PAUSE_S = 1.0
+STOP_TIMEOUT_S = 20.0
+
+
+def serve(*, host: str = "127.0.0.1", port: int = 8000, workers: int = 1) -> None:
+    """Run the API.
+
+    Parameters
+    ----------
+    host:
+        The address to listen on.
+    port:
+        The port to listen on.
+    workers:
+        How many processes.
+    """
+    guarded(lambda: check_counts(1, MAX_PORT, port=port))
+    guarded(lambda: check_counts(1, MAX_PROCESSES, workers=workers))
+    settings = guarded(_ready_settings)
+    configure_logs(settings.log_level)
+    uvicorn.run(
+        "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop", http="httptools",
+        lifespan="on", access_log=False, server_header=False, log_level="warning",
+        timeout_graceful_shutdown=int(STOP_TIMEOUT_S),
+    )  # fmt: skip
+
+
+def work(*, processes: int = 1, threads: int = 1) -> None:
+    """Run workers: deliveries and reconciliation.
+
+    Parameters
+    ----------
+    processes:
+        How many processes; each keeps many posts in flight on its event loop.
+    threads:
+        Threads in each that listen to the broker.
+    """
+    guarded(lambda: check_counts(1, MAX_PROCESSES, processes=processes, threads=threads))
+    settings = guarded(_ready_settings)
+    configure_logs(settings.log_level)
+    if processes == 1:
+        asyncio.run(_work(settings, threads))
+    else:
+        _supervise(processes, threads)
+
+
+def migrate_schema(
+    *, json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False
+) -> None:
+    """Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.
+
+    Parameters
+    ----------
+    json:
+        Print one JSON document.
+    """
+    settings = guarded(load_settings, as_json=json)
+    url = guarded(settings.require_database, as_json=json)
+    try:
+        with progress("migrations") as report:
+            done = guarded(
+                lambda: migrate(url, on_step=lambda _, place, total: report(place, total)), as_json=json
+            )
+    except MigrationRefused as error:
+        complain("migration_refused", str(error), as_json=json)
+        raise SystemExit(ExitCode.REFUSED) from None
+    applied = [f"{step.number:04}_{step.name}" for step in done]
+    show({"applied": applied, "is_current": True}, as_json=json)
+
+
+def _ready_settings() -> Settings:
+    """Settings that a process can start with; an old schema is refused, a database away is not."""
+    settings = load_settings()
+    url = settings.require_database()
+    check_secrets(settings)
+    try:
+        lacking = missing(url)
+    except StoreAway:
+        return settings
+    except MigrationRefused as error:
+        complain("schema", str(error), as_json=False)
+        raise SystemExit(ExitCode.SETTINGS) from None
+    if lacking:
+        complain("schema", "the schema is not up to date: run `meetcore migrate` first", as_json=False)
+        raise SystemExit(ExitCode.SETTINGS)
+    return settings
+
+
+async def _work(settings: Settings, threads: int) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with wire(settings) as wiring, working(wiring, threads=threads):
+        await stop.wait()
+
+
+def _supervise(processes: int, threads: int) -> None:
+    """Keep so many worker processes alive until told to stop."""
+    command = [sys.executable, "-m", "meetcore.adapters.cli.main", "worker", "--threads", str(threads)]
+    children = [subprocess.Popen(command) for _ in range(processes)]
+    is_stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal is_stopping
+        is_stopping = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    while not is_stopping:
+        time.sleep(RESTART_PAUSE_S)
+        children = [
+            child if child.poll() is None or is_stopping else subprocess.Popen(command) for child in children
+        ]
+    for child in children:
+        child.terminate()
+    for child in children:
+        try:
+            child.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()

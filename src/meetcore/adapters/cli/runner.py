@@ -1,0 +1,64 @@
+"""Running one command: its use case on its own wiring, its refusals as words and exit codes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NoReturn, TypeVar
+
+from meetcore.adapters.cli.inputs import InputRefused
+from meetcore.adapters.cli.logs import configure_logs
+from meetcore.adapters.cli.output import ExitCode, complain
+from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
+from meetcore.app import Wiring, wire
+from meetcore.domain.errors import DomainError
+from meetcore.domain.ledger import InvalidAmount
+from meetcore.ports.store import StoreAway
+
+__all__ = ["guarded", "with_wiring"]
+
+T = TypeVar("T")
+
+
+def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
+    """Do something; what can go wrong for an operator's reasons ends the program with its code.
+
+    Raises:
+        SystemExit: see `output.ExitCode`.
+    """
+    try:
+        return work()
+    except InputRefused as error:
+        _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
+    except SettingsRefused as error:
+        _end("settings", str(error), ExitCode.SETTINGS, as_json=as_json)
+    except InvalidAmount as error:
+        _end("invalid_amount", str(error), ExitCode.USAGE, as_json=as_json)
+    except DomainError as error:
+        _end(error.code, error.message, ExitCode.REFUSED, as_json=as_json)
+    except StoreAway:
+        message = "the database does not answer: check MEETCORE_DATABASE_URL and that PostgreSQL runs"
+        _end("store_away", message, ExitCode.STORE_AWAY, as_json=as_json)
+
+
+def _end(code: str, message: str, exit_code: ExitCode, *, as_json: bool) -> NoReturn:
+    complain(code, message, as_json=as_json)
+    raise SystemExit(exit_code)
+
+
+def with_wiring(work: Callable[[Wiring], Awaitable[T]], *, as_json: bool) -> T:
+    """Run a use case on the configured adapters and take them down again.
+
+    Raises:
+        SystemExit: see `guarded`.
+    """
+
+    def run() -> T:
+        settings: Settings = load_settings()
+        configure_logs(settings.log_level)
+
+        async def inside() -> T:
+            async with wire(settings) as wiring:
+                return await work(wiring)
+
+        return asyncio.run(inside())
+
+    return guarded(run, as_json=as_json)

@@ -1,0 +1,189 @@
+"""Bringing a PostgreSQL schema up to date: once, by one at a time, and never backwards."""
+
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from importlib import resources
+
+import psycopg
+import pytest
+
+from meetcore.adapters.postgres import migrate as module
+from meetcore.adapters.postgres.migrate import (
+    Migration,
+    MigrationRefused,
+    load_migrations,
+    migrate,
+    missing,
+)
+from meetcore.ports.store import StoreAway
+from tests import servers
+
+# What makes two schemas the same, by name and definition, each object's own schema left out. Column
+# order counts, statistics and oids do not. The migrator's own table is no part of the schema.
+CATALOG = {
+    "tables": """
+        SELECT relname, relkind::text, relpersistence::text, reloptions FROM pg_class
+        WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
+            AND relname NOT LIKE 'schema_migrations%'""",
+    "columns": """
+        SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
+            pg_get_expr(d.adbin, d.adrelid)
+        FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+        LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+        WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')
+            AND a.attnum > 0 AND NOT a.attisdropped AND c.relname <> 'schema_migrations'""",
+    "constraints": """
+        SELECT conrelid::regclass::text, conname, pg_get_constraintdef(oid) FROM pg_constraint
+        WHERE connamespace = 'public'::regnamespace AND conrelid <> 'schema_migrations'::regclass""",
+    "indexes": """
+        SELECT tablename, indexname, indexdef FROM pg_indexes
+        WHERE schemaname = 'public' AND tablename <> 'schema_migrations'""",
+    "triggers": """
+        SELECT tgrelid::regclass::text, tgname, pg_get_triggerdef(oid), tgenabled::text FROM pg_trigger
+        WHERE NOT tgisinternal""",
+    "functions": """
+        SELECT p.proname, pg_get_functiondef(p.oid) FROM pg_proc p
+        WHERE p.pronamespace = 'public'::regnamespace AND NOT EXISTS (
+            SELECT FROM pg_depend d WHERE d.objid = p.oid AND d.deptype = 'e')""",
+    "extensions": "SELECT extname FROM pg_extension",
+}
+
+
+def catalog(url: str) -> dict[str, Counter[tuple[object, ...]]]:
+    """Everything in a database that the schema decides."""
+    with psycopg.connect(url) as connection:
+        return {
+            name: Counter(tuple(map(repr, row)) for row in connection.execute(query).fetchall())
+            for name, query in CATALOG.items()
+        }
+
+
+@pytest.fixture
+def second_database_url(postgres_server_url: str) -> Iterator[str]:
+    with servers.fresh_database(postgres_server_url) as url:
+        yield url
+
+
+def applied(url: str) -> list[tuple[int, str]]:
+    with psycopg.connect(url) as connection:
+        return connection.execute("SELECT number, name FROM schema_migrations ORDER BY 1").fetchall()
+
+
+def known() -> list[tuple[int, str]]:
+    return [(step.number, step.name) for step in load_migrations()]
+
+
+def test_the_migrations_arrive_at_the_canonical_schema(empty_database_url, second_database_url):
+    migrate(empty_database_url)
+    schema = resources.files("meetcore.adapters.postgres").joinpath("schema.sql").read_text("utf-8")
+    with psycopg.connect(second_database_url) as connection:
+        connection.execute("CREATE TABLE schema_migrations ()")
+        connection.execute(schema)
+    arrived, wanted = catalog(empty_database_url), catalog(second_database_url)
+    for name in CATALOG:
+        assert arrived[name] == wanted[name], name
+    assert len(wanted["tables"]) >= 15
+    assert len(wanted["triggers"]) == 2
+
+
+def test_a_difference_in_the_schema_is_seen(empty_database_url, second_database_url):
+    for url in (empty_database_url, second_database_url):
+        migrate(url)
+    with psycopg.connect(second_database_url) as connection:
+        connection.execute("ALTER TABLE ledger_entries DISABLE TRIGGER ledger_entries_append_only")
+        connection.execute("ALTER TABLE accounts DROP CONSTRAINT accounts_held_check")
+        connection.execute("ALTER TABLE hosts ALTER uses DROP DEFAULT")
+    first, second = catalog(empty_database_url), catalog(second_database_url)
+    assert {name for name in CATALOG if first[name] != second[name]} == {
+        "triggers",
+        "constraints",
+        "columns",
+    }
+
+
+def test_migrating_twice_applies_nothing_the_second_time(empty_database_url):
+    assert missing(empty_database_url) == load_migrations()
+    told: list[tuple[int, int, int]] = []
+    steps = migrate(empty_database_url, on_step=lambda step, n, of: told.append((step.number, n, of)))
+    assert steps == load_migrations()
+    assert told == [(n, n, len(steps)) for n in range(1, len(steps) + 1)]
+    assert missing(empty_database_url) == []
+    assert migrate(empty_database_url) == []
+    assert applied(empty_database_url) == known()
+
+
+def test_asking_what_is_missing_changes_nothing(empty_database_url):
+    before = catalog_of_tables(empty_database_url)
+    missing(empty_database_url)
+    assert catalog_of_tables(empty_database_url) == before == []
+
+
+def catalog_of_tables(url: str) -> list[tuple[str]]:
+    with psycopg.connect(url) as connection:
+        return connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+
+
+def test_two_migrators_at_once_apply_each_step_once(empty_database_url):
+    together = threading.Barrier(4)
+    done: list[list[Migration]] = []
+
+    def run() -> None:
+        together.wait(timeout=10)
+        done.append(migrate(empty_database_url))
+
+    threads = [threading.Thread(target=run) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert sorted(map(len, done)) == [0, 0, 0, len(load_migrations())]
+    assert applied(empty_database_url) == known()
+
+
+def test_a_migrator_that_waits_in_vain_gives_up(empty_database_url):
+    with psycopg.connect(empty_database_url, autocommit=True) as holder:
+        holder.execute("SELECT pg_advisory_lock(%s)", (module._LOCK,))
+        with pytest.raises(MigrationRefused, match="too long"):
+            migrate(empty_database_url, timeout_s=0)
+    assert migrate(empty_database_url) == load_migrations()
+
+
+def test_a_step_that_was_changed_after_it_was_applied_is_refused(empty_database_url):
+    migrate(empty_database_url)
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute("UPDATE schema_migrations SET checksum = repeat('0', 64) WHERE number = 1")
+    for ask in (migrate, missing):
+        with pytest.raises(MigrationRefused, match=r"0001 .* was changed"):
+            ask(empty_database_url)
+
+
+def test_a_database_newer_than_this_release_is_refused(empty_database_url):
+    migrate(empty_database_url)
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute("INSERT INTO schema_migrations VALUES (9999, 'future', repeat('0', 64))")
+    for ask in (migrate, missing):
+        with pytest.raises(MigrationRefused, match="9999, newer than this release"):
+            ask(empty_database_url)
+
+
+def test_nothing_of_a_step_that_fails_is_kept(empty_database_url):
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute("CREATE TABLE webhook_endpoints ()")
+    with pytest.raises(MigrationRefused, match="0001"):
+        migrate(empty_database_url)
+    assert sorted(catalog_of_tables(empty_database_url)) == [("schema_migrations",), ("webhook_endpoints",)]
+    assert applied(empty_database_url) == []
+
+
+def test_a_database_that_is_gone_is_away(postgres_server_url):
+    nowhere = servers.with_path(postgres_server_url, "meetcore_test_no_such_database")
+    for ask in (migrate, missing):
+        with pytest.raises(StoreAway):
+            ask(nowhere)
+
+
+def test_the_steps_are_numbered_without_a_gap():
+    steps = load_migrations()
+    assert [step.number for step in steps] == list(range(1, len(steps) + 1))
+    assert len({step.name for step in steps}) == len(steps)

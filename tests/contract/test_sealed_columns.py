@@ -1,0 +1,106 @@
+"""What customers keep secret never lies in the clear in any column of the database."""
+
+import os
+
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres.pool import Pool
+from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
+from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.ports.cipher import CipherRefused
+from tests.contract.acts import (
+    KIND,
+    Customer,
+    Wish,
+    finish_cancelling,
+    new_endpoint,
+    new_event,
+    new_host,
+    open_customer,
+    register,
+    reserved,
+    save_endpoint,
+    schedule,
+    start_cancelling,
+)
+from tests.contract.rigs import PostgresRig
+
+PLAIN = "not-a-secret"
+
+
+@pytest.fixture
+async def sealed_rig(store_pool: Pool) -> PostgresRig:
+    rig = PostgresRig(store_pool, AesGcmCipher([os.urandom(KEY_BYTES)]))
+    await rig.reset()
+    return rig
+
+
+async def live(rig: PostgresRig) -> Customer:
+    """A customer's life in which every sealed column is written, by every statement that writes one."""
+    customer = await open_customer(rig, 1000)
+    await rig.plant(new_host(max_concurrent=9))
+    endpoint = await register(rig, new_endpoint(customer, secret="SEALED-hook", description=PLAIN))
+    await save_endpoint(rig, evolve(endpoint, secret="SEALED-hook-2"))
+    event = new_event(customer, KIND, password="SEALED-event")
+    made = await reserved(rig, customer, Wish(key="a", password="SEALED-draft-pw"))
+    await reserved(rig, customer, Wish(key="left in progress", password="SEALED-draft-pw"))
+    meeting = await schedule(rig, made, event, answer=b"SEALED-answer", password="SEALED-room-pw")
+    assert meeting is not None
+    lease = await start_cancelling(rig, meeting)
+    await finish_cancelling(rig, meeting, lease, new_event(customer, KIND, password="SEALED-event"))
+    record = IdempotencyRecord("b", b"f" * 32, is_done=True, answer=b"SEALED-bound")
+    async with rig.store.begin() as tx:
+        await tx.idempotency.save(customer.account_id, record)
+    return customer
+
+
+async def everything(rig: PostgresRig) -> bytes:
+    """Every value of every column of every table, as text and with bytes as bytes."""
+    tables = await rig.rows("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    found = []
+    for table in tables:
+        for row in await rig.rows(f"SELECT * FROM {table['tablename']}"):
+            values = row.values()
+            found += [value if isinstance(value, bytes) else repr(value).encode() for value in values]
+    return b"\n".join(found)
+
+
+async def test_no_column_holds_a_secret_in_the_clear(sealed_rig: PostgresRig):
+    customer = await live(sealed_rig)
+    stored = await everything(sealed_rig)
+    assert PLAIN.encode() in stored
+    assert b"SEALED" not in stored
+    async with sealed_rig.store.begin() as tx:
+        view = await tx.idempotency.load(customer.account_id, "b")
+    assert view.record is not None
+    assert view.record.answer == b"SEALED-bound"
+
+
+async def test_the_search_for_secrets_finds_them_where_nothing_is_sealed(postgres_rig: PostgresRig):
+    await live(postgres_rig)
+    stored = await everything(postgres_rig)
+    for kind in (b"draft-pw", b"room-pw", b"answer", b"bound", b"hook-2", b"event"):
+        assert b"SEALED-" + kind in stored
+
+
+async def test_a_sealed_value_does_not_open_in_another_record(postgres_rig: PostgresRig):
+    rig = postgres_rig
+    customer = await open_customer(rig, 100)
+    first = await register(rig, new_endpoint(customer))
+    second = await register(rig, new_endpoint(customer))
+    await rig.rows(
+        """UPDATE webhook_endpoints SET secret = (SELECT secret FROM webhook_endpoints WHERE id = %(a)s)
+        WHERE id = %(b)s""",
+        a=first.id, b=second.id,
+    )  # fmt: skip
+    with pytest.raises(CipherRefused):
+        await rig.queries.find_endpoint(customer.account_id, second.id)
+
+
+def test_the_plain_cipher_opens_only_in_its_place():
+    cipher = PlainCipher()
+    assert cipher.open(cipher.seal(b"x", "a/b"), "a/b") == b"x"
+    with pytest.raises(CipherRefused):
+        cipher.open(cipher.seal(b"x", "a/b"), "a/c")

@@ -1,0 +1,110 @@
+"""One migrated database and one running service for all tests over HTTP."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from ipaddress import ip_address
+
+import httpx
+import pytest
+import structlog
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.settings import Settings
+from meetcore.app import Network, Service, Wiring, wire
+from meetcore.domain.addresses import Address
+from meetcore.domain.errors import HostUnresolved
+from tests.http.contract import Contract
+from tests.http.house import ALL_SCOPES, Customer, House, Slots, client_of, settings_for, started
+
+NAMES = {
+    "hooks.test": "93.184.216.34",
+    "other.test": "93.184.216.34",
+    "xn--bcher-kva.test": "93.184.216.34",
+    "intern.test": "10.1.2.3",
+    "loop.test": "127.0.0.1",
+    "six.test": "fd00::1",
+    "cloud.test": "169.254.169.254",
+}
+
+
+class Names:
+    """A name server for the tests: what it does not know does not resolve, until it is told."""
+
+    def __init__(self) -> None:
+        self.known = {name: (ip_address(text),) for name, text in NAMES.items()}
+        self.known["mixed.test"] = (ip_address("93.184.216.34"), ip_address("192.168.1.1"))
+
+    async def resolve(self, host: str) -> tuple[Address, ...]:
+        if host not in self.known:
+            raise HostUnresolved(f"The host {host} did not resolve.")
+        return self.known[host]
+
+
+@pytest.fixture(scope="session")
+def names() -> Names:
+    return Names()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet_log() -> None:
+    """Only faults are worth reading under a failed test."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+
+
+@pytest.fixture(scope="session")
+def migrated_url(database_url: str) -> str:
+    migrate(database_url)
+    return database_url
+
+
+@pytest.fixture(scope="session")
+def service_settings(migrated_url: str) -> Settings:
+    return settings_for(migrated_url)
+
+
+@pytest.fixture(scope="session")
+async def wiring(service_settings: Settings, names: Names) -> AsyncIterator[Wiring]:
+    """Beside the service: for the operator's work, and for gates with other parts."""
+    # Nothing is delivered: the addresses of the names above are not ours to call.
+    async with wire(service_settings, Network(resolver=names)) as wiring:
+        yield wiring
+
+
+@pytest.fixture(scope="session")
+async def service(service_settings: Settings, names: Names) -> AsyncIterator[Service]:
+    everywhere = {name: ("127.0.0.1", 1) for name in NAMES}
+    service = Service(service_settings, Network(names, everywhere))
+    async with started(service):
+        yield service
+
+
+@pytest.fixture(scope="session")
+async def contract(service: Service) -> Contract:
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(service), base_url="https://meetcore.test"
+    ) as http:
+        answer = await http.get("/api/v1/openapi.json")
+    return Contract(json.loads(answer.text))
+
+
+@pytest.fixture(scope="session")
+async def http(service: Service, contract: Contract) -> AsyncIterator[httpx.AsyncClient]:
+    """A client without a key."""
+    async with client_of(service, contract) as http:
+        yield http
+
+
+@pytest.fixture(scope="session")
+async def house(wiring: Wiring, http: httpx.AsyncClient) -> House:
+    """The service with two hosts that take every tier."""
+    for number in (1, 2):
+        await wiring.operate.add_host(f"host-{number}@example.test", 1000)
+    return House(wiring, http, Slots())
+
+
+@pytest.fixture
+async def customer(house: House) -> Customer:
+    """An account with 1000 credits and a key that may do everything."""
+    return await house.customer(scopes=ALL_SCOPES)

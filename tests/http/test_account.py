@@ -1,0 +1,105 @@
+"""The account (spec 2.2, 4.2), the tiers on sale, and the recommended flow as far as it is there."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from meetcore.domain.pricing import DEFAULT_TIERS
+from tests.http.house import RECORDING_CREDITS, TIER, TIER_CREDITS, Customer, House
+
+
+@pytest.mark.spec("2.2/fields", "4.2/1", "5/6", "1/credits", "1/base")
+async def test_the_account_record(customer: Customer) -> None:
+    answer = await customer.get("/me")
+    assert answer.status_code == 200
+    record = answer.json()
+    assert set(record) == {"user", "credits", "api_key"}
+    assert record["user"] == {
+        "id": str(customer.user_id),
+        "email": customer.email,
+        "full_name": "Sari Dewi",
+    }
+    assert str(UUID(record["user"]["id"])) == record["user"]["id"]
+    assert record["credits"] == {"balance": 1000}
+    assert set(record["api_key"]) == {"id", "scopes", "daily_credit_cap"}
+    assert record["api_key"]["daily_credit_cap"] is None
+
+
+@pytest.mark.spec("2.2/fields")
+async def test_text_comes_back_as_it_was_given(house: House) -> None:
+    account = await house.wiring.operate.create_account("Ω@example.test", 'Sari "Ω" 🎉 </script>', 0)
+    key = await house.wiring.operate.create_key(account.id, [])
+    answer = await house.http.get("/me", headers={"Authorization": f"Bearer {key.text}"})
+    assert answer.json()["user"]["full_name"] == 'Sari "Ω" 🎉 </script>'
+    assert answer.json()["credits"]["balance"] == 0
+
+
+@pytest.mark.spec("1/credits", "2.2/fields")
+async def test_two_keys_see_one_balance_and_their_own_caps(house: House, customer: Customer) -> None:
+    colleague = await house.colleague(customer, daily_cap=0)
+    await customer.make_meeting()
+    assert await colleague.balance() == await customer.balance() == 1000 - TIER_CREDITS
+    assert (await colleague.get("/me")).json()["api_key"]["daily_credit_cap"] == 0
+
+
+@pytest.mark.spec("1/credits")
+async def test_a_top_up_shows_at_once(house: House, customer: Customer) -> None:
+    await house.wiring.operate.top_up(customer.account_id, 50)
+    assert await customer.balance() == 1050
+
+
+@pytest.mark.spec("4.2/errors")
+async def test_me_takes_no_body(customer: Customer) -> None:
+    assert (await customer.send("GET", "/me", raw=b"{broken")).status_code == 200
+
+
+@pytest.mark.spec("1/op/pricing-tiers")
+async def test_the_tiers_on_sale(customer: Customer) -> None:
+    answer = await customer.get("/pricing-tiers")
+    assert answer.status_code == 200
+    assert answer.json()["next_cursor"] is None
+    told = {tier["id"]: tier for tier in answer.json()["data"]}
+    assert list(told) == ["standard-100", "standard-100-long", "plus-300", "large-500", "event-1000"]
+    assert told["plus-300"] == {
+        "id": "plus-300",
+        "name": DEFAULT_TIERS.find("plus-300").name,
+        "capacity": 300,
+        "max_duration": 180,
+        "duration_unit": "minutes",
+        "credits": 40,
+        "recording_credits": 15,
+    }
+
+
+@pytest.mark.spec("1/op/pricing-tiers", "4.2/scope")
+async def test_the_tiers_need_no_scope(house: House) -> None:
+    assert (await (await house.customer(scopes=[])).get("/pricing-tiers")).status_code == 200
+
+
+@pytest.mark.spec("4.1/tier", "2.1/capacity", "1/meetings", "1/op/pricing-tiers")
+async def test_what_a_tier_says_is_what_a_meeting_costs(house: House) -> None:
+    customer = await house.customer(credits=10_000)
+    balance = 10_000
+    for tier in (await customer.get("/pricing-tiers")).json()["data"]:
+        for recording in (False, True):
+            meeting = await customer.make_meeting(pricing_tier_id=tier["id"], with_recording=recording)
+            price = tier["credits"] + (tier["recording_credits"] if recording else 0)
+            assert meeting["credits_deducted"] == price
+            assert meeting["capacity"] == tier["capacity"]
+            assert meeting["duration"] == tier["max_duration"]
+            balance -= price
+            assert await customer.balance() == balance
+
+
+@pytest.mark.spec("1/op/pricing-tiers", "1/meetings")
+async def test_the_flow_from_tier_to_join_link(house: House, customer: Customer) -> None:
+    tiers = (await customer.get("/pricing-tiers")).json()["data"]
+    cheapest = min(tiers, key=lambda tier: int(tier["credits"]))
+    assert cheapest["id"] == TIER
+    meeting = await customer.make_meeting(pricing_tier_id=cheapest["id"], auto_notulen=True)
+    assert meeting["credits_deducted"] == TIER_CREDITS + RECORDING_CREDITS
+    page = await house.http.get(meeting["join_url"])
+    assert page.status_code == 200
+    assert meeting["title"] in page.text

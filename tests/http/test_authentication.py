@@ -1,0 +1,217 @@
+"""Who may come in (spec part 5), and what the others are told."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+
+from meetcore.domain.keys import Scope
+from meetcore.usecases.world import World
+from tests.http.contract import Contract
+from tests.http.house import Customer, House, client_of, code_of, gate_on
+
+UNKNOWN_ID = "01890000-0000-7000-8000-000000000000"
+OPERATIONS = [
+    ("GET", "/me"),
+    ("GET", "/pricing-tiers"),
+    ("POST", "/meetings"),
+    ("GET", f"/meetings/{UNKNOWN_ID}"),
+    ("DELETE", f"/meetings/{UNKNOWN_ID}"),
+    ("POST", "/webhooks"),
+    ("GET", f"/webhooks/{UNKNOWN_ID}"),
+    ("PATCH", f"/webhooks/{UNKNOWN_ID}"),
+]
+SCOPED = [
+    ("POST", "/meetings", {Scope.MEETINGS_WRITE}, "4.1/scope"),
+    ("DELETE", f"/meetings/{UNKNOWN_ID}", {Scope.MEETINGS_WRITE}, "1/op/meeting-delete"),
+    ("POST", "/webhooks", {Scope.WEBHOOKS_WRITE}, "4.3/scope"),
+    ("GET", f"/webhooks/{UNKNOWN_ID}", {Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE}, "1/op/webhook-detail"),
+    ("PATCH", f"/webhooks/{UNKNOWN_ID}", {Scope.WEBHOOKS_WRITE}, "4.4/scope"),
+]
+REFUSED = (401, "invalid_api_key")
+
+
+@pytest.mark.spec("4/bearer", "5/1", "7/401", "1/keys")
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+async def test_every_operation_needs_a_key(http: httpx.AsyncClient, method: str, path: str) -> None:
+    answer = await http.request(method, path)
+    assert code_of(answer) == REFUSED
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+@pytest.mark.spec("5/1", "7/401")
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("GET", "/no-such-path"), ("PUT", "/me"), ("DELETE", "/"), ("GET", "/me/"), ("GET", "")],
+)
+async def test_a_stranger_learns_no_paths(http: httpx.AsyncClient, method: str, path: str) -> None:
+    assert code_of(await http.request(method, path)) == REFUSED
+
+
+@pytest.mark.spec("4/bearer", "5/1", "5/3")
+@pytest.mark.parametrize("value", ["", "Bearer", "Bearer ", "Basic {key}", "{key}", "Token {key}", "Bearer{key}"])
+async def test_another_form_of_authorization(customer: Customer, value: str) -> None:
+    header = {"Authorization": value.replace("{key}", customer.key.text)}
+    assert code_of(await customer.http.get("/me", headers=header)) == REFUSED
+
+
+@pytest.mark.spec("4/bearer")
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+async def test_the_scheme_has_no_case(customer: Customer, scheme: str) -> None:
+    header = {"Authorization": f"{scheme} {customer.key.text}"}
+    assert (await customer.http.get("/me", headers=header)).status_code == 200
+
+
+@pytest.mark.spec("5/1", "5/3")
+async def test_a_key_in_the_query_is_none(customer: Customer) -> None:
+    answer = await customer.http.get("/me", params={"api_key": customer.key.text})
+    assert code_of(answer) == REFUSED
+
+
+@pytest.mark.spec("5/2")
+async def test_the_form_of_a_key(customer: Customer) -> None:
+    prefix, _, secret = customer.key.text.partition("_live_")
+    assert prefix == "mk"
+    assert len(secret) == 43
+
+
+@pytest.mark.spec("5/2", "5/3", "7/401")
+@pytest.mark.parametrize("length", [0, 42, 44, 4000])
+async def test_another_length_is_told_as_a_copying_mistake(http: httpx.AsyncClient, length: int) -> None:
+    answer = await http.get("/me", headers={"Authorization": "Bearer mk_live_" + "a" * length})
+    assert code_of(answer) == REFUSED
+    assert "43 characters" in answer.json()["error"]["message"]
+    assert str(length) in answer.json()["error"]["message"]
+
+
+@pytest.mark.spec("5/2", "5/3")
+async def test_another_prefix_is_told(http: httpx.AsyncClient) -> None:
+    answer = await http.get("/me", headers={"Authorization": "Bearer sk_live_" + "a" * 43})
+    assert code_of(answer) == REFUSED
+    assert "mk_live_" in answer.json()["error"]["message"]
+
+
+@pytest.mark.spec("5/3")
+@pytest.mark.parametrize("secret", ["a" * 43, "é" * 43, "a" * 42 + "=", "a" * 42 + "\x00", "'" * 43])
+async def test_a_wrong_key_of_the_right_length(http: httpx.AsyncClient, secret: str) -> None:
+    header = [(b"authorization", f"Bearer mk_live_{secret}".encode("latin-1"))]
+    assert code_of(await http.get("/me", headers=header)) == REFUSED
+
+
+@pytest.mark.spec("5/3", "4.2/1", "7/401")
+async def test_a_revoked_key_stops_at_its_next_request(house: House, customer: Customer) -> None:
+    assert (await customer.get("/me")).status_code == 200
+    await house.wiring.operate.revoke_key(customer.key.key.id)
+    assert code_of(await customer.get("/me")) == REFUSED
+    assert code_of(await customer.post("/meetings", house.body())) == REFUSED
+    colleague = await house.colleague(customer)
+    assert (await colleague.get("/me")).status_code == 200, "the other keys of the account go on"
+
+
+class SteppingClock:
+    def __init__(self, now: datetime) -> None:
+        self.at = now
+
+    def now(self) -> datetime:
+        return self.at
+
+
+@pytest.mark.spec("5/3", "4.2/1", "7/401")
+async def test_an_expired_key_stops_at_its_instant(house: House, contract: Contract) -> None:
+    expires_at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    clock = SteppingClock(expires_at - timedelta(milliseconds=1))
+    customer = await house.customer(expires_at=expires_at)
+    async with gate_on(house.wiring, world=World(clock, house.wiring.world.entropy)) as gate:
+        there = customer.at(client_of(gate, contract))
+        assert (await there.get("/me")).status_code == 200
+        clock.at = expires_at
+        assert code_of(await there.get("/me")) == REFUSED
+
+
+@pytest.mark.spec("5/3")
+async def test_wrong_and_revoked_cannot_be_told_apart(house: House, customer: Customer) -> None:
+    await house.wiring.operate.revoke_key(customer.key.key.id)
+    revoked = (await customer.get("/me")).json()["error"]
+    header = {"Authorization": "Bearer mk_live_" + "a" * 43}
+    wrong = (await customer.http.get("/me", headers=header)).json()["error"]
+    assert revoked["message"] == wrong["message"]
+
+
+@pytest.mark.spec("5/5", "7/403", "4.2/2", "5/4", "4.1/scope", "4.3/scope", "4.4/scope", "1/keys")
+@pytest.mark.parametrize(("method", "path", "wanted", "_"), SCOPED)
+async def test_a_key_without_the_scope(
+    house: House, method: str, path: str, wanted: set[Scope], _: str
+) -> None:
+    customer = await house.customer(scopes=[scope for scope in Scope if scope not in wanted])
+    # The scope comes before the body: what is sent makes no difference.
+    answer = await customer.send(method, path, raw=b"{broken")
+    assert code_of(answer) == (403, "insufficient_scope")
+    assert set(answer.json()["error"]["details"]["required"]) == wanted
+    assert (await customer.get("/me")).status_code == 200, "the key itself is fine"
+
+
+@pytest.mark.spec("5/5", "4.1/scope", "4.3/scope", "4.4/scope")
+async def test_the_one_scope_is_enough(house: House) -> None:
+    organiser = await house.customer(scopes=[Scope.MEETINGS_WRITE])
+    meeting = await organiser.make_meeting()
+    assert (await organiser.delete(f"/meetings/{meeting['id']}")).status_code == 200
+    integrator = await house.customer(scopes=[Scope.WEBHOOKS_WRITE])
+    webhook = await integrator.make_webhook()
+    assert (await integrator.patch(f"/webhooks/{webhook['id']}", {})).status_code == 200
+    assert (await integrator.get(f"/webhooks/{webhook['id']}")).status_code == 200
+
+
+@pytest.mark.spec("4.2/scope", "5/6", "4.2/2")
+async def test_me_needs_no_scope(house: House) -> None:
+    customer = await house.customer(scopes=[])
+    answer = await customer.get("/me")
+    assert answer.status_code == 200
+    assert answer.json()["api_key"]["scopes"] == []
+    assert code_of(await customer.post("/meetings", {})) == (403, "insufficient_scope")
+
+
+@pytest.mark.spec("5/4")
+async def test_no_operation_changes_a_scope(house: House, contract: Contract) -> None:
+    customer = await house.customer(scopes=[Scope.MEETINGS_READ])
+    for method in ("PUT", "PATCH", "POST"):
+        answer = await customer.send(method, "/me", {"scopes": ["meetings:write"]})
+        assert answer.status_code == 405
+    assert (await customer.get("/me")).json()["api_key"]["scopes"] == ["meetings:read"]
+    assert not any("key" in path for path in contract.document["paths"])
+
+
+@pytest.mark.spec("5/8", "7/404", "4.4/3")
+async def test_foreign_data_is_answered_as_if_it_were_not_there(house: House, customer: Customer) -> None:
+    meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
+    stranger = await house.customer()
+    asked = [
+        ("GET", "meetings", meeting, None),
+        ("DELETE", "meetings", meeting, None),
+        ("GET", "webhooks", webhook, None),
+        ("PATCH", "webhooks", webhook, {"is_active": False}),
+    ]
+    for method, kind, record, body in asked:
+        told = []
+        for name in (record["id"], UNKNOWN_ID, "not-a-uuid"):
+            answer = await stranger.send(method, f"/{kind}/{name}", body)
+            assert code_of(answer) == (404, "not_found")
+            told.append(answer.json()["error"] | {"request_id": None})
+        assert told[0] == told[1] == told[2]
+    assert (await customer.get(f"/webhooks/{webhook['id']}")).json()["is_active"] is True
+    assert (await customer.get(f"/meetings/{meeting['id']}")).json()["status"] == "scheduled"
+
+
+@pytest.mark.spec("5/6", "5/7")
+async def test_me_tells_scopes_and_cap(house: House) -> None:
+    customer = await house.customer(scopes=[Scope.WEBHOOKS_READ, Scope.MEETINGS_WRITE], daily_cap=70)
+    key = (await customer.get("/me")).json()["api_key"]
+    assert key["id"] == str(customer.key.key.id)
+    assert key["scopes"] == ["webhooks:read", "meetings:write"]
+    assert key["daily_credit_cap"] == 70
+
+
+@pytest.mark.spec("9/3", "9/1")
+async def test_the_description_needs_no_key(http: httpx.AsyncClient) -> None:
+    assert (await http.get("/openapi.json")).status_code == 200
