@@ -253,11 +253,10 @@ class Service:
         self._extra_routes = extra_routes
         self._gate: Gate | None = None
         self._pages = Starlette(lifespan=self._lifespan)
-        self._prefix = f"{API_ROOT}/"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the lifespan."""
-        if scope["type"] == "http" and self._gate is not None and scope["path"].startswith(self._prefix):
+        if scope["type"] == "http" and self._gate is not None and _is_of_the_api(scope["path"]):
             await self._gate(scope, receive, send)
         else:
             await self._pages(scope, receive, send)
@@ -281,6 +280,10 @@ class Service:
                 await stack.enter_async_context(working(wiring))
             yield
             self._gate = None
+
+
+def _is_of_the_api(path: str) -> bool:
+    return path == API_ROOT or path.startswith(f"{API_ROOT}/")
 
 
 def _health_routes(wiring: Wiring) -> list[Route]:

@@ -2,7 +2,9 @@
 
 import asyncio
 from datetime import timedelta
+from uuid import UUID
 
+import psycopg
 import pytest
 from attrs import evolve
 from hypothesis import HealthCheck, given, settings
@@ -48,6 +50,16 @@ async def test_a_host_too_small_or_disabled_is_no_candidate(rig: Rig):
     off = new_host(100, is_active=False)
     await rig.plant(new_host(9), off)
     assert await candidate(rig, customer, Wish(seats=10)) is None
+
+
+async def test_the_smallest_that_fits_then_the_least_used_then_the_first_id(rig: Rig):
+    customer = await open_customer(rig, 100)
+    order = [new_host(10, uses=2), new_host(10, uses=2), new_host(10, uses=5), new_host(20), new_host(20)]
+    order = [order[0], order[1], evolve(order[2], id=UUID(int=1)), order[3], order[4]]
+    await rig.plant(new_host(9), *reversed(order))
+    for host in order:
+        made = await reserved(rig, customer, Wish(seats=10, credits=1))
+        assert made.meeting.host_id == host.id
 
 
 async def test_ranges_that_touch_do_not_overlap(rig: Rig):
@@ -100,6 +112,19 @@ async def test_a_host_that_slipped_away_is_told_and_nothing_is_kept(rig: Rig, go
     async with rig.store.begin() as tx:
         after = await tx.meetings.load_creation(query)
     assert (after.funds, after.usage, after.idempotency.record) == (view.funds, view.usage, None)
+
+
+async def test_postgres_refuses_two_meetings_on_one_slot_whoever_asks(postgres_rig: PostgresRig):
+    rig = postgres_rig
+    await rig.plant(new_host())
+    made = await reserved(rig, await open_customer(rig, 100), Wish())
+    with pytest.raises(psycopg.errors.ExclusionViolation):
+        await rig.rows(
+            """INSERT INTO host_reservations
+            SELECT account_id, gen_random_uuid(), host_id, slot, during FROM host_reservations
+            WHERE meeting_id = %(id)s""",
+            id=made.meeting.id,
+        )
 
 
 @pytest.mark.spec("4.1/3")
@@ -197,19 +222,16 @@ async def test_a_free_host_in_other_hands_is_contended_and_waited_for(postgres_r
 
 @st.composite
 def pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], int]:
-    """Hosts, which of them are busy, and the seats asked for."""
-    shapes = draw(
-        st.lists(
-            st.tuples(st.sampled_from([5, 10, 20, 50]), st.integers(0, 2), st.booleans(), st.booleans()),
-            max_size=7,
-        )
-    )
-    ids = draw(st.lists(st.uuids(), min_size=len(shapes), max_size=len(shapes), unique=True))
+    """Hosts, which of them are busy, and the seats asked for; likes many and much alike."""
+    often = st.sampled_from([True, True, True, False])
+    shape = st.tuples(st.sampled_from([10, 10, 20, 50]), st.integers(0, 2), often, often)
+    shapes = draw(st.lists(shape, min_size=draw(st.sampled_from([0, 5])), max_size=7))
+    ids = draw(st.permutations([UUID(int=number << 96) for number in range(1, len(shapes) + 1)]))
     hosts = [
         Host(id_, f"user-{id_}", capacity, uses=uses, is_active=is_active)
         for id_, (capacity, uses, is_active, _) in zip(ids, shapes, strict=True)
     ]
-    return hosts, [busy for *_, busy in shapes], draw(st.sampled_from([1, 5, 6, 20, 51]))
+    return hosts, [not is_free for *_, is_free in shapes], draw(st.sampled_from([1, 10, 11, 20, 51]))
 
 
 @given(pool=pools())

@@ -32,10 +32,10 @@ class EventKind(StrEnum):
 
 @frozen
 class Event:
-    """Something that happened to an account's data; `data` is the JSON-ready record as the API shows it,
-    a meeting's password included.
+    """Something that happened to an account's data; `data` is the JSON-ready record as the API shows it.
 
-    The id stays the same over all deliveries, so that a receiver can drop doubles.
+    The id stays the same over all deliveries, so that a receiver can drop doubles. `data` may hold a
+    meeting's password.
     """
 
     id: UUID

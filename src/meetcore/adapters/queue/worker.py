@@ -62,12 +62,14 @@ class WakeUpWorker:
         self._worker = Worker(broker, queues={queue}, worker_timeout=poll_ms, worker_threads=threads)
         self._worker.queue_prefetch = _PREFETCH
         self._quiet = _Quiet()
+        # The name that dramatiq gives its consumer's logger.
+        self._consumer_log = logging.getLogger(f"dramatiq.worker.ConsumerThread({queue})")
 
     def start(self) -> None:
         """Start the threads. Returns at once, whether the broker is there or not."""
+        # Before the thread is there: it may fail, and complain, before `start` returns.
+        self._consumer_log.addFilter(self._quiet)
         self._worker.start()
-        for consumer in self._worker.consumers.values():
-            consumer.logger.addFilter(self._quiet)
 
     def stop(self, timeout_s: float = 2.0) -> None:
         """Stop the threads and close the broker, within about `timeout_s` seconds.
@@ -88,8 +90,7 @@ class WakeUpWorker:
         except Exception:  # noqa: BLE001  # a broker that is away at the end must not hold up the end
             self._log.exception("the wake-up worker did not stop cleanly")
         finally:
-            for consumer in self._worker.consumers.values():
-                consumer.logger.removeFilter(self._quiet)
+            self._consumer_log.removeFilter(self._quiet)
 
     def _wake(self) -> None:
         try:

@@ -1,0 +1,260 @@
+"""Every kind of failure, and that each wears the envelope of spec part 7.
+
+The envelope itself, the code for its status and the rate headers are held against every answer of all
+tests here by `tests.http.contract`; these tests bring about each kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.app import Service
+from meetcore.domain.meetings import Provisioned
+from meetcore.ports.video_provider import ProviderOrder
+from tests.http.contract import CODES, Contract
+from tests.http.house import (
+    BASE_URL,
+    Customer,
+    House,
+    client_of,
+    code_of,
+    fields_of,
+    gate_on,
+    new_key,
+    settings_for,
+    started,
+    until,
+)
+from tests.http.relay import relay_to
+
+
+@pytest.mark.spec("7/404", "7/envelope", "9/1")
+@pytest.mark.parametrize(
+    "path",
+    ["/nope", "/me/", "/meetings/a/b", "//me", "/%00", "/%ff", "/meetings/", "/../me", "/webhooks/x/nope", "/ME"],
+)
+async def test_an_unknown_path(customer: Customer, path: str) -> None:
+    answer = await customer.http.request(
+        "GET", f"{BASE_URL}/api/v1{path}", headers={"Authorization": f"Bearer {customer.key.text}"}
+    )
+    if not answer.request.url.path.startswith("/api/v1"):
+        return  # the client itself walked out of the API
+    assert code_of(answer) == (404, "not_found")
+
+
+@pytest.mark.spec("7/404", "7/envelope", "8/3")
+async def test_the_root_of_the_api_is_inside_the_api(customer: Customer) -> None:
+    answer = await customer.http.get(f"{BASE_URL}/api/v1")
+    assert code_of(answer) == (401, "invalid_api_key")
+    header = {"Authorization": f"Bearer {customer.key.text}"}
+    assert code_of(await customer.http.get(f"{BASE_URL}/api/v1", headers=header)) == (404, "not_found")
+
+
+@pytest.mark.spec("7/envelope", "7/400")
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("PUT", "/me", "GET"),
+        ("HEAD", "/me", "GET"),
+        ("OPTIONS", "/me", "GET"),
+        ("GET", "/meetings", "POST"),
+        ("PUT", "/meetings/x", "DELETE, GET"),
+        ("DELETE", "/webhooks", "POST"),
+        ("POST", "/webhooks/x", "GET, PATCH"),
+        ("POST", "/openapi.json", "GET"),
+        ("get", "/me", "GET"),
+    ],
+)
+async def test_a_wrong_method(customer: Customer, method: str, path: str, allow: str) -> None:
+    header = {"Authorization": f"Bearer {customer.key.text}"}
+    request = httpx.Request(method, f"{BASE_URL}/api/v1{path}", headers=header)
+    request.method = method  # httpx would write it in capitals
+    answer = await customer.http.send(request)
+    assert answer.status_code == 405
+    assert answer.headers["Allow"] == allow
+    if method != "HEAD":
+        assert answer.json()["error"]["code"] == "invalid_request"
+
+
+@pytest.mark.spec("1/base", "7/envelope", "7/400")
+@pytest.mark.parametrize(
+    "media", ["", "text/plain", "application/x-www-form-urlencoded", "application/jsonx", "multipart/form-data"]
+)
+@pytest.mark.parametrize(("method", "path"), [("POST", "/meetings"), ("POST", "/webhooks"), ("PATCH", "/webhooks/x")])
+async def test_a_body_that_is_not_declared_as_json(
+    customer: Customer, method: str, path: str, media: str
+) -> None:
+    answer = await customer.send(method, path, raw=b"{}", headers={"Content-Type": media})
+    assert code_of(answer) == (415, "invalid_request")
+
+
+@pytest.mark.spec("1/base")
+@pytest.mark.parametrize("media", ["application/json; charset=utf-8", "Application/JSON", "application/json ;x=y"])
+async def test_json_with_parameters_is_json(customer: Customer, media: str) -> None:
+    answer = await customer.send("POST", "/webhooks", raw=b"{}", headers={"Content-Type": media})
+    assert set(fields_of(answer)) == {"url", "event_types"}
+
+
+@pytest.mark.spec("7/400", "7/envelope")
+@pytest.mark.parametrize(("method", "path"), [("POST", "/meetings"), ("POST", "/webhooks"), ("PATCH", "/webhooks/x")])
+async def test_a_body_over_64_kib(customer: Customer, method: str, path: str) -> None:
+    too_large = b'{"title":"' + b"a" * 65_536 + b'"}'
+    assert code_of(await customer.send(method, path, raw=too_large)) == (413, "invalid_request")
+    at_the_edge = b"{}" + b" " * 65_534
+    assert (await customer.send(method, path, raw=at_the_edge)).status_code in (400, 404)
+
+
+@pytest.mark.spec("7/400")
+async def test_a_body_over_64_kib_that_does_not_say_so(customer: Customer) -> None:
+    async def dripping() -> AsyncIterator[bytes]:
+        for _ in range(66):
+            yield b" " * 1024
+
+    answer = await customer.http.post(
+        "/meetings",
+        content=dripping(),
+        headers={"Authorization": f"Bearer {customer.key.text}", "Content-Type": "application/json"},
+    )
+    assert code_of(answer) == (413, "invalid_request")
+
+
+class BurningProvider(SandboxProvider):
+    """A provider whose adapter has a fault that nobody thought of."""
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        raise ZeroDivisionError(f"secret of {order.provider_user_id}")
+
+
+@pytest.mark.spec("7/500", "7/envelope", "4.1/errors")
+async def test_a_fault_at_the_service(house: House, customer: Customer, contract: Contract) -> None:
+    provider = BurningProvider(BASE_URL, PostgresSandboxState(house.wiring.pool), bytes(32))
+    async with gate_on(house.wiring, provider=provider) as gate:
+        there = customer.at(client_of(gate, contract))
+        answer = await there.post("/meetings", house.body())
+    assert code_of(answer) == (500, "internal_error")
+    assert "secret" not in answer.text
+    assert "ZeroDivision" not in answer.text
+    assert answer.json()["error"]["details"] == {}
+    assert await customer.balance() == 1000
+
+
+@pytest.mark.spec("7/502", "7/envelope")
+async def test_a_third_party_that_refuses(house: House, customer: Customer) -> None:
+    answer = await customer.post("/meetings", house.body(title="[sandbox:refuse]"))
+    assert code_of(answer) == (502, "upstream_error")
+
+
+@pytest.mark.spec("7/envelope", "9/2", "7/other")
+async def test_every_code_has_its_page(http: httpx.AsyncClient) -> None:
+    for code in sorted(set().union(*CODES.values())):
+        page = await http.get(f"{BASE_URL}/docs/errors/{code}")
+        assert page.status_code == 200
+        assert page.headers["Content-Type"].startswith("text/html")
+        assert f"<h1>{code}</h1>" in page.text
+    assert (await http.get(f"{BASE_URL}/docs/errors/no_such_code")).status_code == 404
+
+
+@pytest.mark.spec("7/envelope")
+async def test_docs_url_leads_to_the_page(customer: Customer) -> None:
+    error = (await customer.get("/nope")).json()["error"]
+    assert error["docs_url"] == f"{BASE_URL}/docs/errors/not_found"
+    assert (await customer.http.get(error["docs_url"])).status_code == 200
+
+
+@pytest.mark.spec("7/envelope", "9/2")
+async def test_the_codes_are_those_of_the_spec(contract: Contract) -> None:
+    told = set()
+    for item in contract.document["paths"].values():
+        for operation in item.values():
+            for status, response in operation["responses"].items():
+                if int(status) >= 400:
+                    codes = set(response["description"].rpartition("(")[2].rstrip(")").split(", "))
+                    assert codes <= CODES[int(status)]
+                    told |= codes
+    assert told <= set().union(*CODES.values())
+
+
+@pytest.mark.spec("4/request-id")
+async def test_request_ids_are_the_services_own(customer: Customer) -> None:
+    answer = await customer.send("GET", "/me", headers={"X-Request-Id": "mine"})
+    assert answer.headers["X-Request-Id"] != "mine"
+    many = await asyncio.gather(*(customer.get("/me") for _ in range(20)))
+    assert len({each.headers["X-Request-Id"] for each in many}) == 20
+
+
+@pytest.mark.spec("4/request-id", "7/envelope")
+async def test_answers_are_not_kept_by_caches(customer: Customer) -> None:
+    for path in ("/me", "/nope"):
+        assert (await customer.get(path)).headers["Cache-Control"] == "no-store"
+
+
+# The database is away
+
+
+def is_away(answer: httpx.Response) -> bool:
+    """Whether this is the answer to a database that is away, and whole."""
+    if answer.status_code != 503:
+        return False
+    assert code_of(answer) == (503, "service_unavailable")
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert answer.headers["X-RateLimit-Remaining"] == answer.headers["X-RateLimit-Limit"]
+    return True
+
+
+@pytest.mark.spec("7/503", "7/envelope", "4/rate-headers")
+async def test_the_database_comes_goes_and_comes_back(
+    house: House, customer: Customer, migrated_url: str, contract: Contract
+) -> None:
+    async with relay_to(migrated_url) as (relay, url):
+        service = Service(settings_for(url))
+        async with started(service), client_of(service, contract) as http:
+            there = customer.at(http)
+            ready, *away = await asyncio.gather(
+                http.get(f"{BASE_URL}/readyz"),
+                there.get("/me"),
+                there.post("/meetings", house.body(), idem=new_key()),
+                there.get("/nope"),
+            )
+            assert ready.status_code == 503
+            assert all(is_away(answer) for answer in away)
+            assert (await http.get(f"{BASE_URL}/healthz")).status_code == 200, "the process lives"
+            assert (await http.get("/openapi.json")).status_code == 200
+
+            async def is_back() -> bool:
+                answer = await there.get("/me")
+                return answer.status_code == 200 or not is_away(answer)
+
+            await relay.open()
+            await until(is_back, 20)
+            await there.make_meeting()
+
+            await relay.close()
+
+            async def is_gone() -> bool:
+                return is_away(await there.get("/me"))
+
+            await until(is_gone)
+            await relay.open()
+            await until(is_back, 20)
+            await there.make_meeting()
+    assert await customer.balance() == 980
+
+
+@pytest.mark.spec("7/503")
+async def test_a_key_and_body_may_try_again_after_an_outage(
+    house: House, customer: Customer, migrated_url: str, contract: Contract
+) -> None:
+    key, body = new_key(), house.body()
+    async with relay_to(migrated_url) as (_, url):
+        service = Service(settings_for(url))
+        async with started(service), client_of(service, contract) as http:
+            assert is_away(await customer.at(http).post("/meetings", body, idem=key))
+    made = await customer.post("/meetings", body, idem=key)
+    assert made.status_code == 201
+    assert await customer.balance() == 990

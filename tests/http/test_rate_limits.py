@@ -1,0 +1,285 @@
+"""The rate limit (spec part 8), with a clock that the tests move."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import httpx
+import pytest
+from attrs import evolve, frozen
+from typed_settings.types import SecretStr
+
+from meetcore.adapters.memory.clock import ManualClock
+from meetcore.usecases.world import World
+from tests.http.contract import Contract
+from tests.http.house import Customer, House, client_of, code_of, gate_on
+
+READ, WRITE, CREDIT = 6, 4, 2
+NO_ID = "/meetings/01890000-0000-7000-8000-000000000000"
+
+
+@frozen
+class Strict:
+    """A service with small quotas on a clock of its own, at second 10 of a minute."""
+
+    house: House
+    http: httpx.AsyncClient
+    clock: ManualClock
+
+    async def customer(self, credits: int = 1000) -> Customer:
+        return (await self.house.customer(credits)).at(self.http)
+
+
+@pytest.fixture
+async def strict(house: House, contract: Contract) -> AsyncIterator[Strict]:
+    minute = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
+    clock = ManualClock(minute + timedelta(seconds=10))
+    settings = evolve(house.wiring.settings, quota_read=READ, quota_write=WRITE, quota_credit=CREDIT)
+    world = World(clock, house.wiring.world.entropy)
+    async with (
+        gate_on(house.wiring, settings=settings, world=world) as gate,
+        client_of(gate, contract) as http,
+    ):
+        yield Strict(house, http, clock)
+
+
+def told(answer: httpx.Response) -> tuple[int, int, int]:
+    """Limit, remaining, reset."""
+    return (
+        int(answer.headers["X-RateLimit-Limit"]),
+        int(answer.headers["X-RateLimit-Remaining"]),
+        int(answer.headers["X-RateLimit-Reset"]),
+    )
+
+
+@pytest.mark.spec("8/2", "8/3", "8/4", "8/5", "7/429", "4.2/errors")
+async def test_a_window_from_its_first_request_to_its_last(strict: Strict) -> None:
+    customer = await strict.customer()
+    reset = int(strict.clock.now().timestamp()) + 50
+    for left in reversed(range(READ)):
+        answer = await customer.get("/me")
+        assert answer.status_code == 200
+        assert told(answer) == (READ, left, reset)
+    strict.clock.advance(20.5)
+    refused = await customer.get("/me")
+    assert code_of(refused) == (429, "rate_limited")
+    assert told(refused) == (READ, 0, reset)
+    assert refused.headers["Retry-After"] == "30"
+    assert refused.json()["error"]["details"] == {"limit": READ, "window_seconds": 60}
+
+
+@pytest.mark.spec("8/2", "8/4")
+async def test_the_window_turns_at_second_00(strict: Strict) -> None:
+    customer = await strict.customer()
+    for _ in range(READ + 1):
+        last = await customer.get("/me")
+    assert last.status_code == 429
+    strict.clock.advance(49.999)
+    still = await customer.get("/me")
+    assert still.status_code == 429
+    assert still.headers["Retry-After"] == "1"
+    strict.clock.advance(0.001)
+    fresh = await customer.get("/me")
+    assert fresh.status_code == 200
+    now = int(strict.clock.now().timestamp())
+    assert now % 60 == 0
+    assert told(fresh) == (READ, READ - 1, now + 60)
+
+
+@pytest.mark.spec("8/4")
+async def test_whoever_waits_as_told_gets_in(strict: Strict) -> None:
+    customer = await strict.customer()
+    strict.clock.advance(33.7)
+    while (answer := await customer.get("/me")).status_code == 200:
+        pass
+    strict.clock.advance(int(answer.headers["Retry-After"]))
+    assert (await customer.get("/me")).status_code == 200
+
+
+@pytest.mark.spec("8/5")
+async def test_rejected_attempts_are_counted(strict: Strict) -> None:
+    customer = await strict.customer()
+    for _ in range(READ + 3):
+        await customer.get("/me")
+    rows = await strict.house.query(
+        "SELECT hits FROM rate_counters WHERE api_key_id = %s AND class = 'read'", customer.key.key.id
+    )
+    assert [row["hits"] for row in rows] == [READ + 3]
+
+
+@pytest.mark.spec("8/1")
+async def test_each_key_has_its_own_window(strict: Strict) -> None:
+    customer = await strict.customer()
+    colleague = (await strict.house.colleague(customer)).at(strict.http)
+    for _ in range(READ + 1):
+        await customer.get("/me")
+    assert (await customer.get("/me")).status_code == 429
+    assert told(await colleague.get("/me"))[1] == READ - 1
+
+
+@pytest.mark.spec("8/1")
+async def test_the_address_does_not_count(strict: Strict, contract: Contract) -> None:
+    customer = await strict.customer()
+    gate = strict.http._transport.app  # type: ignore[attr-defined]
+    lefts = []
+    for number in range(3):
+        transport = httpx.ASGITransport(gate, client=(f"198.51.100.{number}", 4000))
+        async with httpx.AsyncClient(transport=transport, base_url=strict.http.base_url) as http:
+            header = {"X-Forwarded-For": f"203.0.113.{number}"}
+            lefts.append(told(await customer.at(http).send("GET", "/me", headers=header))[1])
+    assert lefts == [READ - 1, READ - 2, READ - 3]
+
+
+@pytest.mark.spec("8/6", "8/3")
+async def test_each_class_has_its_own_quota(strict: Strict) -> None:
+    customer = await strict.customer()
+    asked = [
+        ("GET", "/me", READ),
+        ("GET", "/pricing-tiers", READ),
+        ("GET", NO_ID, READ),
+        ("DELETE", NO_ID, WRITE),
+        ("POST", "/webhooks", WRITE),
+        ("PATCH", "/webhooks/x", WRITE),
+        ("POST", "/meetings", CREDIT),
+        ("GET", "/no-such-path", READ),
+        ("PUT", "/me", READ),
+    ]
+    used: dict[int, int] = {}
+    for method, path, limit in asked:
+        used[limit] = used.get(limit, 0) + 1
+        answer = await customer.send(method, path)
+        assert told(answer)[:2] == (limit, limit - used[limit]), path
+
+
+@pytest.mark.spec("8/6")
+async def test_by_default_reads_are_loosest_and_credits_strictest(house: House, contract: Contract) -> None:
+    settings = evolve(house.wiring.settings, quota_read=300, quota_write=60, quota_credit=20)
+    default = type(settings)(database_url=settings.database_url, secrets_key=settings.secrets_key)
+    assert default.quotas == settings.quotas
+    quotas = default.quotas
+    assert quotas.read > quotas.write > quotas.credit
+    assert quotas.tool == 60
+
+
+@pytest.mark.spec("8/7", "8/6")
+async def test_requests_and_credits_are_two_things(strict: Strict) -> None:
+    customer = await strict.customer(credits=0)
+    for _ in range(CREDIT):
+        poor = await customer.post("/meetings", strict.house.body())
+        assert code_of(poor) == (422, "insufficient_credits")
+    assert code_of(await customer.post("/meetings", strict.house.body())) == (429, "rate_limited")
+    assert told(await customer.get("/me"))[1] == READ - 1, "the other classes go on"
+    rich = await strict.customer(credits=1000)
+    for _ in range(CREDIT + 1):
+        answer = await rich.post("/meetings", strict.house.body())
+    assert answer.status_code == 429
+    assert await rich.balance() == 1000 - CREDIT * 10, "a refused request costs nothing"
+
+
+@pytest.mark.spec("4/rate-headers", "8/3")
+async def test_headers_on_answers_to_strangers(strict: Strict) -> None:
+    reset = int(strict.clock.now().timestamp()) + 50
+    for method, path, limit in [
+        ("GET", "/me", READ),
+        ("POST", "/meetings", CREDIT),
+        ("DELETE", NO_ID, WRITE),
+        ("GET", "/nope", READ),
+    ]:
+        for _ in range(2):
+            answer = await strict.http.request(method, path)
+            assert answer.status_code == 401
+            assert told(answer) == (limit, limit, reset), "counted nowhere"
+
+
+@pytest.mark.spec("4/rate-headers", "8/3")
+async def test_headers_on_every_status(strict: Strict) -> None:
+    customer = await strict.customer()
+    asked = [
+        (200, await customer.get("/me")),
+        (404, await customer.get("/nope")),
+        (405, await customer.send("PUT", "/me")),
+        (415, await customer.send("POST", "/webhooks", raw=b"{}", headers={"Content-Type": "text/plain"})),
+        (400, await customer.post("/webhooks", {})),
+        (413, await customer.send("POST", "/webhooks", raw=b" " * 70_000)),
+        (502, await customer.post("/meetings", strict.house.body(title="[sandbox:refuse]"))),
+        (201, await customer.post("/meetings", strict.house.body())),
+        (429, await customer.post("/meetings", strict.house.body())),
+    ]
+    for status, answer in asked:
+        assert answer.status_code == status
+        assert told(answer)[2] == int(strict.clock.now().timestamp()) + 50
+
+
+@pytest.mark.spec("8/3", "8/4")
+async def test_the_draft_fields_say_the_same(strict: Strict) -> None:
+    customer = await strict.customer()
+    for step in (0, 0.5, 12.25, 37):
+        strict.clock.advance(step)
+        answer = await customer.get("/me")
+        limit, left, reset = told(answer)
+        policy = re.fullmatch(r'"(\w+)";q=(\d+);w=60', answer.headers["RateLimit-Policy"])
+        state = re.fullmatch(r'"(\w+)";r=(\d+);t=(\d+)', answer.headers["RateLimit"])
+        assert policy is not None
+        assert state is not None
+        assert policy[1] == state[1] == "read"
+        assert (int(policy[2]), int(state[2])) == (limit, left)
+        assert int(strict.clock.now().timestamp()) + int(state[3]) == reset
+    posted = await customer.post("/meetings", {})
+    assert posted.headers["RateLimit-Policy"] == f'"credit";q={CREDIT};w=60'
+
+
+@pytest.mark.spec("8/5", "8/3")
+async def test_a_burst_is_counted_one_by_one(strict: Strict) -> None:
+    customer = await strict.customer()
+    answers = await asyncio.gather(*(customer.get("/me") for _ in range(20)))
+    assert sorted(answer.status_code for answer in answers) == [200] * READ + [429] * (20 - READ)
+    lefts = sorted(told(answer)[1] for answer in answers if answer.status_code == 200)
+    assert lefts == list(range(READ))
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+@pytest.mark.spec("8/3", "8/5")
+async def test_the_rate_store_away(house: House, customer: Customer, contract: Contract) -> None:
+    settings = evolve(
+        house.wiring.settings,
+        quota_read=READ,
+        rate_store_url=SecretStr(f"redis://127.0.0.1:{closed_port()}/0"),
+    )
+    world = World(ManualClock(datetime.now(UTC).replace(second=30)), house.wiring.world.entropy)
+    async with (
+        gate_on(house.wiring, settings=settings, world=world) as gate,
+        client_of(gate, contract) as http,
+    ):
+        answers = [await customer.at(http).get("/me") for _ in range(READ + 2)]
+    assert [answer.status_code for answer in answers] == [200] * READ + [429] * 2
+    assert [told(answer)[1] for answer in answers] == [5, 4, 3, 2, 1, 0, 0, 0]
+
+
+@pytest.mark.spec("8/1", "8/2", "8/5")
+async def test_counted_in_redis(
+    house: House, customer: Customer, contract: Contract, redis_url: str
+) -> None:
+    settings = evolve(house.wiring.settings, quota_read=READ, rate_store_url=SecretStr(redis_url))
+    clock = ManualClock(datetime.now(UTC).replace(second=30))
+    world = World(clock, house.wiring.world.entropy)
+    async with (
+        gate_on(house.wiring, settings=settings, world=world) as one,
+        gate_on(house.wiring, settings=settings, world=world) as two,
+        client_of(one, contract) as here,
+        client_of(two, contract) as there,
+    ):
+        lefts = [told(await customer.at(http).get("/me"))[1] for http in (here, there) * 3]
+        assert lefts == [5, 4, 3, 2, 1, 0], "two processes share one window"
+        assert (await customer.at(here).get("/me")).status_code == 429
+        clock.advance(30)
+        assert (await customer.at(there).get("/me")).status_code == 200
+    rows = await house.query("SELECT 1 FROM rate_counters WHERE api_key_id = %s", customer.key.key.id)
+    assert rows == []

@@ -1,0 +1,95 @@
+"""Identifiers: their layout by RFC 9562, and which texts are one."""
+
+import re
+from datetime import UTC, datetime, timedelta, timezone
+from uuid import RFC_4122, UUID
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from meetcore.domain.errors import NotFound
+from meetcore.domain.ids import RANDOM_BYTES, parse_id, uuid7
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+LAST_MS = (1 << 47) - 1  # the year 6429; the field has 48 bits
+
+millis = st.integers(0, LAST_MS)
+randoms = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
+
+
+def instant(ms: int, us: int = 0) -> datetime:
+    return EPOCH + timedelta(milliseconds=ms, microseconds=us)
+
+
+def test_the_example_of_the_rfc() -> None:
+    random = bytes.fromhex("0cc3") + (0x18C4DC0C0C07398F).to_bytes(8, "big")
+    assert uuid7(instant(1645557742000), random) == UUID("017F22E2-79B0-7CC3-98C4-DC0C0C07398F")
+
+
+@given(millis, st.integers(0, 999), randoms)
+def test_an_id_is_a_uuid_of_version_7_that_tells_its_millisecond(ms: int, us: int, random: bytes) -> None:
+    made = uuid7(instant(ms, us), random)
+    assert made.version == 7
+    assert made.variant == RFC_4122
+    assert made.int >> 80 == ms
+
+
+@given(millis, st.integers(-14 * 60, 14 * 60), randoms)
+def test_the_time_zone_does_not_matter(ms: int, minutes: int, random: bytes) -> None:
+    elsewhere = instant(ms).astimezone(timezone(timedelta(minutes=minutes)))
+    assert uuid7(elsewhere, random) == uuid7(instant(ms), random)
+
+
+@given(st.lists(st.tuples(millis, randoms), min_size=2, max_size=20))
+def test_ids_sort_by_their_millisecond_as_numbers_and_as_texts(drawn: list[tuple[int, bytes]]) -> None:
+    made = [uuid7(instant(ms), random) for ms, random in drawn]
+    assert [one.int >> 80 for one in sorted(made)] == sorted(ms for ms, _ in drawn)
+    assert sorted(map(str, made)) == [str(one) for one in sorted(made)]
+
+
+@given(millis, st.integers(0, RANDOM_BYTES * 8 - 1))
+def test_74_of_the_random_bits_are_in_the_id(ms: int, bit: int) -> None:
+    one = uuid7(instant(ms), (1 << bit).to_bytes(RANDOM_BYTES, "big"))
+    is_used = not 62 <= bit < 64 and bit < 76
+    assert (one != uuid7(instant(ms), bytes(RANDOM_BYTES))) == is_used
+
+
+@given(st.binary(max_size=RANDOM_BYTES - 1))
+def test_too_few_random_bytes_are_refused(random: bytes) -> None:
+    with pytest.raises(ValueError, match="10 random bytes"):
+        uuid7(EPOCH, random)
+
+
+@given(st.uuids())
+def test_an_id_reads_back_in_either_case(made: UUID) -> None:
+    assert parse_id(str(made), "meeting") == made
+    assert parse_id(str(made).upper(), "meeting") == made
+
+
+# Each of these is read by `uuid.UUID`, and none is an id.
+@given(
+    st.one_of(
+        st.text(max_size=40),
+        st.text("0123456789abcdefABCDEF-{}:urn_ ١٢", min_size=34, max_size=38),
+        st.uuids().map(lambda one: one.hex),
+        st.uuids().map(lambda one: f"{{{one}}}"),
+        st.uuids().map(lambda one: f"{one}\n"),
+    )
+)
+@example("urn:00000000000000000000000000000000")
+@example("{{11111111111111111111111111111111}}")
+@example("----11111111111111111111111111111111")
+@example("0193-00000000-7000-8000-000000000001")
+@example("0x000000-0000-0000-0000-000000000000")
+@example("1_000000-0000-0000-0000-000000000000")
+@example("١1000000-0000-0000-0000-000000000000")
+@example(" 1000000-0000-0000-0000-000000000000")
+def test_only_the_canonical_form_is_an_id(text: str) -> None:
+    if re.fullmatch("[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", text.lower()):
+        assert str(parse_id(text, "meeting")) == text.lower()
+    else:
+        with pytest.raises(NotFound) as refused:
+            parse_id(text, "meeting")
+        assert refused.value.message == "No meeting with this id."
+        assert refused.value.details == {}

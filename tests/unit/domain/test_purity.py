@@ -1,0 +1,70 @@
+"""The domain is the standard library and attrs, and nothing that touches the world.
+
+Each module is imported by a fresh interpreter that sees `meetcore` and attrs and no other package: no
+site-packages, no environment, no working directory.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import attrs
+import pytest
+
+import meetcore.domain
+
+DOMAIN = Path(meetcore.domain.__file__).parent
+MODULES = sorted(f"meetcore.domain.{path.stem}" for path in DOMAIN.glob("*.py") if path.stem != "__init__")
+OF_THE_WORLD = {
+    "asyncio", "concurrent", "ftplib", "http", "logging", "multiprocessing", "random", "secrets", "select",
+    "selectors", "smtplib", "socket", "socketserver", "sqlite3", "ssl", "subprocess", "tempfile",
+}  # fmt: skip
+ALLOWED = sys.stdlib_module_names | {"__main__", "meetcore", "attr", "attrs"}
+
+PROGRAM = """
+import sys
+sys.path[:0] = sys.argv[1:2]
+for name in sys.argv[2:]:
+    __import__(name)
+print(*sorted({name.partition(".")[0] for name in sys.modules}), sep="\\n")
+"""
+
+
+@pytest.fixture(scope="module")
+def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A place to import from where only meetcore and attrs lie."""
+    place = tmp_path_factory.mktemp("shelf")
+    packages = Path(attrs.__file__).parent.parent
+    for name, home in (("meetcore", DOMAIN.parent.parent), ("attrs", packages), ("attr", packages)):
+        (place / name).symlink_to(home / name, target_is_directory=True)
+    return place
+
+
+def loaded_by(shelf: Path, *modules: str) -> set[str]:
+    """The top-level names that a fresh, isolated interpreter has loaded after these imports."""
+    command = [sys.executable, "-I", "-S", "-B", "-c", PROGRAM, str(shelf), *modules]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    return set(ran.stdout.split())
+
+
+def test_the_whole_domain_loads_the_standard_library_and_attrs_and_none_of_the_world(shelf: Path) -> None:
+    loaded = loaded_by(shelf, "meetcore.domain", *MODULES)
+    assert loaded - ALLOWED == set()
+    assert loaded & OF_THE_WORLD == set()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_each_module_can_be_imported_first(shelf: Path, module: str) -> None:
+    assert "meetcore" in loaded_by(shelf, module)
+
+
+def test_the_package_itself_costs_nothing(shelf: Path) -> None:
+    nothing, package = loaded_by(shelf), loaded_by(shelf, "meetcore.domain")
+    assert package - nothing == {"meetcore"}
+
+
+def test_the_check_sees_what_it_looks_for(shelf: Path) -> None:
+    assert {"asyncio", "socket", "ssl"} <= loaded_by(shelf, "asyncio", "ssl")
+    with pytest.raises(AssertionError, match="No module named 'hypothesis'"):
+        loaded_by(shelf, "hypothesis")

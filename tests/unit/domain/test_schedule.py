@@ -1,0 +1,171 @@
+"""Time at the edges: WIB in, UTC inside, RFC 3339 out."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from meetcore.domain.errors import InvalidRequest, Unprocessable
+from meetcore.domain.schedule import (
+    MAX_DAYS_AHEAD,
+    WIB,
+    cap_day,
+    cap_day_ends_at,
+    check_start,
+    meeting_start,
+    utc_text,
+    wib_text,
+)
+
+NOW = datetime(2026, 12, 1, 2, 0, 30, 500_000, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+
+days = st.dates(min_value=date(1, 1, 2))
+minutes = st.integers(0, 24 * 60 - 1).map(lambda minute: f"{minute // 60:02}:{minute % 60:02}")
+zones = st.integers(-12 * 60, 14 * 60).map(lambda offset: timezone(timedelta(minutes=offset)))
+first, last = datetime(1, 1, 3), datetime(9999, 12, 29)  # noqa: DTZ001  # Hypothesis wants them naive
+instants = st.datetimes(min_value=first, max_value=last, timezones=zones)
+
+
+@pytest.mark.spec("4.1/date", "4.1/start_time")
+@given(days, minutes)
+@example(date(2028, 2, 29), "06:59")
+@example(date(2000, 2, 29), "23:59")
+@example(date(9999, 12, 31), "23:59")
+@example(date(999, 1, 1), "08:00")
+def test_date_and_time_are_read_in_wib_seven_hours_ahead_of_utc(day: date, at: str) -> None:
+    start = meeting_start(day.isoformat(), at)
+    assert start.utcoffset() == timedelta(0)
+    assert start.replace(tzinfo=None) == datetime.fromisoformat(f"{day}T{at}") - timedelta(hours=7)
+    assert wib_text(start) == f"{day}T{at}:00+07:00"
+
+
+@given(minutes)
+def test_the_first_day_of_all_is_read_without_a_fall_below_it(at: str) -> None:
+    """No one meets then, but it is a date that exists: `check_start` has to refuse it."""
+    start = meeting_start("0001-01-01", at)
+    since_seven = timedelta(hours=int(at[:2]) - 7, minutes=int(at[3:]))
+    assert start == datetime(1, 1, 1, tzinfo=UTC) + max(since_seven, timedelta(0))
+    with pytest.raises(Unprocessable):
+        check_start(start, NOW)
+
+
+BAD_DATES = (
+    "2026-02-29", "2026-02-30", "2100-02-29", "2026-13-01", "2026-00-10", "2026-04-31", "2026-01-00",
+    "0000-01-01", "2026-1-1", "20261201", "2026-W49-2", "2026-335", "2026-12-01T00:00", " 2026-12-01",
+    "2026-12-01\n", "+026-12-01", "٢٠٢٦-12-01", "",
+)  # fmt: skip
+BAD_TIMES = (
+    "24:00", "23:60", "9:00", "09:0", "0900", "09:00:00", "09:00Z", "-9:00", "09.00", " 9:00", "09:00\n",
+    "٠٩:00", "",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BAD_DATES)
+def test_a_date_that_does_not_exist_or_is_written_otherwise_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        meeting_start(text, "09:00")
+    assert refused.value.details == {"fields": {"date": ["must be a date that exists, as YYYY-MM-DD"]}}
+
+
+@pytest.mark.parametrize("text", BAD_TIMES)
+def test_a_time_that_does_not_exist_or_is_written_otherwise_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        meeting_start("2026-12-01", text)
+    problem = "must be a time from 00:00 to 23:59, as HH:mm"
+    assert refused.value.details == {"fields": {"start_time": [problem]}}
+
+
+@given(st.sampled_from(BAD_DATES), st.sampled_from(BAD_TIMES))
+def test_both_problems_are_named_at_once(day: str, at: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        meeting_start(day, at)
+    fields = refused.value.details["fields"]
+    assert isinstance(fields, dict)
+    assert fields.keys() == {"date", "start_time"}
+
+
+@given(st.text(max_size=12), st.text(max_size=6))
+def test_any_text_is_read_or_refused_and_nothing_else(day: str, at: str) -> None:
+    try:
+        start = meeting_start(day, at)
+    except InvalidRequest:
+        return
+    assert wib_text(start)[:16] == f"{day}T{at}"
+
+
+@given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=MAX_DAYS_AHEAD)))
+@example(timedelta(0))
+@example(timedelta(days=365))
+def test_a_start_from_now_to_365_days_ahead_is_let_through(ahead: timedelta) -> None:
+    check_start(NOW + ahead, NOW)
+
+
+@given(st.timedeltas(min_value=TICK, max_value=timedelta(days=700_000)))
+@example(TICK)
+@example(NOW - datetime(999, 1, 1, 1, tzinfo=UTC))
+def test_a_start_in_the_past_is_refused(behind: timedelta) -> None:
+    with pytest.raises(Unprocessable, match="past") as refused:
+        check_start(NOW - behind, NOW)
+    assert refused.value.details == {"start_at": utc_text(NOW - behind)}
+
+
+@given(st.timedeltas(min_value=TICK, max_value=timedelta(days=2_900_000)))
+@example(TICK)
+def test_a_start_more_than_365_days_ahead_is_refused(beyond: timedelta) -> None:
+    start = NOW + timedelta(days=MAX_DAYS_AHEAD) + beyond
+    with pytest.raises(Unprocessable, match="365 days") as refused:
+        check_start(start, NOW)
+    assert refused.value.details == {"start_at": utc_text(start)}
+
+
+@pytest.mark.parametrize(
+    ("at", "day"),
+    [
+        ("2026-12-01T16:59:59.999999+00:00", date(2026, 12, 1)),
+        ("2026-12-01T17:00:00+00:00", date(2026, 12, 2)),
+        ("2026-12-01T17:00:00.000001+00:00", date(2026, 12, 2)),
+        ("2026-12-02T00:00:00+07:00", date(2026, 12, 2)),
+        ("2026-12-01T23:59:59.999999+07:00", date(2026, 12, 1)),
+        ("2028-02-29T16:59:59+00:00", date(2028, 2, 29)),
+        ("2028-02-28T17:00:00+00:00", date(2028, 2, 29)),
+        ("2026-12-31T17:00:00+00:00", date(2027, 1, 1)),
+    ],
+)
+def test_a_cap_day_begins_at_17_utc_which_is_midnight_in_wib(at: str, day: date) -> None:
+    assert cap_day(datetime.fromisoformat(at)) == day
+
+
+@given(instants)
+def test_a_cap_day_is_the_date_in_wib_and_holds_its_instant(at: datetime) -> None:
+    day = cap_day(at)
+    assert day == at.astimezone(WIB).date()
+    assert cap_day_ends_at(day) - timedelta(days=1) <= at < cap_day_ends_at(day)
+
+
+@given(st.dates())
+@example(date.max)
+@example(date.min)
+def test_a_cap_day_ends_at_17_utc_and_the_next_one_begins(day: date) -> None:
+    end = cap_day_ends_at(day)
+    assert utc_text(end) == f"{day}T17:00:00Z"
+    assert cap_day(end - TICK) == day
+    if day < date.max:
+        assert cap_day(end) == day + timedelta(days=1)
+
+
+@given(instants)
+@example(datetime(999, 1, 1, 1, tzinfo=UTC))
+def test_both_texts_tell_the_instant_in_whole_seconds(at: datetime) -> None:
+    utc, wib = utc_text(at), wib_text(at)
+    assert len(utc) == len("2026-12-01T02:00:00Z")
+    assert utc.endswith("Z")
+    assert wib.endswith("+07:00")
+    whole = at.replace(microsecond=0)
+    assert datetime.fromisoformat(utc) == datetime.fromisoformat(wib) == whole
+
+
+def test_the_texts_as_the_contract_writes_them() -> None:
+    at = datetime(2026, 12, 1, 2, 0, 0, 999_999, tzinfo=UTC)
+    assert (utc_text(at), wib_text(at)) == ("2026-12-01T02:00:00Z", "2026-12-01T09:00:00+07:00")
