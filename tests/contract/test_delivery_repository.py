@@ -144,7 +144,6 @@ async def test_a_claim_is_loaded_by_its_bearer_only(rig: Rig):
     assert abs((view.now - rig.now()).total_seconds()) < 60
 
 
-@pytest.mark.spec("6/7")
 async def test_an_attempt_is_recorded_once_and_ends_the_claim(rig: Rig):
     customer, endpoint = await outbox(rig, consecutive_failures=3)
     ((claimed,), lease) = await claim(rig)

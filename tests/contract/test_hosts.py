@@ -127,7 +127,6 @@ async def test_postgres_refuses_two_meetings_on_one_slot_whoever_asks(postgres_r
         )
 
 
-@pytest.mark.spec("4.1/3")
 async def test_twenty_race_for_one_host(rig: Rig):
     await rig.plant(new_host())
     crowd = await customers(rig, 20)
@@ -136,7 +135,6 @@ async def test_twenty_race_for_one_host(rig: Rig):
     assert outcomes.count(None) == 19
 
 
-@pytest.mark.spec("4.1/3")
 @pytest.mark.parametrize("is_one_account", [True, False])
 async def test_twenty_race_for_five_hosts(rig: Rig, is_one_account: bool):
     hosts = [new_host(capacity) for capacity in (10, 10, 20, 50, 50)]

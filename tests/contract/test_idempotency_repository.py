@@ -50,7 +50,6 @@ async def test_an_unknown_key_has_no_record(rig: Rig):
     assert abs((rig.now() - view.now).total_seconds()) < 60
 
 
-@pytest.mark.spec("4/idem-replay")
 @pytest.mark.parametrize(
     "record",
     [

@@ -125,7 +125,6 @@ async def test_the_bearer_of_the_lease_loads_what_was_reserved(rig: Rig):
     assert await load_leased(rig, made, new_id()) is None
 
 
-@pytest.mark.spec("1/meetings")
 async def test_a_scheduled_meeting_is_charged_and_told(rig: Rig):
     customer = await open_customer(rig, 100)
     await register(rig, new_endpoint(customer))

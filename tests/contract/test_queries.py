@@ -28,7 +28,6 @@ from tests.contract.acts import (
 from tests.contract.rigs import Rig
 
 
-@pytest.mark.spec("2.2/fields", "5/6")
 async def test_a_caller_is_found_by_the_digest_of_the_key(rig: Rig):
     account = NewAccount(new_id(), new_id(), "dewi@example.com", "Dewi Ayu", 100, AT)
     scopes = (Scope.WEBHOOKS_WRITE, Scope.MEETINGS_READ)
@@ -86,7 +85,6 @@ async def test_the_secrets_of_a_url_are_those_of_every_account(rig: Rig):
     assert list(await rig.queries.find_secrets("https://nobody.example/")) == []
 
 
-@pytest.mark.spec("2.3/secret")
 async def test_an_endpoint_is_found_with_its_secret_by_its_account_only(rig: Rig):
     customer, other = await open_customer(rig), await open_customer(rig)
     endpoint = await register(rig, new_endpoint(customer))

@@ -84,7 +84,6 @@ async def test_a_digest_is_kept_once(rig: Rig):
         )
 
 
-@pytest.mark.spec("5/3")
 async def test_a_revocation_is_never_put_off(rig: Rig):
     customer = await open_customer(rig)
     assert (await rig.registry.revoke_key(customer.key_id, AT)).revoked_at == AT

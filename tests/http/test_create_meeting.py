@@ -81,7 +81,7 @@ async def test_the_meeting_record(house: House, customer: Customer) -> None:
 
 
 @pytest.mark.spec("4.1/flags", "4.1/1", "4.1/2", "2.1/with_recording")
-@pytest.mark.parametrize(("recording", "notes"), product([None, False, True], repeat=2))
+@pytest.mark.parametrize(("recording", "notes"), list(product([None, False, True], repeat=2)))
 async def test_recording_is_coerced(
     customer: Customer, recording: bool | None, notes: bool | None
 ) -> None:

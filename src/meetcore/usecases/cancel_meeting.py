@@ -170,7 +170,7 @@ class CancelMeeting:
             due = 0
             if stored.status is not MeetingStatus.ENDED:
                 status = transition(stored.status, MeetingEvent.END)
-                stored = evolve(stored, status=status, credits_refunded=0)
+                stored = evolve(stored, status=status)
                 due = await tx.meetings.save_lifecycle(stored, [ended_event(self.world, stored, now)])
             payload = intent.render(stored)
             if intent.key is not None:

@@ -1,0 +1,12 @@
+"""The benchmarks: what the service costs, each figure beside a floor that was measured in the same run.
+
+Machines differ and are busy; a ratio within one run is what can be compared. Floor and ours take turns,
+and the medians of the turns are set against each other.
+
+- ``__main__``: the run: `make bench`, `make bench ARGS=--quick`
+- ``reads``, ``creations``, ``footprint``, ``rules``: what is measured
+- ``recording``, ``script``, ``pgbench``: the floor of `POST /meetings`, made of the statements that one request sends
+- ``bare``: the floor of `GET /me`
+- ``load``: the load generator, a process of its own
+- ``places``, ``processes``, ``house``, ``report``: servers, programs, seeds, the table
+"""

@@ -1,0 +1,150 @@
+"""Cancelling: one refund however many ask, wherever the process died."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault
+from meetcore.domain.errors import Conflict, NotFound, UpstreamError
+from meetcore.domain.events import EventKind
+from meetcore.domain.meetings import MeetingEvent, MeetingStatus
+from meetcore.usecases.track_meeting import TrackMeeting
+from tests.unit.usecases.town import Died, Fuse, Town, request
+
+CRASH_POINTS = 8
+
+
+async def town_with_meeting(**settings):
+    town = await Town(**settings).settle_in()
+    await town.create()(town.caller, request(), town.intent(None), town.now())
+    (meeting,) = town.meetings()
+    return town, meeting
+
+
+@pytest.mark.spec("3/cancel-before")
+async def test_cancelling_before_the_start_returns_the_credits_and_frees_the_host():
+    town, meeting = await town_with_meeting()
+    await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+    (after,) = town.meetings()
+    assert after.status is MeetingStatus.CANCELLED
+    assert after.credits_refunded == 10
+    assert town.funds().balance == 100
+    assert [usage.spent for usage in town.usage()] == [0], "the day's cap gets it back"
+    assert not town.state.committed.reservations
+    town.prove()
+
+
+@pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
+async def test_wherever_it_dies_a_retry_refunds_exactly_once(point: int):
+    town, meeting = await town_with_meeting()
+    with pytest.raises(Died):
+        await town.cancel(Fuse(point))(town.caller, meeting.id, town.intent("c"), town.now())
+    town.lapse()
+    await town.reconcile().sweep()
+    town.prove()
+    assert town.funds().balance in (90, 100)
+    for key in ("c", "c", None):
+        await town.cancel()(town.caller, meeting.id, town.intent(key), town.now())
+    assert town.funds().balance == 100
+    assert [entry.amount for entry in town.entries()] == [100, -10, 10]
+    assert not town.state.committed.reservations
+    town.prove()
+
+
+async def test_the_crash_points_are_all_there_are():
+    town, meeting = await town_with_meeting()
+    fuse = Fuse()
+    await town.cancel(fuse)(town.caller, meeting.id, town.intent("c"), town.now())
+    assert fuse.burnt == CRASH_POINTS
+
+
+@pytest.mark.spec("3/cancel-before")
+@pytest.mark.parametrize("with_key", [True, False])
+async def test_many_at_once_get_one_refund_and_the_same_answer(with_key: bool):
+    town, meeting = await town_with_meeting()
+    use_case = town.cancel(wait_s=5)
+    answers = await asyncio.gather(
+        *(
+            use_case(town.caller, meeting.id, town.intent(f"c{n}" if with_key else None), town.now())
+            for n in range(20)
+        )
+    )
+    assert len({answer.payload for answer in answers}) == 1
+    assert town.funds().balance == 100
+    town.prove()
+
+
+@pytest.mark.spec("3/cancel-running")
+async def test_ending_a_meeting_that_runs_returns_nothing():
+    town, meeting = await town_with_meeting()
+    town.clock.set(meeting.start_at + timedelta(minutes=1))
+    answer = await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+    again = await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+    (after,) = town.meetings()
+    assert again.payload == answer.payload
+    assert after.status is MeetingStatus.ENDED
+    assert town.funds().balance == 90
+    kinds = [event.kind for event in town.state.committed.events.values()]
+    assert kinds.count(EventKind.MEETING_ENDED) == 1
+
+
+async def test_a_meeting_that_started_early_at_the_provider_is_ended_there_without_a_refund():
+    town, meeting = await town_with_meeting()
+    from meetcore.adapters.sandbox import SandboxMeetingState
+
+    await town.provider.state.put(meeting.provider_meeting_id, SandboxMeetingState.STARTED)
+    await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+    (after,) = town.meetings()
+    assert after.status is MeetingStatus.ENDED
+    assert town.funds().balance == 90
+
+
+async def test_a_provider_that_is_away_refunds_nothing_and_the_meeting_stays():
+    town, meeting = await town_with_meeting()
+    town.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
+    with pytest.raises(UpstreamError):
+        await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+    (after,) = town.meetings()
+    assert after.status is MeetingStatus.SCHEDULED
+    assert town.funds().balance == 90
+    assert len(town.state.committed.reservations) == 1
+    await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+    assert town.funds().balance == 100
+    town.prove()
+
+
+async def test_what_ended_cannot_be_cancelled_and_what_is_unknown_is_not_found():
+    town, meeting = await town_with_meeting()
+    with pytest.raises(NotFound):
+        await town.cancel()(town.caller, town.world.new_id(town.now()), town.intent(None), town.now())
+    town.clock.set(meeting.end_at)
+    with pytest.raises(Conflict) as refused:
+        await town.cancel()(town.caller, meeting.id, town.intent(None), town.now())
+    assert refused.value.details == {"id": str(meeting.id)}
+
+
+async def test_a_meeting_in_the_making_cannot_be_cancelled():
+    town = await Town().settle_in()
+    with pytest.raises(Died):
+        await town.create(Fuse(4))(town.caller, request(), town.intent("k"), town.now())
+    (meeting,) = town.meetings()
+    with pytest.raises(NotFound):
+        await town.cancel()(town.caller, meeting.id, town.intent(None), town.now())
+
+
+async def test_what_the_provider_tells_moves_the_meeting_once_and_in_any_order():
+    town, meeting = await town_with_meeting()
+    track = TrackMeeting(town.store, town.doorbell, town.world)
+    name, id_ = meeting.provider, meeting.provider_meeting_id
+    told = [
+        await track(name, id_, event, town.now())
+        for event in (MeetingEvent.START, MeetingEvent.START, MeetingEvent.END, MeetingEvent.START, MeetingEvent.END)
+    ]  # fmt: skip
+    assert told == [True, False, True, False, False]
+    (after,) = town.meetings()
+    assert after.status is MeetingStatus.ENDED
+    assert not await track(name, "unknown", MeetingEvent.END, town.now())
+    kinds = [event.kind for event in town.state.committed.events.values()]
+    assert kinds.count(EventKind.MEETING_ENDED) == 1
+    assert not town.state.committed.reservations

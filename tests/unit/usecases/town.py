@@ -1,0 +1,229 @@
+"""The whole service in memory: the use cases on memory adapters, a manual clock, the sandbox.
+
+`DyingStore` and `DyingProvider` let a process die at a chosen line: before a transaction, between its
+last write and the commit, or after the commit, and before or after the provider did its work.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import msgspec
+from attrs import define, field
+
+from meetcore.adapters.memory.clock import ManualClock
+from meetcore.adapters.memory.doorbell import MemoryDoorbell
+from meetcore.adapters.memory.entropy import SeededEntropy
+from meetcore.adapters.memory.queries import MemoryQueries
+from meetcore.adapters.memory.registry import MemoryRegistry
+from meetcore.adapters.memory.state import MemoryState
+from meetcore.adapters.memory.store import MemoryStore
+from meetcore.adapters.sandbox import MemorySandboxState, SandboxFaults, SandboxProvider
+from meetcore.domain.errors import DomainError
+from meetcore.domain.holds import CapUsage
+from meetcore.domain.idempotency import fingerprint
+from meetcore.domain.keys import Scope, digest
+from meetcore.domain.ledger import Entry, Funds, first_broken
+from meetcore.domain.meetings import Meeting, MeetingRequest, Provisioned
+from meetcore.domain.pricing import DEFAULT_TIERS
+from meetcore.ports.queries import Caller
+from meetcore.ports.store import Store
+from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder
+from meetcore.usecases.cancel_meeting import CancelMeeting
+from meetcore.usecases.cancellation import Cancellation
+from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.intent import Intent
+from meetcore.usecases.operate import Operate
+from meetcore.usecases.provision import Provisioner
+from meetcore.usecases.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.world import World
+
+__all__ = ["Died", "DyingProvider", "DyingStore", "Town", "request", "told"]
+
+START = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
+LEASE_S = 20.0
+
+
+class Died(BaseException):
+    """The process is gone: nothing catches this, as nothing catches a kill -9."""
+
+
+@define
+class Fuse:
+    """Burns down at each crash point and kills at the chosen one. `burnt` counts the points passed."""
+
+    at: int | None = None
+    burnt: int = 0
+
+    def pass_point(self) -> None:
+        """One line of the program on which the process might die."""
+        self.burnt += 1
+        if self.burnt == self.at:
+            raise Died
+
+
+class DyingStore:
+    """A store whose process dies before a transaction, on its last line, or just after its commit."""
+
+    def __init__(self, store: Store, fuse: Fuse) -> None:
+        self._store = store
+        self._fuse = fuse
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[object]:
+        """As the store's own."""
+        self._fuse.pass_point()
+        async with self._store.begin() as tx:
+            yield tx
+            self._fuse.pass_point()
+        self._fuse.pass_point()
+
+
+class DyingProvider:
+    """The sandbox, called by a process that dies before or after the call."""
+
+    def __init__(self, provider: SandboxProvider, fuse: Fuse) -> None:
+        self._provider = provider
+        self._fuse = fuse
+        self.abilities = provider.abilities
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        """As the sandbox's own."""
+        self._fuse.pass_point()
+        made = await self._provider.create(order)
+        self._fuse.pass_point()
+        return made
+
+    async def find(self, order: ProviderOrder) -> Provisioned | None:
+        """As the sandbox's own."""
+        return await self._provider.find(order)
+
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        """As the sandbox's own."""
+        self._fuse.pass_point()
+        state = await self._provider.remove(provider_meeting_id)
+        self._fuse.pass_point()
+        return state
+
+    async def end(self, provider_meeting_id: str) -> None:
+        """As the sandbox's own."""
+        await self._provider.end(provider_meeting_id)
+
+
+def told(outcome: object) -> bytes:
+    """What these tests answer with: the facts of an outcome that must not change between replays."""
+    match outcome:
+        case Meeting():
+            facts = [str(outcome.id), outcome.status.value, outcome.credits_refunded]
+        case DomainError():
+            facts = [outcome.code, outcome.message]
+        case _:
+            facts = [repr(outcome)]
+    return msgspec.json.encode(facts)
+
+
+def request(**changes: object) -> MeetingRequest:
+    """A meeting of ten credits, a day ahead."""
+    wanted: dict[str, object] = {
+        "title": "Rapat",
+        "date": "2026-12-02",
+        "start_time": "09:00",
+        "pricing_tier_id": "standard-100",
+    }
+    return MeetingRequest(**(wanted | changes))  # type: ignore[arg-type]
+
+
+@define(slots=False)
+class Town:
+    """One account with credits and a key, some hosts, and the use cases."""
+
+    credits: int = 100
+    hosts: int = 1
+    daily_cap: int | None = None
+    clock: ManualClock = field(factory=lambda: ManualClock(START))
+    faults: SandboxFaults = field(factory=SandboxFaults)
+
+    def __attrs_post_init__(self) -> None:
+        self.world = World(self.clock, SeededEntropy(7))
+        self.state = MemoryState()
+        self.store: Store = MemoryStore(self.clock, SeededEntropy(8), self.state)
+        self.queries = MemoryQueries(self.state)
+        self.registry = MemoryRegistry(self.state)
+        self.doorbell = MemoryDoorbell()
+        self.provider = SandboxProvider("http://sandbox", MemorySandboxState(), bytes(32), faults=self.faults)
+        self.operate = Operate(self.store, self.registry, self.doorbell, self.world, "mk")
+
+    async def settle_in(self) -> "Town":
+        """Open the account and add the hosts."""
+        account = await self.operate.create_account("a@example.com", "A", self.credits)
+        minted = await self.operate.create_key(account.id, tuple(Scope), self.daily_cap)
+        caller = await self.queries.find_caller(digest(minted.text))
+        assert caller is not None
+        self.caller: Caller = caller
+        for number in range(self.hosts):
+            await self.operate.add_host(f"host-{number}", 100)
+        return self
+
+    def create(self, fuse: Fuse | None = None, *, wait_s: float = 0.05) -> CreateMeeting:
+        """The use case, in a process that may die."""
+        store, provider = self._process(fuse)
+        return CreateMeeting(
+            store, self.queries, provider, Provisioner(store, self.world), self.reconcile(),
+            DEFAULT_TIERS, self.doorbell, self.world, lease_s=LEASE_S, wait_s=wait_s, poll_s=0.001,
+        )  # fmt: skip
+
+    def cancel(self, fuse: Fuse | None = None, *, wait_s: float = 0.05) -> CancelMeeting:
+        """The use case, in a process that may die."""
+        store, provider = self._process(fuse)
+        return CancelMeeting(
+            store, self.queries, provider, Cancellation(store, provider, self.world), self.reconcile(),
+            self.doorbell, self.world, lease_s=LEASE_S, wait_s=wait_s, poll_s=0.001,
+        )  # fmt: skip
+
+    def reconcile(self) -> ReconcileMeetings:
+        """The reconciler, in a process that lives."""
+        cancellation = Cancellation(self.store, self.provider, self.world)
+        provisioner = Provisioner(self.store, self.world)
+        return ReconcileMeetings(
+            self.store, self.provider, provisioner, cancellation, self.doorbell, self.world, LEASE_S
+        )
+
+    def _process(self, fuse: Fuse | None):  # type: ignore[no-untyped-def]
+        if fuse is None:
+            return self.store, self.provider
+        return DyingStore(self.store, fuse), DyingProvider(self.provider, fuse)
+
+    def intent(self, key: str | None, body: object = "create") -> Intent:
+        """A caller's intent; another body is another request."""
+        return Intent(key, fingerprint("POST", "/api/v1/meetings", body), told)
+
+    def now(self) -> datetime:
+        """The present."""
+        return self.clock.now()
+
+    def lapse(self) -> None:
+        """Let every lease run out."""
+        self.clock.advance(LEASE_S + 1)
+
+    def funds(self) -> Funds:
+        """The account's funds as they are stored."""
+        return self.state.committed.accounts[self.caller.account.id].funds
+
+    def entries(self) -> list[Entry]:
+        """The account's history."""
+        return list(self.state.committed.entries.values())
+
+    def meetings(self) -> list[Meeting]:
+        """Every meeting in any state."""
+        return [stored.meeting for stored in self.state.committed.meetings.values()]
+
+    def usage(self) -> list[CapUsage]:
+        """What the key spent and holds, by day."""
+        return list(self.state.committed.usage.values())
+
+    def prove(self) -> None:
+        """The books are right, whatever happened."""
+        funds, entries = self.funds(), self.entries()
+        assert first_broken(self.caller.account.id, entries) is None
+        assert funds.balance == sum(entry.amount for entry in entries)
+        assert funds.held == sum(hold.amount for hold in self.state.committed.holds.values())
