@@ -224,11 +224,11 @@ async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
 
 
 def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
-    broom = PostgresHousekeeping(wiring.pool)
+    broom, counters = PostgresHousekeeping(wiring.pool), PostgresRateCounters(wiring.pool)
 
     async def purge() -> None:
         await broom.purge_idempotency(timedelta(hours=REMEMBERED_HOURS).total_seconds())
-        await broom.purge_rate_windows(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)
+        await counters.purge(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)
 
     return purge
 

@@ -8,15 +8,20 @@ from typing import Any, Protocol
 from uuid import UUID
 
 import psycopg
+from attrs import evolve
 from psycopg.types.json import Jsonb
 
+from meetcore.adapters.memory.audit import MemoryLedgerAudit
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.entropy import SeededEntropy
+from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
 from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.state import ConstraintBroken, MemoryState
 from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.ledger import TRANSFER_COLUMNS
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
@@ -25,7 +30,9 @@ from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.deliveries import Delivery
 from meetcore.domain.hosts import Host
 from meetcore.domain.ledger import Entry, legs
+from meetcore.ports.audit import LedgerAudit
 from meetcore.ports.cipher import Cipher
+from meetcore.ports.housekeeping import Housekeeping
 from meetcore.ports.queries import Queries
 from meetcore.ports.registry import Registry
 from meetcore.ports.store import Store
@@ -41,7 +48,15 @@ class Rig(Protocol):
     store: Store
     queries: Queries
     registry: Registry
+    housekeeping: Housekeeping
+    audit: LedgerAudit
     refusal: type[Exception]
+
+    async def age_keys(self, seconds: float) -> None:
+        """Let every idempotency key be so much older."""
+
+    async def tamper(self, account_id: UUID, number: int) -> None:
+        """Write a greater balance into an entry, as a thief with the database's password would."""
 
     def now(self) -> datetime:
         """The store's time, at most a moment old."""
@@ -79,6 +94,16 @@ class MemoryRig:
         self.store: Store = MemoryStore(self.clock, SeededEntropy(1), self.state)
         self.queries: Queries = MemoryQueries(self.state)
         self.registry: Registry = MemoryRegistry(self.state)
+        self.housekeeping: Housekeeping = MemoryHousekeeping(self.state, self.clock)
+        self.audit: LedgerAudit = MemoryLedgerAudit(self.state)
+
+    async def age_keys(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+
+    async def tamper(self, account_id: UUID, number: int) -> None:
+        async with self.state.change() as tables:
+            entry = tables.entries[account_id, number]
+            tables.entries[account_id, number] = evolve(entry, balance_after=entry.balance_after + 1)
 
     def now(self) -> datetime:
         return self.clock.now()
@@ -126,6 +151,8 @@ class PostgresRig:
         self.store: Store = PostgresStore(pool, cipher)
         self.queries: Queries = PostgresQueries(pool, cipher)
         self.registry: Registry = PostgresRegistry(pool)
+        self.housekeeping: Housekeeping = PostgresHousekeeping(pool)
+        self.audit: LedgerAudit = PostgresLedgerAudit(pool)
         self._cipher = cipher
 
     def now(self) -> datetime:
@@ -136,6 +163,22 @@ class PostgresRig:
         async with self.pool.connection() as connection:
             cursor = await connection.execute(query, parameters)
             return await cursor.fetchall() if cursor.description else []
+
+    async def age_keys(self, seconds: float) -> None:
+        await self.rows(
+            """UPDATE idempotency_keys SET created_at = created_at - %(s)s * interval '1 second',
+                lease_until = lease_until - %(s)s * interval '1 second'""",
+            s=seconds,
+        )
+
+    async def tamper(self, account_id: UUID, number: int) -> None:
+        async with self.pool.connection() as connection, connection.transaction():
+            await connection.execute("SET LOCAL session_replication_role = replica")
+            await connection.execute(
+                """UPDATE ledger_entries SET balance_after = balance_after + 1
+                WHERE account_id = %s AND number = %s AND book = 'customer'""",
+                (account_id, number),
+            )
 
     async def reset(self) -> None:
         await self.rows(

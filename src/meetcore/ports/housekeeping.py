@@ -15,7 +15,3 @@ class Housekeeping(Protocol):
             How many went.
         """
         ...
-
-    async def purge_rate_windows(self, before: int) -> int:
-        """Forget rate windows that started before a unix second; returns how many counters went."""
-        ...

@@ -137,10 +137,8 @@ async def test_what_the_provider_tells_moves_the_meeting_once_and_in_any_order()
     town, meeting = await town_with_meeting()
     track = TrackMeeting(town.store, town.doorbell, town.world)
     name, id_ = meeting.provider, meeting.provider_meeting_id
-    told = [
-        await track(name, id_, event, town.now())
-        for event in (MeetingEvent.START, MeetingEvent.START, MeetingEvent.END, MeetingEvent.START, MeetingEvent.END)
-    ]  # fmt: skip
+    start, end = MeetingEvent.START, MeetingEvent.END
+    told = [await track(name, id_, event, town.now()) for event in (start, start, end, start, end)]
     assert told == [True, False, True, False, False]
     (after,) = town.meetings()
     assert after.status is MeetingStatus.ENDED

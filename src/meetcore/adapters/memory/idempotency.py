@@ -18,13 +18,16 @@ def key_view(tables: Tables, account_id: UUID, key: str | None, now: datetime) -
     return KeyView(None if key is None else tables.idempotency.get((account_id, key)), now)
 
 
-def claim_key(tables: Tables, account_id: UUID, claim: Claim | None, until: datetime) -> None:
+def claim_key(
+    tables: Tables, account_id: UUID, claim: Claim | None, now: datetime, until: datetime
+) -> None:
     """Mark a key as being worked on; one that is known keeps its fingerprint."""
     if claim is None:
         return
     known = tables.idempotency.get((account_id, claim.key))
     record = known or IdempotencyRecord(claim.key, claim.fingerprint)
     tables.idempotency[account_id, claim.key] = evolve(record, subject_id=claim.subject_id, lease_until=until)
+    tables.idempotency_since.setdefault((account_id, claim.key), now)
 
 
 def finish_key(tables: Tables, account_id: UUID, claim: Claim | None, answer: bytes | None) -> None:
@@ -58,3 +61,4 @@ class MemoryIdempotencyRepository:
     async def save(self, account_id: UUID, record: IdempotencyRecord) -> None:
         """Write a key as bound, or as done with its answer."""
         self._tables.idempotency[account_id, record.key] = evolve(record, lease_until=None)
+        self._tables.idempotency_since.setdefault((account_id, record.key), self._clock.now())

@@ -90,7 +90,7 @@ class MemoryMeetingRepository:
         tables.holds[meeting.account_id, hold.id] = hold
         write_usage(tables, meeting.account_id, provisioning.usage)
         write_funds(tables, provisioning.funds)
-        claim_key(tables, meeting.account_id, provisioning.claim, lease.until)
+        claim_key(tables, meeting.account_id, provisioning.claim, self._clock.now(), lease.until)
         return True
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
@@ -174,7 +174,7 @@ class MemoryMeetingRepository:
             None if claim is None else claim.key,
             held,
         )
-        claim_key(self._tables, meeting.account_id, claim, held.until)
+        claim_key(self._tables, meeting.account_id, claim, self._clock.now(), held.until)
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,

@@ -116,6 +116,7 @@ class Tables:
     meetings: dict[tuple[UUID, UUID], StoredMeeting] = field(factory=dict)
     reservations: dict[tuple[UUID, UUID], Reservation] = field(factory=dict)
     idempotency: dict[tuple[UUID, str], IdempotencyRecord] = field(factory=dict)
+    idempotency_since: dict[tuple[UUID, str], datetime] = field(factory=dict)
     endpoints: dict[tuple[UUID, UUID], Endpoint] = field(factory=dict)
     events: dict[tuple[UUID, UUID], StoredEvent] = field(factory=dict)
     deliveries: dict[tuple[UUID, UUID], StoredDelivery] = field(factory=dict)

@@ -16,9 +16,6 @@ DELETE FROM idempotency_keys WHERE ctid IN (
     ORDER BY created_at LIMIT %(portion)s)
 """
 
-# Forgets the minutes that started before an instant.
-_PURGE_RATE_WINDOWS = "DELETE FROM rate_counters WHERE window_start < %(before)s"
-
 
 class PostgresHousekeeping:
     """The store's broom."""
@@ -36,10 +33,6 @@ class PostgresHousekeeping:
             gone += portion
             if portion < PORTION:
                 return gone
-
-    async def purge_rate_windows(self, before: int) -> int:
-        """Forget rate windows that started before a unix second."""
-        return await self._delete(_PURGE_RATE_WINDOWS, {"before": before})
 
     async def _delete(self, query: str, parameters: dict[str, Any]) -> int:
         with translated():

@@ -1,0 +1,29 @@
+"""Forgetting in memory."""
+
+from datetime import timedelta
+
+from meetcore.adapters.memory.state import MemoryState
+from meetcore.ports.clock import Clock
+
+__all__ = ["MemoryHousekeeping"]
+
+
+class MemoryHousekeeping:
+    """The store's broom."""
+
+    def __init__(self, state: MemoryState, clock: Clock) -> None:
+        self._state = state
+        self._clock = clock
+
+    async def purge_idempotency(self, older_than_s: float) -> int:
+        """Forget keys first seen longer ago than this, unless work under them still runs."""
+        limit = self._clock.now() - timedelta(seconds=older_than_s)
+        async with self._state.change() as tables:
+            old = [
+                name
+                for name, since in tables.idempotency_since.items()
+                if since < limit and tables.idempotency[name].lease_until is None
+            ]
+            for name in old:
+                del tables.idempotency[name], tables.idempotency_since[name]
+        return len(old)
