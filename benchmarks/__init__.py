@@ -5,7 +5,7 @@ and the medians of the turns are set against each other.
 
 - ``__main__``: the run: `make bench`, `make bench ARGS=--quick`
 - ``reads``, ``creations``, ``footprint``, ``rules``: what is measured
-- ``recording``, ``script``, ``pgbench``: the floor of `POST /meetings`, made of the statements that one request sends
+- ``recording``, ``script``, ``pgbench``: the floor of `POST /meetings`, made of what one request sends
 - ``bare``: the floor of `GET /me`
 - ``load``: the load generator, a process of its own
 - ``places``, ``processes``, ``house``, ``report``: servers, programs, seeds, the table

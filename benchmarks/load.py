@@ -19,7 +19,7 @@ from uuid import uuid4
 import uvloop
 from attrs import asdict, frozen
 
-from benchmarks.processes import Program, cpu_s
+from benchmarks.processes import ROOT, Program, cpu_s
 
 __all__ = ["Load", "run_load"]
 
@@ -53,7 +53,7 @@ def run_load(
     plan = {"pid": program.pid, "port": program.port, "kind": kind, "keys": keys, "seconds": seconds}
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.load"], input=json.dumps(plan | {"requests": requests}),
-        capture_output=True, text=True, check=False, timeout=seconds + 60,
+        cwd=ROOT, capture_output=True, text=True, check=False, timeout=seconds + 60,
     )  # fmt: skip
     if done.returncode:
         raise RuntimeError(done.stderr)
@@ -82,7 +82,8 @@ def _meetings(keys: list[str]) -> Callable[[], bytes]:
             '"pricing_tier_id":"standard-100","mic_off":true}'
         )
         return (
-            f"POST /api/v1/meetings HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {random.choice(keys)}\r\n"
+            "POST /api/v1/meetings HTTP/1.1\r\nhost: 127.0.0.1\r\n"
+            f"authorization: Bearer {random.choice(keys)}\r\n"
             f"content-type: application/json\r\nidempotency-key: {uuid4()}\r\n"
             f"content-length: {len(body)}\r\n\r\n{body}"
         ).encode()

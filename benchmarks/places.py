@@ -67,7 +67,7 @@ def rate_store(key_ids: set[UUID]) -> Iterator[str]:
     try:
         yield url
     finally:
-        texts = {str(key_id) for key_id in key_ids}
+        texts = {key_id.hex for key_id in key_ids}
         with redis.Redis.from_url(url) as client:
             for name in client.scan_iter(match="meetcore:rate:*", count=1000):
                 if any(part in texts for part in name.decode().split(":")):

@@ -11,12 +11,12 @@ from pathlib import Path
 
 from attrs import frozen
 
-__all__ = ["Program", "bare_route", "cpu_s", "meetcore_serve"]
+__all__ = ["ROOT", "Program", "bare_route", "cpu_s", "meetcore_serve"]
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[1]
 
 
 def cpu_s(pid: int) -> float:
@@ -73,7 +73,7 @@ def _running(words: list[str], settings: dict[str, str]) -> Iterator[Program]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEETCORE_")}
     child = subprocess.Popen(
         [sys.executable, "-m", *words, "--port", str(port)],
-        env=clean | settings, cwd=_ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=clean | settings, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
         _wait_until_up(child, port)

@@ -28,7 +28,13 @@ class Result:
         return None if not self.ours or not self.floor else self.ours / self.floor
 
     def record(self) -> dict[str, Any]:
-        told = {"name": self.name, "ours": self.ours, "floor": self.floor, "ratio": self.ratio, "unit": self.unit}
+        told = {
+            "name": self.name,
+            "ours": self.ours,
+            "floor": self.floor,
+            "ratio": self.ratio,
+            "unit": self.unit,
+        }
         return {key: _rounded(value) for key, value in (told | self.extra).items()}
 
 
@@ -42,23 +48,24 @@ def _rounded(value: Any) -> Any:
 
 def _text(value: float | None) -> str:
     if value is None:
-        return "–"
+        return "-"
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
 def show(results: list[Result]) -> None:
-    head = ("", "ours", "floor", "ratio", "unit", "CPU µs/request", "goal")
+    head = ("", "ours", "floor", "ratio", "unit", "CPU µs/request", "floor's", "goal")
     lines = [
         (
             each.name, _text(each.ours), _text(each.floor), _text(each.ratio), each.unit,
-            _text(each.extra.get("cpu_us_per_request")), each.goal,
+            _text(each.extra.get("cpu_us_per_request")), _text(each.extra.get("floor_cpu_us_per_request")),
+            each.goal,
         )
         for each in results
     ]  # fmt: skip
     widths = [max(len(line[place]) for line in (head, *lines)) for place in range(len(head))]
     for line in (head, *lines):
         cells = [
-            text.ljust(width) if place in (0, 4, 6) else text.rjust(width)
+            text.ljust(width) if place in (0, 4, 7) else text.rjust(width)
             for place, (text, width) in enumerate(zip(line, widths, strict=True))
         ]
         print("  ".join(cells).rstrip())
@@ -68,4 +75,6 @@ def show(results: list[Result]) -> None:
 
 
 def write(results: list[Result]) -> None:
-    RESULTS.write_text(json.dumps([each.record() for each in results], indent=2, ensure_ascii=False) + "\n", "utf-8")
+    RESULTS.write_text(
+        json.dumps([each.record() for each in results], indent=2, ensure_ascii=False) + "\n", "utf-8"
+    )

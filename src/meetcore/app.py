@@ -46,7 +46,9 @@ from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.domain.meetings import Meeting, MeetingEvent
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.store import StoreAway
+from meetcore.ports.video_provider import VideoProvider
 from meetcore.usecases.admit import Admit
+from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
@@ -90,8 +92,13 @@ class Wiring:
     store: PostgresStore
     queries: PostgresQueries
     registry: PostgresRegistry
-    provider: SandboxProvider
+    sandbox: SandboxProvider
     network: Network
+
+    @property
+    def provider(self) -> VideoProvider:
+        """The provider, each call within its time limit."""
+        return BoundedProvider(self.sandbox)
 
     @property
     def provisioner(self) -> Provisioner:
@@ -107,8 +114,9 @@ class Wiring:
     def reconcile(self) -> ReconcileMeetings:
         """Sees to what dead processes left."""
         return ReconcileMeetings(
-            self.store, self.provider, self.provisioner, self.cancellation, self.doorbell, self.world
-        )
+            self.store, self.provider, self.provisioner, self.cancellation, self.doorbell, self.world,
+            lease_s=self.settings.meeting_lease_s,
+        )  # fmt: skip
 
     @property
     def operate(self) -> Operate:
@@ -125,17 +133,21 @@ class Wiring:
         """What the API calls."""
         store, doorbell, world, queries = self.store, self.doorbell, self.world, self.queries
         catalogue = self.settings.catalogue
-        networks = self.settings.allowed_networks
+        networks, lease_s = self.settings.allowed_networks, self.settings.meeting_lease_s
         return UseCases(
             CreateMeeting(
-                store, queries, self.provider, self.provisioner, self.reconcile, catalogue, doorbell, world
+                store, queries, self.provider, self.provisioner, self.reconcile, catalogue, doorbell, world,
+                lease_s=lease_s,
             ),
-            CancelMeeting(store, queries, self.provider, self.cancellation, self.reconcile, doorbell, world),
+            CancelMeeting(
+                store, queries, self.provider, self.cancellation, self.reconcile, doorbell, world,
+                lease_s=lease_s,
+            ),
             RegisterWebhook(store, self.network.resolver, networks, world),
             UpdateWebhook(store, doorbell),
             queries,
             catalogue,
-        )
+        )  # fmt: skip
 
 
 def check_secrets(settings: Settings) -> tuple[bytes, ...]:
@@ -207,7 +219,9 @@ async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
         ca_file=settings.webhook_ca_file or None,
         dial_overrides=wiring.network.dial_overrides,
     )
-    deliver = DeliverWebhooks(wiring.store, sender, settings.retry_schedule, world)
+    deliver = DeliverWebhooks(
+        wiring.store, sender, settings.retry_schedule, world, lease_s=settings.webhook_lease_s
+    )
     pump = Pump(deliver, wiring.reconcile, _purge(wiring))
     loop = asyncio.get_running_loop()
     bell = WakeUpWorker(wiring.broker, lambda: loop.call_soon_threadsafe(pump.wake), log, threads=threads)
@@ -311,7 +325,7 @@ def _sandbox_routes(wiring: Wiring) -> list[Route]:
     async def lookup(provider_meeting_id: str) -> Meeting | None:
         return await wiring.queries.find_at_provider(name, provider_meeting_id)
 
-    return sandbox_routes(wiring.provider, lookup, on_event, now=wiring.world.now)
+    return sandbox_routes(wiring.sandbox, lookup, on_event, now=wiring.world.now)
 
 
 app = Service()

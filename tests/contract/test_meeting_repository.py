@@ -11,10 +11,10 @@ from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits, NotFo
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.ledger import Funds, TransferKind
-from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings import Meeting, MeetingStatus, Provisioned
 from meetcore.domain.schedule import cap_day
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import Claim, CreationView, MeetingView, Provisioning
+from meetcore.ports.store import Claim, CreationView, LeaseView, MeetingView, Provisioning
 from tests.contract.acts import (
     AT,
     KIND,
@@ -35,6 +35,7 @@ from tests.contract.acts import (
     schedule,
     scheduled,
     start_cancelling,
+    top_up,
 )
 from tests.contract.rigs import PostgresRig, Rig, until_somebody_waits
 
@@ -396,3 +397,71 @@ async def test_a_meeting_in_a_bearers_hands_is_not_taken_over(postgres_rig: Post
         assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.lease.token)
         async with rig.store.begin() as other:
             assert await other.meetings.claim_lapsed(10, Lease(new_id(), 60)) == []
+
+
+async def settled_by(rig: Rig, view: LeaseView, *, at_once: bool = True) -> int | None:
+    """The hold becomes the charge, as it is decided on a view that may be out of date."""
+    assert view.hold is not None
+    done = holds.settle(view.funds, view.usage, view.hold, view.hold.amount, new_id(), AT)
+    assert done.posting.entry is not None
+    room = Provisioned(f"room-{view.meeting.id}", "https://meet.example/x", "pw")
+    meeting = view.meeting.as_provisioned(room, done.posting.entry.transfer.id)
+    async with rig.store.at_once() if at_once else rig.store.begin() as tx:
+        return await tx.meetings.save_scheduled(
+            view, meeting, done.posting.funds, done.usage, done.posting.entry, [], None
+        )
+
+
+async def provisioned_view(rig: Rig, customer: Customer) -> LeaseView:
+    made = await reserved(rig, customer, Wish())
+    view = await load_leased(rig, made)
+    assert view is not None
+    return view
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_a_view_that_is_still_true_is_settled_in_one_statement(rig: Rig, at_once: bool):
+    customer = await open_customer(rig, 100)
+    await rig.plant(new_host())
+    view = await provisioned_view(rig, customer)
+    assert await settled_by(rig, view, at_once=at_once) == 0
+    assert await rig.holds(customer.account_id) == []
+    assert [entry.amount for entry in await rig.entries(customer.account_id)] == [100, -10]
+
+
+async def test_nothing_is_settled_on_an_account_that_has_changed(rig: Rig):
+    customer = await open_customer(rig, 100)
+    await rig.plant(new_host())
+    view = await provisioned_view(rig, customer)
+    await top_up(rig, customer, 5, "meanwhile")
+    assert await settled_by(rig, view) is None
+    assert await rig.holds(customer.account_id) == [10]
+    assert [entry.amount for entry in await rig.entries(customer.account_id)] == [100, 5]
+
+
+async def test_nothing_is_settled_twice(rig: Rig):
+    customer = await open_customer(rig, 100)
+    await rig.plant(new_host())
+    view = await provisioned_view(rig, customer)
+    told = await asyncio.gather(*(settled_by(rig, view) for _ in range(5)))
+    assert sorted(told, key=str) == [0, None, None, None, None]
+    assert [entry.amount for entry in await rig.entries(customer.account_id)] == [100, -10]
+
+
+async def test_nothing_is_settled_without_the_lease(rig: Rig):
+    customer = await open_customer(rig, 100)
+    await rig.plant(new_host())
+    view = await provisioned_view(rig, customer)
+    assert await settled_by(rig, evolve(view, token=new_id())) is None
+    assert await rig.holds(customer.account_id) == [10]
+
+
+async def test_what_is_written_tells_the_view_to_go_on_from(rig: Rig):
+    customer = await open_customer(rig, 100)
+    await rig.plant(new_host())
+    query = query_of(customer, Wish())
+    async with rig.store.begin() as tx:
+        view = await tx.meetings.load_creation(query)
+        made = provisioning(customer, Wish(), view, view.free_hosts[0], query.operation)
+        told = await tx.meetings.save_provisioning(made)
+    assert told == await load_leased(rig, made)

@@ -33,7 +33,9 @@ class Names:
     """A name server for the tests: what it does not know does not resolve, until it is told."""
 
     def __init__(self) -> None:
-        self.known = {name: (ip_address(text),) for name, text in NAMES.items()}
+        self.known: dict[str, tuple[Address, ...]] = {
+            name: (ip_address(text),) for name, text in NAMES.items()
+        }
         self.known["mixed.test"] = (ip_address("93.184.216.34"), ip_address("192.168.1.1"))
 
     async def resolve(self, host: str) -> tuple[Address, ...]:
@@ -74,7 +76,7 @@ async def wiring(service_settings: Settings, names: Names) -> AsyncIterator[Wiri
 
 @pytest.fixture(scope="session")
 async def service(service_settings: Settings, names: Names) -> AsyncIterator[Service]:
-    everywhere = {name: ("127.0.0.1", 1) for name in NAMES}
+    everywhere = dict.fromkeys(NAMES, ("127.0.0.1", 1))
     service = Service(service_settings, Network(names, everywhere))
     async with started(service):
         yield service

@@ -62,7 +62,11 @@ async def started(app: ASGIApp) -> AsyncIterator[None]:
     told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
     heard: asyncio.Queue[Any] = asyncio.Queue()
     scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
-    running = asyncio.create_task(app(scope, told.get, heard.put))  # type: ignore[arg-type]
+
+    async def run() -> None:
+        await app(scope, told.get, heard.put)
+
+    running = asyncio.create_task(run())
     await told.put({"type": "lifespan.startup"})
     answer = await heard.get()
     assert answer["type"] == "lifespan.startup.complete", answer
@@ -240,7 +244,7 @@ class House:
     async def query(self, statement: str, *values: object) -> list[dict[str, Any]]:
         """Ask the database; a statement that returns nothing gives an empty list."""
         async with self.wiring.pool.connection() as connection:
-            cursor = await connection.execute(statement, values)  # type: ignore[arg-type]
+            cursor = await connection.execute(statement, values)
             return await cursor.fetchall() if cursor.description else []
 
     def body(self, **fields: Any) -> dict[str, Any]:

@@ -51,7 +51,9 @@ async def test_a_stranger_learns_no_paths(http: httpx.AsyncClient, method: str, 
 
 
 @pytest.mark.spec("4/bearer", "5/1", "5/3")
-@pytest.mark.parametrize("value", ["", "Bearer", "Bearer ", "Basic {key}", "{key}", "Token {key}", "Bearer{key}"])
+@pytest.mark.parametrize(
+    "value", ["", "Bearer", "Bearer ", "Basic {key}", "{key}", "Token {key}", "Bearer{key}"]
+)
 async def test_another_form_of_authorization(customer: Customer, value: str) -> None:
     header = {"Authorization": value.replace("{key}", customer.key.text)}
     assert code_of(await customer.http.get("/me", headers=header)) == REFUSED

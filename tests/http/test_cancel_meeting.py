@@ -91,7 +91,8 @@ async def test_a_meeting_that_has_ended(customer: Customer) -> None:
 
 @pytest.mark.spec("3/cancel-running", "3/cancel-before", "3/cancel-shape")
 @pytest.mark.parametrize(
-    ("minutes", "status", "refunded"), [(-0.001, "cancelled", 10), (0, "ended", 0), (59.999, "ended", 0), (60, None, 0)]
+    ("minutes", "status", "refunded"),
+    [(-0.001, "cancelled", 10), (0, "ended", 0), (59.999, "ended", 0), (60, None, 0)],
 )
 async def test_the_clock_starts_and_ends_a_meeting(
     house: House, customer: Customer, contract: Contract, minutes: float, status: str | None, refunded: int
@@ -132,7 +133,7 @@ async def test_a_provider_that_does_not_let_go(
     state = PostgresSandboxState(house.wiring.pool)
     provider = SandboxProvider(BASE_URL, state, bytes(32), faults=faults)
     path = f"/meetings/{meeting['id']}"
-    async with gate_on(house.wiring, provider=provider) as gate, client_of(gate, contract) as http:
+    async with gate_on(house.wiring, sandbox=provider) as gate, client_of(gate, contract) as http:
         there = customer.at(http)
         assert code_of(await there.delete(path, idem=key)) == (502, "upstream_error")
         assert await customer.funds() == Funds(990, 0, 2), "nothing is refunded yet"
@@ -170,3 +171,24 @@ async def test_a_cap_gets_back_what_was_refunded(house: House) -> None:
         assert (await customer.post("/meetings", house.body())).status_code == 422
         await customer.delete(f"/meetings/{meeting['id']}")
     assert await customer.balance() == 1000
+
+
+@pytest.mark.spec("4/idem-replay", "3/cancel-before")
+async def test_duplicates_of_a_cancellation_at_the_same_time(customer: Customer) -> None:
+    meeting, key = await customer.make_meeting(), new_key()
+    path = f"/meetings/{meeting['id']}"
+    answers = await asyncio.gather(*(customer.delete(path, idem=key) for _ in range(10)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert len({answer.content for answer in answers}) == 1
+    assert [answer.headers.get("Idempotent-Replayed") for answer in answers].count(None) == 1
+    assert await customer.funds() == Funds(1000, 0, 3)
+
+
+@pytest.mark.spec("4/idem-replay", "3/cancel-running")
+async def test_ending_is_replayed_under_its_key(customer: Customer) -> None:
+    meeting, key = await customer.make_meeting(), new_key()
+    await press(customer, meeting, "start")
+    answers = [await customer.delete(f"/meetings/{meeting['id']}", idem=key) for _ in range(2)]
+    assert answers[0].content == answers[1].content
+    assert answers[1].headers["Idempotent-Replayed"] == "true"
+    assert answers[0].json()["credits_refunded"] == 0

@@ -5,6 +5,6 @@ import os
 from hypothesis import settings
 
 # No deadline: a loaded machine is no defect of the rules.
-settings.register_profile("quick", max_examples=100, deadline=None)
+settings.register_profile("quick", max_examples=60, deadline=None)
 settings.register_profile("long", max_examples=5_000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

@@ -19,18 +19,9 @@ from uuid import UUID
 from attrs import evolve, frozen
 
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
-from meetcore.domain.ledger import (
-    ROUTES,
-    Funds,
-    Posting,
-    Reference,
-    Transfer,
-    TransferKind,
-    check_amount,
-    post,
-    with_low_mark,
-)
+from meetcore.domain.ledger import Funds, Posting, post, with_held
 from meetcore.domain.schedule import cap_day, cap_day_ends_at
+from meetcore.domain.transfers import ROUTES, Reference, Transfer, TransferKind, check_amount
 
 __all__ = [
     "CapUsage",
@@ -109,7 +100,7 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
     if daily_cap is not None and usage.used + hold.amount > daily_cap:
         raise CreditCapExceeded(daily_cap, usage.used, hold.amount, cap_day_ends_at(usage.day))
     return Reserved(
-        evolve(funds, held=funds.held + hold.amount),
+        with_held(funds, funds.held + hold.amount),
         CapUsage(usage.api_key_id, usage.day, usage.spent, usage.held + hold.amount),
     )
 
@@ -117,7 +108,7 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
 def release(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
     """Give a hold back: the work did not happen."""
     return Reserved(
-        with_low_mark(evolve(funds, held=funds.held - hold.amount)),
+        with_held(funds, funds.held - hold.amount),
         CapUsage(usage.api_key_id, usage.day, usage.spent, usage.held - hold.amount),
     )
 

@@ -4,16 +4,6 @@ Every movement is a `Transfer` of a positive amount from one book to another, so
 all books is zero at every moment. A customer account's own leg of a transfer is an `Entry`:
 numbered without gaps, with the balance after it and a hash over itself and its predecessor.
 
-::
-
-    kind             from         to
-    topup            topups       customer
-    meeting_charge   customer     meetings
-    meeting_refund   meetings     customer
-    notulen_charge   customer     notulen
-    adjustment       adjustments  customer   (a gift)
-    adjustment       customer     adjustments (a correction)
-
 An `operation` is a transfer's permanent name within its account ("topup:INV-7"). Posting an
 operation that is already in the ledger changes nothing. Reservations live in `holds`.
 
@@ -21,16 +11,25 @@ Owns the arithmetic of money and its history. Refuses floats, clocks and storage
 new state and what happened go out, and a refusal raises before anything has changed.
 """
 
-import hashlib
-from collections.abc import Iterable
-from datetime import date, datetime
-from enum import StrEnum
-from typing import Final
+from datetime import datetime
 from uuid import UUID
 
-from attrs import evolve, frozen
+from attrs import frozen
 
+from meetcore.domain.chain import GENESIS, Entry, Proof, chain_hash, first_broken
 from meetcore.domain.errors import Conflict, InsufficientCredits
+from meetcore.domain.transfers import (
+    MAX_CREDITS,
+    ROUTES,
+    Book,
+    InvalidAmount,
+    Leg,
+    Reference,
+    Transfer,
+    TransferKind,
+    check_amount,
+    legs,
+)
 
 __all__ = [
     "GENESIS",
@@ -49,6 +48,7 @@ __all__ = [
     "adjust",
     "check_amount",
     "first_broken",
+    "is_proven",
     "legs",
     "open_account",
     "post",
@@ -57,98 +57,6 @@ __all__ = [
     "top_up",
     "top_up_operation",
 ]
-
-MAX_CREDITS: Final = 10**15
-"""No balance or amount exceeds this: exact in a bigint and in a JSON number alike."""
-
-GENESIS: Final = bytes(32)
-"""The hash before an account's first entry."""
-
-
-class InvalidAmount(ValueError):
-    """An amount that is not a whole number of credits from 1 to `MAX_CREDITS`."""
-
-
-class Book(StrEnum):
-    """The two sides of a customer's money: their own book and the house's."""
-
-    CUSTOMER = "customer"
-    TOPUPS = "topups"
-    MEETINGS = "meetings"
-    NOTULEN = "notulen"
-    ADJUSTMENTS = "adjustments"
-
-
-class TransferKind(StrEnum):
-    """What a transfer is for, as `GET /credits/transactions` shows it."""
-
-    TOPUP = "topup"
-    MEETING_CHARGE = "meeting_charge"
-    MEETING_REFUND = "meeting_refund"
-    NOTULEN_CHARGE = "notulen_charge"
-    ADJUSTMENT = "adjustment"
-
-
-ROUTES: Final = {
-    TransferKind.TOPUP: (Book.TOPUPS, Book.CUSTOMER),
-    TransferKind.MEETING_CHARGE: (Book.CUSTOMER, Book.MEETINGS),
-    TransferKind.MEETING_REFUND: (Book.MEETINGS, Book.CUSTOMER),
-    TransferKind.NOTULEN_CHARGE: (Book.CUSTOMER, Book.NOTULEN),
-}
-
-
-@frozen
-class Reference:
-    """What a transfer is about: a meeting, a note or a top-up."""
-
-    type: str
-    id: str
-
-
-@frozen
-class Transfer:
-    """One movement of credits between two books of one account.
-
-    `amount` is positive; the direction lies in `source` and `destination`. `cap_day` is the WIB
-    day on which it counts against the key's daily cap.
-    """
-
-    id: UUID
-    operation: str
-    kind: TransferKind
-    amount: int
-    source: Book
-    destination: Book
-    reference: Reference
-    reverses: UUID | None = None
-    api_key_id: UUID | None = None
-    cap_day: date | None = None
-
-    @property
-    def signed_amount(self) -> int:
-        """The change of the customer's balance."""
-        return self.amount if self.destination is Book.CUSTOMER else -self.amount
-
-
-@frozen
-class Leg:
-    """One side of a transfer. The legs of a transfer sum to zero."""
-
-    book: Book
-    amount: int
-
-
-@frozen
-class Entry:
-    """A customer account's own leg: numbered, stamped, chained."""
-
-    account_id: UUID
-    number: int
-    transfer: Transfer
-    amount: int
-    balance_after: int
-    at: datetime
-    hash: bytes
 
 
 @frozen
@@ -195,32 +103,34 @@ class Posting:
     facts: tuple[CreditsFellLow, ...] = ()
 
 
-def check_amount(amount: int) -> int:
-    """Let a whole number of credits through.
-
-    Raises:
-        InvalidAmount: a bool, a float (NaN and infinity too), zero, negative or too large.
-    """
-    if type(amount) is not int or not 1 <= amount <= MAX_CREDITS:
-        raise InvalidAmount(f"credits are whole numbers from 1 to {MAX_CREDITS}")
-    return amount
-
-
 def open_account(account_id: UUID, low_threshold: int = 100) -> Funds:
     """An account without entries. An empty account counts as told that it is low."""
     return Funds(account_id, low_threshold=low_threshold, is_low=low_threshold > 0)
 
 
-def legs(transfer: Transfer) -> tuple[Leg, Leg]:
-    """Both sides of a transfer; they sum to zero."""
-    return Leg(transfer.source, -transfer.amount), Leg(transfer.destination, transfer.amount)
+def is_proven(funds: Funds, proof: Proof) -> bool:
+    """Whether stored funds are what a proven history says."""
+    return (funds.account_id, funds.entries, funds.balance, funds.last_hash) == (
+        proof.account_id,
+        proof.entries,
+        proof.balance,
+        proof.last_hash,
+    )
 
 
-def with_low_mark(funds: Funds) -> Funds:
-    """Take the low mark back once the available balance is at the threshold again."""
-    if funds.is_low and funds.available >= funds.low_threshold:
-        return evolve(funds, is_low=False)
-    return funds
+def with_held(funds: Funds, held: int) -> Funds:
+    """The same funds with another sum of open holds; the low mark is taken back if that makes it good."""
+    is_low = funds.is_low and funds.balance - held < funds.low_threshold
+    return Funds(
+        funds.account_id,
+        funds.balance,
+        held,
+        funds.low_threshold,
+        is_low,
+        funds.entries,
+        funds.last_hash,
+        funds.last_at,
+    )
 
 
 def post(funds: Funds, transfer: Transfer, at: datetime, held: int | None = None) -> Posting:
@@ -370,88 +280,3 @@ def adjust(
     kind = TransferKind.ADJUSTMENT
     transfer = Transfer(transfer_id, operation, kind, amount, source, destination, reference)
     return post(funds, transfer, at)
-
-
-def chain_hash(
-    previous: bytes, account_id: UUID, number: int, transfer: Transfer, balance_after: int, at: datetime
-) -> bytes:
-    """SHA-256 over the previous hash and everything that an entry says.
-
-    Each field is preceded by its length, so that no two entries share one encoding.
-    """
-    fields = (
-        str(account_id),
-        str(number),
-        str(transfer.id),
-        transfer.operation,
-        transfer.kind,
-        str(transfer.amount),
-        transfer.source,
-        transfer.destination,
-        transfer.reference.type,
-        transfer.reference.id,
-        str(transfer.reverses or ""),
-        str(transfer.api_key_id or ""),
-        str(transfer.cap_day or ""),
-        str(balance_after),
-        at.isoformat(),
-    )
-    told = "".join([f"{len(text)}:{text}" for text in fields])
-    return hashlib.sha256(previous + told.encode()).digest()
-
-
-@frozen
-class Proof:
-    """What is proven of a history so far, in constant space: fold the entries into it, one by one."""
-
-    account_id: UUID
-    entries: int = 0
-    balance: int = 0
-    last_hash: bytes = GENESIS
-    last_at: datetime | None = None
-
-    def extended(self, entry: Entry) -> "Proof | None":
-        """The proof with one more entry; none when the entry is not the next one of this history.
-
-        It must have the next number, its transfer's amount, the running balance, a time that does
-        not go back, and the hash over all of that and its predecessor's.
-        """
-        number, balance = self.entries + 1, self.balance + entry.transfer.signed_amount
-        if (
-            (entry.account_id, entry.number, entry.balance_after) != (self.account_id, number, balance)
-            or entry.amount != entry.transfer.signed_amount
-            or (self.last_at is not None and entry.at < self.last_at)
-        ):
-            return None
-        expected = chain_hash(self.last_hash, self.account_id, number, entry.transfer, balance, entry.at)
-        if entry.hash != expected:
-            return None
-        return Proof(self.account_id, number, balance, entry.hash, entry.at)
-
-    def is_of(self, funds: Funds) -> bool:
-        """Whether stored funds are what the entries say."""
-        return (funds.account_id, funds.entries, funds.balance, funds.last_hash) == (
-            self.account_id,
-            self.entries,
-            self.balance,
-            self.last_hash,
-        )
-
-
-def first_broken(account_id: UUID, entries: Iterable[Entry]) -> int | None:
-    """Prove a history from its first entry on.
-
-    Args:
-        account_id: whose history it is.
-        entries: every entry in the order of storage.
-
-    Returns:
-        The number that the first wrong entry should have had, or none when all are right.
-    """
-    proof = Proof(account_id)
-    for entry in entries:
-        extended = proof.extended(entry)
-        if extended is None:
-            return proof.entries + 1
-        proof = extended
-    return None

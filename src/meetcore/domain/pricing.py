@@ -6,6 +6,7 @@ place that computes a price. Credits are whole numbers, durations whole minutes.
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 from attrs import field, frozen
 
@@ -22,6 +23,16 @@ __all__ = [
     "quote_meeting",
     "quote_notulen",
 ]
+
+
+def _text(_: object, attribute: object, value: Any) -> None:
+    if not isinstance(value, str) or not value or not value.isprintable():
+        raise ValueError(f"{getattr(attribute, 'name', 'value')} must be a text")
+
+
+def _flag(_: object, attribute: object, value: Any) -> None:
+    if value is not True and value is not False:
+        raise ValueError(f"{getattr(attribute, 'name', 'value')} must be true or false")
 
 
 def _positive(_: object, attribute: object, value: int) -> None:
@@ -42,13 +53,13 @@ class PricingTier:
     meetings and sells no new one.
     """
 
-    id: str
-    name: str
+    id: str = field(validator=_text)
+    name: str = field(validator=_text)
     capacity: int = field(validator=_positive)
     max_duration: int = field(validator=_positive)
     credits: int = field(validator=_positive)
     recording_credits: int = field(validator=_not_negative)
-    is_retired: bool = False
+    is_retired: bool = field(default=False, validator=_flag)
 
 
 @frozen

@@ -114,9 +114,12 @@ class LeaseView:
     """A meeting in progress, fenced: loaded only for the bearer of its lease.
 
     `hold` is there while it is being made, `charge` once it is paid, `usage` for the cap day of
-    whichever is there.
+    whichever is there. `version` names this state of the account: what is decided on it is written
+    only if nothing of the account has changed since.
     """
 
+    token: UUID = field(repr=False)
+    version: int
     meeting: Meeting
     provider_user_id: str
     funds: Funds
@@ -190,11 +193,12 @@ class MeetingRepository(Protocol):
         """
         ...
 
-    async def save_provisioning(self, provisioning: Provisioning) -> bool:
+    async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
         """Write meeting, hold, reservation, lease and claim.
 
         Returns:
-            False when the host was taken meanwhile; then nothing may be kept of the transaction.
+            The state that the bearer of the lease goes on from; none when the host was taken
+            meanwhile, and nothing was written.
         """
         ...
 
@@ -205,11 +209,12 @@ class MeetingRepository(Protocol):
     async def save_scheduled(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
         events: Sequence[Event], answer: bytes | None,
-    ) -> int:  # fmt: skip
+    ) -> int | None:  # fmt: skip
         """The hold becomes the charge, the meeting is there; the key is done, events go out.
 
         Returns:
-            How many deliveries are due now.
+            How many deliveries are due now; none when the account or the lease is no longer as the
+            view has it, and nothing was written.
         """
         ...
 
@@ -327,6 +332,17 @@ class Transaction(Protocol):
 
 class Store(Protocol):
     """Opens transactions."""
+
+    def at_once(self) -> AbstractAsyncContextManager[Transaction]:
+        """A transaction for one call only: each call on it is kept, or not, by itself.
+
+        For a write that carries its own condition, such as `save_scheduled`: it saves the trips of
+        opening and committing.
+
+        Raises:
+            StoreAway: on entry or on the call.
+        """
+        ...
 
     def begin(self) -> AbstractAsyncContextManager[Transaction]:
         """A clean exit commits, an exception rolls back.

@@ -139,6 +139,8 @@ class CancelMeeting:
                 await tx.idempotency.save(meeting.account_id, remembered(intent, payload, meeting.id))
             return Answer(payload)
         if not can_cancel(meeting, now):
+            if intent.key is not None:
+                await tx.idempotency.save(meeting.account_id, remembered(intent, None, meeting.id))
             return _Running(meeting)
         lease = Lease(self.world.new_id(now), self.lease_s)
         marked = evolve(meeting, status=transition(meeting.status, MeetingEvent.CANCEL))

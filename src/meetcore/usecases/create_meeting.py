@@ -13,7 +13,7 @@ import asyncio
 from datetime import datetime
 from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from meetcore.domain import holds, meetings
 from meetcore.domain.errors import (
@@ -32,7 +32,7 @@ from meetcore.domain.schedule import cap_day
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
 from meetcore.ports.queries import Caller, Queries
-from meetcore.ports.store import CreationQuery, CreationView, Provisioning, Store
+from meetcore.ports.store import CreationQuery, CreationView, LeaseView, Provisioning, Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.intent import Answer, Intent, Recalled, recall, refuse, render_for_replay
 from meetcore.usecases.provision import Provisioner, order_of
@@ -85,7 +85,7 @@ class CreateMeeting:
             step = await self._reserve(caller, request, intent, now)
             if isinstance(step, Answer):
                 return step
-            if isinstance(step, Provisioning):
+            if isinstance(step, LeaseView):
                 return await self._make(step, intent, now)
             if (answer := await self._catch_up(caller, intent, step)) is not None:
                 return answer
@@ -95,7 +95,7 @@ class CreateMeeting:
 
     async def _reserve(
         self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime
-    ) -> Answer | Provisioning | Recalled:
+    ) -> Answer | LeaseView | Recalled:
         try:
             plan = meetings.plan_meeting(request, self.catalogue, self.provider.abilities, now)
         except InvalidRequest:
@@ -113,7 +113,7 @@ class CreateMeeting:
     async def _try_reserve(
         self, caller: Caller, plan: MeetingPlan, intent: Intent, query: CreationQuery, meeting_id: UUID,
         now: datetime,
-    ) -> Answer | Provisioning | Recalled | None:  # fmt: skip
+    ) -> Answer | LeaseView | Recalled | None:  # fmt: skip
         """One transaction; none when a host slipped away and it is to be tried again."""
         async with self.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
@@ -128,7 +128,7 @@ class CreateMeeting:
             except DomainError as error:
                 refusal, payload = error, await refuse(tx, query.account_id, intent, error)
             else:
-                return provisioning if await tx.meetings.save_provisioning(provisioning) else None
+                return await tx.meetings.save_provisioning(provisioning)
         if payload is None or intent.key is None:
             raise refusal
         return Answer(payload)
@@ -192,12 +192,12 @@ class CreateMeeting:
             password=password,
         )
 
-    async def _make(self, step: Provisioning, intent: Intent, now: datetime) -> Answer:
-        meeting, token = step.meeting, step.lease.token
+    async def _make(self, view: LeaseView, intent: Intent, now: datetime) -> Answer:
+        meeting = view.meeting
         try:
-            made = await self.provider.create(order_of(meeting, step.provider_user_id))
+            made = await self.provider.create(order_of(meeting, view.provider_user_id))
         except ProviderRefused as error:
-            await self.provisioner.undo(meeting.account_id, meeting.id, token)
+            await self.provisioner.undo(meeting.account_id, meeting.id, view.token)
             raise UpstreamError(
                 "The video provider refused the meeting. Nothing was charged; try again."
             ) from error
@@ -206,9 +206,7 @@ class CreateMeeting:
                 "The video provider did not answer. The meeting is being looked into; "
                 "a retry with the same Idempotency-Key gets its result."
             ) from error
-        finished = await self.provisioner.finish(
-            meeting.account_id, meeting.id, token, made, now, intent.render
-        )
+        finished = await self.provisioner.finish(view, made, now, intent.render)
         if finished is None or finished.payload is None:
             return await self._overtaken(meeting, made.provider_meeting_id, intent)
         if finished.due:
@@ -219,7 +217,7 @@ class CreateMeeting:
         """The lease ran out meanwhile: undo what this call made, unless its new owner kept it."""
         stored = await self.queries.find_meeting(meeting.account_id, meeting.id)
         if stored is not None and stored.provider_meeting_id == provider_meeting_id:
-            return await render_for_replay(self.store, meeting.account_id, intent, stored)
+            return await render_for_replay(self.store, meeting.account_id, intent, _as_made(stored))
         if stored is None or stored.status is MeetingStatus.ABANDONED:
             await self.provider.remove(provider_meeting_id)
         raise ServiceUnavailable("The meeting took too long to make. Try again with the same key.", 1)
@@ -234,7 +232,8 @@ class CreateMeeting:
             return None
         if recalled.verdict is Verdict.REPLAY:
             meeting = await self.queries.find_meeting(account_id, record.subject_id)
-            return await render_for_replay(self.store, account_id, intent, meeting)
+            if meeting is not None:
+                return await render_for_replay(self.store, account_id, intent, _as_made(meeting))
         return None
 
     async def _remember(self, caller: Caller, intent: Intent, refusal: DomainError) -> Answer | Recalled:
@@ -257,6 +256,11 @@ def _replay(recalled: Recalled) -> Answer | Recalled:
     if recalled.verdict is Verdict.REPLAY and record is not None and record.answer is not None:
         return Answer(record.answer, is_replay=True)
     return recalled
+
+
+def _as_made(meeting: Meeting) -> Meeting:
+    """The meeting as the first answer showed it, whatever happened to it since."""
+    return evolve(meeting, status=MeetingStatus.SCHEDULED)
 
 
 def _query(

@@ -14,7 +14,7 @@ from meetcore.domain.events import Event, EventKind
 from meetcore.domain.ledger import Posting
 from meetcore.domain.meetings import Meeting, MeetingEvent, Provisioned, transition
 from meetcore.domain.records import balance_record, meeting_record
-from meetcore.ports.store import Store
+from meetcore.ports.store import LeaseView, Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder
 from meetcore.usecases.intent import Render
 from meetcore.usecases.world import World
@@ -65,38 +65,45 @@ class Provisioner:
     world: World
 
     async def finish(
-        self, account_id: UUID, meeting_id: UUID, token: UUID, made: Provisioned, at: datetime,
-        render: Render | None,
-    ) -> Finished | None:  # fmt: skip
+        self, view: LeaseView, made: Provisioned, at: datetime, render: Render | None
+    ) -> Finished | None:
         """Turn the hold into the charge and show the meeting; none when the lease is lost.
 
+        The view is tried as it is, in one statement; where the account has changed since, it is read
+        again under its lock.
+
         Args:
-            account_id: whose meeting.
-            meeting_id: which.
-            token: the lease's.
+            view: the meeting in progress, as the bearer of its lease last saw it.
             made: what the provider answered.
             at: the instant for the entry and the event.
             render: for the answer that is remembered; none leaves it to the first replay.
         """
+        async with self.store.at_once() as tx:
+            finished = await self._schedule(tx, view, made, at, render)
+        if finished is not None:
+            return finished
+        account_id, meeting_id = view.meeting.account_id, view.meeting.id
         async with self.store.begin() as tx:
-            view = await tx.meetings.load_leased(account_id, meeting_id, token)
-            if view is None or view.hold is None:
-                return None
-            settled = holds.settle(
-                view.funds, view.usage, view.hold, view.hold.amount, self.world.new_id(at), at
-            )
-            posting = settled.posting
-            assert posting.entry is not None
-            meeting = view.meeting.as_provisioned(made, posting.entry.transfer.id)
-            created = Event(
-                self.world.new_id(at), account_id, EventKind.MEETING_CREATED, at, meeting_record(meeting, at)
-            )
-            payload = None if render is None else render(meeting)
-            due = await tx.meetings.save_scheduled(
-                view, meeting, posting.funds, settled.usage, posting.entry,
-                [created, *credit_events(self.world, posting, at)], payload,
-            )  # fmt: skip
-        return Finished(meeting, payload, due)
+            latest = await tx.meetings.load_leased(account_id, meeting_id, view.token)
+            return None if latest is None else await self._schedule(tx, latest, made, at, render)
+
+    async def _schedule(
+        self, tx: Transaction, view: LeaseView, made: Provisioned, at: datetime, render: Render | None
+    ) -> Finished | None:
+        if view.hold is None:
+            return None
+        settled = holds.settle(view.funds, view.usage, view.hold, view.hold.amount, self.world.new_id(at), at)
+        posting = settled.posting
+        assert posting.entry is not None  # a settlement always posts
+        meeting = view.meeting.as_provisioned(made, posting.entry.transfer.id)
+        record = meeting_record(meeting, at)
+        created = Event(self.world.new_id(at), meeting.account_id, EventKind.MEETING_CREATED, at, record)
+        payload = None if render is None else render(meeting)
+        due = await tx.meetings.save_scheduled(
+            view, meeting, posting.funds, settled.usage, posting.entry,
+            [created, *credit_events(self.world, posting, at)], payload,
+        )  # fmt: skip
+        return None if due is None else Finished(meeting, payload, due)
 
     async def undo(self, account_id: UUID, meeting_id: UUID, token: UUID) -> bool:
         """Release hold and host: nothing was made. False when the lease is lost."""

@@ -64,9 +64,7 @@ class ReconcileMeetings:
         made = await self.provider.find(order_of(meeting, view.provider_user_id))
         if made is None:
             return await self.provisioner.undo(meeting.account_id, meeting.id, token)
-        finished = await self.provisioner.finish(
-            meeting.account_id, meeting.id, token, made, self.world.now(), render=None
-        )
+        finished = await self.provisioner.finish(view, made, self.world.now(), render=None)
         if finished is not None and finished.due:
             self.doorbell.ring()
         return finished is not None

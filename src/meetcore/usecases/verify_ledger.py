@@ -8,7 +8,7 @@ from uuid import UUID
 
 from attrs import define, field, frozen
 
-from meetcore.domain.ledger import Entry, Proof
+from meetcore.domain.ledger import Entry, Proof, is_proven
 from meetcore.ports.audit import LedgerAudit, LedgerSnapshot, StoredFunds
 
 __all__ = ["Audit", "VerifyLedger"]
@@ -62,7 +62,7 @@ class VerifyLedger:
         broken = await _fold(entries, proofs, found)
         for stored in portion:
             account_id = stored.funds.account_id
-            if account_id not in broken and not proofs[account_id].is_of(stored.funds):
+            if account_id not in broken and not is_proven(stored.funds, proofs[account_id]):
                 found.findings.append(f"account {account_id}: the stored balance is not what its entries say")
             if stored.open_holds != stored.funds.held:
                 found.findings.append(f"account {account_id}: its open holds do not sum to what is held")

@@ -66,6 +66,11 @@ def test_uses_even_out_among_equals() -> None:
     assert {host.uses for host in free.values()} == {10}
 
 
+def test_a_host_runs_one_meeting_at_a_time_unless_told_otherwise() -> None:
+    host = Host(UUID(int=1), "user", 100)
+    assert (host.max_concurrent, host.uses, host.is_active) == (1, 0, True)
+
+
 @pytest.mark.parametrize("field", ["capacity", "max_concurrent"])
 @pytest.mark.parametrize("value", [0, -1, True, 1.0, "1", None])
 def test_a_host_has_at_least_one_seat_and_runs_at_least_one_meeting(field: str, value: Any) -> None:

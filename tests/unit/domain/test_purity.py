@@ -59,9 +59,17 @@ def test_each_module_can_be_imported_first(shelf: Path, module: str) -> None:
     assert "meetcore" in loaded_by(shelf, module)
 
 
-def test_the_package_itself_costs_nothing(shelf: Path) -> None:
-    nothing, package = loaded_by(shelf), loaded_by(shelf, "meetcore.domain")
-    assert package - nothing == {"meetcore"}
+def test_the_package_itself_loads_no_rules(shelf: Path) -> None:
+    assert not {"attr", "attrs"} & loaded_by(shelf, "meetcore.domain")
+
+
+def test_the_package_names_its_modules_and_loads_each_when_it_is_named() -> None:
+    assert [f"meetcore.domain.{name}" for name in dir(meetcore.domain)] == MODULES
+    for name in meetcore.domain.__all__:
+        assert getattr(meetcore.domain, name).__name__ == f"meetcore.domain.{name}"
+        assert meetcore.domain.__getattr__(name) is getattr(meetcore.domain, name)
+    with pytest.raises(AttributeError, match="has no attribute 'clock'"):
+        meetcore.domain.__getattr__("clock")
 
 
 def test_the_check_sees_what_it_looks_for(shelf: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from attrs import evolve
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault
 from meetcore.domain.errors import (
@@ -205,8 +206,6 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
         async def remove(self, provider_meeting_id):
             return await town.provider.remove(provider_meeting_id)
 
-    from attrs import evolve
-
     slow = evolve(town.create(), provider=Slow())
     answer = await slow(town.caller, request(), town.intent("k"), town.now())
     (meeting,) = town.meetings()
@@ -214,6 +213,27 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
     assert meeting.status is MeetingStatus.SCHEDULED
     assert town.funds().balance == 90
     assert len(town.entries()) == 2
+    town.prove()
+
+
+async def test_an_account_that_changed_meanwhile_is_read_again_and_nothing_is_lost():
+    town = await Town(hosts=2).settle_in()
+
+    class Busy:
+        """The sandbox, while the customer tops up and books another meeting."""
+
+        abilities = town.provider.abilities
+
+        async def create(self, order):
+            await town.operate.top_up(town.caller.account.id, 5)
+            await town.create()(town.caller, request(), town.intent(None), town.now())
+            return await town.provider.create(order)
+
+    busy = evolve(town.create(), provider=Busy())
+    await busy(town.caller, request(), town.intent("k"), town.now())
+    assert town.funds().balance == 100 + 5 - 20
+    assert [entry.amount for entry in town.entries()] == [100, 5, -10, -10]
+    assert town.funds().held == 0
     town.prove()
 
 

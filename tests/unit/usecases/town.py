@@ -78,6 +78,15 @@ class DyingStore:
             self._fuse.pass_point()
         self._fuse.pass_point()
 
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[object]:
+        """As the store's own."""
+        self._fuse.pass_point()
+        async with self._store.at_once() as tx:
+            yield tx
+            self._fuse.pass_point()
+        self._fuse.pass_point()
+
 
 class DyingProvider:
     """The sandbox, called by a process that dies before or after the call."""

@@ -4,7 +4,15 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
-from meetcore.adapters.cli.inputs import check_counts, check_texts, read_cap, read_id, read_scopes, read_time
+from meetcore.adapters.cli.inputs import (
+    Whole,
+    check_counts,
+    check_texts,
+    read_cap,
+    read_id,
+    read_scopes,
+    read_time,
+)
 from meetcore.adapters.cli.output import show
 from meetcore.adapters.cli.runner import guarded, with_wiring
 from meetcore.adapters.cli.verify import verify_credits
@@ -27,7 +35,7 @@ host = App(name="host", help="Licensed hosts at the video provider.")
 
 
 @account.command(name="create")
-def create_account(*, email: str, full_name: str, credits: int = 0, json: Json = False) -> None:
+def create_account(*, email: str, full_name: str, credits: Whole = 0, json: Json = False) -> None:
     """Open an account.
 
     Parameters
@@ -56,7 +64,7 @@ def create_account(*, email: str, full_name: str, credits: int = 0, json: Json =
 
 
 @account.command(name="set")
-def set_account(id: str, /, *, credit_low: int, json: Json = False) -> None:
+def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
     """Change an account.
 
     Parameters
@@ -166,7 +174,7 @@ def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
 
 
 @credits_.command(name="topup")
-def top_up(*, account: str, amount: int, reference: str | None = None, json: Json = False) -> None:
+def top_up(*, account: str, amount: Whole, reference: str | None = None, json: Json = False) -> None:
     """Add paid credits. The same reference again changes nothing and prints the first top-up.
 
     Parameters
@@ -179,6 +187,7 @@ def top_up(*, account: str, amount: int, reference: str | None = None, json: Jso
         The payment's own name, such as an invoice number.
     """
     account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
+    guarded(lambda: check_counts(1, MAX_CREDITS, amount=amount), as_json=json)
     guarded(lambda: check_texts(reference=reference), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
@@ -201,7 +210,9 @@ credits_.command(verify_credits, name="verify")
 
 
 @host.command(name="add")
-def add_host(*, provider_user_id: str, capacity: int, max_concurrent: int = 1, json: Json = False) -> None:
+def add_host(
+    *, provider_user_id: str, capacity: Whole, max_concurrent: Whole = 1, json: Json = False
+) -> None:
     """Add a licensed host.
 
     Parameters

@@ -9,6 +9,7 @@ import asyncio
 import base64
 import json
 import os
+import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -23,9 +24,10 @@ import uvicorn
 from attrs import evolve, frozen
 from starlette.routing import BaseRoute
 
-from meetcore.adapters.cli.inputs import check_counts
+from meetcore.adapters.cli.inputs import Whole, check_counts
 from meetcore.adapters.cli.logs import configure_logs
 from meetcore.adapters.cli.output import ExitCode, complain, say
+from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.runner import guarded
 from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, inbox_routes, make_dev_ca
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
@@ -67,6 +69,22 @@ class _InboxResolver:
         return (IPv4Address(LOOPBACK),) if host == INBOX_HOST else await self.system.resolve(host)
 
 
+class _Server(uvicorn.Server):
+    """The first server: a signal ends it and nothing more, so that what stands around it ends in order."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Take the signals; uvicorn would raise them again afterwards, before Postgres has stopped."""
+        known = {
+            number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)
+        }
+        try:
+            yield
+        finally:
+            for number, handler in known.items():
+                signal.signal(number, handler)
+
+
 class _QuietServer(uvicorn.Server):
     """A second server in the process: the first one has the signals."""
 
@@ -76,7 +94,7 @@ class _QuietServer(uvicorn.Server):
         yield
 
 
-def dev(*, port: int = 8000, data_dir: Path = Path(".meetcore")) -> None:
+def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
     """Run everything on this machine, with a demo account.
 
     Parameters
@@ -89,7 +107,7 @@ def dev(*, port: int = 8000, data_dir: Path = Path(".meetcore")) -> None:
     guarded(lambda: check_counts(1, MAX_PORT, port=port))
     settings = guarded(load_settings)
     configure_logs("warning" if settings.log_level == "info" else settings.log_level)
-    _refuse_taken(port)
+    refuse_taken(LOOPBACK, port)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         with EmbeddedPostgres(data_dir / "postgres") as url:
@@ -98,16 +116,6 @@ def dev(*, port: int = 8000, data_dir: Path = Path(".meetcore")) -> None:
     except EmbeddedPostgresError as error:
         complain("postgres", str(error), as_json=False)
         raise SystemExit(ExitCode.REFUSED) from None
-
-
-def _refuse_taken(port: int) -> None:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((LOOPBACK, port))
-        except OSError:
-            complain("port", f"port {port} is taken; choose another with --port", as_json=False)
-            raise SystemExit(ExitCode.REFUSED) from None
 
 
 def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Settings:
@@ -149,7 +157,7 @@ async def _run(settings: Settings, port: int, data_dir: Path) -> None:
         config = uvicorn.Config(
             service, host=LOOPBACK, port=port, lifespan="on", access_log=False, log_level="warning"
         )
-        server = uvicorn.Server(config)
+        server = _Server(config)
         serving = asyncio.create_task(server.serve())
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(STARTED_POLL_S)

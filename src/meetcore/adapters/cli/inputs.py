@@ -1,15 +1,39 @@
 """Reading what an operator types: ids, scopes, caps, times, amounts. Each refusal says what would do."""
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
 from uuid import UUID
+
+from cyclopts import Parameter, Token
 
 from meetcore.domain.keys import Scope
 
-__all__ = ["InputRefused", "check_counts", "check_texts", "read_cap", "read_id", "read_scopes", "read_time"]
+__all__ = [
+    "InputRefused",
+    "Whole",
+    "check_counts",
+    "check_texts",
+    "read_cap",
+    "read_id",
+    "read_scopes",
+    "read_time",
+]
 
 
 MAX_TEXT = 200
+MAX_DIGITS = 18
+
+
+def _read_whole(_: object, tokens: Sequence[Token]) -> int:
+    digits = tokens[0].value.removeprefix("-")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_DIGITS:
+        raise ValueError("it must be a whole number")
+    return int(tokens[0].value)
+
+
+Whole = Annotated[int, Parameter(converter=_read_whole)]
+"""A whole number in digits: 10.7 credits are a slip, and no 11."""
 
 
 class InputRefused(Exception):
@@ -66,11 +90,13 @@ def read_time(text: str | None) -> datetime | None:
         return None
     try:
         at = datetime.fromisoformat(text)
-    except ValueError:
-        at = None
-    if at is None or at.tzinfo is None:
+        # In UTC, for a time near the ends of the calendar may have none.
+        utc = at.astimezone(UTC) if at.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        utc = None
+    if utc is None:
         raise InputRefused(f"--expires-at must be a time such as 2026-12-31T17:00:00Z, not {text!r}")
-    return at
+    return utc
 
 
 def check_counts(at_least: int, at_most: int, **counts: int) -> None:

@@ -2,11 +2,11 @@
 
 import sys
 
-from cyclopts import App
+from cyclopts import App, CycloptsError
 
 from meetcore.adapters.cli.accounts import account, credits_, host, key
 from meetcore.adapters.cli.dev import dev
-from meetcore.adapters.cli.output import ExitCode
+from meetcore.adapters.cli.output import ExitCode, complain
 from meetcore.adapters.cli.processes import migrate_schema, serve, work
 
 __all__ = ["main"]
@@ -31,8 +31,13 @@ def main(arguments: list[str] | None = None) -> None:
     Raises:
         SystemExit: with a code of `output.ExitCode`.
     """
+    words = sys.argv[1:] if arguments is None else arguments
     try:
-        program(sys.argv[1:] if arguments is None else arguments)
+        program(words, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        told = " ".join(str(error).split()).rstrip(".")
+        complain("usage", f"{told}. --help tells what there is.", as_json="--json" in words)
+        raise SystemExit(ExitCode.USAGE) from None
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.DONE) from None
 

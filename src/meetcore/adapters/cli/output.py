@@ -20,6 +20,8 @@ __all__ = ["ExitCode", "complain", "say", "show"]
 
 Record = Mapping[str, object]
 
+MAX_WIDTH = 10_000
+
 
 class ExitCode(IntEnum):
     """How the program ended."""
@@ -55,7 +57,8 @@ def _print_table(records: Sequence[Record]) -> None:
         table.add_column(name, overflow="fold")
     for record in records:
         table.add_row(*(_plain(value) for value in record.values()))
-    Console(soft_wrap=not sys.stdout.isatty()).print(table)
+    # In a pipe nothing is folded to a width: an id is one word.
+    Console(width=None if sys.stdout.isatty() else MAX_WIDTH).print(table)
 
 
 def _plain(value: object) -> str:
@@ -70,7 +73,9 @@ def _plain(value: object) -> str:
 
 def say(text: str, *, as_json: bool = False) -> None:
     """Tell a person something; with `--json` it goes to standard error."""
-    (sys.stderr if as_json else sys.stdout).write(text + "\n")
+    stream = sys.stderr if as_json else sys.stdout
+    stream.write(text + "\n")
+    stream.flush()  # the program goes on, and its reader may be a pipe
 
 
 def complain(code: str, message: str, *, as_json: bool) -> None:

@@ -10,14 +10,15 @@ from typing import Annotated
 import uvicorn
 from cyclopts import Parameter
 
-from meetcore.adapters.cli.inputs import check_counts
+from meetcore.adapters.cli.inputs import Whole, check_counts
 from meetcore.adapters.cli.logs import configure_logs
 from meetcore.adapters.cli.output import ExitCode, complain, show
+from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.progress import progress
-from meetcore.adapters.cli.runner import guarded
-from meetcore.adapters.postgres.migrate import MigrationRefused, migrate, missing
+from meetcore.adapters.cli.runner import guarded, ready_settings
+from meetcore.adapters.postgres.migrate import MigrationRefused, migrate
 from meetcore.adapters.settings import Settings, load_settings
-from meetcore.app import check_secrets, wire, working
+from meetcore.app import wire, working
 from meetcore.ports.store import StoreAway
 
 __all__ = ["migrate_schema", "serve", "work"]
@@ -28,7 +29,7 @@ RESTART_PAUSE_S = 1.0
 STOP_TIMEOUT_S = 20.0
 
 
-def serve(*, host: str = "127.0.0.1", port: int = 8000, workers: int = 1) -> None:
+def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) -> None:
     """Run the API.
 
     Parameters
@@ -42,8 +43,9 @@ def serve(*, host: str = "127.0.0.1", port: int = 8000, workers: int = 1) -> Non
     """
     guarded(lambda: check_counts(1, MAX_PORT, port=port))
     guarded(lambda: check_counts(1, MAX_PROCESSES, workers=workers))
-    settings = guarded(_ready_settings)
+    settings = guarded(_settings)
     configure_logs(settings.log_level)
+    refuse_taken(host, port)
     uvicorn.run(
         "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop", http="httptools",
         lifespan="on", access_log=False, server_header=False, log_level="warning",
@@ -51,7 +53,7 @@ def serve(*, host: str = "127.0.0.1", port: int = 8000, workers: int = 1) -> Non
     )  # fmt: skip
 
 
-def work(*, processes: int = 1, threads: int = 1) -> None:
+def work(*, processes: Whole = 1, threads: Whole = 1) -> None:
     """Run workers: deliveries and reconciliation.
 
     Parameters
@@ -62,7 +64,7 @@ def work(*, processes: int = 1, threads: int = 1) -> None:
         Threads in each that listen to the broker.
     """
     guarded(lambda: check_counts(1, MAX_PROCESSES, processes=processes, threads=threads))
-    settings = guarded(_ready_settings)
+    settings = guarded(_settings)
     configure_logs(settings.log_level)
     if processes == 1:
         asyncio.run(_work(settings, threads))
@@ -94,22 +96,12 @@ def migrate_schema(
     show({"applied": applied, "is_current": True}, as_json=json)
 
 
-def _ready_settings() -> Settings:
-    """Settings that a process can start with; an old schema is refused, a database away is not."""
-    settings = load_settings()
-    url = settings.require_database()
-    check_secrets(settings)
+def _settings() -> Settings:
+    """Settings to start with: an old schema keeps a process from starting, a database away does not."""
     try:
-        lacking = missing(url)
+        return ready_settings()
     except StoreAway:
-        return settings
-    except MigrationRefused as error:
-        complain("schema", str(error), as_json=False)
-        raise SystemExit(ExitCode.SETTINGS) from None
-    if lacking:
-        complain("schema", "the schema is not up to date: run `meetcore migrate` first", as_json=False)
-        raise SystemExit(ExitCode.SETTINGS)
-    return settings
+        return load_settings()
 
 
 async def _work(settings: Settings, threads: int) -> None:

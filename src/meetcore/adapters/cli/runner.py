@@ -7,13 +7,14 @@ from typing import NoReturn, TypeVar
 from meetcore.adapters.cli.inputs import InputRefused
 from meetcore.adapters.cli.logs import configure_logs
 from meetcore.adapters.cli.output import ExitCode, complain
+from meetcore.adapters.postgres.migrate import MigrationRefused, missing
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
-from meetcore.app import Wiring, wire
+from meetcore.app import Wiring, check_secrets, wire
 from meetcore.domain.errors import DomainError
 from meetcore.domain.ledger import InvalidAmount
 from meetcore.ports.store import StoreAway
 
-__all__ = ["guarded", "with_wiring"]
+__all__ = ["guarded", "ready_settings", "with_wiring"]
 
 T = TypeVar("T")
 
@@ -44,6 +45,25 @@ def _end(code: str, message: str, exit_code: ExitCode, *, as_json: bool) -> NoRe
     raise SystemExit(exit_code)
 
 
+def ready_settings() -> Settings:
+    """Settings that a program can work with, on a database that has the schema.
+
+    Raises:
+        SettingsRefused: one is impossible or missing, or the schema is not this release's.
+        StoreAway: the database does not answer.
+    """
+    settings = load_settings()
+    url = settings.require_database()
+    check_secrets(settings)
+    try:
+        lacking = missing(url)
+    except MigrationRefused as error:
+        raise SettingsRefused(str(error)) from None
+    if lacking:
+        raise SettingsRefused("the schema is not up to date: run `meetcore migrate` first")
+    return settings
+
+
 def with_wiring(work: Callable[[Wiring], Awaitable[T]], *, as_json: bool) -> T:
     """Run a use case on the configured adapters and take them down again.
 
@@ -52,7 +72,7 @@ def with_wiring(work: Callable[[Wiring], Awaitable[T]], *, as_json: bool) -> T:
     """
 
     def run() -> T:
-        settings: Settings = load_settings()
+        settings = ready_settings()
         configure_logs(settings.log_level)
 
         async def inside() -> T:

@@ -150,7 +150,7 @@ def _text_problems(name: str, value: Any) -> list[str]:
 
 def _unknown(name: str) -> str:
     if name == "url":
-        return "cannot be changed: register a new webhook and delete this one"
+        return "cannot be changed: register a new webhook for the new URL"
     return "is not a field of this operation"
 
 

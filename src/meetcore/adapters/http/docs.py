@@ -65,6 +65,7 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "ids that are not UUIDs are answered in the same way.",
         "Check the id, and that the key belongs to the account that owns the record.",
         "No: it is pointless to repeat the request unchanged.",
+        "pricing_tier_id where the tier is what was not found, else empty.",
     ),
     "conflict": ErrorPage(
         "The request clashes with a record that is already in place.",
@@ -82,11 +83,13 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "points to a private network or does not resolve.",
         "Read the message; it says what stands in the way.",
         "Only for a host name that did not resolve, once it does.",
+        "start_at, alphabet or fields, whichever stands in the way; may be empty.",
     ),
     "idempotency_key_reused": ErrorPage(
         "The Idempotency-Key was used before for a different request.",
         "Keep a key over the retries of one request, and take a new one for a new intent.",
         "No.",
+        "id of the meeting that the key paid for, if that was long ago; else empty.",
     ),
     "insufficient_credits": ErrorPage(
         "The available balance does not cover the work. Nothing was charged.",
@@ -96,7 +99,7 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
     ),
     "credit_cap_exceeded": ErrorPage(
         "The key's daily credit cap leaves no room for the work. Nothing was charged.",
-        "Wait for the next day (00:00 WIB), use another key, or raise the cap in the dashboard.",
+        "Wait for the next day (00:00 WIB), use another key, or have the cap raised.",
         "After details.resets_at, with a new Idempotency-Key.",
         "cap, spent and required in credits; resets_at.",
     ),
@@ -132,12 +135,11 @@ def docs_routes() -> list[Route]:
 
 async def _index(request: Request) -> Response:
     if request.url.path == "/docs":
-        return RedirectResponse("/docs/errors", 307)
+        return RedirectResponse("docs/errors", 307)  # relative: it holds below a path, too
     items = "".join(
-        f'<li><a href="/docs/errors/{code}"><code>{code}</code></a> ({STATUS[code]})</li>'
-        for code in ERROR_PAGES
+        f'<li><a href="errors/{code}"><code>{code}</code></a> ({STATUS[code]})</li>' for code in ERROR_PAGES
     )
-    about = 'The API is described at <a href="/api/v1/openapi.json"><code>/api/v1/openapi.json</code></a>.'
+    about = 'The API is described at <a href="../api/v1/openapi.json"><code>/api/v1/openapi.json</code></a>.'
     return _page("Error codes", f"<p>{about}</p><ul>{items}</ul>")
 
 
@@ -145,7 +147,7 @@ async def _error(request: Request) -> Response:
     code = request.path_params["code"]
     page = ERROR_PAGES.get(code)
     if page is None:
-        return _page("No such code", '<p>See <a href="/docs/errors">all error codes</a>.</p>', 404)
+        return _page("No such code", '<p>See <a href="../errors">all error codes</a>.</p>', 404)
     parts = (
         ("What it means", page.meaning),
         ("What to do", page.remedy),
@@ -153,7 +155,7 @@ async def _error(request: Request) -> Response:
         ("error.details", page.details),
     )
     told = "".join(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>" for title, text in parts)
-    head = f'<p>Status {STATUS[code]}. <a href="/docs/errors">All error codes</a></p>'
+    head = f'<p>Status {STATUS[code]}. <a href="../errors">All error codes</a></p>'
     return _page(code, head + told)
 
 

@@ -28,6 +28,7 @@ from meetcore.adapters.http.answers import (
 )
 from meetcore.adapters.http.decoding import MAX_BODY_BYTES, decode_body, decode_json
 from meetcore.adapters.http.operations import API_ROOT, Call, Operation, answered
+from meetcore.adapters.http.paging import Page, read_page
 from meetcore.domain.errors import (
     DomainError,
     InternalError,
@@ -154,7 +155,8 @@ class Gate:
         value = None if operation.body is None else decode_json(await _read(request, headers))
         body = None if operation.body is None else decode_body(value, operation.body)
         intent = self._intent(request, headers, operation, value, exchange) if operation.is_mutating else None
-        call = Call(caller, exchange.now, match.path, body, intent)
+        page = read_page(request.query_params) if operation.is_list else Page()
+        call = Call(caller, exchange.now, match.path, body, intent, page)
         return answered(await operation.handle(call))
 
     def _intent(

@@ -8,6 +8,7 @@ import msgspec
 from meetcore.adapters.http import records
 from meetcore.adapters.http.answers import STATUS
 from meetcore.adapters.http.operations import API_ROOT, Operation
+from meetcore.adapters.http.paging import DEFAULT_LIMIT, MAX_LIMIT
 
 __all__ = ["openapi_document"]
 
@@ -118,6 +119,12 @@ def _parameters(operation: Operation) -> list[Json]:
                 "schema": schema,
             }
         )
+    if operation.is_list:
+        limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
+        found += [
+            {"name": "limit", "in": "query", "schema": limit},
+            {"name": "cursor", "in": "query", "description": "next_cursor", "schema": {"type": "string"}},
+        ]
     return found
 
 

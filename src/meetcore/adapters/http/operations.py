@@ -7,12 +7,14 @@ authenticate, count or decode: `gate` has done that before a handler runs.
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 from msgspec import UNSET
 
 from meetcore.adapters.http.answers import Rendered, render_record, unpack
 from meetcore.adapters.http.bodies import CreateMeetingBody, RegisterWebhookBody, UpdateWebhookBody
+from meetcore.adapters.http.paging import Page, page_of
 from meetcore.domain import endpoints
 from meetcore.domain.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.errors import NotFound
@@ -32,6 +34,7 @@ from meetcore.usecases.webhooks import RegisterWebhook, Registration, UpdateWebh
 __all__ = ["API_ROOT", "Call", "Operation", "UseCases", "operations"]
 
 API_ROOT = "/api/v1"
+_NO_ID = UUID(int=0)  # no record has it: ids are of version 7
 
 
 @frozen
@@ -55,6 +58,7 @@ class Call:
     path: dict[str, str]
     body: Any
     intent: Intent | None
+    page: Page = field(factory=Page)
 
     @property
     def purpose(self) -> Intent:
@@ -83,6 +87,7 @@ class Operation:
     body: type | None = None
     present: Callable[[object, datetime], Rendered] | None = None
     response: str = ""
+    is_list: bool = False
 
     @property
     def is_mutating(self) -> bool:
@@ -106,7 +111,7 @@ def operations(use: UseCases) -> Sequence[Operation]:
         ),
         Operation(
             "list_pricing_tiers", "GET", "/pricing-tiers", "The pricing tiers on sale", read,
-            _ListTiers(use.catalogue), (401, 429, 500), response="TierList",
+            _ListTiers(use.catalogue), (400, 401, 429, 500), response="TierList", is_list=True,
         ),
         Operation(
             "create_meeting", "POST", "/meetings", "Create a meeting and deduct its credits", credit,
@@ -164,9 +169,9 @@ async def _show_account(call: Call) -> Rendered:
 class _ListTiers:
     catalogue: TierCatalogue
 
-    async def __call__(self, _: Call) -> Rendered:
-        tiers = [tier_record(tier) for tier in self.catalogue.on_sale()]
-        return render_record(200, {"data": tiers, "next_cursor": None})
+    async def __call__(self, call: Call) -> Rendered:
+        tiers, cursor = page_of(self.catalogue.on_sale(), call.page, lambda tier: tier.id)
+        return render_record(200, {"data": [tier_record(tier) for tier in tiers], "next_cursor": cursor})
 
 
 @frozen
@@ -198,8 +203,7 @@ class _Meetings:
         return render_record(200, meeting_record(meeting, call.now))
 
     async def cancel(self, call: Call) -> Answer:
-        meeting_id = parse_id(call.path["id"], "meeting")
-        return await self.use.cancel_meeting(call.caller, meeting_id, call.purpose, call.now)
+        return await self.use.cancel_meeting(call.caller, _subject(call), call.purpose, call.now)
 
 
 @frozen
@@ -225,19 +229,30 @@ class _Webhooks:
 
     async def update(self, call: Call) -> Answer:
         body: UpdateWebhookBody = call.body
-        endpoint_id = parse_id(call.path["id"], "webhook")
         changes = EndpointChanges(
             event_types=endpoints.UNSET if body.event_types is UNSET else tuple(body.event_types),
             description=endpoints.UNSET if body.description is UNSET else body.description,
             is_active=endpoints.UNSET if body.is_active is UNSET else body.is_active,
         )
-        return await self.use.update_webhook(call.caller, endpoint_id, changes, call.purpose)
+        return await self.use.update_webhook(call.caller, _subject(call), changes, call.purpose)
 
 
-def _present_created(outcome: object, now: datetime) -> Rendered:
+def _subject(call: Call) -> UUID:
+    """The id that a mutating operation names. A text that is no id goes the way of an unknown one.
+
+    So that both are answered identically (spec 7/404), under an idempotency key too.
+    """
+    try:
+        return parse_id(call.path["id"], "record")
+    except NotFound:
+        return _NO_ID
+
+
+def _present_created(outcome: object, _: datetime) -> Rendered:
     assert isinstance(outcome, Meeting)
     location = f"{API_ROOT}/meetings/{outcome.id}"
-    return render_record(201, meeting_record(outcome, now), location)
+    # As of its creation, so that a replay that is rendered late shows what the first answer showed.
+    return render_record(201, meeting_record(outcome, outcome.created_at), location)
 
 
 def _present_cancelled(outcome: object, now: datetime) -> Rendered:

@@ -18,9 +18,7 @@ def key_view(tables: Tables, account_id: UUID, key: str | None, now: datetime) -
     return KeyView(None if key is None else tables.idempotency.get((account_id, key)), now)
 
 
-def claim_key(
-    tables: Tables, account_id: UUID, claim: Claim | None, now: datetime, until: datetime
-) -> None:
+def claim_key(tables: Tables, account_id: UUID, claim: Claim | None, now: datetime, until: datetime) -> None:
     """Mark a key as being worked on; one that is known keeps its fingerprint."""
     if claim is None:
         return

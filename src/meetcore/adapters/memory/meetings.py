@@ -71,13 +71,13 @@ class MemoryMeetingRepository:
         )
         return choose_host(free, query.seats)
 
-    async def save_provisioning(self, provisioning: Provisioning) -> bool:
-        """Write meeting, hold, reservation, lease and claim; false when the host was taken."""
+    async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
+        """Write meeting, hold, reservation, lease and claim; none when the host was taken."""
         tables, meeting, hold = self._tables, provisioning.meeting, provisioning.hold
         owner = meeting.account_id, meeting.id
         host = reserve(tables, owner, meeting.host_id, meeting.start_at, meeting.end_at)
         if host is None:
-            return False
+            return None
         if any(
             account_id == meeting.account_id and hold.operation == other.operation
             for (account_id, _), other in tables.holds.items()
@@ -91,7 +91,7 @@ class MemoryMeetingRepository:
         write_usage(tables, meeting.account_id, provisioning.usage)
         write_funds(tables, provisioning.funds)
         claim_key(tables, meeting.account_id, provisioning.claim, self._clock.now(), lease.until)
-        return True
+        return await self.load_leased(meeting.account_id, meeting.id, lease.token)
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
         """The meeting in progress, if the lease is still the bearer's."""
@@ -102,6 +102,8 @@ class MemoryMeetingRepository:
         hold = None if stored.hold_id is None else tables.holds.get((account_id, stored.hold_id))
         charge = _charge(tables, stored.meeting)
         return LeaseView(
+            token=token,
+            version=0,
             meeting=stored.meeting,
             provider_user_id=tables.hosts[stored.meeting.host_id].provider_user_id,
             funds=account_of(tables, account_id).funds,
@@ -114,9 +116,12 @@ class MemoryMeetingRepository:
     async def save_scheduled(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
         events: Sequence[Event], answer: bytes | None,
-    ) -> int:  # fmt: skip
-        """The hold becomes the charge, the meeting is there; the key is done, events go out."""
+    ) -> int | None:  # fmt: skip
+        """The hold becomes the charge, the meeting is there; none when the view is no longer true."""
         tables, account_id = self._tables, meeting.account_id
+        # No version is kept here: the view itself is compared, which is what a version stands for.
+        if await self.load_leased(account_id, meeting.id, view.token) != view:
+            return None
         self._check_provider_id(meeting)
         append_entry(tables, entry)
         write_funds(tables, funds)

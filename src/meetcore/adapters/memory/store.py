@@ -70,3 +70,9 @@ class MemoryStore:
         """A clean exit commits, an exception rolls back."""
         async with self.state.change() as tables:
             yield MemoryTransaction(tables, self._clock, self._entropy)
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[MemoryTransaction]:
+        """A transaction for one call only."""
+        async with self.begin() as tx:
+            yield tx

@@ -9,6 +9,7 @@ from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.idempotency import KEY_COLUMNS
 from meetcore.adapters.postgres.ledger import (
     APPEND_ENTRY,
+    GUARD_LOCKED,
     LOCK_ACCOUNT,
     TRANSFER_COLUMNS,
     WRITE_FUNDS,
@@ -20,7 +21,7 @@ from meetcore.adapters.postgres.outbox import WRITE_EVENTS
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.store import CreationQuery, CreationView, KeyView, Provisioning
+from meetcore.ports.store import CreationQuery, CreationView, KeyView, LeaseView, Provisioning
 
 __all__ = ["SAVE_ABANDONED", "SAVE_SCHEDULED", "load_creation", "save_provisioning"]
 
@@ -109,32 +110,38 @@ WITH reserved AS (
 )
 UPDATE accounts SET held = %(held)s, is_low = %(is_low)s, version = version + 1
 WHERE id = %(account_id)s AND EXISTS (SELECT FROM reserved)
-RETURNING id
+RETURNING version
 """
 
-# The hold becomes the charge, the meeting gets its link, the key its answer, the events go out.
-# The lease is checked by the locked read before it, in the same transaction.
+# The hold becomes the charge, the meeting gets its link, the key its answer, the events go out; all
+# of it or nothing, if the account is as it was when this was decided and the lease is the bearer's.
 SAVE_SCHEDULED = f"""
-WITH {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}, closed AS (
-    DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
+WITH guard AS MATERIALIZED (
+    SELECT a.id AS account_id, m.id AS meeting_id
+    FROM accounts a JOIN meetings m ON m.account_id = a.id AND m.id = %(meeting_id)s
+    WHERE a.id = %(account_id)s AND a.version = %(version)s AND m.lease_token = %(token)s
+    FOR NO KEY UPDATE
+), {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}, closed AS (
+    DELETE FROM ledger_holds USING guard
+    WHERE ledger_holds.account_id = guard.account_id AND ledger_holds.id = %(hold_id)s
 ), usage AS (
-    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
-    WHERE account_id = %(account_id)s AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
+    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
+    WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
 ), meeting AS (
     UPDATE meetings SET status = %(status)s, provider_meeting_id = %(provider_meeting_id)s, join_url = %(join_url)s,
         password = %(password)s, charge_id = %(transfer_id)s, hold_id = NULL, idempotency_key = NULL,
         lease_token = NULL, lease_until = NULL
-    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+    FROM guard WHERE meetings.account_id = guard.account_id AND meetings.id = guard.meeting_id
 ), done AS (
-    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
-    WHERE account_id = %(account_id)s AND key = %(key)s::text
+    UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL FROM guard
+    WHERE idempotency_keys.account_id = guard.account_id AND key = %(key)s::text
 )
-SELECT count(*) AS due FROM delivery WHERE status = 'pending'
+SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guard
 """
 
 # Nothing was made: hold, cap and host are given back, and the key may try again.
 SAVE_ABANDONED = f"""
-WITH {WRITE_FUNDS}, closed AS (
+WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
 ), usage AS (
     UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
@@ -182,8 +189,8 @@ async def load_creation(connection: Connection, cipher: Cipher, query: CreationQ
     )
 
 
-async def save_provisioning(connection: Connection, cipher: Cipher, order: Provisioning) -> bool:
-    """Write a meeting that is about to be made; false when its host was taken meanwhile."""
+async def save_provisioning(connection: Connection, cipher: Cipher, order: Provisioning) -> LeaseView | None:
+    """Write a meeting that is about to be made; none when its host was taken meanwhile."""
     meeting, hold, claim = order.meeting, order.hold, order.claim
     context = rows.password_context(meeting.account_id, meeting.id)
     parameters = (
@@ -223,4 +230,10 @@ async def save_provisioning(connection: Connection, cipher: Cipher, order: Provi
         | usage_parameters(order.usage)
     )
     cursor = await connection.execute(_SAVE_PROVISIONING, parameters)
-    return await cursor.fetchone() is not None
+    row = await cursor.fetchone()
+    if row is None:
+        return None
+    return LeaseView(
+        order.lease.token, row["version"], meeting, order.provider_user_id, order.funds, order.usage,
+        hold, None, claim,
+    )  # fmt: skip

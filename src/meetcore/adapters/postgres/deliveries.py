@@ -3,16 +3,20 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+import structlog
+
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.endpoints import ENDPOINT_COLUMNS
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.domain.deliveries import HELD_FOR, Attempt, Delivery
 from meetcore.domain.endpoints import Endpoint
-from meetcore.ports.cipher import Cipher
+from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.deliveries import Claimed, ClaimedView
 from meetcore.ports.lease import Lease
 
 __all__ = ["PostgresDeliveryRepository"]
+
+log = structlog.get_logger("meetcore.postgres")
 
 # Takes the longest due deliveries at active endpoints; a row that another worker is taking is
 # passed over. Until the lease runs out the delivery is due to nobody.
@@ -104,10 +108,20 @@ class PostgresDeliveryRepository:
         self._cipher = cipher
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[Claimed]:
-        """Take deliveries that are due at active endpoints, the longest due first."""
+        """Take deliveries that are due at active endpoints, the longest due first.
+
+        One whose secret or payload does not open is logged and left to its lease, so that a key that
+        went missing stops what was sealed under it and nothing else.
+        """
         parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
         cursor = await self._connection.execute(_CLAIM, parameters)
-        return [self._claimed(row) for row in await cursor.fetchall()]
+        claimed = []
+        for row in await cursor.fetchall():
+            try:
+                claimed.append(self._claimed(row))
+            except CipherRefused:
+                log.exception("delivery does not open", delivery_id=str(row["delivery_id"]))
+        return claimed
 
     async def load_claimed(self, account_id: UUID, delivery_id: UUID, token: UUID) -> ClaimedView | None:
         """The delivery with its endpoint, if the claim is still the bearer's."""

@@ -20,6 +20,7 @@ from meetcore.ports.store import LedgerView
 
 __all__ = [
     "APPEND_ENTRY",
+    "GUARD_LOCKED",
     "LOCK_ACCOUNT",
     "TRANSFER_COLUMNS",
     "WRITE_FUNDS",
@@ -41,25 +42,32 @@ TRANSFER_COLUMNS = """
     t.id AS transfer_id, t.operation, t.kind, t.amount, t.source, t.destination, t.reference_type,
     t.reference_id, t.reverses, t.api_key_id AS transfer_api_key_id, t.cap_day"""
 
+# What stands under the account's lock already needs no further condition to be written.
+GUARD_LOCKED = """
+    guard AS MATERIALIZED (SELECT %(account_id)s::uuid AS account_id)"""
+
 # Appends a transfer, and its customer's and its house's leg under one number.
 APPEND_ENTRY = """
     transfer AS (
         INSERT INTO ledger_transfers (account_id, id, operation, kind, amount, source, destination,
             reference_type, reference_id, reverses, api_key_id, cap_day)
-        VALUES (%(account_id)s, %(transfer_id)s, %(operation)s, %(kind)s, %(amount)s, %(source)s, %(destination)s,
-            %(reference_type)s, %(reference_id)s, %(reverses)s, %(transfer_api_key_id)s, %(cap_day)s)
+        SELECT account_id, %(transfer_id)s, %(operation)s, %(kind)s, %(amount)s, %(source)s, %(destination)s,
+            %(reference_type)s, %(reference_id)s, %(reverses)s, %(transfer_api_key_id)s, %(cap_day)s
+        FROM guard
     ), entry AS (
         INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
-        VALUES (%(account_id)s, %(number)s, 'customer', %(transfer_id)s, %(signed)s, %(balance)s, %(at)s, %(hash)s),
-               (%(account_id)s, %(number)s, %(house)s, %(transfer_id)s, -%(signed)s::bigint, NULL, %(at)s, NULL)
+        SELECT account_id, %(number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(at)s, leg.hash
+        FROM guard CROSS JOIN (VALUES
+            ('customer', %(signed)s::bigint, %(balance)s::bigint, %(hash)s::bytea),
+            (%(house)s, -%(signed)s::bigint, NULL, NULL)) AS leg (book, amount, balance_after, hash)
     )"""
 
-# Writes the funds that were decided under the lock, and tells waiting readers to read again.
+# Writes the funds that were decided on, and tells waiting readers to read again.
 WRITE_FUNDS = """
     account AS (
         UPDATE accounts SET balance = %(balance)s, held = %(held)s, is_low = %(is_low)s, entries = %(entries)s,
             last_hash = %(last_hash)s, last_at = %(last_at)s, version = version + 1
-        WHERE id = %(account_id)s
+        FROM guard WHERE accounts.id = guard.account_id
     )"""
 
 # Reads an account's funds under its lock, and the entry of one operation, if it is in the ledger.
@@ -74,7 +82,7 @@ LEFT JOIN ledger_entries e ON e.account_id = locked.account_id AND e.transfer_id
 
 # Appends one entry with its events, outside any meeting.
 _APPEND = f"""
-WITH {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}
+WITH {GUARD_LOCKED}, {APPEND_ENTRY}, {WRITE_FUNDS}, {WRITE_EVENTS}
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 """
 

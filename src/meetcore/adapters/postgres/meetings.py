@@ -17,6 +17,7 @@ from meetcore.adapters.postgres.creations import (
 from meetcore.adapters.postgres.idempotency import KEY_COLUMNS
 from meetcore.adapters.postgres.ledger import (
     APPEND_ENTRY,
+    GUARD_LOCKED,
     LOCK_ACCOUNT,
     TRANSFER_COLUMNS,
     WRITE_FUNDS,
@@ -116,7 +117,7 @@ _END_MEETING = f"""
 
 # The same with the refund of the charge.
 _SAVE_REFUNDED = f"""
-WITH {APPEND_ENTRY}, {WRITE_FUNDS}, {_END_MEETING}, usage AS (
+WITH {GUARD_LOCKED}, {APPEND_ENTRY}, {WRITE_FUNDS}, {_END_MEETING}, usage AS (
     UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
     WHERE account_id = %(account_id)s AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
 )
@@ -125,7 +126,7 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 
 # The same without one.
 _SAVE_ENDED = f"""
-WITH {_END_MEETING}, account AS (
+WITH {GUARD_LOCKED}, {_END_MEETING}, account AS (
     UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
 )
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'
@@ -150,7 +151,7 @@ SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_m
 
 # A status that the provider or the clock brought. A meeting that ended frees its host.
 _SAVE_LIFECYCLE = f"""
-WITH {WRITE_EVENTS}, meeting AS (
+WITH {GUARD_LOCKED}, {WRITE_EVENTS}, meeting AS (
     UPDATE meetings SET status = %(status)s WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 ), freed AS (
     DELETE FROM host_reservations
@@ -193,8 +194,8 @@ class PostgresMeetingRepository:
         """Everything that the decision on a new meeting needs, in one locked read."""
         return await load_creation(self._connection, self._cipher, query)
 
-    async def save_provisioning(self, provisioning: Provisioning) -> bool:
-        """Write meeting, hold, reservation, lease and claim; false when the host was taken."""
+    async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
+        """Write meeting, hold, reservation, lease and claim; none when the host was taken."""
         return await save_provisioning(self._connection, self._cipher, provisioning)
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
@@ -212,13 +213,23 @@ class PostgresMeetingRepository:
         else:
             raise LookupError(f"meeting {meeting_id} has neither a hold nor a charge")
         claim = None if row["key"] is None else Claim(row["key"], row["fingerprint"], meeting_id)
-        return LeaseView(meeting, row["provider_user_id"], rows.funds(row), usage, hold, charge, claim)
+        return LeaseView(
+            token,
+            row["version"],
+            meeting,
+            row["provider_user_id"],
+            rows.funds(row),
+            usage,
+            hold,
+            charge,
+            claim,
+        )
 
     async def save_scheduled(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
         events: Sequence[Event], answer: bytes | None,
-    ) -> int:  # fmt: skip
-        """The hold becomes the charge, the meeting is there; the key is done, events go out."""
+    ) -> int | None:  # fmt: skip
+        """The hold becomes the charge, the meeting is there; none when the view is no longer true."""
         context = rows.password_context(meeting.account_id, meeting.id)
         parameters = (
             self._ending(view, meeting, answer)
@@ -227,13 +238,17 @@ class PostgresMeetingRepository:
             | entry_parameters(entry)
             | event_parameters(events, self._cipher)
             | {
+                "token": view.token,
+                "version": view.version,
                 "hold_id": None if view.hold is None else view.hold.id,
                 "provider_meeting_id": meeting.provider_meeting_id,
                 "join_url": meeting.join_url,
                 "password": rows.seal_text(self._cipher, meeting.password, context),
             }
         )
-        return await self._count(SAVE_SCHEDULED, parameters)
+        cursor = await self._connection.execute(SAVE_SCHEDULED, parameters)
+        row = await cursor.fetchone()
+        return None if row is None else int(row["due"])
 
     async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
         """The hold and the host are released; the idempotency key may try again."""

@@ -14,13 +14,13 @@ from meetcore.ports.cipher import Cipher
 __all__ = ["WRITE_EVENTS", "event_parameters"]
 
 # Writes the events, and a delivery of each for every endpoint of the account that subscribed to
-# its kind: due now, or held while the endpoint is inactive. A delivery's id is a UUIDv7: the
+# its kind, if the statement's guard lets it: due now, or held while the endpoint is inactive. A delivery's id is a UUIDv7: the
 # event's instant, and random bits of its own.
 WRITE_EVENTS = """
     event AS (
         INSERT INTO events (account_id, id, kind, payload, created_at)
-        SELECT %(account_id)s, e.id, e.kind, e.payload, e.created_at
-        FROM unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at
+        FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
                     %(event_times)s::timestamptz[]) AS e (id, kind, payload, created_at)
         RETURNING id, kind, created_at
     ), delivery AS (

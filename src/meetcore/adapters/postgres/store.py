@@ -61,3 +61,10 @@ class PostgresStore:
         with translated():
             async with self._pool.connection() as connection, connection.transaction():
                 yield PostgresTransaction(connection, self._cipher)
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[PostgresTransaction]:
+        """A transaction for one call only: the statement commits by itself."""
+        with translated():
+            async with self._pool.connection() as connection:
+                yield PostgresTransaction(connection, self._cipher)

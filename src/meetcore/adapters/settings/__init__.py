@@ -5,16 +5,20 @@ lower case. The environment wins. An impossible value is refused with the name o
 secrets are never shown.
 """
 
+import os
 import re
 import tomllib
 from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
+from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any
 from urllib.parse import urlsplit
 
+import psycopg
 import typed_settings
 from attrs import define, field
+from psycopg.conninfo import conninfo_to_dict
 from typed_settings.exceptions import InvalidSettingsError, TsError
 
 from meetcore.domain.addresses import Network
@@ -39,7 +43,7 @@ def _checked(check: Callable[[str], object], must: str) -> Callable[[object, Any
     def validate(_: object, attribute: Any, value: Any) -> None:
         try:
             check(value)
-        except (ValueError, OSError, TypeError, KeyError):
+        except (ValueError, OSError, TypeError, KeyError, AttributeError):
             raise ValueError(f"{PREFIX}{attribute.name.upper()} {must}") from None
 
     return validate
@@ -67,7 +71,32 @@ def _delays(text: str) -> RetrySchedule:
 
 def _is_http_origin(text: str) -> bool:
     parts = urlsplit(text)
-    return parts.scheme in ("http", "https") and bool(parts.hostname) and not (parts.query or parts.fragment)
+    is_place = bool(parts.hostname) and parts.port != 0  # asking for the port refuses what is none
+    return parts.scheme in ("http", "https") and is_place and not (parts.query or parts.fragment)
+
+
+def _check_database(text: str) -> None:
+    if not text:
+        return
+    if not text.startswith(("postgresql://", "postgres://")):
+        raise ValueError
+    try:
+        told = conninfo_to_dict(text)
+    except psycopg.ProgrammingError:
+        raise ValueError from None  # its words may hold the password
+    for port in _items(str(told.get("port", ""))):
+        int(port)
+
+
+def _is_server(text: str, *schemes: str) -> bool:
+    """Whether it is the address of a server, or of several with semicolons, or empty."""
+    places = [urlsplit(place) for place in text.split(";")] if text else []
+    return all(place.scheme in schemes and place.port != 0 for place in places)
+
+
+def _check_authorities(path: str) -> None:
+    if path:
+        SSLContext(PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
 
 
 def _read_tiers(path: str) -> TierCatalogue:
@@ -87,7 +116,7 @@ def _lower(text: str) -> str:
     return text.lower()
 
 
-_REDIS_OR_AMQP = _needs(lambda text: not text or text.split("://")[0] in ("redis", "rediss", "amqp", "amqps"))
+_REDIS_OR_AMQP = _needs(lambda text: _is_server(text, "redis", "rediss", "amqp", "amqps"))
 _POSITIVE = _checked(_needs(lambda number: number >= 1), "must be a whole number of at least 1")
 
 
@@ -97,10 +126,7 @@ class Settings:
 
     database_url: typed_settings.SecretStr = field(
         default=typed_settings.SecretStr(""),
-        validator=_checked(
-            _needs(lambda text: not text or text.startswith(("postgresql://", "postgres://"))),
-            "must be a postgresql:// address",
-        ),
+        validator=_checked(_check_database, "must be a postgresql:// address"),
     )
     broker_url: typed_settings.SecretStr = field(
         default=typed_settings.SecretStr(""),
@@ -109,7 +135,7 @@ class Settings:
     rate_store_url: typed_settings.SecretStr = field(
         default=typed_settings.SecretStr(""),
         validator=_checked(
-            _needs(lambda text: not text or text.split("://")[0] in ("redis", "rediss")),
+            _needs(lambda text: _is_server(text, "redis", "rediss")),
             "must be a redis:// address, or empty for the database",
         ),
     )
@@ -142,14 +168,16 @@ class Settings:
     )
     webhook_ca_file: str = field(
         default="",
-        validator=_checked(
-            _needs(lambda path: not path or Path(path).is_file()), "must be a file of PEM certificates"
-        ),
+        validator=_checked(_check_authorities, "must be a file of PEM certificates"),
     )
     webhook_retry_schedule: str = field(
         default=",".join(str(delay_s) for delay_s in DEFAULT_DELAYS_S),
         validator=_checked(_delays, "must be whole seconds, comma separated"),
     )
+    # How long a process owns what it works on. Longer than the time limit of the work (10 s each), or
+    # work is taken over that is still being done; shorter is for tests.
+    webhook_lease_s: int = field(default=30, validator=_POSITIVE)
+    meeting_lease_s: int = field(default=20, validator=_POSITIVE)
     secrets_key: typed_settings.SecretStr = field(
         default=typed_settings.SecretStr(""),
     )
@@ -202,8 +230,11 @@ def load_settings() -> Settings:
     """Read the settings.
 
     Raises:
-        SettingsRefused: one or more values are impossible.
+        SettingsRefused: one or more values are impossible, or the file is not there.
     """
+    for name in filter(None, os.environ.get(f"{PREFIX}CONFIG_FILE", "").split(":")):
+        if not Path(name).is_file():
+            raise SettingsRefused(f"{PREFIX}CONFIG_FILE names a file that is not there: {name}")
     try:
         return typed_settings.load(
             Settings, appname="meetcore", config_files_var=f"{PREFIX}CONFIG_FILE", env_prefix=PREFIX

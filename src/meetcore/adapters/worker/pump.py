@@ -6,6 +6,7 @@ rounds; refuses to decide anything about a delivery.
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import structlog
 
@@ -51,7 +52,7 @@ class Pump:
         self._sweep_every_s = sweep_every_s
         self._purge_every_s = purge_every_s
         self._wake = asyncio.Event()
-        self._is_stopping = False
+        self._stopping = asyncio.Event()
         self._posts: set[asyncio.Task[None]] = set()
 
     def wake(self) -> None:
@@ -60,7 +61,7 @@ class Pump:
 
     def stop(self) -> None:
         """Claim nothing more and return from `run` once the posts in flight are recorded."""
-        self._is_stopping = True
+        self._stopping.set()
         self._wake.set()
 
     async def run(self) -> None:
@@ -70,7 +71,7 @@ class Pump:
             asyncio.create_task(self._repeat(self._purge, self._purge_every_s)),
         )
         try:
-            while not self._is_stopping:
+            while not self._stopping.is_set():
                 self._wake.clear()
                 is_more = await self._guard(self._claim, "claim")
                 if not is_more:
@@ -123,9 +124,12 @@ class Pump:
             await work()
             return True
 
-        while True:
+        # The event, too: a cancellation that falls together with what it cancels may be lost in the pool.
+        while not self._stopping.is_set():
             await self._guard(once, "sweep")
-            await asyncio.sleep(every_s)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(every_s):
+                    await self._stopping.wait()
 
     async def _guard(self, work: Callable[[], Awaitable[bool]], what: str) -> bool:
         """Do one thing; a fault is logged and costs a round, never the worker."""

@@ -1,0 +1,55 @@
+"""`POST /meetings` against pgbench running the same statements."""
+
+from benchmarks.house import ACCOUNTS, House
+from benchmarks.load import Load, run_load
+from benchmarks.pgbench import Pgbench
+from benchmarks.processes import Program
+from benchmarks.report import Result, middle
+
+__all__ = ["measure_creations"]
+
+_NO_FLOOR = "no pgbench on this machine, hence no floor; it comes with the server's packages"
+
+
+def measure_creations(
+    ours: Program, house: House, floor: Pgbench | None, rounds: int, seconds: float
+) -> list[Result]:
+    """Over many accounts, and on one hot account, whose lock they all want."""
+    run_load(ours, "meetings", house.keys, requests=500)
+    if floor is not None:
+        floor.run(1, ACCOUNTS)
+    spread = _turns(ours, house.keys, floor, ACCOUNTS, rounds, seconds)
+    hot = _turns(ours, house.keys[:1], floor, 1, max(1, rounds // 2), seconds)
+    return [
+        _result("POST /meetings", *spread, "ratio ≥ 0.25, aim 0.4; ≤ 1500 µs"),
+        _result("POST /meetings, one hot account", *hot, ""),
+    ]
+
+
+def _turns(
+    ours: Program, keys: list[str], floor: Pgbench | None, accounts: int, rounds: int, seconds: float
+) -> tuple[list[Load], list[float]]:
+    loads, rates = [], []
+    for _ in range(rounds):
+        if floor is not None:
+            rates.append(floor.run(seconds, accounts))
+        loads.append(run_load(ours, "meetings", keys, seconds=seconds))
+    return loads, rates
+
+
+def _result(name: str, loads: list[Load], rates: list[float], goal: str) -> Result:
+    extra: dict[str, object] = {
+        "cpu_us_per_request": middle([load.cpu_us_per_request for load in loads]),
+        "p50_ms": middle([load.p50_ms for load in loads]),
+        "p99_ms": middle([load.p99_ms for load in loads]),
+    }
+    if not rates:
+        extra["note"] = _NO_FLOOR
+    return Result(
+        name,
+        middle([load.rate for load in loads]),
+        middle(rates) if rates else None,
+        "requests/s",
+        goal,
+        extra,
+    )

@@ -1,0 +1,56 @@
+"""What it costs to import the rules, and to keep the service in memory."""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from benchmarks.house import House
+from benchmarks.load import run_load
+from benchmarks.processes import Program
+from benchmarks.report import Result, middle
+
+__all__ = ["measure_import", "measure_memory"]
+
+RULES = (
+    "addresses", "deliveries", "endpoints", "events", "holds", "hosts", "idempotency", "keys", "ledger",
+    "meetings", "pricing", "rate_window", "records", "retry_schedule", "schedule", "signature",
+    "webhook_urls",
+)  # fmt: skip
+REQUESTS = 2_000
+
+
+def measure_import(rounds: int) -> Result:
+    """Every public module of the domain against bare Python, in turns."""
+    wanted = "import " + ", ".join(f"meetcore.domain.{name}" for name in RULES)
+    attrs = "import attrs"  # what any package on attrs pays first
+    taken: dict[str, list[float]] = {"pass": [], attrs: [], wanted: []}
+    with tempfile.TemporaryDirectory() as place:
+        # Compiled, as an installed package is, whatever the environment says; the first round compiles.
+        environment = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        environment["PYTHONPYCACHEPREFIX"] = place
+        for _ in range(rounds + 1):
+            for code, times in taken.items():
+                started = time.perf_counter()
+                subprocess.run([sys.executable, "-c", code], check=True, env=environment)
+                times.append((time.perf_counter() - started) * 1000)
+    bare, with_attrs, whole = (middle(times[1:]) for times in taken.values())
+    added = {
+        "added_ms": whole - bare,
+        "attrs_added_ms": with_attrs - bare,
+        "note": f"it adds {whole - bare:.0f} ms, of which attrs {with_attrs - bare:.0f} ms",
+    }
+    return Result("import meetcore.domain", whole, bare, "ms", "adds < 40 ms", added)
+
+
+def measure_memory(ours: Program, bare: Program, house: House) -> Result:
+    """After some thousand requests of both kinds; the floor is the bare route's process."""
+    run_load(ours, "me", house.keys, requests=REQUESTS // 2)
+    run_load(ours, "meetings", house.keys, requests=REQUESTS // 2)
+    run_load(bare, "me", house.keys, requests=REQUESTS)
+    mine, floor = ours.memory_mb(), bare.memory_mb()
+    return Result(
+        "memory of meetcore serve", mine["rss_mb"], floor["rss_mb"], "MB", "< 120 MB",
+        mine | {"note": f"resident {mine['rss_mb']:.0f} MB, proportional {mine['pss_mb']:.0f} MB"},
+    )  # fmt: skip

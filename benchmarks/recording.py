@@ -1,0 +1,95 @@
+"""Listening to the driver: the statements that one `POST /meetings` sends, with their parameters.
+
+Taken from the running service and not from its source, so that the floor follows whatever becomes of it.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import psycopg
+from attrs import frozen
+
+from meetcore.adapters.http.gate import Gate
+from meetcore.adapters.http.operations import operations
+from meetcore.app import Wiring, admission
+from meetcore.domain.keys import Scope, digest
+
+__all__ = ["Creation", "Statement", "record_creation"]
+
+
+@frozen
+class Statement:
+    """What was sent, and the names of the columns that came back."""
+
+    text: str
+    parameters: Mapping[str, Any]
+    columns: tuple[str, ...] = ()
+
+
+@frozen
+class Creation:
+    """One creation: who asked, under which key, and what it sent."""
+
+    account_id: UUID
+    key_id: UUID
+    digest: bytes
+    idempotency_key: UUID
+    statements: list[Statement]
+
+
+async def record_creation(wiring: Wiring, account_id: UUID) -> Creation:
+    """Make one meeting through the gate, in this process, and take down what it sends.
+
+    It is made with a key of its own, which stays.
+
+    Raises:
+        RuntimeError: the meeting was not made.
+    """
+    world, base_url = wiring.world, wiring.settings.base_url
+    start_at = datetime.now(UTC) + timedelta(days=100)
+    wanted = {
+        "title": "Weekly planning", "date": f"{start_at:%Y-%m-%d}", "start_time": "09:00",
+        "pricing_tier_id": "standard-100", "mic_off": True,
+    }  # fmt: skip
+    minted = await wiring.operate.create_key(account_id, [Scope.MEETINGS_WRITE])
+    idempotency_key = uuid4()
+    headers = {"authorization": f"Bearer {minted.text}", "idempotency-key": str(idempotency_key)}
+    async with admission(wiring) as admit:
+        gate = Gate(operations(wiring.use_cases), admit, world, base_url, b"")
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url=base_url) as client:
+            with _listening() as statements:
+                answer = await client.post("/api/v1/meetings", json=wanted, headers=headers)
+    if answer.status_code != 201:
+        raise RuntimeError(answer.text)
+    return Creation(account_id, minted.key.id, digest(minted.text), idempotency_key, statements)
+
+
+@contextmanager
+def _listening() -> Iterator[list[Statement]]:
+    heard: list[Statement] = []
+    execute, transaction = psycopg.AsyncCursor.execute, psycopg.AsyncConnection.transaction
+
+    async def execute_and_note(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
+        done = await execute(self, query, params, **options)
+        columns = tuple(column.name for column in self.description or ())
+        heard.append(Statement(str(query), params or {}, columns))
+        return done
+
+    @asynccontextmanager
+    async def transaction_and_note(self: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
+        heard.append(Statement("BEGIN", {}))
+        async with transaction(self, *args, **options) as opened:
+            yield opened
+        heard.append(Statement("COMMIT", {}))
+
+    psycopg.AsyncCursor.execute = execute_and_note  # type: ignore[method-assign]
+    psycopg.AsyncConnection.transaction = transaction_and_note  # type: ignore[method-assign]
+    try:
+        yield heard
+    finally:
+        psycopg.AsyncCursor.execute = execute  # type: ignore[method-assign]
+        psycopg.AsyncConnection.transaction = transaction  # type: ignore[method-assign]

@@ -1,0 +1,128 @@
+"""The parts of docs/ that the code says: the table of errors and the table of settings.
+
+Without arguments it writes them between their markers; with `--check` it writes nothing and exits 1
+where a page no longer says what the code says. The words around the markers are written by people.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import attrs
+import typed_settings
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "src"))
+
+from meetcore.adapters.http.answers import STATUS  # noqa: E402  # the path comes first
+from meetcore.adapters.http.docs import ERROR_PAGES  # noqa: E402
+from meetcore.adapters.settings import PREFIX, Settings  # noqa: E402
+
+ABOUT = {
+    "database_url": "where PostgreSQL is; `dev` brings its own",
+    "secrets_key": "what secrets are encrypted with: the first key encrypts, all decrypt",
+    "base_url": "the address that customers use: in join links, `Location` and `docs_url`",
+    "broker_url": "wakes the workers of other processes",
+    "rate_store_url": "counts requests for all processes",
+    "provider": "who runs the meetings",
+    "tiers_file": "replaces the default pricing tiers",
+    "key_prefix": "what every API key begins with; keys with another prefix stop working",
+    "quota_read": "reads of one key in one minute",
+    "quota_write": "changes of one key in one minute",
+    "quota_credit": "requests that cost credits, of one key in one minute",
+    "quota_tool": "agent tool calls of one key in one minute; there are none yet",
+    "webhook_allowed_networks": "networks that webhooks may go to although they are not public",
+    "webhook_ca_file": "authorities that webhooks believe beside the system's",
+    "webhook_retry_schedule": "seconds before the second, third, ... attempt",
+    "meeting_lease_s": "seconds for which a process owns a meeting that it makes or cancels; more than 10",
+    "webhook_lease_s": "seconds for which a worker owns a delivery that it posts; more than 10",
+    "database_pool_size": "connections to PostgreSQL of each process, at most",
+    "log_level": "what is logged, from this level up",
+}
+"""What each setting is for, in the order of the table."""
+
+# Rules that no validator of the settings carries: they are checked where the value is used.
+MUST = {"secrets_key": "base64url of 32 bytes, several with commas; required"}
+REQUIRED = {"database_url": "; required"}
+
+
+def main(arguments: list[str]) -> int:
+    """Write the generated parts, or with `--check` tell which of them are stale."""
+    stale = []
+    for page, name, table in (
+        ("docs/errors.md", "errors", error_table()),
+        ("docs/operating.md", "settings", settings_table()),
+    ):
+        file = ROOT / page
+        text = file.read_text("utf-8")
+        wanted = placed(text, name, table)
+        if wanted == text:
+            continue
+        stale.append(page)
+        if arguments != ["--check"]:
+            file.write_text(wanted, "utf-8")
+    if arguments != ["--check"]:
+        return 0
+    for page in stale:
+        print(f"{page} no longer says what the code says: run python scripts/check_docs.py", file=sys.stderr)
+    return 1 if stale else 0
+
+
+def placed(text: str, name: str, table: str) -> str:
+    """The page with a table between its markers."""
+    begin, end = f"<!-- generated: {name} -->\n", f"<!-- end of {name} -->"
+    found = re.search(f"{re.escape(begin)}.*?{re.escape(end)}", text, re.DOTALL)
+    if found is None:
+        raise SystemExit(f"the markers of {name} are missing")
+    return text[: found.start()] + begin + "\n" + table + "\n" + end + text[found.end() :]
+
+
+def error_table() -> str:
+    """Every code with its page's words, as `GET /docs/errors/<code>` shows them."""
+    lines = ["| code | status | meaning | what to do | does a retry help? | `details` |", "|" + "---|" * 6]
+    for code, page in ERROR_PAGES.items():
+        cells = (f"`{code}`", str(STATUS[code]), page.meaning, page.remedy, page.retry, page.details)
+        lines.append(_row(cells))
+    return "\n".join(lines) + "\n"
+
+
+def settings_table() -> str:
+    """Every setting, its default and its rule."""
+    fields = {field.name: field for field in attrs.fields(Settings)}
+    if fields.keys() != ABOUT.keys():
+        raise SystemExit(f"tell in ABOUT what these are for: {sorted(fields.keys() ^ ABOUT.keys())}")
+    lines = ["| variable | default | must be | what it is for |", "|" + "---|" * 4]
+    for name, about in ABOUT.items():
+        field = fields[name]
+        default = str(field.default)
+        shown = f"`{default}`" if default else "empty"
+        lines.append(_row((f"`{PREFIX}{name.upper()}`", shown, _must(field), about)))
+    return "\n".join(lines) + "\n"
+
+
+def _must(field: attrs.Attribute[Any]) -> str:
+    """The rule in the validator's own words, which it says of a value that nobody can mean."""
+    if field.validator is None:
+        return MUST[field.name]
+    impossible: object = 0 if field.type is int else "\0"
+    if field.type is typed_settings.SecretStr:
+        impossible = typed_settings.SecretStr("\0")
+    try:
+        field.validator(None, field, impossible)
+    except ValueError as refusal:
+        rule = str(refusal).partition(" must be ")[2]
+        return rule.partition("; see ")[0] + REQUIRED.get(field.name, "")
+    raise SystemExit(f"{field.name} takes anything: give its rule in MUST")
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    # A word in angle brackets would be taken for HTML and not be shown.
+    shown = (cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in cells)
+    return "| " + " | ".join(shown) + " |"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

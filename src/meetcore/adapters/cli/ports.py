@@ -1,0 +1,27 @@
+"""Whether the program may listen where it was told to, asked before anything else is started."""
+
+import errno
+import socket
+
+from meetcore.adapters.cli.output import ExitCode, complain
+
+__all__ = ["refuse_taken"]
+
+
+def refuse_taken(host: str, port: int) -> None:
+    """Let a free port pass.
+
+    Raises:
+        SystemExit: it is taken, or the address is not one of this machine; says so.
+    """
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except OSError as error:
+        told = f"cannot listen on {host}, port {port}: {error.strerror}"
+        if error.errno == errno.EADDRINUSE:
+            told = f"port {port} is taken; choose another with --port"
+        complain("port", told, as_json=False)
+        raise SystemExit(ExitCode.REFUSED) from None

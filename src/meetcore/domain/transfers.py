@@ -1,0 +1,127 @@
+"""Transfers: what moves between books, and the amounts that may.
+
+::
+
+    kind             from         to
+    topup            topups       customer
+    meeting_charge   customer     meetings
+    meeting_refund   meetings     customer
+    notulen_charge   customer     notulen
+    adjustment       adjustments  customer   (a gift)
+    adjustment       customer     adjustments (a correction)
+
+Owns the shape of a movement and its two legs. Refuses to decide whether it may happen: `ledger` and
+`holds` do.
+"""
+
+from datetime import date
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from attrs import frozen
+
+__all__ = [
+    "MAX_CREDITS",
+    "ROUTES",
+    "Book",
+    "InvalidAmount",
+    "Leg",
+    "Reference",
+    "Transfer",
+    "TransferKind",
+    "check_amount",
+    "legs",
+]
+
+MAX_CREDITS: Final = 10**15
+"""No balance or amount exceeds this: exact in a bigint and in a JSON number alike."""
+
+
+class InvalidAmount(ValueError):
+    """An amount that is not a whole number of credits from 1 to `MAX_CREDITS`."""
+
+
+class Book(StrEnum):
+    """The two sides of a customer's money: their own book and the house's."""
+
+    CUSTOMER = "customer"
+    TOPUPS = "topups"
+    MEETINGS = "meetings"
+    NOTULEN = "notulen"
+    ADJUSTMENTS = "adjustments"
+
+
+class TransferKind(StrEnum):
+    """What a transfer is for, as `GET /credits/transactions` shows it."""
+
+    TOPUP = "topup"
+    MEETING_CHARGE = "meeting_charge"
+    MEETING_REFUND = "meeting_refund"
+    NOTULEN_CHARGE = "notulen_charge"
+    ADJUSTMENT = "adjustment"
+
+
+ROUTES: Final = {
+    TransferKind.TOPUP: (Book.TOPUPS, Book.CUSTOMER),
+    TransferKind.MEETING_CHARGE: (Book.CUSTOMER, Book.MEETINGS),
+    TransferKind.MEETING_REFUND: (Book.MEETINGS, Book.CUSTOMER),
+    TransferKind.NOTULEN_CHARGE: (Book.CUSTOMER, Book.NOTULEN),
+}
+
+
+@frozen
+class Reference:
+    """What a transfer is about: a meeting, a note or a top-up."""
+
+    type: str
+    id: str
+
+
+@frozen
+class Transfer:
+    """One movement of credits between two books of one account.
+
+    `amount` is positive; the direction lies in `source` and `destination`. `cap_day` is the WIB
+    day on which it counts against the key's daily cap.
+    """
+
+    id: UUID
+    operation: str
+    kind: TransferKind
+    amount: int
+    source: Book
+    destination: Book
+    reference: Reference
+    reverses: UUID | None = None
+    api_key_id: UUID | None = None
+    cap_day: date | None = None
+
+    @property
+    def signed_amount(self) -> int:
+        """The change of the customer's balance."""
+        return self.amount if self.destination is Book.CUSTOMER else -self.amount
+
+
+@frozen
+class Leg:
+    """One side of a transfer. The legs of a transfer sum to zero."""
+
+    book: Book
+    amount: int
+
+
+def check_amount(amount: int) -> int:
+    """Let a whole number of credits through.
+
+    Raises:
+        InvalidAmount: a bool, a float (NaN and infinity too), zero, negative or too large.
+    """
+    if type(amount) is not int or not 1 <= amount <= MAX_CREDITS:
+        raise InvalidAmount(f"credits are whole numbers from 1 to {MAX_CREDITS}")
+    return amount
+
+
+def legs(transfer: Transfer) -> tuple[Leg, Leg]:
+    """Both sides of a transfer; they sum to zero."""
+    return Leg(transfer.source, -transfer.amount), Leg(transfer.destination, transfer.amount)

@@ -1,0 +1,61 @@
+"""A video provider whose every call ends in time.
+
+The leases count on it: a call that outlived its lease would race whoever took over. What takes too
+long is unknown, never refused.
+"""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from attrs import frozen
+
+from meetcore.domain.meetings import ProviderAbilities, Provisioned
+from meetcore.ports.video_provider import (
+    ProviderMeetingState,
+    ProviderOrder,
+    ProviderUnknown,
+    VideoProvider,
+)
+
+__all__ = ["PROVIDER_TIMEOUT_S", "BoundedProvider"]
+
+PROVIDER_TIMEOUT_S = 10.0
+
+T = TypeVar("T")
+
+
+@frozen
+class BoundedProvider:
+    """Asks another provider, for `timeout_s` seconds at most."""
+
+    provider: VideoProvider
+    timeout_s: float = PROVIDER_TIMEOUT_S
+
+    @property
+    def abilities(self) -> ProviderAbilities:
+        """What the provider can do."""
+        return self.provider.abilities
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        """Make a meeting."""
+        return await self._within(self.provider.create(order))
+
+    async def find(self, order: ProviderOrder) -> Provisioned | None:
+        """The meeting that an earlier `create` made, or none."""
+        return await self._within(self.provider.find(order))
+
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        """Delete a meeting that has not started."""
+        return await self._within(self.provider.remove(provider_meeting_id))
+
+    async def end(self, provider_meeting_id: str) -> None:
+        """End a meeting that runs."""
+        await self._within(self.provider.end(provider_meeting_id))
+
+    async def _within(self, call: Awaitable[T]) -> T:
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                return await call
+        except TimeoutError as error:
+            raise ProviderUnknown(f"no answer within {self.timeout_s:g} s") from error

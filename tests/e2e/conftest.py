@@ -1,0 +1,35 @@
+"""The running program: a database for each module, and everything else of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from meetcore.adapters.postgres.migrate import migrate
+from tests import servers
+from tests.e2e.program import Launcher, Site
+from tests.e2e.receiver import Receiver, receiving
+
+
+@pytest.fixture(scope="session")
+def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    launcher = Launcher(tmp_path_factory.mktemp("program"))
+    yield launcher
+    launcher.close()
+
+
+@pytest.fixture(scope="module")
+def site(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
+    """A migrated database with one host."""
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        site = Site(launcher, url)
+        site.cli("host", "add", "--provider-user-id", "host-1", "--capacity", 1000)
+        yield site
+
+
+@pytest.fixture
+def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
+    with receiving(tmp_path_factory.mktemp("receiver")) as receiver:
+        yield receiver

@@ -1,0 +1,73 @@
+"""Starts the program as a child of this process, as often as it is told, and imports it only once.
+
+Run as a script. Reads one JSON object a line: `{"arguments", "environment", "cwd", "out", "err"}` starts the
+program in a fork and answers its pid; `{"wait": pid, "seconds"}` answers its exit code, minus the signal's
+number when it was killed, or null when it still runs. It imports the program and starts nothing of it itself.
+"""
+
+import gc
+import json
+import os
+import sys
+import time
+
+from meetcore.adapters.cli.main import main
+from meetcore.adapters.settings import load_settings
+
+ENDED: dict[int, int] = {}
+
+
+def wait(pid: int, seconds: float) -> int | None:
+    """The exit code of a child, as `subprocess` tells it; none while it runs."""
+    deadline = time.monotonic() + seconds
+    while pid not in ENDED:
+        found, status = os.waitpid(pid, os.WNOHANG)
+        if found:
+            ENDED[pid] = os.waitstatus_to_exitcode(status)
+        elif time.monotonic() > deadline:
+            return None
+        else:
+            time.sleep(0.005)
+    return ENDED[pid]
+
+
+def become(job: dict[str, object]) -> list[str]:
+    """In the child: be where and what the job says. Returns the arguments."""
+    os.setsid()
+    for name, number, flags in (("out", 1, os.O_WRONLY), ("err", 2, os.O_WRONLY)):
+        file = os.open(str(job[name]), flags | os.O_CREAT | os.O_APPEND)
+        os.dup2(file, number)
+        os.close(file)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.environ.clear()
+    os.environ.update(job["environment"])  # type: ignore[call-overload]
+    os.chdir(str(job["cwd"]))
+    arguments = [str(each) for each in job["arguments"]]  # type: ignore[attr-defined]
+    sys.argv = ["meetcore", *arguments]
+    return arguments
+
+
+def run() -> list[str] | None:
+    """Serve until the input ends; in a child, give its arguments."""
+    while line := sys.stdin.readline():
+        job = json.loads(line)
+        if "wait" in job:
+            answer = wait(job["wait"], job["seconds"])
+        else:
+            answer = os.fork()
+            if answer == 0:
+                return become(job)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+    return None
+
+
+if __name__ == "__main__":
+    load_settings()  # for what it imports
+    # What is there now is shared by all children: collecting it would copy every page of it.
+    gc.collect()
+    gc.freeze()
+    told = run()
+    if told is not None:
+        main(told)

@@ -1,0 +1,221 @@
+"""The program under test: run to its end, or running beside the test until it is stopped by its pid."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+from attrs import define, field, frozen
+
+T = TypeVar("T")
+
+ROOT = Path(__file__).resolve().parents[2]
+SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
+PATIENCE_S = 20.0
+
+
+def until(condition: Callable[[], T], what: str = "", seconds: float = PATIENCE_S) -> T:
+    """Ask again and again until the answer is true."""
+    deadline = time.monotonic() + seconds
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
+        time.sleep(0.02)
+    return found
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def environment(**settings: object) -> dict[str, str]:
+    """A clean environment: what Python needs, and these settings (`database_url=...`)."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
+    given = {f"MEETCORE_{name.upper()}": str(value) for name, value in settings.items()}
+    return kept | {"PYTHONPATH": str(ROOT / "src"), "MEETCORE_SECRETS_KEY": SECRETS_KEY} | given
+
+
+@frozen
+class Done:
+    """How the program ended and what it said."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output, which must be exactly one JSON document."""
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> str:
+        """The code of the refusal that the one JSON document tells."""
+        assert set(self.json) == {"error"}
+        return str(self.json["error"]["code"])
+
+
+@define
+class Running:
+    """A process of the program."""
+
+    launcher: Launcher
+    pid: int
+    out: Path
+    err: Path
+    url: str = ""
+    code: int | None = None
+
+    def wait(self, seconds: float = PATIENCE_S) -> Done:
+        """Wait for its end."""
+        code = self.poll(seconds)
+        if code is None:
+            self.signal(signal.SIGKILL)
+            raise AssertionError(f"still running after {seconds} s:\n{self.err.read_text()[-3000:]}")
+        return Done(code, self.out.read_text(), self.err.read_text())
+
+    def poll(self, seconds: float = 0) -> int | None:
+        """The exit code, or none while it runs."""
+        if self.code is None:
+            self.code = self.launcher.ask({"wait": self.pid, "seconds": seconds})
+        return self.code
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal, unless it has ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it at once, as a power cut does."""
+        self.signal(signal.SIGKILL)
+        assert self.poll(PATIENCE_S) is not None
+
+    def stop(self) -> Done:
+        """Ask it to end, and see that it does so well."""
+        self.signal(signal.SIGTERM)
+        done = self.wait()
+        assert done.code in (0, -signal.SIGTERM), done.err[-3000:]
+        assert not has_fault(done.err), done.err[-3000:]
+        return done
+
+
+class Launcher:
+    """Starts processes of the program; see `launcher.py`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._numbers = itertools.count(1)
+        self._lock = threading.Lock()
+        self._child = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("launcher.py"))],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(), cwd=directory,
+        )  # fmt: skip
+
+    def ask(self, question: dict[str, object]) -> Any:
+        """Put one question and read the answer."""
+        with self._lock:
+            assert self._child.stdin is not None
+            assert self._child.stdout is not None
+            self._child.stdin.write(json.dumps(question) + "\n")
+            self._child.stdin.flush()
+            return json.loads(self._child.stdout.readline())
+
+    def start(self, *arguments: object, env: dict[str, str], cwd: Path | None = None) -> Running:
+        """Start the program."""
+        base = self._directory / f"{next(self._numbers):04}"
+        out, err = base.with_suffix(".out"), base.with_suffix(".err")
+        out.touch()
+        err.touch()
+        told = [str(each) for each in arguments]
+        pid = self.ask(
+            {"arguments": told, "environment": env, "cwd": str(cwd or self._directory), "out": str(out),
+             "err": str(err)}
+        )  # fmt: skip
+        return Running(self, pid, out, err)
+
+    def run(self, *arguments: object, env: dict[str, str], cwd: Path | None = None) -> Done:
+        """Run the program to its end."""
+        return self.start(*arguments, env=env, cwd=cwd).wait()
+
+    def close(self) -> None:
+        """Let go; what still runs is its owner's to stop."""
+        with self._child:
+            assert self._child.stdin is not None
+            self._child.stdin.close()
+
+
+@define
+class Site:
+    """One database, and the processes of the program on it."""
+
+    launcher: Launcher
+    database_url: str
+    settings: dict[str, Any] = field(factory=dict)
+
+    def env(self, **settings: object) -> dict[str, str]:
+        """The environment of a process on this database."""
+        many = {"quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000}
+        return environment(**{"database_url": self.database_url} | many | self.settings | settings)
+
+    def cli(self, *arguments: object, **settings: object) -> Any:
+        """Run an operator's command that must succeed; what it told, read as JSON."""
+        done = self.launcher.run(*arguments, "--json", env=self.env(**settings))
+        assert done.code == 0, done
+        return done.json
+
+    @contextmanager
+    def serve(
+        self, port: int | None = None, *, is_ready: bool = True, **settings: object
+    ) -> Iterator[Running]:
+        """The API, from when it answers until it is stopped."""
+        port = port or free_port()
+        url = f"http://127.0.0.1:{port}"
+        server = self.launcher.start("serve", "--port", port, env=self.env(base_url=url, **settings))
+        server.url = url
+        try:
+            until(lambda: answers(f"{url}/{'readyz' if is_ready else 'healthz'}", server), "the API is up")
+            yield server
+            if server.poll() is None:
+                server.stop()
+        finally:
+            server.kill()
+
+    @contextmanager
+    def worker(self, **settings: object) -> Iterator[Running]:
+        """A worker, from its start until it is stopped."""
+        worker = self.launcher.start("worker", env=self.env(**settings))
+        try:
+            yield worker
+            if worker.poll() is None:
+                worker.stop()
+        finally:
+            worker.kill()
+
+
+def has_fault(log: str) -> bool:
+    """Whether a process was surprised; what it expected and logged, causes and all, does not count."""
+    return re.search(r'^Traceback|"event": "fault"', log, re.MULTILINE) is not None
+
+
+def answers(url: str, server: Running) -> bool:
+    """Whether a GET is answered with 200; fails at once when the server has ended."""
+    assert server.poll() is None, server.err.read_text()[-3000:]
+    try:
+        return httpx.get(url, timeout=5, trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False

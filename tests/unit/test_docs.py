@@ -1,0 +1,119 @@
+"""The documents hold: their Python runs, their links lead somewhere, their commands exist."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import field, frozen
+from cyclopts import App
+
+from meetcore.adapters.cli.main import program
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+SHARED = "<!-- the Python blocks of this page share one namespace -->"
+README_LINES = 150
+
+# A fence opens with its language and closes bare; what stands between is not Markdown.
+FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\[[^\]]*\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]*))?\)")
+HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
+
+
+@frozen
+class Block:
+    """The Python blocks that run in one namespace: one block, or all of a page that says so."""
+
+    name: str
+    parts: tuple[tuple[int, str], ...] = field(repr=False)
+
+
+def python_blocks() -> Iterator[Block]:
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        found = [
+            (text[: fence.start("text")].count("\n"), fence["text"])
+            for fence in FENCE.finditer(text)
+            if fence["language"] == "python"
+        ]
+        if found and SHARED in text:
+            yield Block(page.name, tuple(found))
+        else:
+            yield from (Block(f"{page.name}:{line + 1}", ((line, code),)) for line, code in found)
+
+
+def links() -> Iterator[tuple[Path, str, str]]:
+    for page in PAGES:
+        for link in LINK.finditer(FENCE.sub("", page.read_text("utf-8"))):
+            if not re.match(r"[a-z]+:", link["path"]):
+                yield page, link["path"], link["anchor"] or ""
+
+
+def commands(group: App, words: str) -> Iterator[tuple[str, App]]:
+    for name in group:
+        if name.startswith("-"):
+            continue
+        command = group[name]
+        if command.default_command is None:
+            yield from commands(command, f"{words} {name}")
+        else:
+            yield f"{words} {name}", command
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The ids that a page's headings get on GitHub."""
+    headings = HEADING.findall(FENCE.sub("", page.read_text("utf-8")))
+    return {re.sub(r"[^\w -]", "", text.lower()).replace(" ", "-") for text in headings}
+
+
+@pytest.mark.parametrize("block", list(python_blocks()), ids=lambda block: block.name)
+def test_python_runs(block: Block) -> None:
+    namespace: dict[str, Any] = {"__name__": "__docs__"}
+    for line, code in block.parts:
+        # As many empty lines before it as the page has, so that a traceback names the page's line.
+        exec(compile("\n" * line + code, block.name.partition(":")[0], "exec"), namespace)
+
+
+def test_there_is_python_to_run() -> None:
+    assert {block.name.partition(":")[0] for block in python_blocks()} >= {"README.md", "quickstart.md"}
+
+
+@pytest.mark.parametrize(
+    ("page", "path", "anchor"), [pytest.param(*link, id=f"{link[0].name}-{link[1]}") for link in links()]
+)
+def test_a_link_leads_somewhere(page: Path, path: str, anchor: str) -> None:
+    target = (page.parent / path).resolve() if path else page
+    assert target.is_relative_to(ROOT)
+    assert target.exists()
+    if anchor:
+        assert anchor in anchors_of(target)
+
+
+def test_the_readme_is_short_and_starts_with_the_two_commands() -> None:
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert len(lines) <= README_LINES
+    head = [line for line in lines if line][:5]
+    assert head[0] == "# meetcore"
+    assert head[1] == "```sh"
+    assert head[2].startswith("make run")
+    assert head[3].startswith("make test")
+    assert head[4] == "```"
+
+
+@pytest.mark.parametrize(("words", "command"), list(commands(program, "meetcore")))
+def test_operating_tells_of_every_command_and_option(words: str, command: App) -> None:
+    text = (ROOT / "docs" / "operating.md").read_text("utf-8").partition("## Commands")[2]
+    rows = [line for line in text.splitlines() if re.match(rf"\| `{words}( ID)?` ", line)]
+    assert len(rows) == 1, words
+    signature = inspect.signature(command.default_command)  # type: ignore[arg-type]  # commands() lets no None through
+    wanted = {
+        f"--{name.replace('_', '-')}"
+        for name, parameter in signature.parameters.items()
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY
+    }
+    assert wanted == set(re.findall(r"`(--[a-z-]+)`", rows[0]))
