@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import base64
+import logging
 import os
 import sys
 import time
@@ -10,6 +11,7 @@ from contextlib import ExitStack
 from uuid import UUID
 
 import psycopg
+import structlog
 from attrs import frozen
 
 from benchmarks.creations import measure_creations
@@ -23,7 +25,6 @@ from benchmarks.recording import record_creation
 from benchmarks.report import RESULTS, Result, show, write
 from benchmarks.rules import measure_rules
 from benchmarks.script import Script, make_script
-from meetcore.adapters.cli.logs import configure_logs
 
 
 @frozen
@@ -86,7 +87,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="rougher figures in under a minute")
     effort = QUICK if parser.parse_args().quick else FULL
     started = time.monotonic()
-    configure_logs("warning")
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     results = _measure(effort)
     show(results)
     write(results)

@@ -15,8 +15,11 @@ from attrs import frozen
 
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.operations import operations
+from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.app import Wiring, admission
 from meetcore.domain.keys import Scope, digest
+from meetcore.domain.meetings import Provisioned
+from meetcore.ports.video_provider import ProviderOrder
 
 __all__ = ["Creation", "Statement", "record_creation"]
 
@@ -44,7 +47,8 @@ class Creation:
 async def record_creation(wiring: Wiring, account_id: UUID) -> Creation:
     """Make one meeting through the gate, in this process, and take down what it sends.
 
-    It is made with a key of its own, which stays.
+    It is made with a key of its own, which stays. Somebody else changes the account while the provider is
+    asked, so that both ways of finishing are taken, the short one and the one after it.
 
     Raises:
         RuntimeError: the meeting was not made.
@@ -61,11 +65,27 @@ async def record_creation(wiring: Wiring, account_id: UUID) -> Creation:
     async with admission(wiring) as admit:
         gate = Gate(operations(wiring.use_cases), admit, world, base_url, b"")
         async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url=base_url) as client:
-            with _listening() as statements:
+            with _disturbed(wiring, account_id), _listening() as statements:
                 answer = await client.post("/api/v1/meetings", json=wanted, headers=headers)
     if answer.status_code != 201:
         raise RuntimeError(answer.text)
     return Creation(account_id, minted.key.id, digest(minted.text), idempotency_key, statements)
+
+
+@contextmanager
+def _disturbed(wiring: Wiring, account_id: UUID) -> Iterator[None]:
+    create = SandboxProvider.create
+
+    async def create_meanwhile(self: SandboxProvider, order: ProviderOrder) -> Provisioned:
+        with psycopg.connect(str(wiring.settings.database_url)) as connection:
+            connection.execute("UPDATE accounts SET version = version + 1 WHERE id = %s", (account_id,))
+        return await create(self, order)
+
+    SandboxProvider.create = create_meanwhile  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        SandboxProvider.create = create  # type: ignore[method-assign]
 
 
 @contextmanager

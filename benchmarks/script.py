@@ -1,8 +1,12 @@
 """From a recorded creation to a script for pgbench.
 
-What belongs to one creation gets an expression: the account and its key come from a random number, ids and
-texts that hold one from a counter, the start is random, the host is the one that the read found. All else is
-bound as it was recorded. A new unique column that is missed here stops pgbench with a duplicate.
+What belongs to one creation gets an expression: the account and its key come from a random number, ids
+and texts that hold one from a counter, the start is random, host and version are what the statements before
+found. All else is bound as it was recorded. A new unique column that is missed here stops pgbench with a
+duplicate.
+
+The first statement that names a version settles the meeting if nobody else changed the account meanwhile;
+what was recorded after it is the other way, which the script too takes only where the first did not work.
 """
 
 import re
@@ -25,6 +29,7 @@ _HEAD = r"""
 \set start_s :first_s + 60 * random(0, 500000)
 \set end_s :start_s + 3600
 """
+MAX_IDS = 8
 _TYPES = {
     bool: "boolean",
     int: "bigint",
@@ -52,6 +57,7 @@ class _Translator:
     ids: dict[UUID, str] = field(factory=dict)
     constants: dict[str, str] = field(factory=dict)
     names: dict[str, str] = field(factory=dict)
+    found: dict[str, str] = field(factory=dict)
 
     def expression(self, name: str, value: Any) -> str:
         """What stands for a parameter in the script."""
@@ -68,6 +74,8 @@ class _Translator:
                 return f"to_timestamp({':start_s' if value == self.start_at else ':end_s'}::float8)"
             case int() if name == "number":
                 return ":serial::bigint"
+            case int() if name == "version":
+                return f"{self.found[name]}::bigint"
             case list() if value and isinstance(value[0], UUID):
                 return f"ARRAY[{', '.join(self._id(each) for each in value)}]"
             case list():
@@ -79,7 +87,7 @@ class _Translator:
 
     def _id(self, value: UUID) -> str:
         if value == self.host_id:
-            return ":found_host_id::uuid"
+            return f"{self.found.get('host_id', 'NULL')}::uuid"
         is_account = value in (self.creation.account_id, self.creation.key_id)
         digits = ":a" if is_account else self._digits(value)
         return f"({self._constant(ID_LEAD)}::text || {digits}::text)::uuid"
@@ -103,12 +111,30 @@ class _Translator:
         self.constants[name] = text
         return f":{name}"
 
-    def statement(self, told: Statement, *, finds_host: bool) -> str:
+    def body(self) -> str:
+        """Every statement in its order."""
+        lines, is_tried = [], False
+        for place, told in enumerate(self.creation.statements):
+            text = self._statement(told)
+            if "version" in told.parameters and not is_tried:
+                lines += ["\\set due -1", text, "\\aset", "\\if :due < 0"]
+                is_tried = True
+                continue
+            found = {"host_id", "version"} & set(told.columns)
+            if found and self.found:
+                # May find nothing: the host was taken between the two statements, and ours starts anew.
+                lines += [f"\\set s{place}_version -1", text, f"\\aset s{place}_"]
+            else:
+                lines += [text, f"\\gset s{place}_"] if found else [f"{text};"]
+            for name in found - ({"host_id"} & self.found.keys()):
+                self.found[name] = f":s{place}_{name}"
+        return "\n".join([*lines, "\\endif" if is_tried else "", ""])
+
+    def _statement(self, told: Statement) -> str:
         def put(match: re.Match[str]) -> str:
             return self.expression(match[1], told.parameters[match[1]]) if match[1] else "%"
 
-        text = _PLACEHOLDER.sub(put, re.sub(r"--[^\n]*", "", told.text)).strip()
-        return f"{text}\n\\gset found_\n" if finds_host else f"{text};\n"
+        return _PLACEHOLDER.sub(put, re.sub(r"--[^\n]*", "", told.text)).strip()
 
 
 def _literal(value: Any, *, in_array: bool = False) -> str:
@@ -121,7 +147,7 @@ def make_script(creation: Creation) -> Script:
     """Translate a creation on a house of numbered ids (see `house.furnish_numbered`).
 
     Raises:
-        LookupError: no statement found a host and saved it, or the meeting's times were not sent.
+        LookupError: host or times were not sent, or there are too many ids.
     """
     everything = {name: value for each in creation.statements for name, value in each.parameters.items()}
     translator = _Translator(creation, everything["host_id"], everything["start_at"], everything["end_at"])
@@ -130,11 +156,11 @@ def make_script(creation: Creation) -> Script:
         for value in told.parameters.values():
             if isinstance(value, UUID):
                 translator.expression("", value)
-    finder = next(place for place, told in enumerate(creation.statements) if "host_id" in told.columns)
-    body = "".join(
-        translator.statement(told, finds_host=place == finder)
-        for place, told in enumerate(creation.statements)
-    )
+    body = translator.body()
+    if len(translator.ids) > MAX_IDS:
+        raise LookupError(
+            f"a creation has more than {MAX_IDS} ids: their leading digit runs into the accounts'"
+        )
     fresh = "".join(
         f"\\set {name} {place}000000000000000 + :serial\n"
         for place, name in enumerate(translator.ids.values(), start=1)

@@ -6,7 +6,7 @@ connections made when a server starts the application.
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 
 import dramatiq
@@ -25,6 +25,7 @@ from meetcore.adapters.http.operations import API_ROOT, UseCases, operations
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
+from meetcore.adapters.postgres.migrate import MigrationRefused, missing
 from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
@@ -39,7 +40,7 @@ from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
-from meetcore.adapters.system import SystemClock, SystemEntropy
+from meetcore.adapters.system import SystemClock, SystemEntropy, configure_logs
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver
 from meetcore.adapters.worker.pump import Pump
 from meetcore.domain.idempotency import REMEMBERED_HOURS
@@ -61,7 +62,7 @@ from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.webhooks import RegisterWebhook, UpdateWebhook
 from meetcore.usecases.world import World
 
-__all__ = ["Network", "Service", "Wiring", "app", "check_secrets", "wire", "working"]
+__all__ = ["Network", "Service", "Wiring", "app", "check_schema", "check_secrets", "wire", "working"]
 
 RATE_WINDOWS_KEPT_S = 600
 DOORBELL_SPACING_S = 0.02
@@ -160,6 +161,21 @@ def check_secrets(settings: Settings) -> tuple[bytes, ...]:
         return keys_from_text(str(settings.secrets_key))
     except ValueError as error:
         raise SettingsRefused(str(error)) from None
+
+
+def check_schema(settings: Settings) -> None:
+    """Make sure that the database has the schema of this release.
+
+    Raises:
+        SettingsRefused: it lacks a migration, or knows one that this release does not.
+        StoreAway: it does not answer.
+    """
+    try:
+        lacking = missing(settings.require_database())
+    except MigrationRefused as error:
+        raise SettingsRefused(str(error)) from None
+    if lacking:
+        raise SettingsRefused("the schema is not up to date: run `meetcore migrate` first")
 
 
 @asynccontextmanager
@@ -278,7 +294,12 @@ class Service:
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
-            wiring = await stack.enter_async_context(wire(self._settings or load_settings(), self._network))
+            settings = self._settings or load_settings()
+            if not structlog.is_configured():
+                configure_logs(settings.log_level)
+            with suppress(StoreAway):  # it answers 503 until the database is back
+                await asyncio.to_thread(check_schema, settings)
+            wiring = await stack.enter_async_context(wire(settings, self._network))
             admit = await stack.enter_async_context(admission(wiring))
             base_url = wiring.settings.base_url
             table = operations(wiring.use_cases)

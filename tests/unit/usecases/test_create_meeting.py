@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.sandbox import SandboxCall, SandboxFault
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import (
     CreditCapExceeded,
     IdempotencyKeyReused,
@@ -192,10 +192,8 @@ async def test_a_provider_that_stays_away_leaves_the_meeting_for_the_next_round(
 async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
     town = await Town().settle_in()
 
-    class Slow:
+    class Slow(SandboxProvider):
         """The sandbox on a day when its answer comes after the lease."""
-
-        abilities = town.provider.abilities
 
         async def create(self, order):
             made = await town.provider.create(order)
@@ -203,10 +201,7 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
             await town.reconcile().sweep()
             return made
 
-        async def remove(self, provider_meeting_id):
-            return await town.provider.remove(provider_meeting_id)
-
-    slow = evolve(town.create(), provider=Slow())
+    slow = evolve(town.create(), provider=Slow("http://sandbox", town.provider.state, bytes(32)))
     answer = await slow(town.caller, request(), town.intent("k"), town.now())
     (meeting,) = town.meetings()
     assert answer.payload == told(meeting)
@@ -219,17 +214,15 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
 async def test_an_account_that_changed_meanwhile_is_read_again_and_nothing_is_lost():
     town = await Town(hosts=2).settle_in()
 
-    class Busy:
+    class Busy(SandboxProvider):
         """The sandbox, while the customer tops up and books another meeting."""
-
-        abilities = town.provider.abilities
 
         async def create(self, order):
             await town.operate.top_up(town.caller.account.id, 5)
             await town.create()(town.caller, request(), town.intent(None), town.now())
             return await town.provider.create(order)
 
-    busy = evolve(town.create(), provider=Busy())
+    busy = evolve(town.create(), provider=Busy("http://sandbox", town.provider.state, bytes(32)))
     await busy(town.caller, request(), town.intent("k"), town.now())
     assert town.funds().balance == 100 + 5 - 20
     assert [entry.amount for entry in town.entries()] == [100, 5, -10, -10]

@@ -197,7 +197,7 @@ class Town:
             self.store, self.provider, provisioner, cancellation, self.doorbell, self.world, LEASE_S
         )
 
-    def _process(self, fuse: Fuse | None):  # type: ignore[no-untyped-def]
+    def _process(self, fuse: Fuse | None):
         if fuse is None:
             return self.store, self.provider
         return DyingStore(self.store, fuse), DyingProvider(self.provider, fuse)

@@ -25,14 +25,14 @@ from attrs import evolve, frozen
 from starlette.routing import BaseRoute
 
 from meetcore.adapters.cli.inputs import Whole, check_counts
-from meetcore.adapters.cli.logs import configure_logs
 from meetcore.adapters.cli.output import ExitCode, complain, say
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.runner import guarded
 from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, inbox_routes, make_dev_ca
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.adapters.settings import Settings, load_settings
+from meetcore.adapters.settings import DEFAULT_BASE_URL, Settings, load_settings
+from meetcore.adapters.system import configure_logs
 from meetcore.app import Network, Service, Wiring, wire
 from meetcore.domain.addresses import Address
 from meetcore.domain.errors import Conflict
@@ -106,7 +106,9 @@ def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
     """
     guarded(lambda: check_counts(1, MAX_PORT, port=port))
     settings = guarded(load_settings)
-    configure_logs("warning" if settings.log_level == "info" else settings.log_level)
+    if settings.log_level == "info":
+        settings = evolve(settings, log_level="warning")  # a line for each request would bury the greeting
+    configure_logs(settings.log_level)
     refuse_taken(LOOPBACK, port)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
@@ -122,11 +124,13 @@ def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Se
     """The operator's settings with this machine's database, key and addresses."""
     networks = ",".join(filter(None, (settings.webhook_allowed_networks, f"{LOOPBACK}/32")))
     ca_file, _, _ = make_dev_ca(data_dir / "inbox")
+    own_url = f"http://{LOOPBACK}:{port}"
     return evolve(
         settings,
         database_url=typed_settings.SecretStr(url),
         secrets_key=typed_settings.SecretStr(_secrets_key(data_dir)),
-        base_url=settings.base_url if os.environ.get("MEETCORE_BASE_URL") else f"http://{LOOPBACK}:{port}",
+        base_url=own_url if settings.base_url == DEFAULT_BASE_URL else settings.base_url,
+        broker_url=typed_settings.SecretStr(""),  # the worker is in this process
         webhook_allowed_networks=networks,
         webhook_ca_file=settings.webhook_ca_file or str(ca_file),
     )

@@ -11,13 +11,13 @@ import uvicorn
 from cyclopts import Parameter
 
 from meetcore.adapters.cli.inputs import Whole, check_counts
-from meetcore.adapters.cli.logs import configure_logs
 from meetcore.adapters.cli.output import ExitCode, complain, show
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, ready_settings
 from meetcore.adapters.postgres.migrate import MigrationRefused, migrate
 from meetcore.adapters.settings import Settings, load_settings
+from meetcore.adapters.system import configure_logs
 from meetcore.app import wire, working
 from meetcore.ports.store import StoreAway
 

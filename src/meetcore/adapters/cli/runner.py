@@ -5,11 +5,10 @@ from collections.abc import Awaitable, Callable
 from typing import NoReturn, TypeVar
 
 from meetcore.adapters.cli.inputs import InputRefused
-from meetcore.adapters.cli.logs import configure_logs
 from meetcore.adapters.cli.output import ExitCode, complain
-from meetcore.adapters.postgres.migrate import MigrationRefused, missing
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
-from meetcore.app import Wiring, check_secrets, wire
+from meetcore.adapters.system import configure_logs
+from meetcore.app import Wiring, check_schema, check_secrets, wire
 from meetcore.domain.errors import DomainError
 from meetcore.domain.ledger import InvalidAmount
 from meetcore.ports.store import StoreAway
@@ -53,14 +52,8 @@ def ready_settings() -> Settings:
         StoreAway: the database does not answer.
     """
     settings = load_settings()
-    url = settings.require_database()
     check_secrets(settings)
-    try:
-        lacking = missing(url)
-    except MigrationRefused as error:
-        raise SettingsRefused(str(error)) from None
-    if lacking:
-        raise SettingsRefused("the schema is not up to date: run `meetcore migrate` first")
+    check_schema(settings)
     return settings
 
 

@@ -178,7 +178,8 @@ class Gate:
 
     def _refusal_of(self, error: Exception, exchange: _Exchange) -> DomainError:
         if isinstance(error, StoreAway):
-            log.error("store away", request_id=exchange.request_id, exc_info=error)
+            # One line, no traceback: an outage makes many of these, all alike.
+            log.error("store away", request_id=exchange.request_id, cause=repr(error.__cause__))
             return ServiceUnavailable(
                 "The service is temporarily unavailable. Try again soon.", STORE_AWAY_RETRY_AFTER_S
             )

@@ -27,9 +27,10 @@ from meetcore.domain.pricing import DEFAULT_TIERS, PricingTier, TierCatalogue
 from meetcore.domain.rate_window import Quotas
 from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S, RetrySchedule
 
-__all__ = ["Settings", "SettingsRefused", "load_settings"]
+__all__ = ["DEFAULT_BASE_URL", "Settings", "SettingsRefused", "load_settings"]
 
 PREFIX = "MEETCORE_"
+DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 _OPTION = re.compile(r"for option '(\w+)'")
 
 
@@ -140,7 +141,7 @@ class Settings:
         ),
     )
     base_url: str = field(
-        default="http://127.0.0.1:8000",
+        default=DEFAULT_BASE_URL,
         converter=_without_slash,
         validator=_checked(_needs(_is_http_origin), "must be an http:// or https:// address"),
     )

@@ -5,5 +5,6 @@ The only place where the present is read for the use cases, and where their secr
 
 from meetcore.adapters.system.clock import SystemClock
 from meetcore.adapters.system.entropy import SystemEntropy
+from meetcore.adapters.system.logs import configure_logs
 
-__all__ = ["SystemClock", "SystemEntropy"]
+__all__ = ["SystemClock", "SystemEntropy", "configure_logs"]
