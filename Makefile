@@ -10,6 +10,7 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?=
 VENV ?= .venv
 ARGS ?=
+JOBS ?= 3
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip -qq --disable-pip-version-check --no-input
@@ -26,7 +27,7 @@ run: $(VENV)/.run.stamp ## everything on this machine, with a demo account: http
 
 .PHONY: test
 test: $(VENV)/.dev.stamp ## the tests; ARGS='tests/unit -x' to choose
-	@$(PY) -m pytest -q $(ARGS)
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile $(ARGS)
 
 .PHONY: check
 check: lint types layers docs-check test ## everything a change has to pass
