@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
@@ -193,8 +194,11 @@ def test_a_killed_watcher_takes_the_server_along(place: Path) -> None:
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc to find the server")
 def test_a_start_after_everything_was_killed(place: Path) -> None:
     program = Program(place / "data")
-    for pid in (program.process.pid, program.watcher, *(working_in(program.home / "pg") or [])):
-        os.kill(pid, signal.SIGKILL)
+    # The watcher first stands still, else it would stop the server in good order before the kill.
+    os.kill(program.watcher, signal.SIGSTOP)
+    for pid in (*(working_in(program.home / "pg") or []), program.watcher, program.process.pid):
+        with suppress(ProcessLookupError):  # the server's children go by themselves when it is gone
+            os.kill(pid, signal.SIGKILL)
     program.rest()
     assert (program.home / "pg" / "postmaster.pid").exists()
     assert kept(place / "data") == 1
