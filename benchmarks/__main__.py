@@ -62,7 +62,7 @@ def _measure(effort: Effort) -> list[Result]:
     secrets_key = base64.urlsafe_b64encode(os.urandom(32)).decode()
     key_ids: set[UUID] = set()
     _say("import and rules")
-    results = [measure_import(effort.imports)]
+    results = measure_import(effort.imports)
     rules = measure_rules(effort.rules_s)
     with ExitStack() as stack:
         server = stack.enter_context(database_server())
