@@ -243,7 +243,7 @@ async def test_a_key_that_was_forgotten_cannot_charge_again():
     assert town.funds().balance == 90
 
 
-@pytest.mark.spec("4.1/2", "4.1/5")
+@pytest.mark.spec("4.1/2")
 @pytest.mark.parametrize("tier", list(DEFAULT_TIERS.tiers))
 @pytest.mark.parametrize("flags", [{}, {"with_recording": True}, {"auto_notulen": True}])
 async def test_the_charge_is_the_quote(tier: str, flags: dict[str, bool]):
