@@ -307,7 +307,7 @@ class Service:
             self._gate = Gate(table, admit, wiring.world, base_url, document)
             self._pages.router.routes[:] = [
                 *_health_routes(wiring),
-                *docs_routes(),
+                *docs_routes(table),
                 *_sandbox_routes(wiring),
                 *self._extra_routes(wiring),
             ]

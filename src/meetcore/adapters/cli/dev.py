@@ -13,7 +13,7 @@ import signal
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -31,7 +31,7 @@ from meetcore.adapters.cli.runner import guarded
 from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, inbox_routes, make_dev_ca
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.adapters.settings import DEFAULT_BASE_URL, Settings, load_settings
+from meetcore.adapters.settings import DEFAULT_BASE_URL, Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.app import Network, Service, Wiring, wire
 from meetcore.domain.addresses import Address
@@ -56,6 +56,7 @@ class _Demo:
 
     account_id: UUID
     key: str
+    inbox: str
 
 
 @frozen
@@ -111,10 +112,17 @@ def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
     configure_logs(settings.log_level)
     refuse_taken(LOOPBACK, port)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key_file, database = data_dir / "secrets.key", EmbeddedPostgres(data_dir / "postgres")
+    is_new_key = _keep_secrets_key(key_file)
     try:
-        with EmbeddedPostgres(data_dir / "postgres") as url:
-            migrate(url)
+        with database as url:
+            is_new_database = any(step.number == 1 for step in migrate(url))
+            if is_new_key and not is_new_database:
+                _refuse_new_key_for_old_data(key_file, database.home)
             asyncio.run(_run(_own_settings(settings, url, port, data_dir), port, data_dir))
+    except SettingsRefused as error:
+        complain("secrets_key", f"{key_file}: {error}", as_json=False)
+        raise SystemExit(ExitCode.SETTINGS) from None
     except EmbeddedPostgresError as error:
         complain("postgres", str(error), as_json=False)
         raise SystemExit(ExitCode.REFUSED) from None
@@ -128,7 +136,7 @@ def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Se
     return evolve(
         settings,
         database_url=typed_settings.SecretStr(url),
-        secrets_key=typed_settings.SecretStr(_secrets_key(data_dir)),
+        secrets_key=typed_settings.SecretStr((data_dir / "secrets.key").read_text("utf-8").strip()),
         base_url=own_url if settings.base_url == DEFAULT_BASE_URL else settings.base_url,
         broker_url=typed_settings.SecretStr(""),  # the worker is in this process
         webhook_allowed_networks=networks,
@@ -136,11 +144,23 @@ def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Se
     )
 
 
-def _secrets_key(data_dir: Path) -> str:
-    file = data_dir / "secrets.key"
-    if not file.exists():
-        _write_private(file, base64.urlsafe_b64encode(os.urandom(32)).decode())
-    return file.read_text("utf-8").strip()
+def _keep_secrets_key(file: Path) -> bool:
+    """Make a key where there is none; tells whether it did."""
+    if file.exists():
+        return False
+    _write_private(file, base64.urlsafe_b64encode(os.urandom(32)).decode())
+    return True
+
+
+def _refuse_new_key_for_old_data(file: Path, home: Path) -> None:
+    """The database was made with a key that is gone: another one would open nothing of it."""
+    file.unlink()
+    message = (
+        f"{file} is missing, but the database in {home} holds what was encrypted with it; "
+        "put it back, or start over with another --data-dir"
+    )
+    complain("secrets_key", message, as_json=False)
+    raise SystemExit(ExitCode.REFUSED)
 
 
 def _write_private(file: Path, text: str) -> None:
@@ -201,26 +221,34 @@ async def _inbox(
 async def _demo(wiring: Wiring, data_dir: Path) -> _Demo:
     """The demo account, the same at every start."""
     file = data_dir / "demo.json"
-    if file.exists():
-        told = json.loads(file.read_text("utf-8"))
-        if await wiring.queries.find_caller(digest(told["key"])) is not None:
-            return _Demo(UUID(told["account_id"]), told["key"])
+    demo = _read_demo(file) if file.exists() else None
+    if demo is not None and await wiring.queries.find_caller(digest(demo.key)) is not None:
+        return demo
     account = await wiring.operate.create_account("demo@example.com", "Demo Account", DEMO_CREDITS)
     minted = await wiring.operate.create_key(account.id, tuple(Scope))
     for provider_user_id, capacity in DEMO_HOSTS:
-        try:
+        with suppress(Conflict):  # an earlier start got this far
             await wiring.operate.add_host(provider_user_id, capacity)
-        except Conflict:
-            continue  # an earlier start got this far
-    _write_private(file, json.dumps({"account_id": str(account.id), "key": minted.text}))
-    return _Demo(account.id, minted.text)
+    demo = _Demo(account.id, minted.text, os.urandom(4).hex())
+    told = {"account_id": str(demo.account_id), "key": demo.key, "inbox": demo.inbox}
+    _write_private(file, json.dumps(told))
+    return demo
+
+
+def _read_demo(file: Path) -> _Demo:
+    try:
+        told = json.loads(file.read_text("utf-8"))
+        return _Demo(UUID(told["account_id"]), told["key"], told["inbox"])
+    except (ValueError, KeyError, TypeError):
+        complain("demo", f"{file} cannot be read; delete it, and a new demo account is made", as_json=False)
+        raise SystemExit(ExitCode.REFUSED) from None
 
 
 def _greeting(base_url: str, demo: _Demo) -> str:
     api = f"{base_url}/api/v1"
     auth = f"-H 'Authorization: Bearer {demo.key}'"
     sends = f"{auth} -H 'Content-Type: application/json'"
-    hook = f"https://{INBOX_HOST}/{os.urandom(4).hex()}"
+    hook = f"https://{INBOX_HOST}/{demo.inbox}"
     webhook = json.dumps({"url": hook, "event_types": ["meeting.created", "meeting.ended"]})
     tomorrow = (datetime.now(WIB) + timedelta(days=1)).date().isoformat()
     meeting = json.dumps(

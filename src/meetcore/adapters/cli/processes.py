@@ -11,7 +11,7 @@ import uvicorn
 from cyclopts import Parameter
 
 from meetcore.adapters.cli.inputs import Whole, check_counts
-from meetcore.adapters.cli.output import ExitCode, complain, show
+from meetcore.adapters.cli.output import ExitCode, complain, say, show
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, ready_settings
@@ -46,6 +46,7 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
     settings = guarded(_settings)
     configure_logs(settings.log_level)
     refuse_taken(host, port)
+    say(f"meetcore serves http://{host}:{port}", as_json=True)  # standard error, with the logs
     uvicorn.run(
         "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop", http="httptools",
         lifespan="on", access_log=False, server_header=False, log_level="warning",
@@ -93,7 +94,7 @@ def migrate_schema(
         complain("migration_refused", str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None
     applied = [f"{step.number:04}_{step.name}" for step in done]
-    show({"applied": applied, "is_current": True}, as_json=json)
+    show({"applied": applied if json else applied or None, "is_current": True}, as_json=json)
 
 
 def _settings() -> Settings:

@@ -14,6 +14,7 @@ import attrs
 import msgspec
 
 from meetcore.domain.errors import InvalidRequest
+from meetcore.domain.events import EventKind
 from meetcore.domain.schedule import meeting_start
 from meetcore.domain.webhook_urls import parse_webhook_url
 
@@ -72,8 +73,7 @@ def decode_body(value: Any, body: Callable[..., Body]) -> Body:
             problems[_shown(name)] = [_unknown(name)]
         elif name not in problems and (found := _text_problems(name, field_value)):
             problems[name] = found
-    for name, more in _rule_problems(value, body).items():
-        problems.setdefault(name, more)
+    problems |= _rule_problems(value, body)  # in the words of the rule, where there are any
     if problems or decoded is None:
         raise InvalidRequest(problems)
     return decoded
@@ -186,9 +186,13 @@ def _url_problems(value: dict[str, Any]) -> dict[str, list[str]]:
 def _event_type_problems(value: dict[str, Any]) -> dict[str, list[str]]:
     kinds = value["event_types"]
     texts = [kind for kind in kinds if isinstance(kind, str)] if isinstance(kinds, list) else []
+    known = [kind.value for kind in EventKind]
+    problems = []
+    if unknown := [kind for kind in texts if kind not in known]:
+        problems.append(f"does not know {_shown(unknown[0])!r}; there are: {', '.join(known)}")
     if len(set(texts)) < len(texts):
-        return {"event_types": ["must not name an event kind twice"]}
-    return {}
+        problems.append("must not name an event kind twice")
+    return {"event_types": problems} if problems else {}
 
 
 def _refused(check: Callable[[], object], name: str) -> dict[str, list[str]]:

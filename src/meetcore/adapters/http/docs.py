@@ -3,7 +3,7 @@
 Served without a key, without any asset from elsewhere.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 
 from attrs import frozen
@@ -12,6 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.http.answers import STATUS
+from meetcore.adapters.http.operations import API_ROOT, Operation
 
 __all__ = ["ERROR_PAGES", "ErrorPage", "docs_routes"]
 
@@ -20,9 +21,10 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _STYLE = """
-body{font:16px/1.6 system-ui,sans-serif;max-width:42rem;margin:3rem auto;padding:0 1rem;
+body{font:16px/1.6 system-ui,sans-serif;max-width:54rem;margin:3rem auto;padding:0 1rem;
 color:#1c2430;background:#fff}
 code{font:0.95em ui-monospace,monospace;background:#eef1f5;padding:.1em .35em;border-radius:4px}
+table{border-collapse:collapse}td,th{text-align:left;padding:.3rem 1rem .3rem 0;vertical-align:top}
 h1{font-size:1.5rem}h2{font-size:1.05rem;margin-top:1.6rem}a{color:#0b57d0}
 @media(prefers-color-scheme:dark){body{background:#12161c;color:#dde3ea}code{background:#222a35}a{color:#8ab4f8}}
 """
@@ -128,19 +130,43 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
 }
 
 
-def docs_routes() -> list[Route]:
-    """The pages under `/docs`."""
-    return [Route("/docs", _index), Route("/docs/errors", _index), Route("/docs/errors/{code}", _error)]
+def docs_routes(table: Sequence[Operation]) -> list[Route]:
+    """The pages under `/docs`, and `/`, which leads there."""
+    index = _operations_page(table)
+
+    async def operations(_: Request) -> Response:
+        return _page("meetcore", index)
+
+    return [
+        Route("/", _home),
+        Route("/docs", operations),
+        Route("/docs/errors", _errors),
+        Route("/docs/errors/{code}", _error),
+    ]
 
 
-async def _index(request: Request) -> Response:
-    if request.url.path == "/docs":
-        return RedirectResponse("docs/errors", 307)  # relative: it holds below a path, too
+def _operations_page(table: Sequence[Operation]) -> str:
+    rows = "".join(
+        f"<tr><td><code>{each.method} {escape(each.path)}</code></td><td>{escape(each.summary)}</td>"
+        f"<td>{' or '.join(f'<code>{scope.value}</code>' for scope in each.scopes) or 'any key'}</td></tr>"
+        for each in table
+    )
+    return (
+        f"<p>The operations, under <code>{API_ROOT}</code>. "
+        f'<a href=".{API_ROOT}/openapi.json">OpenAPI document</a>, <a href="docs/errors">error codes</a>.</p>'
+        f"<table><tr><th>Operation</th><th>Does</th><th>Scope</th></tr>{rows}</table>"
+    )
+
+
+async def _home(_: Request) -> Response:
+    return RedirectResponse("docs", 307)  # relative: it holds below a path, too
+
+
+async def _errors(_: Request) -> Response:
     items = "".join(
         f'<li><a href="errors/{code}"><code>{code}</code></a> ({STATUS[code]})</li>' for code in ERROR_PAGES
     )
-    about = 'The API is described at <a href="../api/v1/openapi.json"><code>/api/v1/openapi.json</code></a>.'
-    return _page("Error codes", f"<p>{about}</p><ul>{items}</ul>")
+    return _page("Error codes", f'<p><a href="../docs">The operations</a></p><ul>{items}</ul>')
 
 
 async def _error(request: Request) -> Response:
