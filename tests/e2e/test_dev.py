@@ -10,7 +10,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -171,3 +171,26 @@ def test_nothing_is_left_after_a_kill(launcher: Launcher, home: Path) -> None:
         assert postgres_of(home) != []
         dev.process.kill()
         until(lambda: postgres_of(home) == [], "Postgres has gone too")
+
+
+def test_a_database_that_was_killed_ends_the_program_with_a_word(launcher: Launcher, home: Path) -> None:
+    with running(launcher, home) as dev:
+        for pid in postgres_of(home):
+            with suppress(ProcessLookupError):  # its children go by themselves
+                os.kill(pid, signal.SIGKILL)
+        done = dev.process.wait()
+        assert done.code == 4, done
+        assert "the database has stopped" in done.err
+
+
+def test_a_lost_key_is_noticed_before_anything_is_served(launcher: Launcher, home: Path) -> None:
+    key_file = home / "data" / "secrets.key"
+    kept = key_file.read_text()
+    key_file.unlink()
+    done = launcher.run("dev", "--port", free_port(), "--data-dir", "data", env=environment(), cwd=home)
+    assert done.code == 1, done
+    assert "secrets.key is missing" in done.err
+    assert not key_file.exists()
+    key_file.write_text(kept)
+    with running(launcher, home) as dev:
+        dev.stop(signal.SIGINT)

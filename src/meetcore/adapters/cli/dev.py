@@ -48,6 +48,7 @@ MAX_PORT = 65_535
 DEMO_CREDITS = 1_000
 DEMO_HOSTS = (("demo-host-1", 100), ("demo-host-2", 100), ("demo-host-3", 300), ("demo-host-4", 1000))
 STARTED_POLL_S = 0.02
+DATABASE_LOOK_S = 0.5
 
 
 @frozen
@@ -119,11 +120,16 @@ def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
             is_new_database = any(step.number == 1 for step in migrate(url))
             if is_new_key and not is_new_database:
                 _refuse_new_key_for_old_data(key_file, database.home)
-            asyncio.run(_run(_own_settings(settings, url, port, data_dir), port, data_dir))
+            asyncio.run(_run(_own_settings(settings, url, port, data_dir), port, data_dir, database))
+            if not database.is_running:
+                complain("postgres", "the database has stopped; start `meetcore dev` again", as_json=False)
+                raise SystemExit(ExitCode.STORE_AWAY)
     except SettingsRefused as error:
         complain("secrets_key", f"{key_file}: {error}", as_json=False)
         raise SystemExit(ExitCode.SETTINGS) from None
     except EmbeddedPostgresError as error:
+        if is_new_key:
+            key_file.unlink(missing_ok=True)  # whether it fits the database is not known
         complain("postgres", str(error), as_json=False)
         raise SystemExit(ExitCode.REFUSED) from None
 
@@ -172,7 +178,7 @@ def _write_private(file: Path, text: str) -> None:
     draft.replace(file)
 
 
-async def _run(settings: Settings, port: int, data_dir: Path) -> None:
+async def _run(settings: Settings, port: int, data_dir: Path, database: EmbeddedPostgres) -> None:
     network_base = Network()
     async with _inbox(settings, data_dir, network_base) as (network, routes):
         async with wire(settings, network) as wiring:
@@ -187,7 +193,16 @@ async def _run(settings: Settings, port: int, data_dir: Path) -> None:
             await asyncio.sleep(STARTED_POLL_S)
         if server.started:
             say(_greeting(settings.base_url, demo))
+        watching = asyncio.create_task(_end_without(database, server))
         await serving
+        watching.cancel()
+
+
+async def _end_without(database: EmbeddedPostgres, server: uvicorn.Server) -> None:
+    """A database that was killed does not come back: there is nothing left to serve."""
+    while database.is_running:  # noqa: ASYNC110  (a process has no event for its end)
+        await asyncio.sleep(DATABASE_LOOK_S)
+    server.should_exit = True
 
 
 @asynccontextmanager

@@ -167,6 +167,11 @@ class EmbeddedPostgres:
         host, name = quote(str(socket_dir), safe=""), quote(database, safe="")
         return f"postgresql://{ROLE}@/{name}?host={host}&port=5432"
 
+    @property
+    def is_running(self) -> bool:
+        """Whether the server that was started is still there."""
+        return self._watcher is not None and self._watcher.poll() is None
+
     def stop(self) -> None:
         """Shut the server down, connections included, and wait until it is gone. Harmless when not started.
 
