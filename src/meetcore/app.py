@@ -45,6 +45,7 @@ from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolve
 from meetcore.adapters.worker.pump import Pump
 from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.domain.meetings import Meeting, MeetingEvent
+from meetcore.ports.rate_counters import RateStoreAway
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.store import StoreAway
 from meetcore.ports.video_provider import VideoProvider
@@ -258,7 +259,8 @@ def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
 
     async def purge() -> None:
         await broom.purge_idempotency(timedelta(hours=REMEMBERED_HOURS).total_seconds())
-        await counters.purge(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)
+        with suppress(RateStoreAway):  # the next round is soon enough
+            await counters.purge(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)
 
     return purge
 
