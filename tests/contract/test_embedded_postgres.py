@@ -22,10 +22,18 @@ from psycopg.conninfo import conninfo_to_dict
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError, is_available
 from meetcore.adapters.embedded_postgres import account as accounts
 from meetcore.adapters.embedded_postgres.processes import working_in
+from tests.conftest import absent
 
-pytestmark = pytest.mark.skipif(not is_available(), reason="the embedded extra is not installed")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="what happens to root")
 as_user = pytest.mark.skipif(os.geteuid() == 0, reason="what happens to an ordinary user")
+
+
+@pytest.fixture(autouse=True)
+def _installed() -> None:
+    """Missing on a laptop is a choice; missing in CI would be missed for ever."""
+    if not is_available():
+        absent("the embedded extra is not installed")
+
 
 SOURCES = Path(__file__).resolve().parents[2] / "src"
 PROGRAM = """

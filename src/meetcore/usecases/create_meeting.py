@@ -43,7 +43,6 @@ __all__ = ["CreateMeeting"]
 
 NO_HOST_RETRY_AFTER_S = 60
 MAX_HOST_ATTEMPTS = 64
-PASSWORD_RANDOM_BYTES = 16
 
 
 @frozen
@@ -166,7 +165,7 @@ class CreateMeeting:
         request, abilities = plan.request, self.provider.abilities
         password = request.password
         if password is None and abilities.password is not None:
-            random = self.world.entropy.token_bytes(PASSWORD_RANDOM_BYTES)
+            random = self.world.entropy.token_bytes(meetings.PASSWORD_RANDOM_BYTES)
             password = meetings.generate_password(abilities.password, random)
         return Meeting(
             id=id_,

@@ -5,7 +5,7 @@ last write and the commit, or after the commit, and before or after the provider
 """
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 
 import msgspec
@@ -27,7 +27,7 @@ from meetcore.domain.ledger import Entry, Funds, first_broken
 from meetcore.domain.meetings import Meeting, MeetingRequest, Provisioned
 from meetcore.domain.pricing import DEFAULT_TIERS
 from meetcore.ports.queries import Caller
-from meetcore.ports.store import Store
+from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
@@ -69,20 +69,18 @@ class DyingStore:
         self._store = store
         self._fuse = fuse
 
-    @asynccontextmanager
-    async def begin(self) -> AsyncIterator[object]:
+    def begin(self) -> AbstractAsyncContextManager[Transaction]:
         """As the store's own."""
-        self._fuse.pass_point()
-        async with self._store.begin() as tx:
-            yield tx
-            self._fuse.pass_point()
-        self._fuse.pass_point()
+        return self._mortal(self._store.begin())
+
+    def at_once(self) -> AbstractAsyncContextManager[Transaction]:
+        """As the store's own."""
+        return self._mortal(self._store.at_once())
 
     @asynccontextmanager
-    async def at_once(self) -> AsyncIterator[object]:
-        """As the store's own."""
+    async def _mortal(self, opened: AbstractAsyncContextManager[Transaction]) -> AsyncIterator[Transaction]:
         self._fuse.pass_point()
-        async with self._store.at_once() as tx:
+        async with opened as tx:
             yield tx
             self._fuse.pass_point()
         self._fuse.pass_point()
