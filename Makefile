@@ -29,8 +29,22 @@ run: $(VENV)/.run.stamp ## everything on this machine, with a demo account: http
 test: $(VENV)/.dev.stamp ## the tests; ARGS='tests/unit -x' to choose
 	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile $(ARGS)
 
+.PHONY: test-long
+test-long: $(VENV)/.dev.stamp ## the properties, ten thousand examples each: for a night
+	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -q -n $(JOBS) -m hypothesis $(ARGS)
+
+.PHONY: cover
+cover: $(VENV)/.dev.stamp ## every line and branch of the domain is run by its own tests
+	@COVERAGE_FILE=$(VENV)/coverage $(BIN)/coverage run --include='src/meetcore/domain/*' -m pytest -q -p no:xdist tests/unit/domain > $(VENV)/cover.log 2>&1 \
+	  || { cat $(VENV)/cover.log >&2; exit 1; }
+	@COVERAGE_FILE=$(VENV)/coverage $(BIN)/coverage report --fail-under=100 > $(VENV)/cover.log || { cat $(VENV)/cover.log >&2; exit 1; }
+
+.PHONY: mutate
+mutate: $(VENV)/.dev.stamp ## mutation testing of the domain; ARGS="'meetcore.domain.ledger*'" to choose
+	@$(PY) scripts/mutate.py $(ARGS)
+
 .PHONY: check
-check: lint types layers docs-check test ## everything a change has to pass
+check: lint types layers docs-check cover test ## everything a change has to pass
 	@echo "check: all good"
 
 .PHONY: lint
@@ -47,6 +61,7 @@ format: $(VENV)/.dev.stamp ## put the code into the house format
 types: $(VENV)/.dev.stamp ## mypy, strict
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/mypy --no-error-summary tests
+	@$(BIN)/mypy --no-error-summary examples
 
 .PHONY: layers
 layers: $(VENV)/.dev.stamp ## import-linter: imports run one way

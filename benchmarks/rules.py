@@ -1,11 +1,20 @@
-"""The rules that every request or delivery asks, one call each, without I/O."""
+"""The rules that every request or delivery asks, one call each, without I/O.
+
+Two stand beside the packages that people would take otherwise: the rate window beside `limits` on its
+memory storage, the signature beside `standardwebhooks`. Both sides count or sign the same and take turns.
+"""
 
 import timeit
 from collections.abc import Callable
 from datetime import UTC, datetime
 from uuid import UUID
 
-from benchmarks.report import Result
+from limits import RateLimitItemPerMinute
+from limits.storage import MemoryStorage
+from limits.strategies import FixedWindowRateLimiter
+from standardwebhooks.webhooks import Webhook
+
+from benchmarks.report import Result, middle
 from meetcore.domain import holds, pricing, rate_window, signature
 from meetcore.domain.ledger import Funds, Reference
 
@@ -13,24 +22,68 @@ __all__ = ["measure_rules"]
 
 _ID = UUID("0192a3b4-c5d6-7e8f-9012-345678901234")
 _NOW = datetime(2026, 11, 2, 3, 4, 5, 678901, tzinfo=UTC)
+_UNIX = 1_793_588_645
+_ROUNDS = 25
+_LIMIT = 10**9
+_SECRET = signature.new_secret(bytes(range(32)))
+_BODY = b"x" * 1024
+
+Call = Callable[[], object]
 
 
 def measure_rules(seconds: float) -> list[Result]:
-    """The best of three, in µs a call."""
-    secret, body = signature.new_secret(bytes(32)), b"x" * 1024
+    """The median of rounds in which both sides take turns, in µs a call."""
     tier = pricing.DEFAULT_TIERS.find("standard-100")
     wish = pricing.RecordingWish(auto_notulen=True)
     funds, usage = Funds(_ID, balance=10**6, last_at=_NOW), holds.CapUsage(_ID, _NOW.date())
     reference = Reference("meeting", str(_ID))
-    calls: dict[str, Callable[[], object]] = {
-        "rate decision": lambda: rate_window.decide(300, 17, _NOW),
-        "sign 1 KB": lambda: signature.sign(secret, body, 1_793_500_000),
-        "charge": lambda: holds.charge(funds, usage, 10**6, _ID, "meeting:1", 10, reference, _NOW),
-        "quote": lambda: pricing.quote_meeting(tier, wish),
-    }
-    return [Result(name, _us(call, seconds), None, "µs") for name, call in calls.items()]
+    cases: list[tuple[str, str, Call, Call | None]] = [
+        ("rate decision", "≤ 2 µs", lambda: rate_window.decide(300, 17, _NOW), None),
+        ("count and decide, beside limits", "ratio ≤ 1", *_rate_windows()),
+        ("sign 1 KB", "≤ 8 µs", lambda: signature.sign(_SECRET, _BODY, _UNIX), None),
+        ("sign 1 KB, beside standardwebhooks", "ratio ≤ 1", *_signatures()),
+        (
+            "charge", "≤ 15 µs",
+            lambda: holds.charge(funds, usage, 10**6, _ID, "meeting:1", 10, reference, _NOW), None,
+        ),
+        ("quote", "≤ 4 µs", lambda: pricing.quote_meeting(tier, wish), None),
+    ]  # fmt: skip
+    return [_compared(name, goal, ours, theirs, seconds) for name, goal, ours, theirs in cases]
 
 
-def _us(call: Callable[[], object], seconds: float) -> float:
-    count = max(1, int(seconds / 3 * 1000 / (timeit.timeit(call, number=1000) + 1e-9)))
-    return min(timeit.repeat(call, number=count, repeat=3)) / count * 1e6
+def _rate_windows() -> tuple[Call, Call]:
+    counts: dict[tuple[UUID, int], int] = {}
+
+    def ours() -> object:
+        name = (_ID, rate_window.window_start(_NOW))
+        counts[name] = hits = counts.get(name, 0) + 1
+        return rate_window.decide(_LIMIT, hits, _NOW)
+
+    limiter, item, key = FixedWindowRateLimiter(MemoryStorage()), RateLimitItemPerMinute(_LIMIT), str(_ID)
+    # It tells only yes or no; what is left and until when would be a second call, and is ours already.
+    return ours, lambda: limiter.hit(item, key)
+
+
+def _signatures() -> tuple[Call, Call]:
+    webhook, text, at = Webhook(_SECRET), _BODY.decode(), datetime.fromtimestamp(_UNIX, UTC)
+    headers = signature.standard_webhooks_headers(_SECRET, str(_ID), _BODY, _UNIX)
+    assert headers["webhook-signature"] == webhook.sign(str(_ID), at, text)
+    return (
+        lambda: signature.standard_webhooks_headers(_SECRET, str(_ID), _BODY, _UNIX),
+        lambda: webhook.sign(str(_ID), at, text),
+    )
+
+
+def _compared(name: str, goal: str, ours: Call, theirs: Call | None, seconds: float) -> Result:
+    sides = [ours] if theirs is None else [ours, theirs]
+    loops = [_loops(side, seconds / _ROUNDS / len(sides)) for side in sides]
+    turns = [
+        [timeit.timeit(side, number=count) / count * 1e6 for side, count in zip(sides, loops, strict=True)]
+        for _ in range(_ROUNDS)
+    ]
+    medians = [middle(list(side)) for side in zip(*turns, strict=True)]
+    return Result(name, medians[0], medians[1] if theirs else None, "µs", goal)
+
+
+def _loops(call: Call, seconds: float) -> int:
+    return max(1, int(seconds * 1000 / (timeit.timeit(call, number=1000) + 1e-9)))

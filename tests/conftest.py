@@ -15,8 +15,19 @@ from pathlib import Path
 
 import pytest
 import redis
+from hypothesis import HealthCheck, settings
 
 from tests import servers
+
+# How hard the properties are tried. No deadline: a loaded machine is no defect of the rules. `mutate` tries
+# the same few examples for every mutant, because one that lives or dies by luck would tell nothing.
+settings.register_profile("quick", max_examples=60, deadline=None)
+settings.register_profile("long", max_examples=10_000, deadline=None)
+settings.register_profile(
+    "mutate", max_examples=40, deadline=None, derandomize=True, database=None,
+    suppress_health_check=list(HealthCheck),
+)  # fmt: skip
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 pytest_plugins = ["tests.spec_coverage"]
 

@@ -10,8 +10,13 @@ import pytest
 from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import Pool, make_pool
+from meetcore.testing.contracts.store_rig import FullRig
+from meetcore.testing.memory_rig import MemoryRig
 from tests import servers
-from tests.contract.rigs import MemoryRig, PostgresRig, Rig
+from tests.contract.rigs import PostgresRig
+
+# Said for the type checker: both fill the protocol that the suites ask of a rig.
+RIGS: tuple[type[FullRig], ...] = (MemoryRig, PostgresRig)
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +51,7 @@ def memory_rig() -> MemoryRig:
 
 
 @pytest.fixture(params=["memory", "postgres"])
-def rig(request: pytest.FixtureRequest) -> Rig:
+def rig(request: pytest.FixtureRequest) -> FullRig:
     """Every store there is."""
-    found: Rig = request.getfixturevalue(f"{request.param}_rig")
+    found: FullRig = request.getfixturevalue(f"{request.param}_rig")
     return found

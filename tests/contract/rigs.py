@@ -1,24 +1,13 @@
-"""A store under test: its ports, and a look behind them at what no port tells.
+"""The Postgres store under test: its ports, and a look behind them at what no port tells."""
 
-`MemoryRig` and `PostgresRig` answer alike, so that one suite runs against both.
-"""
-
+import asyncio
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 from uuid import UUID
 
 import psycopg
-from attrs import evolve
 from psycopg.types.json import Jsonb
 
-from meetcore.adapters.memory.audit import MemoryLedgerAudit
-from meetcore.adapters.memory.clock import ManualClock
-from meetcore.adapters.memory.entropy import SeededEntropy
-from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
-from meetcore.adapters.memory.queries import MemoryQueries
-from meetcore.adapters.memory.registry import MemoryRegistry
-from meetcore.adapters.memory.state import ConstraintBroken, MemoryState
-from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
@@ -29,130 +18,24 @@ from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.deliveries import Delivery
 from meetcore.domain.hosts import Host
-from meetcore.domain.ledger import Entry, legs
-from meetcore.ports.audit import LedgerAudit
+from meetcore.domain.ledger import Entry
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.housekeeping import Housekeeping
-from meetcore.ports.queries import Queries
-from meetcore.ports.registry import Registry
-from meetcore.ports.store import Store
 
-__all__ = ["MemoryRig", "PostgresRig", "Rig", "until_somebody_waits"]
-
-START = datetime(2026, 12, 1, 2, tzinfo=UTC)
-
-
-class Rig(Protocol):
-    """The three ports of one store. `refusal` is what it raises where a constraint is broken."""
-
-    store: Store
-    queries: Queries
-    registry: Registry
-    housekeeping: Housekeeping
-    audit: LedgerAudit
-    refusal: type[Exception]
-
-    async def age_keys(self, seconds: float) -> None:
-        """Let every idempotency key be so much older."""
-
-    async def tamper(self, account_id: UUID, number: int) -> None:
-        """Write a greater balance into an entry, as a thief with the database's password would."""
-
-    def now(self) -> datetime:
-        """The store's time, at most a moment old."""
-
-    async def reset(self) -> None:
-        """Forget hosts, meetings, endpoints and deliveries, which tests share; never the ledger."""
-
-    async def plant(self, *hosts: Host) -> None:
-        """Put hosts in place as they are, with their uses."""
-
-    async def entries(self, account_id: UUID) -> list[Entry]:
-        """An account's history in the order of its numbers."""
-
-    async def legs(self, account_id: UUID) -> list[tuple[str, int]]:
-        """Both sides of each of an account's transfers."""
-
-    async def holds(self, account_id: UUID) -> list[int]:
-        """The amounts of an account's open holds."""
-
-    async def deliveries(self, account_id: UUID) -> dict[UUID, Delivery]:
-        """An account's deliveries by id."""
-
-    async def attempts(self, account_id: UUID) -> list[int]:
-        """The numbers of all attempts on an account's deliveries."""
-
-
-class MemoryRig:
-    """The memory adapter, its clock standing still."""
-
-    refusal: type[Exception] = ConstraintBroken
-
-    def __init__(self) -> None:
-        self.clock = ManualClock(START)
-        self.state = MemoryState()
-        self.store: Store = MemoryStore(self.clock, SeededEntropy(1), self.state)
-        self.queries: Queries = MemoryQueries(self.state)
-        self.registry: Registry = MemoryRegistry(self.state)
-        self.housekeeping: Housekeeping = MemoryHousekeeping(self.state, self.clock)
-        self.audit: LedgerAudit = MemoryLedgerAudit(self.state)
-
-    async def age_keys(self, seconds: float) -> None:
-        self.clock.advance(seconds)
-
-    async def tamper(self, account_id: UUID, number: int) -> None:
-        async with self.state.change() as tables:
-            entry = tables.entries[account_id, number]
-            tables.entries[account_id, number] = evolve(entry, balance_after=entry.balance_after + 1)
-
-    def now(self) -> datetime:
-        return self.clock.now()
-
-    async def reset(self) -> None:
-        async with self.state.change() as tables:
-            tables.hosts.clear()
-            tables.meetings.clear()
-            tables.reservations.clear()
-            tables.endpoints.clear()
-            tables.events.clear()
-            tables.deliveries.clear()
-            tables.attempts.clear()
-
-    async def plant(self, *hosts: Host) -> None:
-        async with self.state.change() as tables:
-            tables.hosts.update({host.id: host for host in hosts})
-
-    async def entries(self, account_id: UUID) -> list[Entry]:
-        found = self.state.committed.entries
-        return [found[name] for name in sorted(found) if name[0] == account_id]
-
-    async def legs(self, account_id: UUID) -> list[tuple[str, int]]:
-        entries = await self.entries(account_id)
-        return [(leg.book.value, leg.amount) for entry in entries for leg in legs(entry.transfer)]
-
-    async def holds(self, account_id: UUID) -> list[int]:
-        return [hold.amount for name, hold in self.state.committed.holds.items() if name[0] == account_id]
-
-    async def deliveries(self, account_id: UUID) -> dict[UUID, Delivery]:
-        stored = self.state.committed.deliveries.items()
-        return {name[1]: one.delivery for name, one in stored if name[0] == account_id}
-
-    async def attempts(self, account_id: UUID) -> list[int]:
-        return [name[2] for name in self.state.committed.attempts if name[0] == account_id]
+__all__ = ["PostgresRig"]
 
 
 class PostgresRig:
-    """The Postgres adapter on a pool whose database nobody else uses."""
+    """The Postgres adapter on a pool whose database nobody else uses. Fills `contracts.FullRig`."""
 
     refusal: type[Exception] = psycopg.IntegrityError
 
     def __init__(self, pool: Pool, cipher: Cipher) -> None:
         self.pool = pool
-        self.store: Store = PostgresStore(pool, cipher)
-        self.queries: Queries = PostgresQueries(pool, cipher)
-        self.registry: Registry = PostgresRegistry(pool)
-        self.housekeeping: Housekeeping = PostgresHousekeeping(pool)
-        self.audit: LedgerAudit = PostgresLedgerAudit(pool)
+        self.store = PostgresStore(pool, cipher)
+        self.queries = PostgresQueries(pool, cipher)
+        self.registry = PostgresRegistry(pool)
+        self.housekeeping = PostgresHousekeeping(pool)
+        self.audit = PostgresLedgerAudit(pool)
         self._cipher = cipher
 
     def now(self) -> datetime:
@@ -190,7 +73,10 @@ class PostgresRig:
         await self.rows(
             """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, created_at)
             SELECT *, now() FROM jsonb_to_recordset(%(hosts)s) AS h (id uuid, provider_user_id text,
-                capacity int, max_concurrent int, uses bigint, is_active boolean)""",
+                capacity int, max_concurrent int, uses bigint, is_active boolean)
+            ON CONFLICT (id) DO UPDATE SET (provider_user_id, capacity, max_concurrent, uses, is_active) =
+                (excluded.provider_user_id, excluded.capacity, excluded.max_concurrent, excluded.uses,
+                excluded.is_active)""",
             hosts=Jsonb(
                 [
                     {
@@ -205,6 +91,13 @@ class PostgresRig:
                 ]
             ),
         )
+
+    async def until_somebody_waits(self) -> None:
+        asked = """SELECT count(*) AS waiting FROM pg_stat_activity
+            WHERE datname = current_database() AND wait_event_type = 'Lock'"""
+        async with asyncio.timeout(20):
+            while (await self.rows(asked))[0]["waiting"] == 0:
+                pass
 
     async def entries(self, account_id: UUID) -> list[Entry]:
         found = await self.rows(
@@ -243,13 +136,3 @@ class PostgresRig:
             "SELECT number FROM delivery_attempts WHERE account_id = %(account_id)s", account_id=account_id
         )
         return [row["number"] for row in found]
-
-
-async def until_somebody_waits(rig: Rig) -> None:
-    """Until a transaction waits for a lock of ours; in memory they wait before they begin."""
-    if not isinstance(rig, PostgresRig):
-        return
-    asked = """SELECT count(*) AS waiting FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock'"""
-    while (await rig.rows(asked))[0]["waiting"] == 0:
-        pass

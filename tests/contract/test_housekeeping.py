@@ -1,50 +1,11 @@
 """Forgetting, in every store: what is past its time goes, what still runs stays."""
 
-from uuid import UUID
-
-from meetcore.domain.idempotency import IdempotencyRecord
-from tests.contract.acts import Wish, new_host, open_customer, reserved
-from tests.contract.rigs import Rig
-
-DAY_S = 86_400
+from meetcore.testing.contracts import HousekeepingContract, IdempotencyMachineContract
 
 
-async def keys_of(rig: Rig, account_id: UUID, *keys: str) -> list[str]:
-    async with rig.store.begin() as tx:
-        return [key for key in keys if (await tx.idempotency.load(account_id, key)).record is not None]
+class TestHousekeeping(HousekeepingContract):
+    """In memory and in Postgres."""
 
 
-async def test_a_key_is_remembered_for_its_time_and_then_forgotten(rig: Rig):
-    customer = await open_customer(rig)
-    async with rig.store.begin() as tx:
-        await tx.idempotency.save(customer.account_id, IdempotencyRecord("old", b"f" * 32, True, answer=b"a"))
-    await rig.age_keys(DAY_S - 60)
-    async with rig.store.begin() as tx:
-        await tx.idempotency.save(customer.account_id, IdempotencyRecord("new", b"f" * 32))
-    await rig.housekeeping.purge_idempotency(DAY_S)
-    assert await keys_of(rig, customer.account_id, "old", "new") == ["old", "new"]
-    await rig.age_keys(120)
-    assert await rig.housekeeping.purge_idempotency(DAY_S) >= 1
-    assert await keys_of(rig, customer.account_id, "old", "new") == ["new"]
-
-
-async def test_answering_does_not_make_a_key_younger(rig: Rig):
-    customer = await open_customer(rig)
-    bound = IdempotencyRecord("k", b"f" * 32)
-    async with rig.store.begin() as tx:
-        await tx.idempotency.save(customer.account_id, bound)
-    await rig.age_keys(DAY_S - 60)
-    async with rig.store.begin() as tx:
-        await tx.idempotency.save(customer.account_id, IdempotencyRecord("k", b"f" * 32, True, answer=b"a"))
-    await rig.age_keys(120)
-    await rig.housekeeping.purge_idempotency(DAY_S)
-    assert await keys_of(rig, customer.account_id, "k") == []
-
-
-async def test_a_key_whose_work_still_runs_is_kept_however_old(rig: Rig):
-    customer = await open_customer(rig, credits=10)
-    await rig.plant(new_host())
-    await reserved(rig, customer, Wish(key="running"))
-    await rig.age_keys(2 * DAY_S)
-    await rig.housekeeping.purge_idempotency(DAY_S)
-    assert await keys_of(rig, customer.account_id, "running") == ["running"]
+class TestIdempotencyMachine(IdempotencyMachineContract):
+    """In memory and in Postgres."""

@@ -8,104 +8,12 @@ from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.store import PostgresStore
-from meetcore.domain import ledger
-from meetcore.domain.keys import ApiKey, Scope
-from meetcore.ports.queries import AccountCard, Caller
-from meetcore.ports.registry import NewAccount
 from meetcore.ports.store import StoreAway
-from tests.contract.acts import (
-    AT,
-    Wish,
-    new_endpoint,
-    new_host,
-    new_id,
-    open_customer,
-    register,
-    reserved,
-    scheduled,
-    top_up,
-)
-from tests.contract.rigs import Rig
+from meetcore.testing.contracts import QueriesContract
 
 
-async def test_a_caller_is_found_by_the_digest_of_the_key(rig: Rig):
-    account = NewAccount(new_id(), new_id(), "dewi@example.com", "Dewi Ayu", 100, AT)
-    scopes = (Scope.WEBHOOKS_WRITE, Scope.MEETINGS_READ)
-    key = ApiKey(new_id(), account.id, scopes, 500, AT, expires_at=AT)
-    digest = bytes(range(16)) + account.id.bytes
-    await rig.registry.add_account(account)
-    await rig.registry.add_key(key, digest)
-    card = AccountCard(account.id, account.user_id, "dewi@example.com", "Dewi Ayu", 0)
-    assert await rig.queries.find_caller(digest) == Caller(key, card)
-    assert await rig.queries.find_caller(bytes(32)) is None
-
-
-async def test_the_callers_balance_is_the_present_one(rig: Rig):
-    customer = await open_customer(rig)
-    await top_up(rig, customer, 70, "INV-1")
-    caller = await rig.queries.find_caller(customer.digest)
-    assert caller is not None
-    assert caller.account.balance == 70
-
-
-async def test_a_revoked_key_is_still_found(rig: Rig):
-    customer = await open_customer(rig)
-    await rig.registry.revoke_key(customer.key_id, AT)
-    caller = await rig.queries.find_caller(customer.digest)
-    assert caller is not None
-    assert caller.key.revoked_at == AT
-
-
-async def test_a_meeting_is_found_in_any_state_by_its_account_only(rig: Rig):
-    customer, other = await open_customer(rig, 100), await open_customer(rig)
-    await rig.plant(new_host())
-    meeting = (await reserved(rig, customer, Wish())).meeting
-    assert await rig.queries.find_meeting(customer.account_id, meeting.id) == meeting
-    assert await rig.queries.find_meeting(other.account_id, meeting.id) is None
-    assert await rig.queries.find_meeting(customer.account_id, new_id()) is None
-
-
-async def test_a_meeting_is_found_by_the_providers_id_whoever_it_belongs_to(rig: Rig):
-    customer = await open_customer(rig, 100)
-    await rig.plant(new_host())
-    meeting = await scheduled(rig, customer)
-    assert meeting.provider_meeting_id is not None
-    assert await rig.queries.find_at_provider("sandbox", meeting.provider_meeting_id) == meeting
-    assert await rig.queries.find_at_provider("zoom", meeting.provider_meeting_id) is None
-    assert await rig.queries.find_at_provider("sandbox", "room-x") is None
-
-
-async def test_the_secrets_of_a_url_are_those_of_every_account(rig: Rig):
-    one, other = await open_customer(rig), await open_customer(rig)
-    url = f"https://hooks.example/{new_id()}"
-    first = await register(rig, new_endpoint(one, url_key=url))
-    second = await register(rig, new_endpoint(other, url_key=url))
-    await register(rig, new_endpoint(other))
-    assert sorted(await rig.queries.find_secrets(url)) == sorted([first.secret, second.secret])
-    assert list(await rig.queries.find_secrets("https://nobody.example/")) == []
-
-
-async def test_an_endpoint_is_found_with_its_secret_by_its_account_only(rig: Rig):
-    customer, other = await open_customer(rig), await open_customer(rig)
-    endpoint = await register(rig, new_endpoint(customer))
-    assert await rig.queries.find_endpoint(customer.account_id, endpoint.id) == endpoint
-    assert await rig.queries.find_endpoint(other.account_id, endpoint.id) is None
-
-
-async def test_what_is_not_committed_is_not_seen(rig: Rig):
-    customer = await open_customer(rig)
-    async with rig.store.begin() as tx:
-        view = await tx.ledger.load(customer.account_id, "topup:x")
-        posting = ledger.top_up(view.funds, new_id(), "x", 5, AT)
-        assert posting.entry is not None
-        await tx.ledger.append(posting.funds, posting.entry, [])
-        caller = await rig.queries.find_caller(customer.digest)
-        assert caller is not None
-        assert caller.account.balance == 0
-
-
-async def test_a_store_that_lives_gives_a_sign(rig: Rig):
-    await rig.queries.ping()
+class TestQueries(QueriesContract):
+    """In memory and in Postgres."""
 
 
 async def test_a_database_that_is_gone_is_away():

@@ -1,4 +1,4 @@
-"""One suite for everything that counts requests, and what happens while the store is away."""
+"""The suite of the rate counters on every adapter, what each has of its own, and a store that is away."""
 
 import asyncio
 import socket
@@ -18,7 +18,8 @@ from meetcore.adapters.rate_fallback import FallbackRateCounters
 from meetcore.adapters.redis.pipeline import read_address
 from meetcore.adapters.redis.rate_counters import RedisRateCounters
 from meetcore.domain.rate_window import OperationClass
-from meetcore.ports.rate_counters import RateCounters, RateStoreAway
+from meetcore.ports.rate_counters import RateStoreAway
+from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
 from tests import servers
 
 READ, CREDIT = OperationClass.READ, OperationClass.CREDIT
@@ -58,66 +59,68 @@ def counters_database(postgres_server_url):
         yield url
 
 
-@pytest.fixture(params=["memory", "redis", "postgres"])
-async def counters(request):
-    """Everything that fills the port."""
-    if request.param == "memory":
-        yield MemoryRateCounters()
-    elif request.param == "redis":
-        url, prefix = request.getfixturevalue("redis_url"), request.getfixturevalue("redis_prefix")
-        adapter = RedisRateCounters(url, prefix=prefix + "rate", timeout_s=5.0)
-        yield adapter
-        await adapter.aclose()
-    else:
-        async with pool_at(request.getfixturevalue("counters_database")) as pool:
+# The port
+
+
+@pytest.mark.spec("8/1", "8/2", "8/5", "8/6")
+class TestMemory(RateCountersContract):
+    @pytest.fixture
+    def counters(self):
+        return MemoryRateCounters()
+
+
+@asynccontextmanager
+async def redis_view(url: str, prefix: str) -> AsyncIterator[RedisRateCounters]:
+    counters = RedisRateCounters(url, prefix=prefix + "rate", timeout_s=5.0)
+    try:
+        yield counters
+    finally:
+        await counters.aclose()
+
+
+@pytest.mark.spec("8/1", "8/2", "8/5", "8/6")
+class TestRedis(SharedRateCountersContract):
+    @pytest.fixture
+    async def counters(self, redis_url, redis_prefix):
+        async with redis_view(redis_url, redis_prefix) as view:
+            yield view
+
+    @pytest.fixture
+    async def other_counters(self, redis_url, redis_prefix):
+        async with redis_view(redis_url, redis_prefix) as view:
+            yield view
+
+
+@pytest.mark.spec("8/1", "8/2", "8/5", "8/6")
+class TestPostgres(SharedRateCountersContract):
+    @pytest.fixture
+    async def counters(self, counters_database):
+        async with pool_at(counters_database) as pool:
+            yield PostgresRateCounters(pool, timeout_s=5.0)
+
+    @pytest.fixture
+    async def other_counters(self, counters_database):
+        async with pool_at(counters_database) as pool:
             yield PostgresRateCounters(pool, timeout_s=5.0)
 
 
-@pytest.mark.spec("8/1", "8/5")
-async def test_twenty_at_once_count_to_twenty(counters: RateCounters):
-    key = uuid4()
-    counts = await asyncio.gather(*(counters.hit(key, READ, MINUTE) for _ in range(20)))
-    assert sorted(counts) == list(range(1, 21))
+@pytest.mark.spec("8/1", "8/2", "8/5", "8/6")
+class TestFallbackWithItsStore(RateCountersContract):
+    @pytest.fixture
+    def counters(self):
+        return FallbackRateCounters(MemoryRateCounters(), MemoryRateCounters(), Lines())
 
 
-@pytest.mark.spec("8/5")
-async def test_counting_goes_on_past_any_limit(counters: RateCounters):
-    key = uuid4()
-    assert [await counters.hit(key, CREDIT, MINUTE) for _ in range(25)] == list(range(1, 26))
-
-
-@pytest.mark.spec("8/1")
-async def test_keys_count_apart(counters: RateCounters):
-    one, other = uuid4(), uuid4()
-    counts = await asyncio.gather(*(counters.hit(key, READ, MINUTE) for key in (one, other, one, other, one)))
-    assert sorted(counts) == [1, 1, 2, 2, 3]
-
-
-@pytest.mark.spec("8/6")
-async def test_classes_count_apart(counters: RateCounters):
-    key = uuid4()
-    await counters.hit(key, READ, MINUTE)
-    for operation in OperationClass:
-        assert await counters.hit(key, operation, MINUTE) == (2 if operation is READ else 1)
-
-
-@pytest.mark.spec("8/2")
-async def test_windows_count_apart_and_a_clock_set_back_finds_its_count(counters: RateCounters):
-    key = uuid4()
-    assert await counters.hit(key, READ, MINUTE) == 1
-    assert await counters.hit(key, READ, MINUTE + 60) == 1
-    assert await counters.hit(key, READ, MINUTE) == 2
-
-
-async def test_a_caller_that_gives_up_has_made_its_attempt(counters: RateCounters):
-    key = uuid4()
-    await counters.hit(key, READ, MINUTE)
-    impatient = asyncio.create_task(counters.hit(key, READ, MINUTE))
-    patient = asyncio.create_task(counters.hit(key, READ, MINUTE))
-    await asyncio.sleep(0)
-    impatient.cancel()
-    await asyncio.gather(impatient, return_exceptions=True)
-    assert await patient in (2, 3)
+@pytest.mark.spec("8/1", "8/2", "8/5", "8/6")
+class TestFallbackWithoutItsStore(RateCountersContract):
+    @pytest.fixture
+    async def counters(self):
+        """Away from the first hit on; what finds it out counts with the others."""
+        store = Patchy()
+        store.is_away = True
+        counters = FallbackRateCounters(store, MemoryRateCounters(), Lines(), monotonic=lambda: 0.0)
+        await counters.hit(uuid4(), READ, MINUTE)
+        return counters
 
 
 # The memory

@@ -5,12 +5,11 @@ import os
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.ports.cipher import CipherRefused
-from tests.contract.acts import (
+from meetcore.testing.contracts.acts import (
     KIND,
     Customer,
     Wish,
@@ -97,10 +96,3 @@ async def test_a_sealed_value_does_not_open_in_another_record(postgres_rig: Post
     )  # fmt: skip
     with pytest.raises(CipherRefused):
         await rig.queries.find_endpoint(customer.account_id, second.id)
-
-
-def test_the_plain_cipher_opens_only_in_its_place():
-    cipher = PlainCipher()
-    assert cipher.open(cipher.seal(b"x", "a/b"), "a/b") == b"x"
-    with pytest.raises(CipherRefused):
-        cipher.open(cipher.seal(b"x", "a/b"), "a/c")

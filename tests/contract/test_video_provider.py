@@ -1,13 +1,8 @@
-"""One suite for everything that runs meetings, and what is the sandbox's own.
-
-A provider hooks in with a param of `provider`; what it cannot be held to is told by `knows_the_unmade`.
-"""
+"""The suite of the video providers on every adapter, and what is the sandbox's own."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
-from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 import pytest
@@ -29,15 +24,13 @@ from meetcore.adapters.sandbox import (
 from meetcore.adapters.sandbox.links import meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.state import STEPS
-from meetcore.domain.meetings import generate_password
 from meetcore.ports.store import StoreAway
 from meetcore.ports.video_provider import (
     ProviderMeetingState,
-    ProviderOrder,
     ProviderRefused,
     ProviderUnknown,
-    VideoProvider,
 )
+from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
 
 BASE_URL = "http://127.0.0.1:8000"
 KEY = bytes(range(32))
@@ -64,116 +57,26 @@ async def state(request):
             yield kept
 
 
-@pytest.fixture(params=["sandbox-memory", "sandbox-postgres"])
-async def provider(request):
-    """Everything that fills the port."""
-    if request.param == "sandbox-memory":
-        yield SandboxProvider(BASE_URL, MemorySandboxState(), KEY)
-    else:
-        async with postgres_state(request.getfixturevalue("database_url")) as kept:
-            yield SandboxProvider(BASE_URL, kept, KEY)
-
-
-@pytest.fixture
-def knows_the_unmade(provider: VideoProvider) -> bool:
-    """Whether it can tell that a meeting was never made."""
-    return not isinstance(provider, SandboxProvider)
-
-
-def order_for(provider: VideoProvider, title: str = "Rapat tim") -> ProviderOrder:
-    rule = provider.abilities.password
-    return ProviderOrder(
-        meeting_id=uuid4(),
-        provider_user_id="host-1",
-        title=title,
-        description="Agenda: <semua>",
-        start_at=datetime(2026, 12, 1, 2, 0, tzinfo=UTC),
-        duration=60,
-        password=None if rule is None else generate_password(rule, uuid4().bytes),
-        with_recording=False,
-        must_login=False,
-        mic_off=True,
-        email_notification=False,
-    )
-
-
 # The port
 
 
-async def test_a_provider_says_what_it_can_do(provider: VideoProvider):
-    abilities = provider.abilities
-    assert abilities.name
-    if abilities.password is not None:
-        assert 4 <= abilities.password.min_length <= abilities.password.max_length <= 10
-        assert len(set(abilities.password.alphabet)) == len(abilities.password.alphabet) > 1
+@pytest.mark.spec("1/meetings")
+class TestSandboxInMemory(VideoProviderContract):
+    knows_the_unmade = False  # it makes its meetings out of nothing
+
+    @pytest.fixture
+    def provider(self):
+        return SandboxProvider(BASE_URL, MemorySandboxState(), KEY)
 
 
 @pytest.mark.spec("1/meetings")
-async def test_a_meeting_that_was_made_has_a_name_a_link_and_its_password(provider: VideoProvider):
-    order = order_for(provider)
-    made = await provider.create(order)
-    assert made.provider_meeting_id
-    assert urlsplit(made.join_url).scheme in ("http", "https")
-    assert urlsplit(made.join_url).hostname
-    assert made.password == order.password
+class TestSandboxInPostgres(VideoProviderContract):
+    knows_the_unmade = False  # it makes its meetings out of nothing
 
-
-async def test_asking_twice_makes_one(provider: VideoProvider):
-    order = order_for(provider)
-    first, *others = await asyncio.gather(*(provider.create(order) for _ in range(5)))
-    assert all(other == first for other in others)
-
-
-async def test_two_orders_are_two_meetings(provider: VideoProvider):
-    one, other = await provider.create(order_for(provider)), await provider.create(order_for(provider))
-    assert one.provider_meeting_id != other.provider_meeting_id
-    assert one.join_url != other.join_url
-
-
-async def test_what_was_made_is_found(provider: VideoProvider):
-    order = order_for(provider)
-    made = await provider.create(order)
-    assert await provider.find(order) == made
-
-
-async def test_what_was_never_made_is_not_found(provider: VideoProvider, knows_the_unmade: bool):
-    order = order_for(provider)
-    found = await provider.find(order)
-    if knows_the_unmade:
-        assert found is None
-    else:  # it makes meetings out of nothing: finding one is as good as making it
-        assert found == await provider.create(order)
-
-
-async def test_a_removed_meeting_is_gone(provider: VideoProvider):
-    order = order_for(provider)
-    made = await provider.create(order)
-    assert await provider.remove(made.provider_meeting_id) is ProviderMeetingState.REMOVED
-    assert await provider.find(order) is None
-    assert await provider.remove(made.provider_meeting_id) is ProviderMeetingState.GONE
-
-
-async def test_of_many_that_remove_one_did_it(provider: VideoProvider):
-    made = await provider.create(order_for(provider))
-    said = await asyncio.gather(*(provider.remove(made.provider_meeting_id) for _ in range(8)))
-    assert said.count(ProviderMeetingState.REMOVED) == 1
-    assert said.count(ProviderMeetingState.GONE) == 7
-
-
-async def test_ending_again_or_after_removal_is_fine(provider: VideoProvider):
-    order = order_for(provider)
-    made = await provider.create(order)
-    await provider.remove(made.provider_meeting_id)
-    await provider.end(made.provider_meeting_id)
-    await provider.end(made.provider_meeting_id)
-    assert await provider.find(order) is None
-
-
-async def test_the_password_is_not_in_the_representation(provider: VideoProvider):
-    order = order_for(provider)
-    made = await provider.create(order)
-    if order.password is not None:
-        assert order.password not in repr(order) + repr(made)
+    @pytest.fixture
+    async def provider(self, database_url):
+        async with postgres_state(database_url) as kept:
+            yield SandboxProvider(BASE_URL, kept, KEY)
 
 
 # The sandbox

@@ -71,15 +71,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> object:
-    """Load a module of the domain when it is first named, so that nobody waits for rules they do not use.
+if not TYPE_CHECKING:  # which would believe that any name is there
 
-    Raises:
-        AttributeError: the domain has no such module.
-    """
-    if name in __all__:
-        return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> object:
+        """Load a module of the domain when it is first named, so that nobody waits for rules they do not use.
+
+        Raises:
+            AttributeError: the domain has no such module.
+        """
+        if name in __all__:
+            return import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -63,6 +63,7 @@ REFUSED_IPV4 = MappingProxyType(
         IPv4Network("192.31.196.0/24"): "AS112-v4 (RFC 7535)",
         IPv4Network("192.52.193.0/24"): "AMT (RFC 7450)",
         IPv4Network("192.88.99.0/24"): "deprecated 6to4 relay anycast (RFC 7526)",
+        IPv4Network("192.88.99.2/32"): "6a44 relay anycast (RFC 6751)",
         IPv4Network("192.168.0.0/16"): "private use (RFC 1918)",
         IPv4Network("192.175.48.0/24"): "direct delegation AS112 service (RFC 7534)",
         IPv4Network("198.18.0.0/15"): "benchmarking (RFC 2544)",
@@ -112,16 +113,13 @@ REFUSED_IPV6 = MappingProxyType(
 )
 
 
-def _rows(networks: Iterable[Network]) -> tuple[tuple[int, int], ...]:
-    # Every post is vetted, and whole-number masks are some ten times faster than `address in network`.
-    return tuple((int(network.netmask), int(network.network_address)) for network in networks)
-
-
-_REFUSED_IPV4_ROWS = _rows(REFUSED_IPV4)
-_REFUSED_IPV6_ROWS = _rows(REFUSED_IPV6)
+# Every post is vetted, and whole-number masks are some ten times faster than `address in network`.
+_REFUSED_IPV4_ROWS = tuple((int(row.netmask), int(row.network_address)) for row in REFUSED_IPV4)
+_REFUSED_IPV6_ROWS = tuple((int(row.netmask), int(row.network_address)) for row in REFUSED_IPV6)
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-_LOW_32_BITS_CARRY = _rows(
-    IPv6Network(text) for text in ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")
+_LOW_32_BITS_CARRY = tuple(
+    (int(row.netmask), int(row.network_address))
+    for row in map(IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
 )
 _NAT64_LOCAL = IPv6Network("64:ff9b:1::/48")
 _TEREDO = IPv6Network("2001::/32")

@@ -7,7 +7,7 @@ constant space; refuses to append: `ledger.post` does.
 
 import hashlib
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
 
@@ -23,7 +23,10 @@ GENESIS: Final = bytes(32)
 
 @frozen
 class Entry:
-    """A customer account's own leg: numbered, stamped, chained."""
+    """A customer account's own leg: numbered from 1, stamped, chained.
+
+    `amount` is the change of the balance in credits, negative for what is taken; `hash` has 32 bytes.
+    """
 
     account_id: UUID
     number: int
@@ -40,7 +43,8 @@ def chain_hash(
     """SHA-256 over the previous hash and everything that an entry says.
 
     What has a fixed form stands first, line by line; the three texts that callers choose follow with
-    their lengths before them, so that no two entries share one encoding.
+    their lengths before them, so that no two entries share one encoding. The instant is told in UTC
+    to the microsecond: a store may give it back in another time zone, but not rounded.
     """
     reference = transfer.reference
     operation, kind, name = transfer.operation, reference.type, reference.id
@@ -50,7 +54,7 @@ def chain_hash(
         f"{'' if transfer.reverses is None else transfer.reverses.hex}\n"
         f"{'' if transfer.api_key_id is None else transfer.api_key_id.hex}\n"
         f"{'' if transfer.cap_day is None else transfer.cap_day.isoformat()}\n"
-        f"{balance_after}\n{at.isoformat()}\n"
+        f"{balance_after}\n{at.astimezone(UTC).isoformat()}\n"
         f"{len(operation)}:{operation}{len(kind)}:{kind}{len(name)}:{name}"
     )
     return hashlib.sha256(previous + told.encode()).digest()

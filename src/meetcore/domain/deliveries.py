@@ -196,6 +196,6 @@ def release(delivery: Delivery, due: datetime) -> Delivery:
 def expire(delivery: Delivery, now: datetime) -> Delivery:
     """Give up a delivery that has been held for `HELD_FOR`; any other stays as it is."""
     status = TRANSITIONS.get((delivery.status, DeliveryEvent.EXPIRE))
-    if status is None or delivery.held_at is None or now - delivery.held_at < HELD_FOR:
+    if status is None or now - (delivery.held_at or now) < HELD_FOR:
         return delivery
     return evolve(delivery, status=status, held_at=None)

@@ -50,6 +50,7 @@ __all__ = [
     "record_success",
     "register",
     "resume",
+    "rotate_secret",
     "update",
 ]
 
@@ -201,12 +202,22 @@ def pause(endpoint: Endpoint) -> Endpoint:
 
 def resume(endpoint: Endpoint) -> Endpoint:
     """Send to it again. Only automatic disabling is forgiven its count (spec 4.4 rule 2)."""
-    state = TRANSITIONS.get((endpoint.state, EndpointEvent.RESUME))
-    if state is None:
-        return endpoint
+    # Every state can be resumed: the table has no gap here.
+    state = TRANSITIONS[endpoint.state, EndpointEvent.RESUME]
     forgiven = endpoint.state is EndpointState.DISABLED
     failures = 0 if forgiven else endpoint.consecutive_failures
     return evolve(endpoint, state=state, consecutive_failures=failures, disabled_at=None)
+
+
+def rotate_secret(endpoint: Endpoint, secret: str) -> Endpoint:
+    """Sign with another secret from now on, what waits to be sent included; nothing else changes.
+
+    Raises:
+        ValueError: it is the secret that is in use: nothing would have been rotated.
+    """
+    if secret == endpoint.secret:
+        raise ValueError("a rotation needs a new secret")
+    return evolve(endpoint, secret=secret)
 
 
 def update(endpoint: Endpoint, changes: EndpointChanges) -> Endpoint:

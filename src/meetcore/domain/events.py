@@ -63,4 +63,4 @@ def encode_event(event: Event) -> bytes:
         "data": dict(event.data),
     }
     text = json.dumps(payload, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace")
+    return text.encode(errors="replace")

@@ -94,15 +94,20 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
         InsufficientCredits: more than is available, or the balance is below zero.
         CreditCapExceeded: spent and held on this day leave no room under the cap.
     """
-    check_amount(hold.amount)
-    if funds.available < hold.amount:
-        raise InsufficientCredits(hold.amount, funds.available)
-    if daily_cap is not None and usage.used + hold.amount > daily_cap:
-        raise CreditCapExceeded(daily_cap, usage.used, hold.amount, cap_day_ends_at(usage.day))
+    _admit(funds, usage, daily_cap, hold.amount)
     return Reserved(
         with_held(funds, funds.held + hold.amount),
         CapUsage(usage.api_key_id, usage.day, usage.spent, usage.held + hold.amount),
     )
+
+
+def _admit(funds: Funds, usage: CapUsage, daily_cap: int | None, amount: int) -> None:
+    check_amount(amount)
+    available = funds.balance - funds.held
+    if available < amount:
+        raise InsufficientCredits(amount, available)
+    if daily_cap is not None and usage.used + amount > daily_cap:
+        raise CreditCapExceeded(daily_cap, usage.used, amount, cap_day_ends_at(usage.day))
 
 
 def release(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
@@ -129,7 +134,10 @@ def settle(
     Raises:
         InvalidAmount: see `check_amount`.
     """
-    posting = post(funds, _charge_of(hold, amount, transfer_id), at, held=funds.held - hold.amount)
+    transfer = _charge(
+        transfer_id, hold.operation, hold.kind, amount, hold.reference, hold.api_key_id, hold.cap_day
+    )
+    posting = post(funds, transfer, at, held=funds.held - hold.amount)
     return Settled(
         posting,
         CapUsage(usage.api_key_id, usage.day, usage.spent + amount, usage.held - hold.amount),
@@ -154,9 +162,10 @@ def charge(
         InsufficientCredits: more than is available.
         CreditCapExceeded: see `take`.
     """
-    hold = Hold(transfer_id, operation, kind, amount, reference, usage.api_key_id, cap_day(at))
-    reserved = take(funds, usage, daily_cap, hold)
-    return settle(reserved.funds, reserved.usage, hold, amount, transfer_id, at)
+    _admit(funds, usage, daily_cap, amount)
+    transfer = _charge(transfer_id, operation, kind, amount, reference, usage.api_key_id, cap_day(at))
+    posting = post(funds, transfer, at)
+    return Settled(posting, CapUsage(usage.api_key_id, usage.day, usage.spent + amount, usage.held))
 
 
 def refund_usage(usage: CapUsage, amount: int) -> CapUsage:
@@ -164,16 +173,14 @@ def refund_usage(usage: CapUsage, amount: int) -> CapUsage:
     return evolve(usage, spent=usage.spent - amount)
 
 
-def _charge_of(hold: Hold, amount: int, transfer_id: UUID) -> Transfer:
-    source, destination = ROUTES[hold.kind]
-    return Transfer(
-        transfer_id,
-        hold.operation,
-        hold.kind,
-        amount,
-        source,
-        destination,
-        hold.reference,
-        api_key_id=hold.api_key_id,
-        cap_day=hold.cap_day,
-    )
+def _charge(
+    id: UUID,
+    operation: str,
+    kind: TransferKind,
+    amount: int,
+    reference: Reference,
+    api_key_id: UUID,
+    day: date,
+) -> Transfer:
+    source, destination = ROUTES[kind]
+    return Transfer(id, operation, kind, amount, source, destination, reference, None, api_key_id, day)

@@ -5,16 +5,17 @@ that a host is free at this moment, and stays so, is the store's promise.
 """
 
 from collections.abc import Iterable
+from typing import Any
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 __all__ = ["Host", "choose_host"]
 
 
-def _at_least_one(_: object, attribute: object, value: int) -> None:
+def _at_least_one(_: object, attribute: "Attribute[Any]", value: int) -> None:
     if type(value) is not int or value < 1:
-        raise ValueError(f"{getattr(attribute, 'name', 'value')} must be a whole number of at least 1")
+        raise ValueError(f"{attribute.name} must be a whole number of at least 1")
 
 
 @frozen

@@ -12,8 +12,17 @@ answers that must never be confused: in progress, reused, replayed.
     LAPSED                TAKE_OVER   REJECT     (the lease ran out: its process is gone)
     DONE                  REPLAY      REJECT
 
-Owns the decision and the fingerprint. Refuses to run the work, to wait, and to know what an
-answer looks like: it is bytes.
+A record moves by these events, which a store writes together with what they are about::
+
+    UNKNOWN, BOUND  --CLAIM----->  RUNNING   work begins that goes on beyond a transaction
+    LAPSED          --TAKE_OVER->  RUNNING   by somebody else
+    RUNNING         --LAPSE----->  LAPSED    the clock: no one writes it
+    any but DONE    --FINISH---->  DONE      a result, or a refusal that is final
+    any but DONE    --GIVE_UP--->  BOUND     something temporary: the key may try again
+    BOUND, DONE     --FORGET---->  UNKNOWN   `REMEMBERED_HOURS` after it was first seen
+
+Owns the decision, the machine and the fingerprint. Refuses to run the work, to wait, and to know
+what an answer looks like: it is bytes.
 """
 
 import hashlib
@@ -27,8 +36,11 @@ from attrs import field, frozen
 
 __all__ = [
     "DECISIONS",
+    "MAX_KEY_LENGTH",
     "REMEMBERED_HOURS",
+    "TRANSITIONS",
     "IdempotencyRecord",
+    "KeyEvent",
     "KeyState",
     "Verdict",
     "decide",
@@ -38,7 +50,10 @@ __all__ = [
 ]
 
 REMEMBERED_HOURS: Final = 24
+"""How long a store keeps a record after it was made; later the key is new again."""
+
 MAX_KEY_LENGTH: Final = 255
+"""Characters."""
 
 
 class KeyState(StrEnum):
@@ -49,6 +64,36 @@ class KeyState(StrEnum):
     RUNNING = "running"
     LAPSED = "lapsed"
     DONE = "done"
+
+
+class KeyEvent(StrEnum):
+    """What happens to a key."""
+
+    CLAIM = "claim"
+    TAKE_OVER = "take_over"
+    LAPSE = "lapse"
+    FINISH = "finish"
+    GIVE_UP = "give_up"
+    FORGET = "forget"
+
+
+TRANSITIONS: Final = {
+    (KeyState.UNKNOWN, KeyEvent.CLAIM): KeyState.RUNNING,
+    (KeyState.UNKNOWN, KeyEvent.FINISH): KeyState.DONE,
+    (KeyState.UNKNOWN, KeyEvent.GIVE_UP): KeyState.BOUND,
+    (KeyState.BOUND, KeyEvent.CLAIM): KeyState.RUNNING,
+    (KeyState.BOUND, KeyEvent.FINISH): KeyState.DONE,
+    (KeyState.BOUND, KeyEvent.GIVE_UP): KeyState.BOUND,
+    (KeyState.BOUND, KeyEvent.FORGET): KeyState.UNKNOWN,
+    (KeyState.RUNNING, KeyEvent.LAPSE): KeyState.LAPSED,
+    (KeyState.RUNNING, KeyEvent.FINISH): KeyState.DONE,
+    (KeyState.RUNNING, KeyEvent.GIVE_UP): KeyState.BOUND,
+    (KeyState.LAPSED, KeyEvent.TAKE_OVER): KeyState.RUNNING,
+    (KeyState.LAPSED, KeyEvent.FINISH): KeyState.DONE,
+    (KeyState.LAPSED, KeyEvent.GIVE_UP): KeyState.BOUND,
+    (KeyState.DONE, KeyEvent.FORGET): KeyState.UNKNOWN,
+}
+"""How a key moves in every store; a missing key cannot happen. The contract suite walks this table."""
 
 
 class Verdict(StrEnum):

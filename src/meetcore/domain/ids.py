@@ -35,8 +35,8 @@ def uuid7(at: datetime, random: bytes) -> UUID:
         raise ValueError(f"uuid7 needs {RANDOM_BYTES} random bytes, got {len(random)}")
     elapsed = at - _EPOCH
     millis = (elapsed.days * 86_400 + elapsed.seconds) * 1_000 + elapsed.microseconds // 1_000
-    rand_a = int.from_bytes(random[:2], "big") & _RAND_A_MASK
-    rand_b = int.from_bytes(random[2:10], "big") & _RAND_B_MASK
+    rand_a = int.from_bytes(random[:2]) & _RAND_A_MASK
+    rand_b = int.from_bytes(random[2:10]) & _RAND_B_MASK
     return UUID(int=(millis & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76 | rand_a << 64 | 0b10 << 62 | rand_b)
 
 

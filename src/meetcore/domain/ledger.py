@@ -148,8 +148,11 @@ def post(funds: Funds, transfer: Transfer, at: datetime, held: int | None = None
 
     Raises:
         InvalidAmount: the amount, or the balance after it, leaves the range of credits.
+        ValueError: the instant has no time zone, so that it would be another one on another machine.
     """
     check_amount(transfer.amount)
+    if at.tzinfo is None:
+        raise ValueError("an instant in the ledger has a time zone")
     amount = transfer.signed_amount
     balance = funds.balance + amount
     if not -MAX_CREDITS <= balance <= MAX_CREDITS:
@@ -157,7 +160,7 @@ def post(funds: Funds, transfer: Transfer, at: datetime, held: int | None = None
     if held is None:
         held = funds.held
     number = funds.entries + 1
-    stamped = at if funds.last_at is None or at > funds.last_at else funds.last_at
+    stamped = at if funds.last_at is None else max(at, funds.last_at)
     hash_ = chain_hash(funds.last_hash, funds.account_id, number, transfer, balance, stamped)
     available = balance - held
     is_low = available < funds.low_threshold
@@ -273,7 +276,7 @@ def adjust(
         InsufficientCredits: it would take more than is available.
     """
     amount = check_amount(abs(signed_amount) if type(signed_amount) is int else signed_amount)
-    gives = signed_amount > 0
+    gives = signed_amount == amount
     if not gives and funds.available < amount:
         raise InsufficientCredits(amount, funds.available)
     source, destination = (Book.ADJUSTMENTS, Book.CUSTOMER) if gives else (Book.CUSTOMER, Book.ADJUSTMENTS)

@@ -249,7 +249,7 @@ def generate_password(rule: PasswordRule, random: bytes) -> str:
     """
     if len(random) < PASSWORD_RANDOM_BYTES:
         raise ValueError(f"a password needs {PASSWORD_RANDOM_BYTES} random bytes, got {len(random)}")
-    number = int.from_bytes(random, "big")
+    number = int.from_bytes(random)
     size = len(rule.alphabet)
     drawn = []
     for _ in range(rule.max_length):

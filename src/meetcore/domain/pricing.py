@@ -6,14 +6,18 @@ place that computes a price. Credits are whole numbers, durations whole minutes.
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 
 from meetcore.domain.errors import NotFound
+from meetcore.domain.transfers import MAX_CREDITS, check_amount
 
 __all__ = [
     "DEFAULT_TIERS",
+    "MAX_CAPACITY",
+    "MAX_DURATION",
+    "MAX_PRICE",
     "PricingTier",
     "Quote",
     "QuoteItem",
@@ -24,25 +28,28 @@ __all__ = [
     "quote_notulen",
 ]
 
+MAX_CAPACITY: Final = 1_000_000
+"""Seats. No tier has more."""
+MAX_DURATION: Final = 525_600
+"""Minutes: a year. No tier lasts longer, so that the end of a meeting can always be told."""
+MAX_PRICE: Final = MAX_CREDITS // 2
+"""Credits. No tier costs more, nor does its recording, so that both together can be charged."""
 
-def _text(_: object, attribute: object, value: Any) -> None:
+
+def _text(_: object, attribute: "Attribute[Any]", value: Any) -> None:
     if not isinstance(value, str) or not value or not value.isprintable():
-        raise ValueError(f"{getattr(attribute, 'name', 'value')} must be a text")
+        raise ValueError(f"{attribute.name} must be a text")
 
 
-def _flag(_: object, attribute: object, value: Any) -> None:
+def _flag(_: object, attribute: "Attribute[Any]", value: Any) -> None:
     if value is not True and value is not False:
-        raise ValueError(f"{getattr(attribute, 'name', 'value')} must be true or false")
+        raise ValueError(f"{attribute.name} must be true or false")
 
 
-def _positive(_: object, attribute: object, value: int) -> None:
-    if type(value) is not int or value < 1:
-        raise ValueError(f"{getattr(attribute, 'name', 'value')} must be a whole number of at least 1")
-
-
-def _not_negative(_: object, attribute: object, value: int) -> None:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{getattr(attribute, 'name', 'value')} must be a whole number of at least 0")
+def _whole(_: object, attribute: "Attribute[Any]", value: int) -> None:
+    least, most = attribute.metadata["range"]
+    if type(value) is not int or not least <= value <= most:
+        raise ValueError(f"{attribute.name} must be a whole number from {least} to {most}")
 
 
 @frozen
@@ -55,10 +62,10 @@ class PricingTier:
 
     id: str = field(validator=_text)
     name: str = field(validator=_text)
-    capacity: int = field(validator=_positive)
-    max_duration: int = field(validator=_positive)
-    credits: int = field(validator=_positive)
-    recording_credits: int = field(validator=_not_negative)
+    capacity: int = field(validator=_whole, metadata={"range": (1, MAX_CAPACITY)})
+    max_duration: int = field(validator=_whole, metadata={"range": (1, MAX_DURATION)})
+    credits: int = field(validator=_whole, metadata={"range": (1, MAX_PRICE)})
+    recording_credits: int = field(validator=_whole, metadata={"range": (0, MAX_PRICE)})
     is_retired: bool = field(default=False, validator=_flag)
 
 
@@ -92,7 +99,7 @@ class TierCatalogue:
     """The tiers on sale and the price of a started minute of notulen."""
 
     tiers: Mapping[str, PricingTier]
-    notulen_credits_per_minute: int = field(default=1, validator=_positive)
+    notulen_credits_per_minute: int = field(default=1, validator=_whole, metadata={"range": (1, MAX_PRICE)})
 
     @classmethod
     def of(cls, tiers: Iterable[PricingTier], notulen_credits_per_minute: int = 1) -> "TierCatalogue":
@@ -158,10 +165,11 @@ def quote_notulen(credits_per_minute: int, duration_s: int) -> Quote:
 
     Raises:
         ValueError: a length below one second.
+        InvalidAmount: no whole number of credits that can be charged, see `check_amount`.
     """
     if duration_s < 1:
         raise ValueError("a recording is at least one second long")
-    credits_ = credits_per_minute * -(-duration_s // 60)
+    credits_ = check_amount(credits_per_minute * -(-duration_s // 60))
     return Quote((QuoteItem("notulen", credits_),), credits_, True)
 
 

@@ -27,7 +27,7 @@ MAX_DAYS_AHEAD = 365
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _TIME = re.compile(r"[0-9]{2}:[0-9]{2}", re.ASCII)
 _WIB_OFFSET = timedelta(hours=7)
-_EARLIEST = datetime(1, 1, 1, tzinfo=UTC)
+_FIRST_WIB = datetime(1, 1, 1, tzinfo=UTC) + _WIB_OFFSET
 
 
 def meeting_start(day: str, time_of_day: str) -> datetime:
@@ -48,7 +48,7 @@ def meeting_start(day: str, time_of_day: str) -> datetime:
     hour, minute = at
     # 0001-01-01 before 07:00 WIB lies before the first instant that can be told in UTC.
     local = datetime(on.year, on.month, on.day, hour, minute, tzinfo=UTC)
-    return local - _WIB_OFFSET if local - _EARLIEST >= _WIB_OFFSET else _EARLIEST
+    return max(local, _FIRST_WIB) - _WIB_OFFSET
 
 
 def _read_date(text: str) -> date | None:

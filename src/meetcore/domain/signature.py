@@ -65,7 +65,7 @@ def new_secret(random_32_bytes: bytes) -> str:
     """
     if len(random_32_bytes) != SECRET_BYTES:
         raise ValueError(f"a secret is made of {SECRET_BYTES} random bytes, not {len(random_32_bytes)}")
-    return SECRET_PREFIX + base64.b64encode(random_32_bytes).decode("ascii")
+    return SECRET_PREFIX + base64.b64encode(random_32_bytes).decode()
 
 
 def sign(secret: str, body: bytes, at: int) -> str:
@@ -103,7 +103,7 @@ def verify(secrets: Iterable[str], body: bytes, header: str, now: int, tolerance
     matches = False
     for secret in secrets:
         # Signed over the timestamp as it was sent: a leading zero is part of what was signed.
-        expected = _v1(secret, body, timestamp.encode("ascii"))
+        expected = _v1(secret, body, timestamp.encode())
         for candidate in candidates:
             matches |= hmac.compare_digest(expected, candidate)
     if not matches:
@@ -133,17 +133,20 @@ def _read_header(header: str) -> tuple[str, list[str]]:
 def standard_webhooks_headers(secret: str, event_id: str, body: bytes, at: int) -> dict[str, str]:
     """Sign as Standard Webhooks asks: id, timestamp (unix seconds) and signature headers.
 
-    The event's id is the message id, the same over all retries, so that a receiver can drop doubles.
+    Args:
+        secret: `whsec_` and the base64 of its bytes.
+        event_id: the message id, the same over all retries, so that a receiver can drop doubles.
+        body: the raw bytes as they are sent.
+        at: unix time in seconds of this attempt, not of the event.
 
     Raises:
         ValueError: the secret is not `whsec_` and base64.
     """
-    signed = f"{event_id}.{at}.".encode() + body
-    digest = hmac.digest(_decoded(secret), signed, "sha256")
+    digest = hmac.digest(_decoded(secret), b"%b.%d.%b" % (event_id.encode(), at, body), "sha256")
     return {
         "webhook-id": event_id,
         "webhook-timestamp": str(at),
-        "webhook-signature": f"v1,{base64.b64encode(digest).decode('ascii')}",
+        "webhook-signature": "v1," + binascii.b2a_base64(digest, newline=False).decode(),
     }
 
 
@@ -151,7 +154,7 @@ def _decoded(secret: str) -> bytes:
     if not secret.startswith(SECRET_PREFIX):
         raise ValueError(f"a secret begins with {SECRET_PREFIX}")
     try:
-        return base64.b64decode(secret[len(SECRET_PREFIX) :], validate=True)
+        return binascii.a2b_base64(secret[len(SECRET_PREFIX) :], strict_mode=True)
     except (binascii.Error, ValueError):
         # Without the cause: its text may repeat part of the secret.
         raise ValueError(f"a secret is base64 after {SECRET_PREFIX}") from None
@@ -159,6 +162,8 @@ def _decoded(secret: str) -> bytes:
 
 def signing_headers(secret: str, event_id: str, body: bytes, at: int) -> dict[str, str]:
     """Give every header that signs one delivery: `X-Service-Signature` and the Standard Webhooks trio.
+
+    The arguments are those of `standard_webhooks_headers`.
 
     Raises:
         ValueError: the secret is not `whsec_` and base64.

@@ -161,7 +161,7 @@ def _to_ascii(label: str) -> str:
         if any(map(_is_ambiguous, label)):
             raise _BadHost("must write each part of the host that IDNA versions disagree on as xn--...")
         try:
-            ascii_label = label.encode("idna").decode("ascii").lower()
+            ascii_label = label.encode("idna").decode().lower()
         except UnicodeError:
             raise _BadHost("must have a host name that IDNA can encode") from None
     if not _LABEL.fullmatch(ascii_label):

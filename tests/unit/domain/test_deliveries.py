@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.deliveries import (
@@ -21,10 +21,19 @@ from meetcore.domain.deliveries import (
     record_attempt,
     release,
 )
-from meetcore.domain.endpoints import Endpoint, EndpointState, pause, register
+from meetcore.domain.endpoints import (
+    Endpoint,
+    EndpointState,
+    pause,
+    record_failure,
+    record_success,
+    register,
+)
 from meetcore.domain.events import EventKind
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.testing.strategies.moments import near
+from meetcore.testing.strategies.webhooks import attempts, deliveries, endpoints, jitters, retry_schedules
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
 ID = UUID("01930000-0000-7000-8000-000000000001")
@@ -66,23 +75,76 @@ def happen(delivery: Delivery, event: DeliveryEvent) -> Delivery:
             return expire(delivery, NOW)
 
 
+def is_possible(delivery: Delivery) -> bool:
+    """Due exactly while pending, held since a moment exactly while held."""
+    is_due, is_held = delivery.next_attempt_at is not None, delivery.held_at is not None
+    return (is_due, is_held) == (
+        delivery.status is DeliveryStatus.PENDING,
+        delivery.status is DeliveryStatus.HELD,
+    )
+
+
 @pytest.mark.parametrize("event", DeliveryEvent)
 @pytest.mark.parametrize("status", DeliveryStatus)
-def test_every_pair_follows_the_table_and_an_illegal_one_changes_nothing(
+def test_every_state_and_event_pair_follows_the_table_and_an_illegal_one_changes_nothing(
     status: DeliveryStatus, event: DeliveryEvent
 ) -> None:
     before = standing(status)
     after = happen(before, event)
     expected = TRANSITIONS.get((status, event))
     assert after.status is (expected or status)
+    assert is_possible(after)
     if expected is None:
         assert after == before
-    assert (after.next_attempt_at is not None) is (after.status is DeliveryStatus.PENDING)
-    assert (after.held_at is not None) is (after.status is DeliveryStatus.HELD)
+
+
+@given(deliveries(), near(NOW))
+def test_hold_release_and_expire_change_where_a_delivery_waits_and_nothing_else(
+    before: Delivery, now: datetime
+) -> None:
+    for after in (hold(before, now), release(before, now), expire(before, now)):
+        assert is_possible(after)
+        assert (after == before) is (after.status is before.status)
+        undone = evolve(
+            after, status=before.status, next_attempt_at=before.next_attempt_at, held_at=before.held_at
+        )
+        assert undone == before
+
+
+@pytest.mark.spec("6/5")
+@given(deliveries(), endpoints(), attempts(), retry_schedules(), jitters(), near(NOW))
+def test_an_attempt_counts_once_and_leaves_possible_records(
+    before: Delivery,
+    endpoint: Endpoint,
+    attempt: Attempt,
+    schedule: RetrySchedule,
+    jitter: float,
+    now: datetime,
+) -> None:
+    after, counted = record_attempt(before, endpoint, attempt, schedule, jitter, now)
+    assert is_possible(after)
+    if before.status not in (DeliveryStatus.PENDING, DeliveryStatus.HELD):
+        assert (after, counted) == (before, endpoint)
+        return
+    assert after.attempts_made == before.attempts_made + 1
+    assert (after.status is DeliveryStatus.SUCCEEDED) is judge(attempt)
+    assert counted == (record_success(endpoint) if judge(attempt) else record_failure(endpoint, now))
+    # What goes on needs an endpoint that is sent to, or waits for one.
+    assert after.status is not DeliveryStatus.PENDING or counted.is_active
+    if after.next_attempt_at is not None:
+        assert after.next_attempt_at - now >= timedelta(seconds=schedule.delays_s[before.attempts_made])
+    if before.status is DeliveryStatus.HELD and after.status is DeliveryStatus.HELD:
+        assert after.held_at == before.held_at
 
 
 @pytest.mark.spec("6/4")
 @given(st.none() | st.integers(100, 999), st.none() | st.just("timeout"))
+@example(199, None)
+@example(200, None)
+@example(299, None)
+@example(300, None)
+@example(200, "timeout")
+@example(None, None)
 def test_success_is_a_2xx_without_an_error(status_code: int | None, error: str | None) -> None:
     attempt = Attempt(NOW, 1, status_code=status_code, error=error)
     assert judge(attempt) is (error is None and status_code is not None and status_code // 100 == 2)
@@ -131,7 +193,7 @@ def test_only_429_and_503_may_ask_to_wait(status_code: int, delay_s: int) -> Non
 def test_the_failure_that_disables_the_endpoint_holds_the_delivery() -> None:
     endpoint = evolve(ENDPOINT, consecutive_failures=19)
     delivery, after = attempted(standing(DeliveryStatus.PENDING), REFUSED, endpoint)
-    assert after.state is EndpointState.DISABLED
+    assert (after.state, after.disabled_at) == (EndpointState.DISABLED, NOW)
     assert (delivery.status, delivery.next_attempt_at, delivery.held_at) == (DeliveryStatus.HELD, None, NOW)
     assert delivery.attempts_made == 1
 
@@ -178,6 +240,5 @@ def test_no_history_makes_an_impossible_record(history: list[str], failures: int
             delivery, endpoint = attempted(delivery, attempts[word], endpoint)
         else:
             delivery = hold(delivery, NOW) if word == "hold" else release(delivery, NOW)
-        assert (delivery.next_attempt_at is not None) is (delivery.status is DeliveryStatus.PENDING)
-        assert (delivery.held_at is not None) is (delivery.status is DeliveryStatus.HELD)
+        assert is_possible(delivery)
         assert delivery.attempts_made <= 3

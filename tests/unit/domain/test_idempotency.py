@@ -4,7 +4,7 @@ import hashlib
 import json
 from datetime import UTC, datetime, timedelta
 from itertools import product
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -13,13 +13,23 @@ from hypothesis import strategies as st
 
 from meetcore.domain.idempotency import (
     DECISIONS,
+    TRANSITIONS,
     IdempotencyRecord,
+    KeyEvent,
     KeyState,
     Verdict,
     decide,
     fingerprint,
     is_key,
     state_of,
+)
+from meetcore.testing.strategies.requests import (
+    JSON_LOOK_ALIKES,
+    fingerprints,
+    idempotency_keys,
+    idempotency_records,
+    json_texts,
+    json_values,
 )
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -74,6 +84,45 @@ def test_the_table_has_an_answer_for_every_pair() -> None:
     assert {state: (DECISIONS[state, True], DECISIONS[state, False]) for state in KeyState} == TABLE
 
 
+@pytest.mark.spec("4/idem-replay", "4/idem-reused")
+@pytest.mark.parametrize("state", KeyState)
+@given(st.data())
+def test_any_record_in_a_state_is_decided_by_the_table(state: KeyState, data: st.DataObject) -> None:
+    known = data.draw(idempotency_records(state, NOW))
+    other = data.draw(fingerprints())
+    mine = other if known is None else known.fingerprint
+    assert state_of(known, NOW) is state
+    assert decide(known, mine, NOW) is TABLE[state][0]
+    assert decide(known, other, NOW) is TABLE[state][other != mine]
+
+
+@pytest.mark.spec("4/idem-reused")
+@given(st.sampled_from(list(KeyState)[1:]).flatmap(lambda state: idempotency_records(state, NOW)), st.data())
+def test_one_flipped_bit_makes_it_another_request(
+    known: IdempotencyRecord | None, data: st.DataObject
+) -> None:
+    known = cast(IdempotencyRecord, known)
+    flipped = bytearray(known.fingerprint)
+    flipped[data.draw(st.integers(0, 31))] ^= 1 << data.draw(st.integers(0, 7))
+    assert decide(known, bytes(flipped), NOW) is Verdict.REJECT
+
+
+@pytest.mark.parametrize("event", KeyEvent)
+@pytest.mark.parametrize("state", KeyState)
+def test_a_key_moves_as_its_verdicts_say(state: KeyState, event: KeyEvent) -> None:
+    """Work begins exactly where a verdict tells somebody to begin it, and what is done is only forgotten."""
+    after = TRANSITIONS.get((state, event))
+    begins = {KeyEvent.CLAIM: Verdict.CLAIM, KeyEvent.TAKE_OVER: Verdict.TAKE_OVER}
+    if event in begins:
+        assert (after is KeyState.RUNNING) is (DECISIONS[state, True] is begins[event])
+    if event in (KeyEvent.FINISH, KeyEvent.GIVE_UP):
+        assert (after is None) is (state is KeyState.DONE)
+    if event is KeyEvent.LAPSE:
+        assert (after is KeyState.LAPSED) is (state is KeyState.RUNNING)
+    if state is KeyState.DONE:
+        assert after is (KeyState.UNKNOWN if event is KeyEvent.FORGET else None)
+
+
 @given(st.datetimes(timezones=st.just(UTC)), st.datetimes(timezones=st.just(UTC)), st.booleans())
 def test_a_key_that_is_bound_stays_bound_at_every_instant(
     lease_until: datetime, now: datetime, is_done: bool
@@ -86,24 +135,7 @@ def test_a_key_that_is_bound_stays_bound_at_every_instant(
 
 # Fingerprints
 
-LEAVES = (
-    None, "null", True, "true", False, 0, 0.0, -0.0, "0", "", 1, 1.0, "1", "1.0", 10**20, 1e20, 2**53,
-    2**53 + 1, float(2**53), 0.1, 0.30000000000000004, 0.3, "\u00e9", "e\u0301", "É", "\U0001f600", "a", "A",
-    "a ", "\\u00e9",
-)  # fmt: skip
-NAMES = st.sampled_from(["a", "b", "A", "\u00e9", "e\u0301", "", "1"])
-
-leaves = st.one_of(
-    st.sampled_from(LEAVES), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()
-)
-
-
-def nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    return st.lists(inner, max_size=4) | st.dictionaries(NAMES, inner, max_size=4)
-
-
-values = st.recursive(leaves, nested, max_leaves=12)
-look_alikes = st.recursive(st.sampled_from(LEAVES), nested, max_leaves=3)
+look_alikes = json_values(st.sampled_from(JSON_LOOK_ALIKES), max_leaves=3)
 
 
 def exactly(value: Any) -> Any:
@@ -116,22 +148,10 @@ def exactly(value: Any) -> Any:
     return type(value).__name__, repr(value)
 
 
-def written_otherwise(value: Any, random: Any) -> Any:
-    """The same JSON value in another key order, through another text."""
-    match value:
-        case dict():
-            names = random.sample(list(value), len(value))
-            return {name: written_otherwise(value[name], random) for name in names}
-        case list():
-            return [written_otherwise(inner, random) for inner in value]
-    return value
-
-
-@given(values, st.randoms(use_true_random=False), st.sampled_from([None, 1, "\t"]), st.booleans())
-def test_key_order_white_space_and_escapes_do_not_matter(
-    value: Any, random: Any, indent: Any, ensure_ascii: bool
-) -> None:
-    text = json.dumps(written_otherwise(value, random), indent=indent, ensure_ascii=ensure_ascii)
+@given(st.data(), json_values())
+def test_the_fingerprint_ignores_key_order_and_white_space(data: st.DataObject, value: Any) -> None:
+    """And how a string is escaped, which is no more part of what a body says than white space is."""
+    text = data.draw(json_texts(value))
     assert fingerprint("POST", "/p", json.loads(text)) == fingerprint("POST", "/p", value)
 
 
@@ -148,12 +168,12 @@ def test_key_order_white_space_and_escapes_do_not_matter(
 @example([[1], 2], [1, [2]])
 @example({"a": {"b": 1}}, {"a": {}, "b": 1})
 @example('{"a":1}', {"a": 1})
-def test_everything_else_does(one: Any, two: Any) -> None:
+def test_the_fingerprint_ignores_nothing_else(one: Any, two: Any) -> None:
     is_same = fingerprint("POST", "/p", one) == fingerprint("POST", "/p", two)
     assert is_same == (exactly(one) == exactly(two))
 
 
-@given(values, values)
+@given(json_values(), json_values())
 def test_two_bodies_share_a_fingerprint_only_if_they_are_one_value(one: Any, two: Any) -> None:
     is_same = fingerprint("POST", "/p", one) == fingerprint("POST", "/p", two)
     assert is_same == (exactly(one) == exactly(two))
@@ -188,7 +208,7 @@ def test_what_is_no_json_has_no_fingerprint(number: float) -> None:
 VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
 
 
-@given(st.text(VISIBLE, min_size=1, max_size=255))
+@given(idempotency_keys())
 @example("~" * 255)
 @example("!")
 def test_a_key_is_1_to_255_visible_ascii_characters(text: str) -> None:

@@ -1,18 +1,26 @@
 """Prices: the coercion of recording and quotes (spec 4.1 rules 1, 2 and 5)."""
 
 import itertools
+from datetime import UTC, datetime
 from fractions import Fraction
 from math import ceil
 from typing import Any
+from uuid import UUID
 
 import pytest
 from attrs import evolve
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from meetcore.domain import holds
 from meetcore.domain.errors import NotFound
+from meetcore.domain.ledger import Funds
+from meetcore.domain.meetings import PasswordRule, ProviderAbilities, plan_meeting
 from meetcore.domain.pricing import (
     DEFAULT_TIERS,
+    MAX_CAPACITY,
+    MAX_DURATION,
+    MAX_PRICE,
     PricingTier,
     Quote,
     QuoteItem,
@@ -22,23 +30,16 @@ from meetcore.domain.pricing import (
     quote_meeting,
     quote_notulen,
 )
+from meetcore.domain.schedule import cap_day
+from meetcore.domain.transfers import MAX_CREDITS, InvalidAmount, Reference, TransferKind
+from meetcore.testing.strategies.lives import ACCOUNT
+from meetcore.testing.strategies.meetings import meeting_requests
+from meetcore.testing.strategies.pricing import catalogues, tiers, wishes
 
 TIER = PricingTier("standard-100", "Standard 100", 100, 60, 10, 5)
 
-positive = st.integers(1, 10**6)
-labels = st.text("aé- 1", min_size=1, max_size=5)
-tiers = st.builds(
-    PricingTier,
-    id=labels,
-    name=labels,
-    capacity=positive,
-    max_duration=positive,
-    credits=positive,
-    recording_credits=st.integers(0, 10**6),
-    is_retired=st.booleans(),
-)
-wishes = st.builds(RecordingWish, st.booleans(), st.booleans())
-catalogues = st.lists(tiers, max_size=6, unique_by=lambda tier: tier.id)
+NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
+ABILITIES = ProviderAbilities("sandbox", PasswordRule("0123456789"))
 
 
 @pytest.mark.spec("4.1/1")
@@ -52,17 +53,52 @@ def test_notes_force_recording_on(with_recording: bool, auto_notulen: bool, effe
     assert quote_meeting(TIER, wish).with_recording is effective
 
 
-@given(tiers, wishes)
-def test_coercion_is_idempotent_and_never_lowers_the_price(tier: PricingTier, wish: RecordingWish) -> None:
+@given(wishes())
+def test_coercion_is_idempotent(wish: RecordingWish) -> None:
     coerced = evolve(wish, with_recording=is_recording_effective(wish))
-    assert is_recording_effective(coerced) == coerced.with_recording
+    assert evolve(coerced, with_recording=is_recording_effective(coerced)) == coerced
+
+
+@given(tiers(), wishes())
+def test_coercion_never_lowers_the_price(tier: PricingTier, wish: RecordingWish) -> None:
+    coerced = evolve(wish, with_recording=is_recording_effective(wish))
     assert quote_meeting(tier, coerced) == quote_meeting(tier, wish)
-    uncoerced = tier.credits + tier.recording_credits * wish.with_recording
-    assert quote_meeting(tier, wish).credits >= uncoerced
+    as_asked = tier.credits + tier.recording_credits * wish.with_recording
+    assert quote_meeting(tier, wish).credits >= as_asked
+
+
+@pytest.mark.spec("4.1/5")
+@given(st.data(), catalogues())
+def test_the_estimate_equals_the_charge_for_every_request(
+    data: st.DataObject, catalogue: TierCatalogue
+) -> None:
+    """From the quote before anything is made, by way of the plan and the hold, to the entry in the ledger."""
+    request = data.draw(meeting_requests(catalogue, ABILITIES, NOW), "request")
+    wish = RecordingWish(request.with_recording, request.auto_notulen)
+    estimate = quote_meeting(catalogue.find(request.pricing_tier_id), wish)
+    plan = plan_meeting(request, catalogue, ABILITIES, NOW)
+    assert plan.quote == estimate
+    funds, usage = Funds(ACCOUNT, balance=estimate.credits), holds.CapUsage(UUID(int=1), cap_day(NOW))
+    reference, kind = Reference("meeting", "7"), TransferKind.MEETING_CHARGE
+    hold = holds.Hold(
+        UUID(int=2), "meeting:7", kind, plan.quote.credits, reference, usage.api_key_id, usage.day
+    )
+    reserved = holds.take(funds, usage, estimate.credits, hold)
+    settled = holds.settle(reserved.funds, reserved.usage, hold, hold.amount, UUID(int=3), NOW)
+    assert settled.posting.entry is not None
+    assert settled.posting.entry.amount == -estimate.credits
+    assert (settled.posting.funds.balance, settled.usage.used) == (0, estimate.credits)
+
+
+@given(tiers(), wishes())
+@example(PricingTier("t", "T", 1, 1, MAX_PRICE, MAX_PRICE), RecordingWish(with_recording=True))
+def test_every_quote_can_be_charged(tier: PricingTier, wish: RecordingWish) -> None:
+    """A tier that costs more than the ledger moves is none: its estimate promised a charge that fails."""
+    assert 1 <= quote_meeting(tier, wish).credits <= MAX_CREDITS
 
 
 @pytest.mark.spec("4.1/2")
-@given(tiers)
+@given(tiers())
 def test_forcing_recording_raises_the_cost_by_what_recording_costs(tier: PricingTier) -> None:
     forced = quote_meeting(tier, RecordingWish(auto_notulen=True))
     plain = quote_meeting(tier, RecordingWish())
@@ -71,7 +107,7 @@ def test_forcing_recording_raises_the_cost_by_what_recording_costs(tier: Pricing
     assert (forced.with_recording, plain.with_recording) == (True, False)
 
 
-@given(tiers, wishes)
+@given(tiers(), wishes())
 def test_a_quote_is_the_sum_of_its_items(tier: PricingTier, wish: RecordingWish) -> None:
     quote = quote_meeting(tier, wish)
     assert quote.credits == sum(item.credits for item in quote.items)
@@ -93,25 +129,39 @@ def test_notulen_cost_each_started_minute(credits_per_minute: int, duration_s: i
 
 @pytest.mark.parametrize("duration_s", [0, -1, -60])
 def test_a_recording_without_length_has_no_price(duration_s: int) -> None:
-    with pytest.raises(ValueError, match="one second"):
+    with pytest.raises(ValueError, match=r"^a recording is at least one second long$"):
         quote_notulen(1, duration_s)
 
 
-@given(catalogues, st.text("aé- 1", max_size=5))
-def test_a_catalogue_finds_what_is_on_sale_and_nothing_else(
-    given_tiers: list[PricingTier], other: str
-) -> None:
-    catalogue = TierCatalogue.of(given_tiers)
-    by_id = {tier.id: tier for tier in given_tiers}
-    assert catalogue.on_sale() == tuple(tier for tier in given_tiers if not tier.is_retired)
-    for tier_id in [*by_id, other]:
-        tier = by_id.get(tier_id)
-        if tier is not None and not tier.is_retired:
+@pytest.mark.parametrize(("per_minute", "duration_s"), [(0, 60), (1.5, 60), (1, 61.0), (MAX_CREDITS, 61)])
+def test_notes_whose_price_is_no_amount_have_none(per_minute: Any, duration_s: Any) -> None:
+    assert quote_notulen(MAX_CREDITS, 60).credits == MAX_CREDITS
+    with pytest.raises(InvalidAmount):
+        quote_notulen(per_minute, duration_s)
+
+
+@given(catalogues(), st.text("aé- 1", max_size=5))
+def test_a_catalogue_finds_what_is_on_sale_and_nothing_else(catalogue: TierCatalogue, other: str) -> None:
+    on_sale = [tier for tier in catalogue.tiers.values() if not tier.is_retired]
+    assert catalogue.on_sale() == tuple(on_sale)
+    for tier_id in {*catalogue.tiers, other}:
+        tier = catalogue.tiers.get(tier_id)
+        if tier in on_sale:
             assert catalogue.find(tier_id) is tier
         else:
             with pytest.raises(NotFound) as refused:
                 catalogue.find(tier_id)
             assert refused.value.details == {"pricing_tier_id": tier_id}
+            told = "No pricing tier with this id. GET /pricing-tiers lists those on sale."
+            assert refused.value.message == told
+
+
+@given(st.lists(tiers(), max_size=6, unique_by=lambda tier: tier.id), st.integers(1, 100))
+def test_a_catalogue_keeps_its_tiers_in_their_order(drawn: list[PricingTier], per_minute: int) -> None:
+    catalogue = TierCatalogue.of(drawn, per_minute)
+    assert list(catalogue.tiers.items()) == [(tier.id, tier) for tier in drawn]
+    assert catalogue.notulen_credits_per_minute == per_minute
+    assert TierCatalogue.of(drawn).notulen_credits_per_minute == 1
 
 
 def test_a_retired_tier_is_answered_like_an_unknown_one() -> None:
@@ -125,7 +175,7 @@ def test_a_retired_tier_is_answered_like_an_unknown_one() -> None:
 
 
 def test_two_tiers_cannot_share_an_id() -> None:
-    with pytest.raises(ValueError, match="'standard-100' is given twice"):
+    with pytest.raises(ValueError, match=r"^the tier id 'standard-100' is given twice$"):
         TierCatalogue.of([TIER, evolve(TIER, name="Another")])
 
 
@@ -134,21 +184,31 @@ def test_a_catalogue_cannot_be_changed() -> None:
         DEFAULT_TIERS.tiers["mine"] = TIER  # type: ignore[index]
 
 
-FIELDS = {"id": "t", "name": "T", "capacity": 1, "max_duration": 1, "credits": 1, "recording_credits": 0}
+FIELDS: dict[str, Any] = {
+    "id": "t",
+    "name": "T",
+    "capacity": 1,
+    "max_duration": 1,
+    "credits": 1,
+    "recording_credits": 0,
+}
 NOT_WHOLE: tuple[Any, ...] = (-1, True, 1.0, float("nan"), "1", None)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        *itertools.product(("capacity", "max_duration", "credits"), (0, *NOT_WHOLE)),
-        *itertools.product(("recording_credits",), NOT_WHOLE),
-    ],
-)
-def test_the_figures_of_a_tier_are_whole_numbers(field: str, value: Any) -> None:
-    PricingTier(**FIELDS)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=f"{field} must be a whole number"):
-        PricingTier(**{**FIELDS, field: value})
+LIMITS = {
+    "capacity": (1, MAX_CAPACITY), "max_duration": (1, MAX_DURATION),
+    "credits": (1, MAX_PRICE), "recording_credits": (0, MAX_PRICE),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", LIMITS)
+def test_the_figures_of_a_tier_are_whole_numbers_within_their_limits(field: str) -> None:
+    least, most = LIMITS[field]
+    for value in (least, most):
+        assert getattr(PricingTier(**{**FIELDS, field: value}), field) == value
+    for wrong in (least - 1, most + 1, *NOT_WHOLE):
+        with pytest.raises(ValueError, match=rf"^{field} must be a whole number from {least} to {most}$"):
+            PricingTier(**{**FIELDS, field: wrong})
 
 
 @pytest.mark.parametrize(
@@ -159,11 +219,12 @@ def test_the_figures_of_a_tier_are_whole_numbers(field: str, value: Any) -> None
     ],
 )
 def test_the_words_of_a_tier_are_printable_and_its_flag_is_one(field: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=f"{field} must be"):
+    told = "must be true or false" if field == "is_retired" else "must be a text"
+    with pytest.raises(ValueError, match=f"^{field} {told}$"):
         PricingTier(**{**FIELDS, field: value})
 
 
-@pytest.mark.parametrize("value", [0, *NOT_WHOLE])
+@pytest.mark.parametrize("value", [0, MAX_PRICE + 1, *NOT_WHOLE])
 def test_the_price_of_a_minute_is_a_whole_number(value: Any) -> None:
     with pytest.raises(ValueError, match="notulen_credits_per_minute must be a whole number"):
         TierCatalogue.of([TIER], value)

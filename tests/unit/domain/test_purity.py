@@ -63,15 +63,6 @@ def test_the_package_itself_loads_no_rules(shelf: Path) -> None:
     assert not {"attr", "attrs"} & loaded_by(shelf, "meetcore.domain")
 
 
-def test_the_package_names_its_modules_and_loads_each_when_it_is_named() -> None:
-    assert [f"meetcore.domain.{name}" for name in dir(meetcore.domain)] == MODULES
-    for name in meetcore.domain.__all__:
-        assert getattr(meetcore.domain, name).__name__ == f"meetcore.domain.{name}"
-        assert meetcore.domain.__getattr__(name) is getattr(meetcore.domain, name)
-    with pytest.raises(AttributeError, match="has no attribute 'clock'"):
-        meetcore.domain.__getattr__("clock")
-
-
 def test_the_check_sees_what_it_looks_for(shelf: Path) -> None:
     assert {"asyncio", "socket", "ssl"} <= loaded_by(shelf, "asyncio", "ssl")
     with pytest.raises(AssertionError, match="No module named 'hypothesis'"):

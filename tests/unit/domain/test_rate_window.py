@@ -1,10 +1,11 @@
 """The fixed minute: what is admitted, what is told, and what a clock that jumps can do."""
 
 from collections import Counter, defaultdict
-from datetime import UTC, datetime, timedelta, timezone
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.rate_window import (
@@ -16,18 +17,17 @@ from meetcore.domain.rate_window import (
     untouched,
     window_start,
 )
+from meetcore.testing.strategies.moments import instants, time_zones
+from meetcore.testing.strategies.requests import arrivals
 
 NOON = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 NOON_S = 1_796_126_400
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-zones = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
-first, last = (datetime(year, 12, 31) for year in (1969, 9998))  # noqa: DTZ001  # Hypothesis wants them naive
-instants = st.datetimes(min_value=first, max_value=last, timezones=zones)
-near_noon = st.integers(0, 5 * 60 * 1_000_000 - 1).map(lambda us: NOON + timedelta(microseconds=us))
 limits = st.integers(1, 8)
 
 
-def play(limit: int, moments: list[datetime]) -> list[RateVerdict]:
+def play(limit: int, moments: Sequence[datetime]) -> list[RateVerdict]:
     """What a store and the rule tell a row of requests, in the order of their arrival."""
     hits: Counter[int] = Counter()
     told = []
@@ -37,20 +37,38 @@ def play(limit: int, moments: list[datetime]) -> list[RateVerdict]:
     return told
 
 
+def minute_of(now: datetime) -> datetime:
+    """The minute on the wall, told without the rule."""
+    return now.astimezone(UTC).replace(second=0, microsecond=0)
+
+
 @pytest.mark.spec("8/2", "8/5")
-@given(limits, st.lists(near_noon, max_size=60))
-def test_a_minute_admits_its_limit_and_no_more_whatever_the_order(limit, moments):
-    """The instants come in any order: a clock that is set back, over the edge too, admits no minute twice."""
-    attempts = Counter(now.replace(second=0, microsecond=0) for now in moments)
+@given(limits, arrivals())
+def test_for_any_instants_in_any_order_at_most_limit_are_allowed_per_wall_clock_minute(
+    limit: int, moments: Sequence[datetime]
+) -> None:
+    """A clock that is set back, over the edge too, gives no minute its quota twice; none gets less either."""
+    asked = Counter(map(minute_of, moments))
     admitted: Counter[datetime] = Counter()
     for now, verdict in zip(moments, play(limit, moments), strict=True):
-        admitted[now.replace(second=0, microsecond=0)] += verdict.is_allowed
-    assert admitted == {minute: min(limit, count) for minute, count in attempts.items()}
+        admitted[minute_of(now)] += verdict.is_allowed
+    assert admitted == {minute: min(limit, count) for minute, count in asked.items()}
 
 
 @pytest.mark.spec("8/5")
-@given(limits, st.integers(1, 1_000), instants)
-def test_refusals_begin_past_the_limit_and_not_before(limit, hits, now):
+@given(limits, st.integers(1, 20), st.integers(0, 59))
+def test_rejected_requests_count(limit: int, rejected: int, second: int) -> None:
+    """Whoever goes on after the refusal stays refused to the end of the minute, and no quota comes back."""
+    row = play(limit, [NOON] * limit + [NOON.replace(second=second)] * rejected)
+    assert [verdict.is_allowed for verdict in row] == [True] * limit + [False] * rejected
+    assert decide(limit, limit + rejected, NOON).remaining == 0
+
+
+@pytest.mark.spec("8/5")
+@given(limits, st.integers(1, 1_000), instants())
+@example(8, 8, NOON)
+@example(8, 9, NOON)
+def test_refusals_begin_past_the_limit_and_not_before(limit: int, hits: int, now: datetime) -> None:
     verdict = decide(limit, hits, now)
     assert verdict.is_allowed == (hits <= limit)
     assert verdict.remaining == max(0, limit - hits)
@@ -58,8 +76,8 @@ def test_refusals_begin_past_the_limit_and_not_before(limit, hits, now):
 
 
 @pytest.mark.spec("8/3")
-@given(limits, st.lists(near_noon, max_size=60))
-def test_remaining_never_rises_inside_a_window(limit, moments):
+@given(limits, arrivals())
+def test_remaining_never_rises_inside_a_window(limit: int, moments: Sequence[datetime]) -> None:
     told: dict[int, list[int]] = defaultdict(list)
     for verdict in play(limit, moments):
         told[verdict.window_start].append(verdict.remaining)
@@ -69,26 +87,27 @@ def test_remaining_never_rises_inside_a_window(limit, moments):
 
 
 @pytest.mark.spec("8/2", "8/3")
-@given(instants)
-def test_a_window_starts_and_ends_on_second_00_and_holds_its_instant(now):
+@given(instants())
+def test_reset_lies_on_second_00_and_the_window_holds_its_instant(now: datetime) -> None:
     verdict = decide(1, 1, now)
     assert verdict.window_start == window_start(now)
     assert verdict.reset == verdict.window_start + WINDOW_SECONDS
-    for second in (verdict.window_start, verdict.reset):
-        assert datetime.fromtimestamp(second, now.tzinfo).second == 0
-    since = now - datetime.fromtimestamp(verdict.window_start, UTC)
-    assert timedelta(0) <= since < timedelta(minutes=1)
+    starts, resets = (EPOCH + timedelta(seconds=at) for at in (verdict.window_start, verdict.reset))
+    assert (starts.second, starts.microsecond, resets.second, resets.microsecond) == (0, 0, 0, 0)
+    assert starts <= now < resets
 
 
 @pytest.mark.spec("8/4")
-@given(instants, st.integers(2, 1_000))
-def test_whoever_waits_as_told_lands_in_the_next_window(now, hits):
+@given(instants(), st.integers(2, 1_000))
+def test_retry_after_is_a_whole_number_of_at_least_one_that_lands_in_the_next_window(
+    now: datetime, hits: int
+) -> None:
     refused = decide(1, hits, now)
     assert type(refused.retry_after_s) is int
     assert refused.retry_after_s >= 1
     later = now + timedelta(seconds=refused.retry_after_s)
     assert window_start(later) == refused.reset
-    assert later - datetime.fromtimestamp(refused.reset, UTC) < timedelta(seconds=1)
+    assert timedelta(0) <= later - (EPOCH + timedelta(seconds=refused.reset)) < timedelta(seconds=1)
 
 
 @pytest.mark.spec("8/4")
@@ -113,13 +132,13 @@ def test_the_last_microsecond_of_a_far_year_stays_in_its_minute():
 
 
 @pytest.mark.spec("8/2")
-@given(instants, zones)
+@given(instants(), time_zones())
 def test_an_instant_has_one_window_whatever_the_zone_it_is_written_in(now, zone):
     assert window_start(now) == window_start(now.astimezone(zone))
 
 
 @pytest.mark.spec("8/3")
-@given(instants, limits)
+@given(instants(), limits)
 def test_a_request_that_was_not_counted_sees_the_whole_quota(now, limit):
     verdict = untouched(limit, now)
     assert verdict == RateVerdict(limit, limit, window_start(now) + 60, True, 0, window_start(now))
@@ -148,7 +167,9 @@ def test_a_quota_is_a_whole_number_of_at_least_one(value):
 
 @pytest.mark.parametrize("hits", [0, -1])
 def test_judging_before_counting_is_refused(hits):
-    with pytest.raises(ValueError, match="Count the request"):
+    with pytest.raises(
+        ValueError, match=r"^Count the request before judging it: there is at least one hit\.$"
+    ):
         decide(1, hits, NOON)
 
 

@@ -13,7 +13,6 @@ import attrs
 import pytest
 from attrs import evolve
 from hypothesis import given
-from hypothesis import strategies as st
 
 import meetcore.domain
 from meetcore.domain.chain import Entry
@@ -39,6 +38,8 @@ from meetcore.domain.records import (
     transaction_record,
 )
 from meetcore.domain.transfers import Book, Reference, Transfer, TransferKind
+from meetcore.testing.strategies.meetings import meetings
+from meetcore.testing.strategies.moments import near
 
 ID = UUID("01930000-0000-7000-8000-000000000001")
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -82,28 +83,11 @@ MEETING_FIELDS: dict[str, tuple[type, ...]] = {
     "credits_deducted": (int, type(None)),
 }
 
-meetings = st.builds(
-    evolve,
-    st.just(MEETING),
-    status=st.sampled_from(MeetingStatus),
-    title=st.text(min_size=1),
-    capacity=st.none() | st.integers(1),
-    join_url=st.none() | st.text(),
-    password=st.none() | st.text(),
-    host_key=st.none() | st.text(),
-    provider_meeting_id=st.none() | st.text(),
-    auto_notulen=st.booleans(),
-    with_recording=st.booleans(),
-    credits=st.integers(1),
-    credits_refunded=st.none() | st.integers(0),
-)
-moments = st.timedeltas(min_value=timedelta(days=-2), max_value=timedelta(days=2)).map(
-    lambda away: START + away
-)
+moments = near(START)
 
 
 @pytest.mark.spec("2.1/fields")
-@given(meetings, moments)
+@given(meetings(START), moments)
 def test_a_meeting_has_exactly_the_17_fields_in_the_order_of_the_spec(
     meeting: Meeting, now: datetime
 ) -> None:
@@ -138,12 +122,12 @@ def test_a_meeting_as_the_contract_writes_it() -> None:
     }
 
 
-@given(meetings, moments)
+@given(meetings(START), moments)
 def test_both_records_of_a_meeting_show_the_same_status(meeting: Meeting, now: datetime) -> None:
     status = shown_status(meeting, now).value
     assert meeting_record(meeting, now)["status"] == status
     assert cancellation_record(meeting, now) == {
-        "id": str(ID), "status": status, "credits_refunded": meeting.credits_refunded or 0,
+        "id": str(meeting.id), "status": status, "credits_refunded": meeting.credits_refunded or 0,
     }  # fmt: skip
 
 

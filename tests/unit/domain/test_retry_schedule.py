@@ -7,12 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S, RetrySchedule, next_attempt
+from meetcore.testing.strategies.webhooks import jitters, retry_schedules
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
 DAY_S = 86400
-
-schedules = st.lists(st.integers(0, 2 * DAY_S), max_size=12).map(lambda delays: RetrySchedule(tuple(delays)))
-jitters = st.floats(0, 1, exclude_max=True)
 
 
 def test_the_default_schedule() -> None:
@@ -34,7 +32,7 @@ def test_nothing_tried_yet_is_due_at_once() -> None:
     assert next_attempt(RetrySchedule(), 0, NOW, 0.9) == NOW
 
 
-@given(schedules, st.integers(1, 15), jitters, st.none() | st.integers(-10, 10**12))
+@given(retry_schedules(), st.integers(1, 15), jitters(), st.none() | st.integers(-10, 10**12))
 def test_never_early_never_more_than_a_fifth_late_and_retry_after_up_to_a_day(
     schedule: RetrySchedule, made: int, jitter: float, retry_after_s: int | None
 ) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.webhook_urls import MAX_URL_LENGTH, parse_webhook_url
+from meetcore.testing.strategies.webhooks import webhook_urls
 
 pytestmark = pytest.mark.spec("4.3/url", "6/1")
 
@@ -79,15 +80,88 @@ def test_what_breaks_the_rule_is_refused(text: str) -> None:
     problems_of(text)
 
 
-def test_every_problem_is_named_at_once() -> None:
-    assert len(problems_of("http://user@exa mple:80/%#x")) == 7
+SCHEME = "must begin with https://"
+FRAGMENT = "must not have a fragment (#...)"
+TARGET = "must percent-encode, as %XX, what a URI cannot carry in its path and query"
+CHARACTERS = "must not contain white space, control characters or lone surrogates"
+BACKSLASH = "must not contain a backslash"
+NO_HOST = "must name a host"
+USER = "must not contain user information (user:password@)"
+PORT = "must use port 443"
+NAME = "must have a valid host name (labels of 1 to 63 letters, digits and hyphens)"
+NAME_LENGTH = "must have a host name of at most 253 characters"
+IPV4 = "must write an IPv4 address as four decimal numbers"
+IPV6 = "must have a valid IPv6 address, without a zone, in its brackets"
+AMBIGUOUS = "must write each part of the host that IDNA versions disagree on as xn--..."
+IDNA = "must have a host name that IDNA can encode"
+
+
+@pytest.mark.parametrize(("text", "problems"), [
+    ("http://example.com/", [SCHEME]),
+    ("//example.com/", [SCHEME]),
+    ("https://example.com/#", [FRAGMENT]),
+    ("https://example.com/%zz", [TARGET]),
+    ("https://example.com/?<", [TARGET]),
+    ("https://example.com/a b", [CHARACTERS, TARGET]),
+    ("https://example.com\\@evil.example/", [BACKSLASH, USER]),
+    ("https:", [NO_HOST]),
+    ("https://:443/", [NO_HOST]),
+    ("https://user@example.com/", [USER]),
+    ("https://@example.com/", [USER]),
+    ("https://example.com:80/", [PORT]),
+    ("https://[::1]:80/", [PORT]),
+    ("https://[1.2.3.4]/", [IPV6]),
+    ("https://[::1]x/", [IPV6]),
+    ("https://[]x/", [IPV6]),
+    ("https://[fe80::1%25eth0]/", [IPV6]),
+    ("https://[::g]/", [IPV6]),
+    ("https://1.2.3/", [IPV4]),
+    ("https://-a.example/", [NAME]),
+    ("https://a..example/", [NAME]),
+    (f"https://{'a' * 64}.example/", [NAME]),
+    ("https://fa\u00df.example/", [AMBIGUOUS]),
+    ("https://\u2100.example/", [NAME]),
+    (f"https://{chr(0xFC) * 63}.example/", [IDNA]),
+    # Every problem is named at once.
+    ("http://user@exa mple:80/%#x", [CHARACTERS, SCHEME, FRAGMENT, TARGET, USER, PORT, NAME]),
+    ("ftp:\\\\", [BACKSLASH, SCHEME, TARGET, NO_HOST]),
+    ("https://u@[::1]:80/", [USER, PORT]),
+])  # fmt: skip
+def test_each_problem_is_named_and_all_at_once(text: str, problems: list[str]) -> None:
+    assert problems_of(text) == problems
+
+
+def test_a_host_name_has_253_characters_at_most() -> None:
+    longest = ".".join(["a" * 63, "b" * 63, "c" * 63, "d" * 61])
+    assert parse_webhook_url(f"https://{longest}/").host == longest
+    assert parse_webhook_url(f"https://{longest}./").host == longest
+    assert problems_of(f"https://{longest}d/") == [NAME_LENGTH]
+
+
+@pytest.mark.spec("4.3/2")
+@given(webhook_urls())
+def test_a_url_that_keeps_the_rule_keeps_its_meaning_in_its_normal_form(text: str) -> None:
+    url = parse_webhook_url(text)
+    again = parse_webhook_url(url.normalized)
+    assert url.text == text
+    assert url.normalized.isascii()
+    assert (again.normalized, again.host, again.request_target) == (
+        url.normalized,
+        url.host,
+        url.request_target,
+    )
+    # Path and query are kept byte for byte, but for the slash that stands for none and the `?` before none.
+    _, _, after_scheme = text.partition("://")
+    given_target = after_scheme[len(after_scheme.split("/")[0].split("?")[0]) :]
+    assert url.request_target.lstrip("/").rstrip("?") == given_target.lstrip("/").rstrip("?")
 
 
 def test_the_length_limit_is_in_code_points() -> None:
     base = "https://bücher.example/"
     longest = base + "x" * (MAX_URL_LENGTH - len(base))
     assert parse_webhook_url(longest).text == longest
-    assert problems_of(longest + "x")
+    assert problems_of(longest + "x") == ["must be at most 1000 characters long"]
+    assert problems_of(longest + "\n") == [CHARACTERS, "must be at most 1000 characters long"]
 
 
 @pytest.mark.parametrize(("text", "address"), [

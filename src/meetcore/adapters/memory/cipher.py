@@ -25,4 +25,5 @@ class PlainCipher:
 
     @staticmethod
     def _lead(context: str) -> bytes:
-        return f"plain:{context}\n".encode()
+        # With its length: else a value that begins like the end of a context would open under a longer one.
+        return f"plain:{len(context)}:{context}\n".encode()

@@ -28,6 +28,13 @@ def claim_key(tables: Tables, account_id: UUID, claim: Claim | None, now: dateti
     tables.idempotency_since.setdefault((account_id, claim.key), now)
 
 
+def prolong_claim(tables: Tables, account_id: UUID, key: str, until: datetime) -> None:
+    """Let a key run as long as the work that was taken over under it."""
+    record = tables.idempotency.get((account_id, key))
+    if record is not None and record.lease_until is not None:
+        tables.idempotency[account_id, key] = evolve(record, lease_until=until)
+
+
 def finish_key(tables: Tables, account_id: UUID, claim: Claim | None, answer: bytes | None) -> None:
     """Mark a key as done with its answer."""
     record = None if claim is None else tables.idempotency.get((account_id, claim.key))

@@ -7,7 +7,7 @@ from uuid import UUID
 from attrs import evolve
 
 from meetcore.adapters.memory.hosts import free_slot, reserve
-from meetcore.adapters.memory.idempotency import claim_key, end_claim, finish_key, key_view
+from meetcore.adapters.memory.idempotency import claim_key, end_claim, finish_key, key_view, prolong_claim
 from meetcore.adapters.memory.ledger import append_entry, entry_of_operation, write_funds, write_usage
 from meetcore.adapters.memory.outbox import write_events
 from meetcore.adapters.memory.state import (
@@ -238,7 +238,10 @@ class MemoryMeetingRepository:
 
     def _take_over(self, meeting: Meeting, lease: Lease) -> Lapsed:
         name = meeting.account_id, meeting.id
-        self._tables.meetings[name] = evolve(self._tables.meetings[name], lease=self._lease(lease))
+        held = self._lease(lease)
+        stored = self._tables.meetings[name] = evolve(self._tables.meetings[name], lease=held)
+        if stored.idempotency_key is not None:
+            prolong_claim(self._tables, meeting.account_id, stored.idempotency_key, held.until)
         return Lapsed(meeting.account_id, meeting.id, lease.token)
 
     def _known(self, meeting: Meeting) -> Meeting:

@@ -92,4 +92,5 @@ class PostgresLedgerAudit:
                 await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 await connection.execute("SET LOCAL statement_timeout = 0")
                 await connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+                await connection.execute("SELECT")  # the snapshot is that of the first query
                 yield PostgresLedgerSnapshot(connection)

@@ -79,15 +79,15 @@ WHERE account_id = %(account_id)s AND id = %(endpoint_id)s
 """
 
 # Mends what a race between an event and a change of its endpoint left: held at an active endpoint,
-# or waiting at an inactive one. Gives up what was held for too long.
+# or waiting at an inactive one. Gives up what was held for too long: one instant decides for both parts.
 _SWEEP = """
 WITH expired AS (
     UPDATE deliveries SET status = 'expired', held_at = NULL
-    WHERE status = 'held' AND held_at < clock_timestamp() - %(held_s)s * interval '1 second'
+    WHERE status = 'held' AND held_at <= statement_timestamp() - %(held_s)s * interval '1 second'
 ), released AS (
     UPDATE deliveries d SET status = 'pending', due_at = clock_timestamp(), held_at = NULL
     FROM webhook_endpoints w
-    WHERE d.status = 'held' AND d.held_at >= clock_timestamp() - %(held_s)s * interval '1 second'
+    WHERE d.status = 'held' AND d.held_at > statement_timestamp() - %(held_s)s * interval '1 second'
         AND w.account_id = d.account_id AND w.id = d.endpoint_id AND w.state = 'active'
     RETURNING 1
 ), waiting AS (

@@ -162,24 +162,35 @@ WITH {GUARD_LOCKED}, {WRITE_EVENTS}, meeting AS (
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 """
 
+# What is lapsed gets a lease of ours, and so does the idempotency key that waits for it: who repeats the
+# request meanwhile finds it running. The meeting's row is locked before the key's, as everywhere.
+_TAKE_OVER = """taken AS (
+    UPDATE meetings m
+    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM lapsed WHERE m.account_id = lapsed.account_id AND m.id = lapsed.id
+    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
+), prolonged AS (
+    UPDATE idempotency_keys i SET lease_until = taken.lease_until
+    FROM taken
+    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
+)
+SELECT account_id, id, lease_token FROM taken"""
+
 # Takes over what dead processes left. Each row is taken by one caller only.
-_CLAIM_LAPSED = """
+_CLAIM_LAPSED = f"""
 WITH lapsed AS (
     SELECT account_id, id FROM meetings WHERE lease_until <= clock_timestamp()
     ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-)
-UPDATE meetings m
-SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
-FROM lapsed WHERE m.account_id = lapsed.account_id AND m.id = lapsed.id
-RETURNING m.account_id, m.id, m.lease_token
+), {_TAKE_OVER}
 """
 
 # Takes over one meeting, if its lease ran out.
-_LEASE_LAPSED = """
-UPDATE meetings
-SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
-WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until <= clock_timestamp()
-RETURNING account_id, id, lease_token
+_LEASE_LAPSED = f"""
+WITH lapsed AS (
+    SELECT account_id, id FROM meetings
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until <= clock_timestamp()
+    FOR UPDATE
+), {_TAKE_OVER}
 """
 
 

@@ -1,11 +1,15 @@
 """What the use cases do with the store ports, without their providers and answers.
 
-Each act is one transaction, written as its use case writes it: load, decide, save.
+Each act is one transaction, written as its use case writes it: load, decide, save. The suites are
+made of these acts, and an adapter's own tests may use them too.
+
+Owns customers, wishes and acts. Refuses to expect anything of a store: that is the suites' business.
 """
 
 import os
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -23,13 +27,42 @@ from meetcore.domain.schedule import cap_day
 from meetcore.ports.lease import Lease
 from meetcore.ports.registry import NewAccount
 from meetcore.ports.store import Claim, CreationQuery, CreationView, LeaseView, Provisioning
-from tests.contract.rigs import Rig
+from meetcore.testing.contracts.store_rig import Rig
 
-AT = datetime(2026, 12, 1, 3, tzinfo=UTC)
-TOMORROW = datetime(2027, 3, 2, 9, tzinfo=UTC)
+__all__ = [
+    "AT",
+    "KIND",
+    "TOMORROW",
+    "Customer",
+    "Wish",
+    "abandon",
+    "adjust",
+    "draft",
+    "finish_cancelling",
+    "load_leased",
+    "new_endpoint",
+    "new_event",
+    "new_host",
+    "new_id",
+    "open_customer",
+    "provisioning",
+    "query_of",
+    "register",
+    "reserve",
+    "reserved",
+    "save_endpoint",
+    "schedule",
+    "scheduled",
+    "start_cancelling",
+    "top_up",
+]
+
+AT = datetime(2026, 12, 1, 3, tzinfo=UTC)  # when everything happens that is dated by the caller
+TOMORROW = datetime(2027, 3, 2, 9, tzinfo=UTC)  # when the meetings that are wished for start
+KIND = EventKind.CREDIT_TOPUP_SUCCEEDED  # what an endpoint subscribes to unless it says otherwise
+# Ids rise from one run to the next too: accounts of earlier runs may still be in the store.
 _IDS_FROM = datetime.now(UTC)
 _ids = count()
-KIND = EventKind.CREDIT_TOPUP_SUCCEEDED
 
 
 @frozen
@@ -56,6 +89,7 @@ class Wish:
 
     @property
     def end_at(self) -> datetime:
+        """When it is to end."""
         return self.start_at + timedelta(minutes=self.minutes)
 
 
@@ -64,15 +98,16 @@ def new_id() -> UUID:
     return uuid7(_IDS_FROM + timedelta(milliseconds=next(_ids)), os.urandom(10))
 
 
-def new_host(capacity: int = 100, **fields: object) -> Host:
+def new_host(capacity: int = 100, **fields: Any) -> Host:
+    """A host of so many seats that no store knows yet; `fields` are attributes of `Host`."""
     id_ = new_id()
-    known: dict[str, object] = {"id": id_, "provider_user_id": f"user-{id_}", "capacity": capacity}
-    return Host(**(known | fields))  # type: ignore[arg-type]
+    return evolve(Host(id_, f"user-{id_}", capacity), **fields)
 
 
 async def open_customer(
     rig: Rig, credits: int = 0, *, cap: int | None = None, low_threshold: int = 0
 ) -> Customer:
+    """Open an account with a key for everything, and these credits to begin with; `cap` is credits a day."""
     customer = Customer(new_id(), new_id(), os.urandom(32))
     await rig.registry.add_account(
         NewAccount(customer.account_id, new_id(), "a@example.com", "A Customer", low_threshold, AT)
@@ -110,10 +145,12 @@ async def adjust(rig: Rig, customer: Customer, amount: int, operation: str) -> E
 
 
 def new_event(customer: Customer, kind: EventKind = KIND, **data: object) -> Event:
+    """An event of the customer that is not told yet."""
     return Event(new_id(), customer.account_id, kind, AT, data)
 
 
 def query_of(customer: Customer, wish: Wish, *, can_wait: bool = False) -> CreationQuery:
+    """What the decision on a wish asks of the store."""
     operation = f"meeting:{new_id()}" if wish.key is None else f"meeting:key:{wish.key}"
     return CreationQuery(
         customer.account_id, customer.key_id, cap_day(AT), operation, wish.key, wish.seats,
@@ -122,6 +159,7 @@ def query_of(customer: Customer, wish: Wish, *, can_wait: bool = False) -> Creat
 
 
 def draft(customer: Customer, wish: Wish, host_id: UUID) -> Meeting:
+    """The meeting of a wish, before the provider is asked."""
     return Meeting(
         id=new_id(), account_id=customer.account_id, api_key_id=customer.key_id,
         status=MeetingStatus.PROVISIONING, title="Rapat", description="Agenda", start_at=wish.start_at,
@@ -181,6 +219,7 @@ async def reserved(rig: Rig, customer: Customer, wish: Wish) -> Provisioning:
 
 
 async def load_leased(rig: Rig, made: Provisioning, token: UUID | None = None) -> LeaseView | None:
+    """Load a meeting in progress under its own lease, or under another token."""
     async with rig.store.begin() as tx:
         return await tx.meetings.load_leased(
             made.meeting.account_id, made.meeting.id, token or made.lease.token
@@ -208,6 +247,7 @@ async def schedule(
 
 
 async def scheduled(rig: Rig, customer: Customer, wish: Wish | None = None) -> Meeting:
+    """A meeting that was made and paid, where nothing stands in the way."""
     meeting = await schedule(rig, await reserved(rig, customer, wish or Wish()))
     assert meeting is not None
     return meeting
@@ -226,6 +266,7 @@ async def abandon(rig: Rig, made: Provisioning) -> bool:
 
 
 async def start_cancelling(rig: Rig, meeting: Meeting, claim: Claim | None = None) -> Lease:
+    """The first transaction of cancelling; the lease it is done under, 60 s."""
     lease = Lease(new_id(), 60.0)
     async with rig.store.begin() as tx:
         key = None if claim is None else claim.key
@@ -256,23 +297,16 @@ async def finish_cancelling(
         return await tx.meetings.save_cancelled(view, cancelled, refund, events, answer)
 
 
-def new_endpoint(customer: Customer, *kinds: EventKind, **fields: object) -> Endpoint:
+def new_endpoint(customer: Customer, *kinds: EventKind, **fields: Any) -> Endpoint:
+    """An endpoint that is not registered yet; `fields` are attributes of `Endpoint`."""
     id_ = new_id()
-    known: dict[str, object] = {
-        "id": id_,
-        "account_id": customer.account_id,
-        "url": f"https://hooks.example/{id_}",
-        "url_key": f"https://hooks.example/{id_}",
-        "description": "Hooks",
-        "event_types": kinds or (KIND,),
-        "state": EndpointState.ACTIVE,
-        "consecutive_failures": 0,
-        "disabled_at": None,
-        "created_by": str(customer.key_id),
-        "created_at": AT,
-        "secret": f"whsec_{id_}",
-    }
-    return Endpoint(**(known | fields))  # type: ignore[arg-type]
+    endpoint = Endpoint(
+        id=id_, account_id=customer.account_id, url=f"https://hooks.example/{id_}",
+        url_key=f"https://hooks.example/{id_}", description="Hooks", event_types=kinds or (KIND,),
+        state=EndpointState.ACTIVE, consecutive_failures=0, disabled_at=None,
+        created_by=str(customer.key_id), created_at=AT, secret=f"whsec_{id_}",
+    )  # fmt: skip
+    return evolve(endpoint, **fields)
 
 
 async def register(rig: Rig, endpoint: Endpoint) -> Endpoint:
@@ -286,6 +320,7 @@ async def register(rig: Rig, endpoint: Endpoint) -> Endpoint:
 
 
 async def save_endpoint(rig: Rig, endpoint: Endpoint) -> int:
+    """Write an endpoint that is registered; how many deliveries became due."""
     async with rig.store.begin() as tx:
         await tx.endpoints.lock_account(endpoint.account_id)
         assert await tx.endpoints.load(endpoint.account_id, endpoint.id) is not None

@@ -1,0 +1,1 @@
+"""Programs that use meetcore as a library. The README beside this file lists them."""

@@ -1,0 +1,1 @@
+"""The rate window as middleware of somebody else's ASGI application."""

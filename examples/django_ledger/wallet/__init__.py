@@ -1,0 +1,1 @@
+"""A Django app: accounts that hold prepaid credits, and the history of each."""

@@ -1,0 +1,133 @@
+"""The first half of making a meeting in SQLite: what the decision needs, and what it reserves."""
+
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from meetcore.domain.holds import CapUsage, Hold
+from meetcore.domain.hosts import Host
+from meetcore.domain.meetings import Meeting
+from meetcore.ports.store import CreationQuery, CreationView, KeyView, Provisioning
+
+from . import rows
+from .connection import Connection
+from .idempotency import claim_key, load_key
+from .ledger import entry_of, load_funds, write_funds, write_usage
+
+__all__ = ["free_host", "load_creation", "load_usage", "save_provisioning"]
+
+# A key's cap in credits a day.
+_DAILY_CAP = "SELECT daily_cap FROM api_keys WHERE id = :api_key_id"
+
+# What a key spent and holds on a day.
+_USAGE = """
+SELECT * FROM cap_usage WHERE account_id = :account_id AND api_key_id = :api_key_id AND day = :day
+"""
+
+# Every host that is large enough and has a free slot for the range. Which of them is best is the
+# domain's to say. There are some dozens of hosts; a store for thousands would order and cut here.
+_FREE_HOSTS = """
+SELECT h.* FROM hosts h
+WHERE h.is_active AND h.capacity >= :seats AND h.max_concurrent > (
+    SELECT count(DISTINCT r.slot) FROM host_reservations r
+    WHERE r.host_id = h.id AND r.start_at < :end_at AND :start_at < r.end_at)
+"""
+
+# How many slots an active host has, and which of them are taken in a range.
+_SLOTS = "SELECT max_concurrent FROM hosts WHERE id = :host_id AND is_active"
+_TAKEN = """
+SELECT slot FROM host_reservations WHERE host_id = :host_id AND start_at < :end_at AND :start_at < end_at
+"""
+
+# Takes a slot. The trigger on the table has the last word on overlaps.
+_RESERVE = """
+INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, start_at, end_at)
+VALUES (:account_id, :id, :host_id, :slot, :start_at, :end_at)
+"""
+
+_COUNT_USE = "UPDATE hosts SET uses = uses + 1 WHERE id = :host_id"
+
+# Gives the host back.
+_FREE_HOST = "DELETE FROM host_reservations WHERE account_id = :account_id AND meeting_id = :meeting_id"
+
+_WRITE_HOLD = """
+INSERT INTO holds (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
+VALUES (:account_id, :id, :operation, :kind, :amount, :reference_type, :reference_id, :api_key_id, :cap_day)
+"""
+
+# A meeting that is about to be made: nobody sees it yet, and its lease says whose work it is.
+_WRITE_MEETING = """
+INSERT INTO meetings (account_id, id, api_key_id, status, title, description, start_at, end_at, duration,
+    capacity, pricing_tier_id, credits, with_recording, auto_notulen, must_login, mic_off,
+    email_notification, host_id, provider, created_at, password, host_key, hold_id, idempotency_key,
+    lease_token, lease_until)
+VALUES (:account_id, :id, :api_key_id, :status, :title, :description, :start_at, :end_at, :duration,
+    :capacity, :pricing_tier_id, :credits, :with_recording, :auto_notulen, :must_login, :mic_off,
+    :email_notification, :host_id, :provider, :created_at, :password, :host_key, :hold_id,
+    :idempotency_key, :lease_token, :lease_until)
+"""
+
+
+async def load_usage(connection: Connection, account_id: UUID, usage: CapUsage) -> CapUsage:
+    """What a key spent and holds on a day: an unused one, filled in."""
+    row = await connection.fetch_one(_USAGE, rows.fields_of(usage) | {"account_id": account_id})
+    return usage if row is None else rows.record(CapUsage, row)
+
+
+async def load_creation(connection: Connection, query: CreationQuery, now: datetime) -> CreationView:
+    """Everything that the decision on a new meeting needs. No host is ever in other hands."""
+    account_id, asked = query.account_id, rows.fields_of(query)
+    key = await connection.fetch_one(_DAILY_CAP, asked)
+    charged = await entry_of(connection, account_id, query.operation)
+    unused = CapUsage(query.api_key_id, query.cap_day)
+    return CreationView(
+        funds=await load_funds(connection, account_id),
+        usage=await load_usage(connection, account_id, unused),
+        daily_cap=None if key is None else key["daily_cap"],
+        charged=None if charged is None else charged.transfer,
+        idempotency=KeyView(await load_key(connection, account_id, query.idempotency_key), now),
+        free_hosts=[rows.record(Host, row) for row in await connection.fetch(_FREE_HOSTS, asked)],
+        is_contended=False,
+    )
+
+
+async def save_provisioning(connection: Connection, made: Provisioning, now: datetime) -> bool:
+    """Write meeting, hold, reservation, lease and claim; false, and nothing, when the host was taken."""
+    meeting, until = made.meeting, now + timedelta(seconds=made.lease.seconds)
+    if not await _reserve_host(connection, meeting):
+        return False
+    work = {
+        "hold_id": made.hold.id,
+        "idempotency_key": None if made.claim is None else made.claim.key,
+        "lease_token": made.lease.token,
+        "lease_until": until,
+    }
+    await connection.change(_WRITE_MEETING, rows.fields_of(meeting) | work)
+    await _write_hold(connection, meeting.account_id, made.hold)
+    await write_usage(connection, meeting.account_id, made.usage)
+    await write_funds(connection, made.funds)
+    await claim_key(connection, meeting.account_id, made.claim, now, until)
+    return True
+
+
+async def _reserve_host(connection: Connection, meeting: Meeting) -> bool:
+    wanted = rows.fields_of(meeting)
+    host = await connection.fetch_one(_SLOTS, wanted)
+    if host is None:
+        return False
+    taken = {row["slot"] for row in await connection.fetch(_TAKEN, wanted)}
+    slot = next((slot for slot in range(host["max_concurrent"]) if slot not in taken), None)
+    if slot is None:
+        return False
+    await connection.change(_RESERVE, wanted | {"slot": slot})
+    await connection.change(_COUNT_USE, wanted)
+    return True
+
+
+async def _write_hold(connection: Connection, account_id: UUID, hold: Hold) -> None:
+    about = rows.reference_of(hold) | {"account_id": account_id}
+    await connection.change(_WRITE_HOLD, rows.fields_of(hold) | about)
+
+
+async def free_host(connection: Connection, meeting: Meeting) -> None:
+    """Give the host of a meeting back."""
+    await connection.change(_FREE_HOST, {"account_id": meeting.account_id, "meeting_id": meeting.id})

@@ -1,0 +1,38 @@
+"""Forgetting in SQLite."""
+
+from datetime import timedelta
+
+from meetcore.ports.clock import Clock
+
+from .connection import Database
+
+__all__ = ["SqliteHousekeeping"]
+
+PORTION = 1_000
+
+# Forgets the oldest keys that are past their time, so many at once that nobody waits long for the
+# writer's turn. A key whose work still runs is kept.
+_PURGE_IDEMPOTENCY = """
+DELETE FROM idempotency_keys WHERE rowid IN (
+    SELECT rowid FROM idempotency_keys WHERE created_at < :before AND lease_until IS NULL
+    ORDER BY created_at LIMIT :portion)
+"""
+
+
+class SqliteHousekeeping:
+    """The store's broom."""
+
+    def __init__(self, database: Database, clock: Clock) -> None:
+        self._database = database
+        self._clock = clock
+
+    async def purge_idempotency(self, older_than_s: float) -> int:
+        """Forget keys first seen longer ago than this, unless work under them still runs."""
+        old = {"before": self._clock.now() - timedelta(seconds=older_than_s), "portion": PORTION}
+        gone = 0
+        while True:
+            async with self._database.transaction() as connection:
+                portion = await connection.change(_PURGE_IDEMPOTENCY, old)
+            gone += portion
+            if portion < PORTION:
+                return gone

@@ -1,0 +1,239 @@
+"""Meetings in SQLite: fenced while in progress, charged or given back, cancelled, taken over.
+
+The first half of making one is in `creations`; this module owns the rest of a meeting's life.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from meetcore.domain.events import Event
+from meetcore.domain.holds import CapUsage, Hold
+from meetcore.domain.ledger import Entry, Funds, Transfer
+from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.ports.clock import Clock
+from meetcore.ports.entropy import Entropy
+from meetcore.ports.lease import Lease
+from meetcore.ports.store import (
+    Claim,
+    CreationQuery,
+    CreationView,
+    KeyView,
+    Lapsed,
+    LeaseView,
+    MeetingView,
+    Provisioning,
+)
+
+from . import creations, rows
+from .connection import Connection
+from .idempotency import claim_key, end_claim, finish_key, load_key, prolong_claim
+from .ledger import append_entry, load_funds, write_funds, write_usage
+from .outbox import write_events
+
+__all__ = ["SqliteMeetingRepository"]
+
+# A meeting in any state.
+_LOAD = "SELECT * FROM meetings WHERE account_id = :account_id AND id = :id"
+
+# A meeting in progress, for the bearer of its lease only.
+_LOAD_LEASED = """
+SELECT m.*, h.provider_user_id FROM meetings m JOIN hosts h ON h.id = m.host_id
+WHERE m.account_id = :account_id AND m.id = :id AND m.lease_token = :token
+"""
+
+# The hold that a meeting in progress is paid from, and the charge of one that is paid.
+_HOLD = "SELECT * FROM holds WHERE account_id = :account_id AND id = :hold_id"
+_CHARGE = "SELECT * FROM entries WHERE account_id = :account_id AND transfer_id = :charge_id"
+
+# A hold that was settled or released.
+_END_HOLD = "DELETE FROM holds WHERE account_id = :account_id AND id = :hold_id"
+
+# What became of a meeting. The work on it ends.
+_END_WORK = """
+UPDATE meetings SET status = :status, provider_meeting_id = :provider_meeting_id, join_url = :join_url,
+    password = :password, charge_id = :charge_id, credits_refunded = :credits_refunded, hold_id = NULL,
+    idempotency_key = NULL, lease_token = NULL, lease_until = NULL
+WHERE account_id = :account_id AND id = :id
+"""
+
+# A meeting that is being cancelled or ended: whose work it is, and which request it answers.
+_START_WORK = """
+UPDATE meetings SET status = :status, idempotency_key = :key, lease_token = :token, lease_until = :until
+WHERE account_id = :account_id AND id = :id
+"""
+
+# The meeting that a provider speaks of.
+_FIND_AT_PROVIDER = """
+SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :provider_meeting_id
+"""
+
+# A status that the provider or the clock brought; whoever works on the meeting goes on.
+_WRITE_STATUS = "UPDATE meetings SET status = :status WHERE account_id = :account_id AND id = :id"
+
+# Work that a process left behind, the longest lapsed first; and one meeting of it.
+_LAPSED = "SELECT account_id, id FROM meetings WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit"
+_TAKE_OVER = """
+UPDATE meetings SET lease_token = :token, lease_until = :until
+WHERE account_id = :account_id AND id = :id AND lease_until <= :now
+"""
+
+
+class SqliteMeetingRepository:
+    """Meetings, their hosts and their money, on one open transaction."""
+
+    def __init__(self, connection: Connection, clock: Clock, entropy: Entropy) -> None:
+        self._connection = connection
+        self._clock = clock
+        self._entropy = entropy
+
+    async def load_creation(self, query: CreationQuery) -> CreationView:
+        """Everything that the decision on a new meeting needs."""
+        return await creations.load_creation(self._connection, query, self._clock.now())
+
+    async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
+        """Write meeting, hold, reservation, lease and claim; none when the host was taken."""
+        if not await creations.save_provisioning(self._connection, provisioning, self._clock.now()):
+            return None
+        meeting = provisioning.meeting
+        return await self.load_leased(meeting.account_id, meeting.id, provisioning.lease.token)
+
+    async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
+        """The meeting in progress, if the lease is still the bearer's."""
+        bearer = {"account_id": account_id, "id": meeting_id, "token": token}
+        row = await self._connection.fetch_one(_LOAD_LEASED, bearer)
+        if row is None:
+            return None
+        held = await self._connection.fetch_one(_HOLD, row)
+        paid = await self._connection.fetch_one(_CHARGE, row)
+        hold = None if held is None else rows.hold(held)
+        charge = None if paid is None else rows.transfer(paid)
+        key = await load_key(self._connection, account_id, row["idempotency_key"])
+        return LeaseView(
+            token=token,
+            version=0,  # the view itself is compared: see `save_scheduled`
+            meeting=rows.record(Meeting, row),
+            provider_user_id=row["provider_user_id"],
+            funds=await load_funds(self._connection, account_id),
+            usage=await creations.load_usage(self._connection, account_id, _unused(hold, charge)),
+            hold=hold,
+            charge=charge,
+            claim=None if key is None else Claim(key.key, key.fingerprint, meeting_id),
+        )
+
+    async def save_scheduled(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
+        events: Sequence[Event], answer: bytes | None,
+    ) -> int | None:  # fmt: skip
+        """The hold becomes the charge, the meeting is there; none when the view is no longer true.
+
+        A store whose statements do not stand alone compares a version of the account instead.
+        """
+        if await self.load_leased(meeting.account_id, meeting.id, view.token) != view:
+            return None
+        await append_entry(self._connection, entry)
+        await self._end_hold(view, funds, usage)
+        await self._connection.change(_END_WORK, rows.fields_of(meeting))
+        await finish_key(self._connection, meeting.account_id, view.claim, answer)
+        return await self._tell(events)
+
+    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
+        """The hold and the host are released; the idempotency key may try again."""
+        await self._end_hold(view, funds, usage)
+        await self._connection.change(_END_WORK, rows.fields_of(meeting))
+        await creations.free_host(self._connection, meeting)
+        await end_claim(self._connection, meeting.account_id, view.claim)
+
+    async def load_for_cancel(
+        self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
+    ) -> MeetingView | None:
+        """A meeting in any state, and what is remembered of a key."""
+        row = await self._connection.fetch_one(_LOAD, {"account_id": account_id, "id": meeting_id})
+        if row is None:
+            return None
+        now = self._clock.now()
+        is_leased = row["lease_until"] is not None and row["lease_until"] > rows.microseconds(now)
+        key = KeyView(await load_key(self._connection, account_id, idempotency_key), now)
+        return MeetingView(rows.record(Meeting, row), key, is_leased)
+
+    async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
+        """Mark a meeting as being cancelled or ended, under a lease."""
+        now = self._clock.now()
+        until = now + timedelta(seconds=lease.seconds)
+        work = {"key": None if claim is None else claim.key, "token": lease.token, "until": until}
+        await self._connection.change(_START_WORK, rows.fields_of(meeting) | work)
+        await claim_key(self._connection, meeting.account_id, claim, now, until)
+
+    async def save_cancelled(
+        self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
+        events: Sequence[Event], answer: bytes | None,
+    ) -> int:  # fmt: skip
+        """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
+        if refund is not None:
+            funds, usage, entry = refund
+            await append_entry(self._connection, entry)
+            await write_funds(self._connection, funds)
+            await write_usage(self._connection, meeting.account_id, usage)
+        await self._connection.change(_END_WORK, rows.fields_of(meeting))
+        await creations.free_host(self._connection, meeting)
+        await finish_key(self._connection, meeting.account_id, view.claim, answer)
+        return await self._tell(events)
+
+    async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
+        """Put a meeting back that the provider would not let go of; its key may try again."""
+        await self._connection.change(_END_WORK, rows.fields_of(meeting))
+        await end_claim(self._connection, meeting.account_id, view.claim)
+
+    async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
+        """Find the meeting that a provider speaks of."""
+        known = {"provider": provider, "provider_meeting_id": provider_meeting_id}
+        row = await self._connection.fetch_one(_FIND_AT_PROVIDER, known)
+        return None if row is None else rows.record(Meeting, row)
+
+    async def save_lifecycle(self, meeting: Meeting, events: Sequence[Event]) -> int:
+        """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
+        await self._connection.change(_WRITE_STATUS, rows.fields_of(meeting))
+        if meeting.status is MeetingStatus.ENDED:
+            await creations.free_host(self._connection, meeting)
+        return await self._tell(events)
+
+    async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
+        """Take over meetings whose lease ran out, the longest lapsed first."""
+        now = self._clock.now()
+        found = await self._connection.fetch(_LAPSED, {"now": now, "limit": limit})
+        names = [(UUID(row["account_id"]), UUID(row["id"])) for row in found]
+        taken = [await self._take_over(*name, lease, now) for name in names]
+        return [lapsed for lapsed in taken if lapsed is not None]
+
+    async def lease_lapsed(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> Lapsed | None:
+        """Take over one meeting if its lease ran out."""
+        return await self._take_over(account_id, meeting_id, lease, self._clock.now())
+
+    async def _take_over(
+        self, account_id: UUID, meeting_id: UUID, lease: Lease, now: datetime
+    ) -> Lapsed | None:
+        until = now + timedelta(seconds=lease.seconds)
+        bearer = {"account_id": account_id, "id": meeting_id, "token": lease.token, "until": until}
+        if not await self._connection.change(_TAKE_OVER, bearer | {"now": now}):
+            return None
+        await prolong_claim(self._connection, account_id, meeting_id, until)
+        return Lapsed(account_id, meeting_id, lease.token)
+
+    async def _end_hold(self, view: LeaseView, funds: Funds, usage: CapUsage) -> None:
+        account_id = funds.account_id
+        hold_id = None if view.hold is None else view.hold.id
+        await self._connection.change(_END_HOLD, {"account_id": account_id, "hold_id": hold_id})
+        await write_funds(self._connection, funds)
+        await write_usage(self._connection, account_id, usage)
+
+    async def _tell(self, events: Sequence[Event]) -> int:
+        return await write_events(self._connection, self._entropy, events, self._clock.now())
+
+
+def _unused(hold: Hold | None, charge: Transfer | None) -> CapUsage:
+    """The key and the day that a meeting in progress counts for, as if nothing had been spent there."""
+    if hold is not None:
+        return CapUsage(hold.api_key_id, hold.cap_day)
+    if charge is not None and charge.api_key_id is not None and charge.cap_day is not None:
+        return CapUsage(charge.api_key_id, charge.cap_day)
+    raise LookupError("a meeting in progress has neither a hold nor a charge")

@@ -1,0 +1,124 @@
+"""The store as the contract suites want it: its ports, and a look behind them at what no port tells."""
+
+import sqlite3
+from datetime import UTC, datetime
+from uuid import UUID
+
+from meetcore.domain.deliveries import Delivery
+from meetcore.domain.hosts import Host
+from meetcore.domain.ledger import Entry, legs
+from meetcore.testing.clock import ManualClock, SeededEntropy
+
+from . import rows
+from .audit import SqliteLedgerAudit
+from .connection import Database
+from .housekeeping import SqliteHousekeeping
+from .queries import SqliteQueries
+from .registry import SqliteRegistry
+from .store import SqliteStore
+
+__all__ = ["SqliteRig"]
+
+START = datetime(2026, 12, 1, 2, tzinfo=UTC)
+
+# What tests share and `reset` empties, the tables that refer to others first.
+_SHARED = (
+    "DELETE FROM delivery_attempts",
+    "DELETE FROM deliveries",
+    "DELETE FROM events",
+    "DELETE FROM endpoints",
+    "DELETE FROM host_reservations",
+    "DELETE FROM meetings",
+    "DELETE FROM hosts",
+)
+
+_PLANT = """
+INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, created_at)
+VALUES (:id, :provider_user_id, :capacity, :max_concurrent, :uses, :is_active, 0)
+ON CONFLICT (id) DO UPDATE SET provider_user_id = excluded.provider_user_id, capacity = excluded.capacity,
+    max_concurrent = excluded.max_concurrent, uses = excluded.uses, is_active = excluded.is_active
+"""
+
+_GUARD = "SELECT sql FROM sqlite_schema WHERE name = 'entries_never_change'"
+
+_TAMPER = """
+UPDATE entries SET balance_after = balance_after + 1 WHERE account_id = :account_id AND number = :number
+"""
+
+
+class SqliteRig:
+    """Every port of one file, under a clock that a test moves. Fills `meetcore.testing.contracts.FullRig`."""
+
+    refusal: type[Exception] = sqlite3.IntegrityError
+
+    def __init__(self, database: Database) -> None:
+        self.database = database
+        self.clock = ManualClock(START)
+        self.store = SqliteStore(database, self.clock, SeededEntropy(1))
+        self.queries = SqliteQueries(database)
+        self.registry = SqliteRegistry(database)
+        self.housekeeping = SqliteHousekeeping(database, self.clock)
+        self.audit = SqliteLedgerAudit(database)
+
+    def now(self) -> datetime:
+        """The store's time: the clock's."""
+        return self.clock.now()
+
+    async def age_keys(self, seconds: float) -> None:
+        """Move the clock: keys are as old as it says."""
+        self.clock.advance(seconds)
+
+    async def until_somebody_waits(self) -> None:
+        """Return at once: here a transaction waits before it begins."""
+
+    async def reset(self) -> None:
+        """Empty the tables that are not money."""
+        async with self.database.transaction() as connection:
+            for statement in _SHARED:
+                await connection.change(statement, {})
+
+    async def plant(self, *hosts: Host) -> None:
+        """Put hosts in place as they are."""
+        async with self.database.transaction() as connection:
+            for host in hosts:
+                await connection.change(_PLANT, rows.fields_of(host))
+
+    async def tamper(self, account_id: UUID, number: int) -> None:
+        """Change an entry while the trigger that would refuse it is away."""
+        async with self.database.transaction() as connection:
+            guard = await connection.fetch(_GUARD, {})
+            await connection.change("DROP TRIGGER entries_never_change", {})
+            await connection.change(_TAMPER, {"account_id": account_id, "number": number})
+            await connection.change(guard[0]["sql"], {})
+
+    async def entries(self, account_id: UUID) -> list[Entry]:
+        """An account's history in the order of its numbers."""
+        statement = "SELECT * FROM entries WHERE account_id = :account_id ORDER BY number"
+        return [rows.entry(row) for row in await self._of(account_id, statement)]
+
+    async def legs(self, account_id: UUID) -> list[tuple[str, int]]:
+        """Both legs of each transfer: two columns of one row."""
+        return [
+            (leg.book.value, leg.amount)
+            for entry in await self.entries(account_id)
+            for leg in legs(entry.transfer)
+        ]
+
+    async def holds(self, account_id: UUID) -> list[int]:
+        """The credits of each open hold."""
+        statement = "SELECT amount FROM holds WHERE account_id = :account_id"
+        return [row["amount"] for row in await self._of(account_id, statement)]
+
+    async def deliveries(self, account_id: UUID) -> dict[UUID, Delivery]:
+        """An account's deliveries by their ids."""
+        statement = "SELECT * FROM deliveries WHERE account_id = :account_id"
+        found = [rows.record(Delivery, row) for row in await self._of(account_id, statement)]
+        return {delivery.id: delivery for delivery in found}
+
+    async def attempts(self, account_id: UUID) -> list[int]:
+        """The number of every attempt."""
+        statement = "SELECT number FROM delivery_attempts WHERE account_id = :account_id"
+        return [row["number"] for row in await self._of(account_id, statement)]
+
+    async def _of(self, account_id: UUID, statement: str) -> list[rows.Row]:
+        return await self.database.reader.fetch(statement, {"account_id": account_id})

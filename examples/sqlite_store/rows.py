@@ -1,0 +1,105 @@
+"""Between the domain's values and what SQLite stores: ids, instants, flags, lists, records.
+
+A column has the name of the field that it keeps, so that one converter reads every record. What is
+nested in the domain and flat in a table (a transfer's reference, an entry's transfer) has a function
+of its own. Owns the form of values. Refuses to know any statement.
+"""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, TypeVar, get_args, get_origin
+from uuid import UUID
+
+from attrs import asdict
+from cattrs import Converter
+
+from meetcore.domain.holds import Hold
+from meetcore.domain.ledger import Entry, Transfer
+
+__all__ = ["Row", "bound", "entry", "fields_of", "hold", "microseconds", "record", "reference_of", "transfer"]
+
+Row = dict[str, Any]
+T = TypeVar("T")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def microseconds(at: datetime) -> int:
+    """An instant as it is stored: exact to the microsecond, and comparable in SQL."""
+    return (at - _EPOCH) // _MICROSECOND
+
+
+def _instant(stored: int, _: object = None) -> datetime:
+    return _EPOCH + stored * _MICROSECOND
+
+
+def _is_tuple(kind: Any) -> bool:
+    origin: object = get_origin(kind)
+    return origin is tuple
+
+
+def _texts(stored: str, kind: Any) -> tuple[Any, ...]:
+    item = get_args(kind)[0]
+    return tuple(item(text) for text in json.loads(stored))
+
+
+_converter = Converter()
+_converter.register_unstructure_hook(UUID, str)
+_converter.register_structure_hook(UUID, lambda stored, _: UUID(stored))
+_converter.register_unstructure_hook(datetime, microseconds)
+_converter.register_structure_hook(datetime, _instant)
+_converter.register_unstructure_hook(date, date.isoformat)
+_converter.register_structure_hook(date, lambda stored, _: date.fromisoformat(stored))
+_converter.register_unstructure_hook(tuple, json.dumps)
+_converter.register_structure_hook_func(_is_tuple, _texts)
+
+
+def bound(parameters: Mapping[str, object]) -> Row:
+    """A statement's parameters in the forms that SQLite stores."""
+    stored: Row = _converter.unstructure(dict(parameters))
+    return stored
+
+
+def fields_of(known: Any) -> Row:
+    """The fields of a record as parameters of a statement."""
+    return asdict(known, recurse=False)
+
+
+def record(kind: type[T], row: Row) -> T:
+    """A record of this kind from the columns that have its fields' names."""
+    return _converter.structure(row, kind)
+
+
+def reference_of(known: Hold | Transfer) -> Row:
+    """The columns of what a hold or a transfer is about."""
+    return {"reference_type": known.reference.type, "reference_id": known.reference.id}
+
+
+def _with_reference(row: Row) -> Row:
+    return {**row, "reference": {"type": row["reference_type"], "id": row["reference_id"]}}
+
+
+def hold(row: Row) -> Hold:
+    """An open hold."""
+    return record(Hold, _with_reference(row))
+
+
+def transfer(row: Row) -> Transfer:
+    """The transfer of an entry."""
+    return record(Transfer, {**_with_reference(row), "id": row["transfer_id"]})
+
+
+def entry(row: Row) -> Entry:
+    """A customer's entry with its transfer; the signed amount follows from the direction."""
+    moved = transfer(row)
+    return Entry(
+        UUID(row["account_id"]),
+        row["number"],
+        moved,
+        moved.signed_amount,
+        row["balance_after"],
+        _instant(row["at"]),
+        row["hash"],
+    )

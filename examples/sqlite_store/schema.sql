@@ -1,0 +1,235 @@
+-- The whole schema. It is run at every opening, and changes nothing where its tables are there.
+-- Ids and days are text, instants are microseconds since 1970 in UTC, lists are JSON, flags are 0 and 1.
+-- Columns have the names of the fields that they keep, so that one converter reads them all (rows.py).
+-- Everything that belongs to an account is keyed (account_id, ...).
+BEGIN IMMEDIATE;
+
+CREATE TABLE IF NOT EXISTS accounts (
+    id             TEXT PRIMARY KEY,
+    user_id        TEXT NOT NULL,
+    email          TEXT NOT NULL,
+    full_name      TEXT NOT NULL,
+    created_at     INTEGER NOT NULL,
+    balance        INTEGER NOT NULL,
+    held           INTEGER NOT NULL CHECK (held >= 0),
+    low_threshold  INTEGER NOT NULL CHECK (low_threshold >= 0),
+    is_low         INTEGER NOT NULL,
+    entries        INTEGER NOT NULL CHECK (entries >= 0),
+    last_hash      BLOB NOT NULL CHECK (length(last_hash) = 32),
+    last_at        INTEGER
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS api_keys (
+    id          TEXT PRIMARY KEY,
+    account_id  TEXT NOT NULL REFERENCES accounts,
+    digest      BLOB NOT NULL UNIQUE,
+    scopes      TEXT NOT NULL,
+    daily_cap   INTEGER CHECK (daily_cap >= 0),
+    created_at  INTEGER NOT NULL,
+    expires_at  INTEGER,
+    revoked_at  INTEGER
+) STRICT;
+
+-- Double entry. One row is one transfer with both its legs: `amount` leaves the book `source` and
+-- arrives in the book `destination`, so that there are no two figures which could fail to sum to zero.
+-- The unique keys have the last word: one number, one transfer, one operation, one reversal of each charge.
+CREATE TABLE IF NOT EXISTS entries (
+    account_id      TEXT NOT NULL REFERENCES accounts,
+    number          INTEGER NOT NULL CHECK (number >= 1),
+    transfer_id     TEXT NOT NULL,
+    operation       TEXT NOT NULL,
+    kind            TEXT NOT NULL,
+    amount          INTEGER NOT NULL CHECK (amount BETWEEN 1 AND 1000000000000000),
+    source          TEXT NOT NULL,
+    destination     TEXT NOT NULL CHECK (source <> destination AND 'customer' IN (source, destination)),
+    reference_type  TEXT NOT NULL,
+    reference_id    TEXT NOT NULL,
+    reverses        TEXT,
+    api_key_id      TEXT,
+    cap_day         TEXT,
+    balance_after   INTEGER NOT NULL,
+    at              INTEGER NOT NULL,
+    hash            BLOB NOT NULL CHECK (length(hash) = 32),
+    PRIMARY KEY (account_id, number),
+    UNIQUE (account_id, transfer_id),
+    UNIQUE (account_id, operation),
+    UNIQUE (account_id, reverses)
+) STRICT;
+
+CREATE TRIGGER IF NOT EXISTS entries_never_change BEFORE UPDATE ON entries
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS entries_never_go BEFORE DELETE ON entries
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+
+-- Open holds only: a row goes when its hold is settled or released.
+CREATE TABLE IF NOT EXISTS holds (
+    account_id      TEXT NOT NULL REFERENCES accounts,
+    id              TEXT NOT NULL,
+    operation       TEXT NOT NULL,
+    kind            TEXT NOT NULL,
+    amount          INTEGER NOT NULL CHECK (amount BETWEEN 1 AND 1000000000000000),
+    reference_type  TEXT NOT NULL,
+    reference_id    TEXT NOT NULL,
+    api_key_id      TEXT NOT NULL,
+    cap_day         TEXT NOT NULL,
+    PRIMARY KEY (account_id, id),
+    UNIQUE (account_id, operation)
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS cap_usage (
+    account_id  TEXT NOT NULL REFERENCES accounts,
+    api_key_id  TEXT NOT NULL,
+    day         TEXT NOT NULL,
+    spent       INTEGER NOT NULL CHECK (spent >= 0),
+    held        INTEGER NOT NULL CHECK (held >= 0),
+    PRIMARY KEY (account_id, api_key_id, day)
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS hosts (
+    id                TEXT PRIMARY KEY,
+    provider_user_id  TEXT NOT NULL UNIQUE,
+    capacity          INTEGER NOT NULL CHECK (capacity >= 1),
+    max_concurrent    INTEGER NOT NULL CHECK (max_concurrent >= 1),
+    uses              INTEGER NOT NULL,
+    is_active         INTEGER NOT NULL,
+    created_at        INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS meetings (
+    account_id           TEXT NOT NULL REFERENCES accounts,
+    id                   TEXT NOT NULL,
+    api_key_id           TEXT NOT NULL,
+    status               TEXT NOT NULL,
+    title                TEXT NOT NULL,
+    description          TEXT,
+    start_at             INTEGER NOT NULL,
+    end_at               INTEGER NOT NULL CHECK (end_at > start_at),
+    duration             INTEGER NOT NULL,
+    capacity             INTEGER,
+    pricing_tier_id      TEXT NOT NULL,
+    credits              INTEGER NOT NULL,
+    with_recording       INTEGER NOT NULL,
+    auto_notulen         INTEGER NOT NULL,
+    must_login           INTEGER NOT NULL,
+    mic_off              INTEGER NOT NULL,
+    email_notification   INTEGER NOT NULL,
+    host_id              TEXT NOT NULL REFERENCES hosts,
+    provider             TEXT NOT NULL,
+    created_at           INTEGER NOT NULL,
+    password             TEXT,
+    host_key             TEXT,
+    join_url             TEXT,
+    provider_meeting_id  TEXT,
+    charge_id            TEXT,
+    credits_refunded     INTEGER,
+    -- Work in progress: whose it is, until when, what it holds, which request it answers.
+    hold_id              TEXT,
+    idempotency_key      TEXT,
+    lease_token          TEXT,
+    lease_until          INTEGER,
+    PRIMARY KEY (account_id, id),
+    UNIQUE (provider, provider_meeting_id),
+    CHECK ((lease_token IS NULL) = (lease_until IS NULL))
+) STRICT;
+CREATE INDEX IF NOT EXISTS meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
+
+-- One row for each meeting that occupies a host. PostgreSQL says "no two overlap on one slot" by an
+-- exclusion constraint; SQLite and MySQL have none, and say it by a trigger.
+CREATE TABLE IF NOT EXISTS host_reservations (
+    account_id  TEXT NOT NULL,
+    meeting_id  TEXT NOT NULL,
+    host_id     TEXT NOT NULL REFERENCES hosts,
+    slot        INTEGER NOT NULL CHECK (slot >= 0),
+    start_at    INTEGER NOT NULL,
+    end_at      INTEGER NOT NULL CHECK (end_at > start_at),
+    PRIMARY KEY (account_id, meeting_id)
+) STRICT;
+CREATE INDEX IF NOT EXISTS host_reservations_in_time ON host_reservations (host_id, start_at);
+
+CREATE TRIGGER IF NOT EXISTS host_reservations_no_overlap BEFORE INSERT ON host_reservations
+WHEN EXISTS (
+    SELECT 1 FROM host_reservations taken
+    WHERE taken.host_id = NEW.host_id AND taken.slot = NEW.slot
+        AND taken.start_at < NEW.end_at AND NEW.start_at < taken.end_at)
+BEGIN SELECT RAISE(ABORT, 'the slot of this host is taken'); END;
+CREATE TRIGGER IF NOT EXISTS host_reservations_never_move BEFORE UPDATE ON host_reservations
+BEGIN SELECT RAISE(ABORT, 'a reservation is made or given up, never moved'); END;
+
+CREATE TABLE IF NOT EXISTS endpoints (
+    account_id            TEXT NOT NULL REFERENCES accounts,
+    id                    TEXT NOT NULL,
+    url                   TEXT NOT NULL,
+    url_key               TEXT NOT NULL,
+    description           TEXT,
+    event_types           TEXT NOT NULL,
+    state                 TEXT NOT NULL,
+    consecutive_failures  INTEGER NOT NULL CHECK (consecutive_failures >= 0),
+    disabled_at           INTEGER,
+    created_by            TEXT NOT NULL,
+    created_at            INTEGER NOT NULL,
+    secret                TEXT NOT NULL,
+    PRIMARY KEY (account_id, id),
+    UNIQUE (account_id, url_key)
+) STRICT;
+CREATE INDEX IF NOT EXISTS endpoints_by_url ON endpoints (url_key);
+
+-- The outbox: an event with the bytes that every attempt sends, kept once, and one delivery for each
+-- endpoint. Claiming a delivery pushes `next_attempt_at` past the lease.
+CREATE TABLE IF NOT EXISTS events (
+    account_id  TEXT NOT NULL REFERENCES accounts,
+    id          TEXT NOT NULL,
+    kind        TEXT NOT NULL,
+    payload     BLOB NOT NULL,
+    created_at  INTEGER NOT NULL,
+    PRIMARY KEY (account_id, id)
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS deliveries (
+    account_id       TEXT NOT NULL,
+    id               TEXT NOT NULL,
+    endpoint_id      TEXT NOT NULL,
+    event_id         TEXT NOT NULL,
+    event_kind       TEXT NOT NULL,
+    status           TEXT NOT NULL,
+    attempts_made    INTEGER NOT NULL,
+    next_attempt_at  INTEGER,
+    held_at          INTEGER,
+    lease_token      TEXT,
+    created_at       INTEGER NOT NULL,
+    PRIMARY KEY (account_id, id),
+    FOREIGN KEY (account_id, endpoint_id) REFERENCES endpoints,
+    FOREIGN KEY (account_id, event_id) REFERENCES events,
+    CHECK ((status = 'pending') = (next_attempt_at IS NOT NULL)),
+    CHECK ((status = 'held') = (held_at IS NOT NULL))
+) STRICT;
+CREATE INDEX IF NOT EXISTS deliveries_due ON deliveries (next_attempt_at) WHERE status = 'pending';
+CREATE INDEX IF NOT EXISTS deliveries_of_endpoint ON deliveries (account_id, endpoint_id, status);
+
+CREATE TABLE IF NOT EXISTS delivery_attempts (
+    account_id        TEXT NOT NULL,
+    delivery_id       TEXT NOT NULL,
+    number            INTEGER NOT NULL,
+    at                INTEGER NOT NULL,
+    duration_ms       INTEGER NOT NULL,
+    status_code       INTEGER,
+    error             TEXT,
+    response_excerpt  TEXT,
+    address           TEXT,
+    PRIMARY KEY (account_id, delivery_id, number),
+    FOREIGN KEY (account_id, delivery_id) REFERENCES deliveries
+) STRICT;
+
+CREATE TABLE IF NOT EXISTS idempotency_keys (
+    account_id   TEXT NOT NULL REFERENCES accounts,
+    key          TEXT NOT NULL,
+    fingerprint  BLOB NOT NULL,
+    is_done      INTEGER NOT NULL,
+    subject_id   TEXT,
+    lease_until  INTEGER,
+    answer       BLOB,
+    created_at   INTEGER NOT NULL,
+    PRIMARY KEY (account_id, key)
+) STRICT;
+CREATE INDEX IF NOT EXISTS idempotency_keys_age ON idempotency_keys (created_at);
+
+COMMIT;

@@ -1,0 +1,147 @@
+"""A webhook receiver that believes nothing it has not verified, on the standard library alone.
+
+Run it from the root of the checkout, with meetcore installed, and put TLS in front of it: webhooks go to
+https only. While a secret is rotated, give both::
+
+    WEBHOOK_SECRETS='whsec_NEW whsec_OLD' python -m examples.webhook_receiver.receiver 8080
+
+In the order in which a careful receiver works:
+
+1. The length is known and small before anything is read, and reading has a time limit.
+2. The signature is checked over the raw bytes, in constant time, against each secret, within five minutes.
+3. Only then is the body parsed.
+4. The event is put into the inbox under its id. One that is there already was delivered twice, and is done.
+5. The answer is 204, at once. The work is done afterwards, from the inbox, by a thread of its own.
+
+Owns the answers over HTTP. Refuses to keep events (`inbox`) and to work on them (`handle`).
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Event, Thread
+
+from examples.webhook_receiver.inbox import Inbox
+from meetcore.domain.signature import SIGNATURE_HEADER, SignatureRejected, verify
+
+__all__ = ["MAX_BODY_BYTES", "DeliveryServer", "Receiver", "receiver", "work"]
+
+MAX_BODY_BYTES = 256 * 1024
+
+
+class Receiver(BaseHTTPRequestHandler):
+    """One request. Made by the server with the secrets, the inbox and the clock that `receiver` binds."""
+
+    timeout = 10  # seconds on one read: who drips bytes is cut off
+    server_version, sys_version = "receiver", ""
+
+    def __init__(
+        self, *connection: object, secrets: Sequence[str], inbox: Inbox, clock: Callable[[], float]
+    ) -> None:
+        self._secrets, self._inbox, self._clock = secrets, inbox, clock
+        super().__init__(*connection)  # type: ignore[arg-type]  # the server's own three, passed through
+
+    def do_POST(self) -> None:
+        """Take a delivery."""
+        self.send_response(self._receive())
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _receive(self) -> HTTPStatus:
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdigit()):
+            return HTTPStatus.LENGTH_REQUIRED
+        if len(length) > 9 or int(length) > MAX_BODY_BYTES:
+            return HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        body = self.rfile.read(int(length))
+        signatures = self.headers.get_all(SIGNATURE_HEADER, [])
+        if len(body) < int(length) or len(signatures) != 1:
+            return HTTPStatus.BAD_REQUEST
+        try:
+            verify(self._secrets, body, signatures[0], int(self._clock()))
+        except SignatureRejected as rejected:
+            self.log_error("%s", rejected)  # safe to log; the sender learns nothing but "no"
+            return HTTPStatus.UNAUTHORIZED
+        event_id = read_event_id(body)
+        if event_id is None:
+            return HTTPStatus.BAD_REQUEST
+        self._inbox.put(event_id, body)
+        return HTTPStatus.NO_CONTENT
+
+
+def read_event_id(body: bytes) -> str | None:
+    """The id in the signed body, not the one in a header: `X-Service-Signature` covers no header."""
+    try:
+        event = json.loads(body)
+    except ValueError:
+        return None
+    event_id = event.get("id") if isinstance(event, dict) else None
+    return event_id if isinstance(event_id, str) else None
+
+
+class DeliveryServer(ThreadingHTTPServer):
+    """A thread for each connection; a burst of deliveries waits in the queue instead of being dropped."""
+
+    request_queue_size = 128
+
+
+def receiver(
+    address: tuple[str, int], secrets: Sequence[str], inbox: Inbox, clock: Callable[[], float] = time.time
+) -> DeliveryServer:
+    """A server for deliveries, bound and not yet serving.
+
+    Args:
+        address: host and port; port 0 takes a free one.
+        secrets: any of them may have signed.
+        inbox: where verified events go.
+        clock: unix time in seconds.
+    """
+    return DeliveryServer(address, partial(Receiver, secrets=secrets, inbox=inbox, clock=clock))
+
+
+def work(inbox: Inbox, handle: Callable[[bytes], None], stop: Event) -> None:
+    """Handle what is in the inbox, oldest first, until told to stop.
+
+    An event whose handling raised stays in the inbox, behind those that were tried less often. It is tried
+    again when the next one arrives, or after a second.
+    """
+    while not stop.is_set():
+        try:
+            while inbox.handle_next(handle):
+                pass
+        except Exception as failure:  # noqa: BLE001 - a handler may fail in any way, and the next event is not to blame
+            sys.stderr.write(f"not handled, will be tried again: {failure!r}\n")
+        inbox.wait(1.0)
+
+
+def show(body: bytes) -> None:
+    """Stand in for your work."""
+    print(body.decode(), flush=True)  # noqa: T201 - what this program does
+
+
+def main() -> None:
+    """Serve on a port of loopback until interrupted; the inbox is a file where it was started."""
+    inbox, stop = Inbox(Path("inbox.sqlite3")), Event()
+    worker = Thread(target=work, args=(inbox, show, stop))
+    worker.start()
+    try:
+        address = ("127.0.0.1", int(sys.argv[1]))
+        with receiver(address, os.environ["WEBHOOK_SECRETS"].split(), inbox) as server:
+            sys.stderr.write(f"receiving on http://127.0.0.1:{server.server_address[1]}\n")
+            server.serve_forever()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        stop.set()
+        worker.join()
+        inbox.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+"""The kit that proves an adapter or a rule (`pip install 'meetcore[testing]'`).
+
+::
+
+    strategies       Hypothesis strategies over the domain: amounts, lives of an account, instants
+                     round midnight WIB, requests, endpoints, addresses
+    contracts        one suite for each port; subclass it, give a fixture, and pytest holds your
+                     adapter against what ours is held against
+    receiver         a webhook receiver over TLS that misbehaves as it is told
+    account_machine  a stateful machine that plays an account against several stores at once
+    memory_rig       the memory store, ready for the suites
+    clock            a clock and an entropy that do what the test says
+
+Owns what users of the library test with. Refuses to be imported by anything that serves: no other
+package of meetcore knows it.
+"""
+
+try:
+    import pytest
+except ImportError as missing:  # pragma: no cover - pytest is what runs this line's tests
+    raise ImportError(
+        "meetcore.testing needs pytest and Hypothesis: pip install 'meetcore[testing]'"
+    ) from missing
+
+# Before any suite is imported, so that its plain asserts tell what they compared.
+pytest.register_assert_rewrite("meetcore.testing.contracts", "meetcore.testing.account_machine")

@@ -1,0 +1,9 @@
+"""Time and randomness that do what a test says.
+
+`ManualClock` stands still until it is moved, `SeededEntropy` draws the same bytes for the same seed.
+"""
+
+from meetcore.adapters.memory.clock import ManualClock
+from meetcore.adapters.memory.entropy import SeededEntropy
+
+__all__ = ["ManualClock", "SeededEntropy"]

@@ -1,0 +1,108 @@
+"""Contract suites: what our own adapters are held against, for yours.
+
+Subclass a suite, give its fixture, and pytest runs it::
+
+    port                            suite                        fixture
+    ports.store                     StoreContract                rig: StoreRig
+      .LedgerRepository               LedgerRepositoryContract
+      .MeetingRepository              MeetingRepositoryContract, HostsContract
+      .IdempotencyRepository          IdempotencyRepositoryContract
+      .EndpointRepository             EndpointRepositoryContract
+    ports.deliveries
+      .DeliveryRepository             DeliveryRepositoryContract
+    ports.queries                   QueriesContract              rig: QueriesRig
+    ports.registry                  RegistryContract             rig: RegistryRig
+    ports.housekeeping              HousekeepingContract         rig: HousekeepingRig
+      and a key's whole machine       IdempotencyMachineContract
+    ports.audit                     LedgerAuditContract          rig: LedgerAuditRig
+    ports.rate_counters             RateCountersContract         counters
+                                    SharedRateCountersContract   counters, other_counters
+    ports.video_provider            VideoProviderContract        provider
+    ports.webhook_sender            WebhookSenderContract        make_sender
+    ports.doorbell                  DoorbellContract             rig: DoorbellRig
+                                    RemoteDoorbellContract       rig: RemoteDoorbellRig
+    ports.resolver                  ResolverContract             resolver
+    ports.cipher                    CipherContract               cipher
+                                    PretendCipherContract        cipher
+    ports.clock                     ClockContract                clock
+    ports.entropy                   EntropyContract              entropy
+
+`StoreContract` joins the six below it. A rig is an adapter with a look behind it: `store_rig` says
+what it must tell, and one class that fills `FullRig` serves all of these suites.
+`meetcore.testing.memory_rig` is one to copy from.
+
+Owns what every adapter of a port has to do. Refuses to know one: what only PostgreSQL can do wrong
+is tested where the PostgreSQL adapter is.
+"""
+
+from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContract
+from meetcore.testing.contracts.clock import ClockContract
+from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
+from meetcore.testing.contracts.doorbell import (
+    DoorbellContract,
+    DoorbellRig,
+    RemoteDoorbellContract,
+    RemoteDoorbellRig,
+)
+from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
+from meetcore.testing.contracts.entropy import EntropyContract
+from meetcore.testing.contracts.hosts import HostsContract
+from meetcore.testing.contracts.housekeeping import HousekeepingContract
+from meetcore.testing.contracts.idempotency_machine import IdempotencyMachineContract
+from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
+from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
+from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
+from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.queries import QueriesContract
+from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
+from meetcore.testing.contracts.registry import RegistryContract
+from meetcore.testing.contracts.resolver import ResolverContract
+from meetcore.testing.contracts.store import StoreContract
+from meetcore.testing.contracts.store_rig import (
+    FullRig,
+    HousekeepingRig,
+    LedgerAuditRig,
+    QueriesRig,
+    RegistryRig,
+    Rig,
+    StoreRig,
+)
+from meetcore.testing.contracts.video_provider import VideoProviderContract
+from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
+
+__all__ = [
+    "CipherContract",
+    "ClockContract",
+    "DeliveryRepositoryContract",
+    "DoorbellContract",
+    "DoorbellRig",
+    "EndpointRepositoryContract",
+    "EntropyContract",
+    "FullRig",
+    "HostsContract",
+    "HousekeepingContract",
+    "HousekeepingRig",
+    "IdempotencyMachineContract",
+    "IdempotencyRepositoryContract",
+    "LedgerAuditContract",
+    "LedgerAuditRig",
+    "LedgerRepositoryContract",
+    "MakeSender",
+    "MeetingRepositoryContract",
+    "PretendCipherContract",
+    "QueriesContract",
+    "QueriesRig",
+    "RateCountersContract",
+    "RegistryContract",
+    "RegistryRig",
+    "RemoteDoorbellContract",
+    "RemoteDoorbellRig",
+    "ResolverContract",
+    "Rig",
+    "SenderSetting",
+    "SharedRateCountersContract",
+    "StoreContract",
+    "StoreRig",
+    "VideoProviderContract",
+    "WebhookSenderContract",
+]

@@ -1,0 +1,229 @@
+"""Hosts in a store: the best fit, never booked twice, never refused while one is free."""
+
+import asyncio
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
+from meetcore.domain.hosts import Host, choose_host
+from meetcore.domain.ledger import first_broken
+from meetcore.ports.store import Provisioning
+from meetcore.testing.contracts.acts import (
+    TOMORROW,
+    Customer,
+    Wish,
+    abandon,
+    new_host,
+    new_id,
+    open_customer,
+    provisioning,
+    query_of,
+    reserve,
+    reserved,
+    schedule,
+    top_up,
+)
+from meetcore.testing.contracts.store_rig import StoreRig
+
+__all__ = ["HostsContract"]
+
+MINUTE = timedelta(minutes=1)
+
+
+async def _candidate(rig: StoreRig, customer: Customer, wish: Wish) -> Host | None:
+    async with rig.store.begin() as tx:
+        view = await tx.meetings.load_creation(query_of(customer, wish))
+    assert not view.is_contended
+    return choose_host(view.free_hosts, wish.seats)
+
+
+async def _customers(rig: StoreRig, count: int, credits: int = 100) -> list[Customer]:
+    return [await open_customer(rig, credits) for _ in range(count)]
+
+
+@st.composite
+def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], int]:
+    """Hosts, which of them are busy, and the seats asked for; likes many and much alike."""
+    often = st.sampled_from([True, True, True, False])
+    shape = st.tuples(st.sampled_from([10, 10, 20, 50]), st.integers(0, 2), often, often)
+    shapes = draw(st.lists(shape, min_size=draw(st.sampled_from([0, 5])), max_size=7))
+    ids = draw(st.permutations([UUID(int=number << 96) for number in range(1, len(shapes) + 1)]))
+    hosts = [
+        Host(id_, f"user-{id_}", capacity, uses=uses, is_active=is_active)
+        for id_, (capacity, uses, is_active, _) in zip(ids, shapes, strict=True)
+    ]
+    return hosts, [not is_free for *_, is_free in shapes], draw(st.sampled_from([1, 10, 11, 20, 51]))
+
+
+@pytest.mark.asyncio
+class HostsContract:
+    """What `ports.store.MeetingRepository` promises about hosts, races of twenty included.
+
+    Give a fixture `rig` that is a `StoreRig`, where you like::
+
+        class TestMySQLHosts(HostsContract):
+            @pytest_asyncio.fixture
+            async def rig(self, mysql_pool):
+                return await fresh_mysql_rig(mysql_pool)
+    """
+
+    async def test_a_host_too_small_or_disabled_is_no_candidate(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig)
+        off = new_host(100, is_active=False)
+        await rig.plant(new_host(9), off)
+        assert await _candidate(rig, customer, Wish(seats=10)) is None
+
+    async def test_the_smallest_that_fits_then_the_least_used_then_the_first_id(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        order = [new_host(10, uses=2), new_host(10, uses=2), new_host(10, uses=5), new_host(20), new_host(20)]
+        order = [order[0], order[1], evolve(order[2], id=UUID(int=1)), order[3], order[4]]
+        await rig.plant(new_host(9), *reversed(order))
+        for host in order:
+            made = await reserved(rig, customer, Wish(seats=10, credits=1))
+            assert made.meeting.host_id == host.id
+
+    async def test_ranges_that_touch_do_not_overlap(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        await reserved(rig, customer, Wish(TOMORROW, 60))
+        for start, minutes, is_free in [
+            (TOMORROW - 60 * MINUTE, 60, True),
+            (TOMORROW + 60 * MINUTE, 60, True),
+            (TOMORROW - 59 * MINUTE, 60, False),
+            (TOMORROW + 59 * MINUTE, 60, False),
+            (TOMORROW + 20 * MINUTE, 10, False),
+            (TOMORROW - 20 * MINUTE, 200, False),
+        ]:
+            assert (await _candidate(rig, customer, Wish(start, minutes)) is not None) is is_free
+
+    async def test_a_host_runs_as_many_meetings_as_it_may(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 1000)
+        host = new_host(max_concurrent=3)
+        await rig.plant(host)
+        made = [await reserve(rig, customer, Wish()) for _ in range(4)]
+        assert [isinstance(one, Provisioning) for one in made] == [True, True, True, False]
+        assert (await rig.registry.list_hosts())[0].uses == 3
+        assert isinstance(made[1], Provisioning)
+        assert await abandon(rig, made[1])
+        assert isinstance(await reserve(rig, customer, Wish()), Provisioning)
+
+    @pytest.mark.parametrize("gone", ["taken", "disabled", "unknown"])
+    async def test_a_host_that_slipped_away_is_told_and_nothing_is_kept(
+        self, rig: StoreRig, gone: str
+    ) -> None:
+        customer = await open_customer(rig, 1000)
+        host = new_host()
+        await rig.plant(host)
+        query = query_of(customer, Wish(key="k"))
+        async with rig.store.begin() as tx:
+            view = await tx.meetings.load_creation(query)
+        made = provisioning(customer, Wish(key="k"), view, host, query.operation)
+        if gone == "taken":
+            await reserved(rig, await open_customer(rig, 100), Wish())
+        elif gone == "disabled":
+            await rig.registry.disable_host(host.id)
+        else:
+            made = evolve(made, meeting=evolve(made.meeting, host_id=new_id()))
+        before = await rig.registry.list_hosts()
+        async with rig.store.begin() as tx:
+            assert not await tx.meetings.save_provisioning(made)
+        assert list(await rig.registry.list_hosts()) == list(before)
+        assert await rig.queries.find_meeting(customer.account_id, made.meeting.id) is None
+        async with rig.store.begin() as tx:
+            after = await tx.meetings.load_creation(query)
+        assert (after.funds, after.usage, after.idempotency.record) == (view.funds, view.usage, None)
+
+    async def test_twenty_race_for_one_host(self, rig: StoreRig) -> None:
+        await rig.plant(new_host())
+        crowd = await _customers(rig, 20)
+        outcomes = await asyncio.gather(*(reserve(rig, one, Wish()) for one in crowd))
+        assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 1
+        assert outcomes.count(None) == 19
+
+    @pytest.mark.parametrize("is_one_account", [True, False])
+    async def test_twenty_race_for_five_hosts(self, rig: StoreRig, is_one_account: bool) -> None:
+        hosts = [new_host(capacity) for capacity in (10, 10, 20, 50, 50)]
+        await rig.plant(*hosts)
+        crowd = await _customers(rig, 1, 1000) * 20 if is_one_account else await _customers(rig, 20)
+        outcomes = await asyncio.gather(*(reserve(rig, one, Wish()) for one in crowd))
+        made = [one for one in outcomes if isinstance(one, Provisioning)]
+        assert {one.meeting.host_id for one in made} == {host.id for host in hosts}
+        assert (len(made), outcomes.count(None)) == (5, 15)
+
+    async def test_twenty_race_for_the_slots_of_two_hosts(self, rig: StoreRig) -> None:
+        await rig.plant(new_host(max_concurrent=3), new_host(max_concurrent=4))
+        outcomes = await asyncio.gather(*(reserve(rig, one, Wish()) for one in await _customers(rig, 20)))
+        assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 7
+        assert sorted(host.uses for host in await rig.registry.list_hosts()) == [3, 4]
+
+    async def test_as_many_hosts_as_requests_refuse_nobody(self, rig: StoreRig) -> None:
+        await rig.plant(*(new_host(capacity) for capacity in range(10, 30)))
+        outcomes = await asyncio.gather(*(reserve(rig, one, Wish()) for one in await _customers(rig, 20)))
+        made = [one for one in outcomes if isinstance(one, Provisioning)]
+        assert len({one.meeting.host_id for one in made}) == 20
+
+    async def test_two_meetings_race_for_the_last_credits(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 10)
+        await rig.plant(new_host(), new_host())
+        outcomes = await asyncio.gather(
+            *(reserve(rig, customer, Wish(credits=10)) for _ in range(2)), return_exceptions=True
+        )
+        assert sorted(type(outcome).__name__ for outcome in outcomes) == [
+            "InsufficientCredits",
+            "Provisioning",
+        ]
+        assert await rig.holds(customer.account_id) == [10]
+
+    async def test_meetings_race_for_the_rest_of_a_cap(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 1000, cap=35)
+        await rig.plant(*(new_host() for _ in range(8)))
+        outcomes = await asyncio.gather(
+            *(reserve(rig, customer, Wish(credits=10)) for _ in range(8)), return_exceptions=True
+        )
+        assert sum(isinstance(outcome, CreditCapExceeded) for outcome in outcomes) == 5
+        assert await rig.holds(customer.account_id) == [10] * 3
+
+    async def test_making_meetings_and_topping_up_at_once_adds_up(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 35)
+        await rig.plant(*(new_host() for _ in range(10)))
+
+        async def make() -> None:
+            made = await reserve(rig, customer, Wish(credits=10))
+            assert isinstance(made, Provisioning)
+            assert await schedule(rig, made) is not None
+
+        works = [make() for _ in range(8)] + [top_up(rig, customer, 5, f"INV-{n}") for n in range(8)]
+        outcomes = await asyncio.gather(*works, return_exceptions=True)
+        refused = sum(isinstance(outcome, InsufficientCredits) for outcome in outcomes)
+        entries = await rig.entries(customer.account_id)
+        assert first_broken(customer.account_id, entries) is None
+        assert entries[-1].balance_after == 35 + 8 * 5 - (8 - refused) * 10
+        assert min(entry.balance_after for entry in entries) >= 0
+        assert sum(amount for _, amount in await rig.legs(customer.account_id)) == 0
+
+    @given(pool=_pools())
+    @settings(
+        max_examples=40,
+        deadline=None,
+        database=None,
+        # The rig is emptied in each example, and the instances that share this test keep no state.
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
+    async def test_the_candidate_is_the_choice_among_all_that_are_free(
+        self, rig: StoreRig, pool: tuple[list[Host], list[bool], int]
+    ) -> None:
+        hosts, busy, seats = pool
+        await rig.reset()
+        customer = await open_customer(rig, 1000)
+        for host, is_busy in zip(hosts, busy, strict=True):
+            if is_busy:
+                await rig.plant(evolve(host, is_active=True, capacity=1000))
+                await reserved(rig, customer, Wish(seats=1000, minutes=30))
+        await rig.plant(*hosts)
+        free = [host for host, is_busy in zip(hosts, busy, strict=True) if not is_busy]
+        assert await _candidate(rig, customer, Wish(seats=seats)) == choose_host(free, seats)

@@ -1,0 +1,68 @@
+"""Forgetting, in a store: what is past its time goes, what still runs stays."""
+
+from uuid import UUID
+
+import pytest
+
+from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.testing.contracts.acts import Wish, new_host, open_customer, reserved
+from meetcore.testing.contracts.store_rig import HousekeepingRig
+
+__all__ = ["HousekeepingContract"]
+
+DAY_S = 86_400
+
+
+async def _keys_of(rig: HousekeepingRig, account_id: UUID, *keys: str) -> list[str]:
+    async with rig.store.begin() as tx:
+        return [key for key in keys if (await tx.idempotency.load(account_id, key)).record is not None]
+
+
+@pytest.mark.asyncio
+class HousekeepingContract:
+    """What `ports.housekeeping.Housekeeping` promises.
+
+    Give a fixture `rig` that is a `HousekeepingRig`, where you like::
+
+        class TestMySQLHousekeeping(HousekeepingContract):
+            @pytest_asyncio.fixture
+            async def rig(self, mysql_pool):
+                return await fresh_mysql_rig(mysql_pool)
+    """
+
+    async def test_a_key_is_remembered_for_its_time_and_then_forgotten(self, rig: HousekeepingRig) -> None:
+        customer = await open_customer(rig)
+        async with rig.store.begin() as tx:
+            await tx.idempotency.save(
+                customer.account_id, IdempotencyRecord("old", b"f" * 32, True, answer=b"a")
+            )
+        await rig.age_keys(DAY_S - 60)
+        async with rig.store.begin() as tx:
+            await tx.idempotency.save(customer.account_id, IdempotencyRecord("new", b"f" * 32))
+        await rig.housekeeping.purge_idempotency(DAY_S)
+        assert await _keys_of(rig, customer.account_id, "old", "new") == ["old", "new"]
+        await rig.age_keys(120)
+        assert await rig.housekeeping.purge_idempotency(DAY_S) >= 1
+        assert await _keys_of(rig, customer.account_id, "old", "new") == ["new"]
+
+    async def test_answering_does_not_make_a_key_younger(self, rig: HousekeepingRig) -> None:
+        customer = await open_customer(rig)
+        bound = IdempotencyRecord("k", b"f" * 32)
+        async with rig.store.begin() as tx:
+            await tx.idempotency.save(customer.account_id, bound)
+        await rig.age_keys(DAY_S - 60)
+        async with rig.store.begin() as tx:
+            await tx.idempotency.save(
+                customer.account_id, IdempotencyRecord("k", b"f" * 32, True, answer=b"a")
+            )
+        await rig.age_keys(120)
+        await rig.housekeeping.purge_idempotency(DAY_S)
+        assert await _keys_of(rig, customer.account_id, "k") == []
+
+    async def test_a_key_whose_work_still_runs_is_kept_however_old(self, rig: HousekeepingRig) -> None:
+        customer = await open_customer(rig, credits=10)
+        await rig.plant(new_host())
+        await reserved(rig, customer, Wish(key="running"))
+        await rig.age_keys(2 * DAY_S)
+        await rig.housekeeping.purge_idempotency(DAY_S)
+        assert await _keys_of(rig, customer.account_id, "running") == ["running"]

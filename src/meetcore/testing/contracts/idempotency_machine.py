@@ -1,0 +1,93 @@
+"""The machine of an idempotency key, walked in a store: every row of `idempotency.TRANSITIONS`."""
+
+from uuid import UUID
+
+import pytest
+
+from meetcore.domain.idempotency import TRANSITIONS, IdempotencyRecord, KeyEvent, KeyState, state_of
+from meetcore.ports.lease import Lease
+from meetcore.ports.store import Provisioning
+from meetcore.testing.contracts.acts import (
+    Customer,
+    Wish,
+    abandon,
+    new_host,
+    new_id,
+    open_customer,
+    reserved,
+    schedule,
+)
+from meetcore.testing.contracts.store_rig import HousekeepingRig
+
+__all__ = ["IdempotencyMachineContract"]
+
+SAME = b"s" * 32
+DAY_S = 86_400
+BOUND, DONE = IdempotencyRecord("k", SAME), IdempotencyRecord("k", SAME, is_done=True, answer=b"a")
+LEASE_S = {KeyState.RUNNING: 600.0, KeyState.LAPSED: -1.0}
+
+
+@pytest.mark.asyncio
+class IdempotencyMachineContract:
+    """That a store moves a key as the table of the domain says.
+
+    Give a fixture `rig` that is a `HousekeepingRig`, where you like::
+
+        class TestMySQLIdempotencyMachine(IdempotencyMachineContract):
+            @pytest_asyncio.fixture
+            async def rig(self, mysql_pool):
+                return await fresh_mysql_rig(mysql_pool)
+    """
+
+    @pytest.mark.parametrize(("state", "event"), TRANSITIONS)
+    async def test_a_key_moves_as_its_table_says(
+        self, rig: HousekeepingRig, state: KeyState, event: KeyEvent
+    ) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        work = await _bring_to(rig, customer, state)
+        assert await _state(rig, customer.account_id) is state
+        await _happen(rig, customer, event, work)
+        assert await _state(rig, customer.account_id) is TRANSITIONS[state, event]
+
+
+async def _state(rig: HousekeepingRig, account_id: UUID) -> KeyState:
+    async with rig.store.begin() as tx:
+        view = await tx.idempotency.load(account_id, "k")
+    return state_of(view.record, view.now)
+
+
+async def _bring_to(rig: HousekeepingRig, customer: Customer, state: KeyState) -> Provisioning | None:
+    """Bring the key into a state; the work under it, where there is any."""
+    if state in LEASE_S:
+        return await reserved(rig, customer, Wish(key="k", fingerprint=SAME, lease_s=LEASE_S[state]))
+    if state is not KeyState.UNKNOWN:
+        await _save(rig, customer, DONE if state is KeyState.DONE else BOUND)
+    return None
+
+
+async def _happen(
+    rig: HousekeepingRig, customer: Customer, event: KeyEvent, work: Provisioning | None
+) -> None:
+    match event:
+        case KeyEvent.CLAIM:
+            await reserved(rig, customer, Wish(key="k", fingerprint=SAME))
+        case KeyEvent.TAKE_OVER:
+            assert work is not None
+            async with rig.store.begin() as tx:
+                lease = Lease(new_id(), 600.0)
+                assert await tx.meetings.lease_lapsed(customer.account_id, work.meeting.id, lease)
+        case KeyEvent.LAPSE:
+            await rig.age_keys(1_200)
+        case KeyEvent.FINISH:
+            await (_save(rig, customer, DONE) if work is None else schedule(rig, work, answer=b"a"))
+        case KeyEvent.GIVE_UP:
+            await (_save(rig, customer, BOUND) if work is None else abandon(rig, work))
+        case KeyEvent.FORGET:
+            await rig.age_keys(2 * DAY_S)
+            await rig.housekeeping.purge_idempotency(DAY_S)
+
+
+async def _save(rig: HousekeepingRig, customer: Customer, record: IdempotencyRecord) -> None:
+    async with rig.store.begin() as tx:
+        await tx.idempotency.save(customer.account_id, record)

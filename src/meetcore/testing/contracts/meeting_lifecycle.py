@@ -1,0 +1,106 @@
+"""What the provider tells of a meeting, and leases that ran out."""
+
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from meetcore.domain.meetings import MeetingStatus
+from meetcore.ports.lease import Lease
+from meetcore.testing.contracts.acts import (
+    Wish,
+    abandon,
+    load_leased,
+    new_endpoint,
+    new_event,
+    new_host,
+    new_id,
+    open_customer,
+    register,
+    reserved,
+    schedule,
+    scheduled,
+)
+from meetcore.testing.contracts.reads import cancel_view, is_free
+from meetcore.testing.contracts.store_rig import StoreRig
+
+__all__ = ["MeetingLifecycleContract"]
+
+
+async def _take_over(rig: StoreRig, account_id: UUID, meeting_id: UUID, lease: Lease) -> bool:
+    async with rig.store.begin() as tx:
+        lapsed = await tx.meetings.lease_lapsed(account_id, meeting_id, lease)
+    return lapsed is not None and lapsed.token == lease.token
+
+
+@pytest.mark.asyncio
+class MeetingLifecycleContract:
+    """Following a meeting, and taking it over. A part of `MeetingRepositoryContract`."""
+
+    async def test_a_meeting_is_found_by_the_providers_id(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        meeting = await scheduled(rig, customer)
+        assert meeting.provider_meeting_id is not None
+        async with rig.store.begin() as tx:
+            assert await tx.meetings.load_by_provider_id("sandbox", meeting.provider_meeting_id) == meeting
+            assert await tx.meetings.load_by_provider_id("zoom", meeting.provider_meeting_id) is None
+            assert await tx.meetings.load_by_provider_id("sandbox", "room-x") is None
+
+    @pytest.mark.parametrize(
+        ("status", "frees"), [(MeetingStatus.STARTED, False), (MeetingStatus.ENDED, True)], ids=str
+    )
+    async def test_a_lifecycle_change_is_told_and_an_end_frees_the_host(
+        self, rig: StoreRig, status: MeetingStatus, frees: bool
+    ) -> None:
+        customer = await open_customer(rig, 100)
+        await register(rig, new_endpoint(customer))
+        await rig.plant(new_host())
+        meeting = await scheduled(rig, customer)
+        async with rig.store.begin() as tx:
+            assert (
+                await tx.meetings.save_lifecycle(evolve(meeting, status=status), [new_event(customer)]) == 1
+            )
+        assert await rig.queries.find_meeting(customer.account_id, meeting.id) == evolve(
+            meeting, status=status
+        )
+        assert await is_free(rig, customer) is frees
+
+    async def test_a_lapsed_lease_is_taken_over_once(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host(max_concurrent=2))
+        made = await reserved(rig, customer, Wish(lease_s=-1, key="k"))
+        await reserved(rig, customer, Wish(lease_s=60))
+        view = await cancel_view(rig, made.meeting)
+        assert view is not None
+        assert not view.is_leased
+        lease = Lease(new_id(), 60)
+        async with rig.store.begin() as tx:
+            (lapsed,) = await tx.meetings.claim_lapsed(10, lease)
+            assert (lapsed.account_id, lapsed.meeting_id, lapsed.token) == (
+                customer.account_id,
+                made.meeting.id,
+                lease.token,
+            )
+            assert list(await tx.meetings.claim_lapsed(10, lease)) == []
+        assert await schedule(rig, made) is None
+        assert await schedule(rig, evolve(made, lease=lease)) is not None
+
+    async def test_a_lease_is_taken_over_only_when_it_lapsed(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        made = await reserved(rig, customer, Wish(lease_s=60))
+        assert not await _take_over(rig, customer.account_id, made.meeting.id, Lease(new_id(), 60))
+        assert not await _take_over(rig, customer.account_id, new_id(), Lease(new_id(), 60))
+        assert await abandon(rig, made)
+        assert not await _take_over(rig, customer.account_id, made.meeting.id, Lease(new_id(), 60))
+
+    async def test_one_lapsed_meeting_is_taken_over(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        made = await reserved(rig, customer, Wish(lease_s=-1))
+        lease = Lease(new_id(), 60)
+        assert await _take_over(rig, customer.account_id, made.meeting.id, lease)
+        assert not await _take_over(rig, customer.account_id, made.meeting.id, Lease(new_id(), 60))
+        assert await load_leased(rig, made) is None
+        assert await load_leased(rig, made, lease.token) is not None

@@ -1,0 +1,28 @@
+"""A meeting's life in a store: reserved, paid or given back, cancelled, taken over.
+
+Joins the four parts, each in a module of its own.
+"""
+
+from meetcore.testing.contracts.meeting_cancellation import MeetingCancellationContract
+from meetcore.testing.contracts.meeting_creation import MeetingCreationContract
+from meetcore.testing.contracts.meeting_lifecycle import MeetingLifecycleContract
+from meetcore.testing.contracts.meeting_settlement import MeetingSettlementContract
+
+__all__ = ["MeetingRepositoryContract"]
+
+
+class MeetingRepositoryContract(
+    MeetingCreationContract,
+    MeetingSettlementContract,
+    MeetingCancellationContract,
+    MeetingLifecycleContract,
+):
+    """What `ports.store.MeetingRepository` promises; `HostsContract` says more about hosts.
+
+    Give a fixture `rig` that is a `StoreRig`, where you like::
+
+        class TestMySQLMeetingRepository(MeetingRepositoryContract):
+            @pytest_asyncio.fixture
+            async def rig(self, mysql_pool):
+                return await fresh_mysql_rig(mysql_pool)
+    """

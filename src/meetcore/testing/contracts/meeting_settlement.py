@@ -1,0 +1,130 @@
+"""The hold becomes the charge: once, for the bearer of the lease, on a view that is still true."""
+
+import asyncio
+
+import pytest
+from attrs import evolve
+
+from meetcore.domain import holds
+from meetcore.domain.ledger import TransferKind
+from meetcore.domain.meetings import Provisioned
+from meetcore.ports.store import LeaseView
+from meetcore.testing.contracts.acts import (
+    AT,
+    KIND,
+    Customer,
+    Wish,
+    load_leased,
+    new_endpoint,
+    new_event,
+    new_host,
+    new_id,
+    open_customer,
+    register,
+    reserved,
+    schedule,
+    top_up,
+)
+from meetcore.testing.contracts.reads import creation, is_free, money
+from meetcore.testing.contracts.store_rig import StoreRig
+
+__all__ = ["MeetingSettlementContract"]
+
+
+async def _settled_by(rig: StoreRig, view: LeaseView, *, at_once: bool = True) -> int | None:
+    """The hold becomes the charge, as it is decided on a view that may be out of date."""
+    assert view.hold is not None
+    done = holds.settle(view.funds, view.usage, view.hold, view.hold.amount, new_id(), AT)
+    assert done.posting.entry is not None
+    room = Provisioned(f"room-{view.meeting.id}", "https://meet.example/x", "pw")
+    meeting = view.meeting.as_provisioned(room, done.posting.entry.transfer.id)
+    async with rig.store.at_once() if at_once else rig.store.begin() as tx:
+        return await tx.meetings.save_scheduled(
+            view, meeting, done.posting.funds, done.usage, done.posting.entry, [], None
+        )
+
+
+async def _provisioned_view(rig: StoreRig, customer: Customer) -> LeaseView:
+    made = await reserved(rig, customer, Wish())
+    view = await load_leased(rig, made)
+    assert view is not None
+    return view
+
+
+@pytest.mark.asyncio
+class MeetingSettlementContract:
+    """Paying for a meeting that was made. A part of `MeetingRepositoryContract`."""
+
+    async def test_a_scheduled_meeting_is_charged_and_told(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await register(rig, new_endpoint(customer))
+        await rig.plant(new_host())
+        made = await reserved(rig, customer, Wish(credits=30))
+        meeting = await schedule(rig, made, new_event(customer, KIND))
+        assert meeting is not None
+        assert await rig.queries.find_meeting(customer.account_id, meeting.id) == meeting
+        assert await money(rig, customer) == (70, 0, 30, 0)
+        assert await rig.holds(customer.account_id) == []
+        charge = (await rig.entries(customer.account_id))[-1]
+        assert (charge.transfer.id, charge.amount) == (meeting.charge_id, -30)
+        assert (charge.transfer.kind, charge.transfer.operation) == (
+            TransferKind.MEETING_CHARGE,
+            made.hold.operation,
+        )
+        assert len(await rig.deliveries(customer.account_id)) == 1
+        assert not await is_free(rig, customer)
+        assert await schedule(rig, made) is None
+
+    async def test_a_charge_is_found_under_its_operation_for_ever(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        await schedule(rig, await reserved(rig, customer, Wish(key="k")))
+        (charge,) = (await rig.entries(customer.account_id))[1:]
+        assert (await creation(rig, customer, Wish(key="k"))).charged == charge.transfer
+
+    @pytest.mark.parametrize("password", [None, "ABC-123"])
+    async def test_the_providers_password_is_the_one_that_counts(
+        self, rig: StoreRig, password: str | None
+    ) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        meeting = await schedule(rig, await reserved(rig, customer, Wish()), password=password)
+        assert meeting is not None
+        stored = await rig.queries.find_meeting(customer.account_id, meeting.id)
+        assert stored is not None
+        assert stored.password == password
+
+    @pytest.mark.parametrize("at_once", [True, False])
+    async def test_a_view_that_is_still_true_is_settled_in_one_statement(
+        self, rig: StoreRig, at_once: bool
+    ) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        view = await _provisioned_view(rig, customer)
+        assert await _settled_by(rig, view, at_once=at_once) == 0
+        assert await rig.holds(customer.account_id) == []
+        assert [entry.amount for entry in await rig.entries(customer.account_id)] == [100, -10]
+
+    async def test_nothing_is_settled_on_an_account_that_has_changed(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        view = await _provisioned_view(rig, customer)
+        await top_up(rig, customer, 5, "meanwhile")
+        assert await _settled_by(rig, view) is None
+        assert await rig.holds(customer.account_id) == [10]
+        assert [entry.amount for entry in await rig.entries(customer.account_id)] == [100, 5]
+
+    async def test_nothing_is_settled_twice(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        view = await _provisioned_view(rig, customer)
+        told = await asyncio.gather(*(_settled_by(rig, view) for _ in range(5)))
+        assert sorted(told, key=str) == [0, None, None, None, None]
+        assert [entry.amount for entry in await rig.entries(customer.account_id)] == [100, -10]
+
+    async def test_nothing_is_settled_without_the_lease(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        view = await _provisioned_view(rig, customer)
+        assert await _settled_by(rig, evolve(view, token=new_id())) is None
+        assert await rig.holds(customer.account_id) == [10]

@@ -1,0 +1,109 @@
+"""What is asked often, in a store: cheap reads of what was committed."""
+
+import pytest
+
+from meetcore.domain import ledger
+from meetcore.domain.keys import ApiKey, Scope
+from meetcore.ports.queries import AccountCard, Caller
+from meetcore.ports.registry import NewAccount
+from meetcore.testing.contracts.acts import (
+    AT,
+    Wish,
+    new_endpoint,
+    new_host,
+    new_id,
+    open_customer,
+    register,
+    reserved,
+    scheduled,
+    top_up,
+)
+from meetcore.testing.contracts.store_rig import QueriesRig
+
+__all__ = ["QueriesContract"]
+
+
+@pytest.mark.asyncio
+class QueriesContract:
+    """What `ports.queries.Queries` promises while the store answers.
+
+    Give a fixture `rig` that is a `QueriesRig`, where you like::
+
+        class TestMySQLQueries(QueriesContract):
+            @pytest_asyncio.fixture
+            async def rig(self, mysql_pool):
+                return await fresh_mysql_rig(mysql_pool)
+    """
+
+    async def test_a_caller_is_found_by_the_digest_of_the_key(self, rig: QueriesRig) -> None:
+        account = NewAccount(new_id(), new_id(), "dewi@example.com", "Dewi Ayu", 100, AT)
+        scopes = (Scope.WEBHOOKS_WRITE, Scope.MEETINGS_READ)
+        key = ApiKey(new_id(), account.id, scopes, 500, AT, expires_at=AT)
+        digest = bytes(range(16)) + account.id.bytes
+        await rig.registry.add_account(account)
+        await rig.registry.add_key(key, digest)
+        card = AccountCard(account.id, account.user_id, "dewi@example.com", "Dewi Ayu", 0)
+        assert await rig.queries.find_caller(digest) == Caller(key, card)
+        assert await rig.queries.find_caller(bytes(32)) is None
+
+    async def test_the_callers_balance_is_the_present_one(self, rig: QueriesRig) -> None:
+        customer = await open_customer(rig)
+        await top_up(rig, customer, 70, "INV-1")
+        caller = await rig.queries.find_caller(customer.digest)
+        assert caller is not None
+        assert caller.account.balance == 70
+
+    async def test_a_revoked_key_is_still_found(self, rig: QueriesRig) -> None:
+        customer = await open_customer(rig)
+        await rig.registry.revoke_key(customer.key_id, AT)
+        caller = await rig.queries.find_caller(customer.digest)
+        assert caller is not None
+        assert caller.key.revoked_at == AT
+
+    async def test_a_meeting_is_found_in_any_state_by_its_account_only(self, rig: QueriesRig) -> None:
+        customer, other = await open_customer(rig, 100), await open_customer(rig)
+        await rig.plant(new_host())
+        meeting = (await reserved(rig, customer, Wish())).meeting
+        assert await rig.queries.find_meeting(customer.account_id, meeting.id) == meeting
+        assert await rig.queries.find_meeting(other.account_id, meeting.id) is None
+        assert await rig.queries.find_meeting(customer.account_id, new_id()) is None
+
+    async def test_a_meeting_is_found_by_the_providers_id_whoever_it_belongs_to(
+        self, rig: QueriesRig
+    ) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        meeting = await scheduled(rig, customer)
+        assert meeting.provider_meeting_id is not None
+        assert await rig.queries.find_at_provider("sandbox", meeting.provider_meeting_id) == meeting
+        assert await rig.queries.find_at_provider("zoom", meeting.provider_meeting_id) is None
+        assert await rig.queries.find_at_provider("sandbox", "room-x") is None
+
+    async def test_the_secrets_of_a_url_are_those_of_every_account(self, rig: QueriesRig) -> None:
+        one, other = await open_customer(rig), await open_customer(rig)
+        url = f"https://hooks.example/{new_id()}"
+        first = await register(rig, new_endpoint(one, url_key=url))
+        second = await register(rig, new_endpoint(other, url_key=url))
+        await register(rig, new_endpoint(other))
+        assert sorted(await rig.queries.find_secrets(url)) == sorted([first.secret, second.secret])
+        assert list(await rig.queries.find_secrets("https://nobody.example/")) == []
+
+    async def test_an_endpoint_is_found_with_its_secret_by_its_account_only(self, rig: QueriesRig) -> None:
+        customer, other = await open_customer(rig), await open_customer(rig)
+        endpoint = await register(rig, new_endpoint(customer))
+        assert await rig.queries.find_endpoint(customer.account_id, endpoint.id) == endpoint
+        assert await rig.queries.find_endpoint(other.account_id, endpoint.id) is None
+
+    async def test_what_is_not_committed_is_not_seen(self, rig: QueriesRig) -> None:
+        customer = await open_customer(rig)
+        async with rig.store.begin() as tx:
+            view = await tx.ledger.load(customer.account_id, "topup:x")
+            posting = ledger.top_up(view.funds, new_id(), "x", 5, AT)
+            assert posting.entry is not None
+            await tx.ledger.append(posting.funds, posting.entry, [])
+            caller = await rig.queries.find_caller(customer.digest)
+            assert caller is not None
+            assert caller.account.balance == 0
+
+    async def test_a_store_that_lives_gives_a_sign(self, rig: QueriesRig) -> None:
+        await rig.queries.ping()

@@ -1,0 +1,41 @@
+"""What a test reads of a store through its ports: one transaction each, nothing kept.
+
+Owns the questions that several suites ask. Refuses to look behind the ports: that is the rig's.
+"""
+
+from meetcore.domain.ledger import Funds
+from meetcore.domain.meetings import Meeting
+from meetcore.ports.store import CreationView, MeetingView
+from meetcore.testing.contracts.acts import Customer, Wish, query_of
+from meetcore.testing.contracts.store_rig import Rig
+
+__all__ = ["cancel_view", "creation", "funds_of", "is_free", "money"]
+
+
+async def funds_of(rig: Rig, customer: Customer) -> Funds:
+    """A customer's funds as the ledger loads them."""
+    async with rig.store.begin() as tx:
+        return (await tx.ledger.load(customer.account_id, "nothing")).funds
+
+
+async def creation(rig: Rig, customer: Customer, wish: Wish | None = None) -> CreationView:
+    """What the decision on a new meeting would see."""
+    async with rig.store.begin() as tx:
+        return await tx.meetings.load_creation(query_of(customer, wish or Wish()))
+
+
+async def cancel_view(rig: Rig, meeting: Meeting, key: str | None = None) -> MeetingView | None:
+    """What a cancellation would see."""
+    async with rig.store.begin() as tx:
+        return await tx.meetings.load_for_cancel(meeting.account_id, meeting.id, key)
+
+
+async def money(rig: Rig, customer: Customer) -> tuple[int, int, int, int]:
+    """Balance, held, and what the key spent and holds of its day, in credits."""
+    view = await creation(rig, customer)
+    return view.funds.balance, view.funds.held, view.usage.spent, view.usage.held
+
+
+async def is_free(rig: Rig, customer: Customer, wish: Wish | None = None) -> bool:
+    """Whether a host is free for a wish."""
+    return bool((await creation(rig, customer, wish)).free_hosts)

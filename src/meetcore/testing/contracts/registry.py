@@ -1,0 +1,136 @@
+"""The operator's records in a store."""
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.hosts import Host
+from meetcore.domain.keys import ApiKey, Scope
+from meetcore.ports.registry import NewAccount
+from meetcore.testing.contracts.acts import AT, Wish, new_host, new_id, open_customer, query_of, reserved
+from meetcore.testing.contracts.reads import funds_of
+from meetcore.testing.contracts.store_rig import RegistryRig
+
+__all__ = ["RegistryContract"]
+
+DAY = timedelta(days=1)
+
+
+async def _add_key(rig: RegistryRig, account_id: UUID, **fields: Any) -> ApiKey:
+    key = evolve(ApiKey(new_id(), account_id, (Scope.CREDITS_READ,), None, AT), **fields)
+    await rig.registry.add_key(key, key.id.bytes * 2)
+    return key
+
+
+@pytest.mark.asyncio
+class RegistryContract:
+    """What `ports.registry.Registry` promises.
+
+    Give a fixture `rig` that is a `RegistryRig`, where you like::
+
+        class TestMySQLRegistry(RegistryContract):
+            @pytest_asyncio.fixture
+            async def rig(self, mysql_pool):
+                return await fresh_mysql_rig(mysql_pool)
+    """
+
+    @pytest.mark.parametrize(("threshold", "is_low"), [(0, False), (100, True)])
+    async def test_an_empty_account_counts_as_told_that_it_is_low(
+        self, rig: RegistryRig, threshold: int, is_low: bool
+    ) -> None:
+        customer = await open_customer(rig, low_threshold=threshold)
+        funds = await funds_of(rig, customer)
+        assert (funds.low_threshold, funds.is_low) == (threshold, is_low)
+
+    async def test_an_account_is_opened_once(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig)
+        with pytest.raises(rig.refusal):
+            await rig.registry.add_account(NewAccount(customer.account_id, new_id(), "b@x.id", "B", 0, AT))
+
+    @pytest.mark.parametrize(("threshold", "is_low"), [(40, False), (41, True), (0, False)])
+    async def test_a_threshold_is_set_against_what_is_available(
+        self, rig: RegistryRig, threshold: int, is_low: bool
+    ) -> None:
+        customer = await open_customer(rig, 50)
+        await rig.plant(new_host())
+        await reserved(rig, customer, Wish(credits=10))
+        await rig.registry.set_low_threshold(customer.account_id, threshold)
+        funds = await funds_of(rig, customer)
+        assert (funds.low_threshold, funds.is_low) == (threshold, is_low)
+
+    async def test_what_is_not_there_is_not_found(self, rig: RegistryRig) -> None:
+        with pytest.raises(NotFound):
+            await rig.registry.set_low_threshold(new_id(), 5)
+        with pytest.raises(NotFound):
+            await _add_key(rig, new_id())
+        with pytest.raises(NotFound):
+            await rig.registry.revoke_key(new_id(), AT)
+        with pytest.raises(NotFound):
+            await rig.registry.set_daily_cap(new_id(), 5)
+        with pytest.raises(NotFound):
+            await rig.registry.disable_host(new_id())
+
+    async def test_keys_are_listed_newest_first_and_by_account(self, rig: RegistryRig) -> None:
+        customer, other = await open_customer(rig), await open_customer(rig)
+        key = await _add_key(rig, customer.account_id, daily_cap=7, expires_at=AT + DAY, revoked_at=AT + DAY)
+        mine = await rig.registry.list_keys(customer.account_id)
+        assert [one.id for one in mine] == [key.id, customer.key_id]
+        assert mine[0] == key
+        every = [one.id for one in await rig.registry.list_keys(None)]
+        assert every == sorted(every, reverse=True)
+        assert {key.id, customer.key_id, other.key_id} <= set(every)
+
+    async def test_a_digest_is_kept_once(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig)
+        with pytest.raises(rig.refusal):
+            await rig.registry.add_key(
+                ApiKey(new_id(), customer.account_id, (Scope.CREDITS_READ,), None, AT), customer.digest
+            )
+
+    async def test_a_revocation_is_never_put_off(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig)
+        assert (await rig.registry.revoke_key(customer.key_id, AT)).revoked_at == AT
+        assert (await rig.registry.revoke_key(customer.key_id, AT + DAY)).revoked_at == AT
+        (key,) = await rig.registry.list_keys(customer.account_id)
+        assert key.revoked_at == AT
+
+    async def test_a_cap_is_set_and_taken_away(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig)
+        for cap in (500, 0, None):
+            assert (await rig.registry.set_daily_cap(customer.key_id, cap)).daily_cap == cap
+            async with rig.store.begin() as tx:
+                assert (await tx.meetings.load_creation(query_of(customer, Wish()))).daily_cap == cap
+
+    async def test_hosts_are_listed_smallest_first(self, rig: RegistryRig) -> None:
+        hosts = [Host(new_id(), name, capacity) for name, capacity in (("b", 10), ("c", 5), ("a", 10))]
+        for host in hosts:
+            await rig.registry.add_host(host, AT)
+        assert list(await rig.registry.list_hosts()) == [hosts[1], hosts[2], hosts[0]]
+
+    async def test_a_provider_user_is_one_host(self, rig: RegistryRig) -> None:
+        host = new_host()
+        await rig.registry.add_host(host, AT)
+        with pytest.raises(Conflict) as caught:
+            await rig.registry.add_host(new_host(provider_user_id=host.provider_user_id), AT)
+        assert caught.value.details == {"id": str(host.id)}
+
+    async def test_a_new_host_is_active_and_unused(self, rig: RegistryRig) -> None:
+        host = new_host(max_concurrent=2)
+        await rig.registry.add_host(evolve(host, uses=9, is_active=False), AT)
+        assert list(await rig.registry.list_hosts()) == [host]
+
+    async def test_a_disabled_host_keeps_its_meetings_and_gets_no_more(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig, 100)
+        host = new_host(max_concurrent=2)
+        await rig.registry.add_host(host, AT)
+        made = await reserved(rig, customer, Wish())
+        assert await rig.registry.disable_host(host.id) == evolve(host, uses=1, is_active=False)
+        assert (await rig.registry.disable_host(host.id)).is_active is False
+        async with rig.store.begin() as tx:
+            view = await tx.meetings.load_creation(query_of(customer, Wish()))
+            assert (list(view.free_hosts), view.is_contended) == ([], False)
+            assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.lease.token)

@@ -1,0 +1,29 @@
+"""A whole store at once: every repository that a transaction carries."""
+
+from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
+from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
+from meetcore.testing.contracts.hosts import HostsContract
+from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
+from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
+from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+
+__all__ = ["StoreContract"]
+
+
+class StoreContract(
+    LedgerRepositoryContract,
+    MeetingRepositoryContract,
+    HostsContract,
+    IdempotencyRepositoryContract,
+    EndpointRepositoryContract,
+    DeliveryRepositoryContract,
+):
+    """What `ports.store.Store`, its transactions and their repositories promise.
+
+    Give a fixture `rig` that is a `StoreRig`, where you like::
+
+        class TestMySQLStore(StoreContract):
+            @pytest_asyncio.fixture
+            async def rig(self, mysql_pool):
+                return await fresh_mysql_rig(mysql_pool)
+    """

@@ -1,0 +1,161 @@
+"""What the author of a store fills, so that the suites can act on it and look behind its ports.
+
+::
+
+    Rig              transactions, the operator's records, hosts put in place: every suite needs these
+    StoreRig         and a look at entries, holds and deliveries that no port tells: the repositories
+    QueriesRig       and the cheap reads
+    RegistryRig      and what a broken constraint raises
+    HousekeepingRig  and keys that grow old
+    LedgerAuditRig   and a thief who changes an entry
+    FullRig          all of them: one class for one store
+
+A suite asks only for what it uses. `meetcore.testing.memory_rig.MemoryRig` fills all of it.
+
+The fixture `rig` gives each test a rig on a store in which no earlier test has left hosts, meetings,
+endpoints or deliveries, and which nobody else uses meanwhile. Accounts and their ledgers may stay:
+every test opens its own. The suites race up to twenty transactions; a pool may make them queue, but
+must not refuse them.
+
+Owns protocols and nothing else. Refuses to know how any store does it.
+"""
+
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from meetcore.domain.deliveries import Delivery
+from meetcore.domain.hosts import Host
+from meetcore.domain.ledger import Entry
+from meetcore.ports.audit import LedgerAudit
+from meetcore.ports.housekeeping import Housekeeping
+from meetcore.ports.queries import Queries
+from meetcore.ports.registry import Registry
+from meetcore.ports.store import Store
+
+__all__ = ["FullRig", "HousekeepingRig", "LedgerAuditRig", "QueriesRig", "RegistryRig", "Rig", "StoreRig"]
+
+
+class Rig(Protocol):
+    """The least that a suite needs: something to act on."""
+
+    @property
+    def store(self) -> Store:
+        """The transactions under test."""
+        ...
+
+    @property
+    def registry(self) -> Registry:
+        """The operator's records of the same store: customers are opened by it."""
+        ...
+
+    async def plant(self, *hosts: Host) -> None:
+        """Put hosts in place exactly as they are, uses and activity included.
+
+        A host that is there under the same id takes the new values and keeps its reservations.
+        """
+        ...
+
+
+class QueriesRig(Rig, Protocol):
+    """For `QueriesContract`."""
+
+    @property
+    def queries(self) -> Queries:
+        """The cheap reads of the same store."""
+        ...
+
+
+class RegistryRig(Rig, Protocol):
+    """For `RegistryContract`."""
+
+    @property
+    def refusal(self) -> type[Exception]:
+        """What the store raises where a constraint is broken: a second account of one id, say.
+
+        Not an error of the domain: only a defect in the code that calls gets this far.
+        """
+        ...
+
+
+class StoreRig(QueriesRig, RegistryRig, Protocol):
+    """For the suites of the repositories."""
+
+    def now(self) -> datetime:
+        """The store's time, aware, in UTC, at most a moment old."""
+        ...
+
+    async def reset(self) -> None:
+        """Forget every host, meeting, reservation, endpoint, event, delivery and attempt.
+
+        Accounts, keys and the ledger may stay.
+        """
+        ...
+
+    async def until_somebody_waits(self) -> None:
+        """Return once another transaction waits for a lock that an open one holds.
+
+        Called by the holder while it is open. Return at once where a transaction waits before it
+        begins. Ask the store in a loop with a deadline; a wait of fixed length proves nothing.
+        """
+        ...
+
+    async def entries(self, account_id: UUID) -> list[Entry]:
+        """An account's committed entries in the order of their numbers, read as they are stored."""
+        ...
+
+    async def legs(self, account_id: UUID) -> list[tuple[str, int]]:
+        """Both legs of each of an account's transfers, in any order.
+
+        Returns:
+            The value of the book and the credits, negative where they leave it.
+        """
+        ...
+
+    async def holds(self, account_id: UUID) -> list[int]:
+        """The credits of each of an account's open holds."""
+        ...
+
+    async def deliveries(self, account_id: UUID) -> dict[UUID, Delivery]:
+        """An account's deliveries by their ids, in any state."""
+        ...
+
+    async def attempts(self, account_id: UUID) -> list[int]:
+        """The number of every attempt recorded for any delivery of an account."""
+        ...
+
+
+class HousekeepingRig(Rig, Protocol):
+    """For `HousekeepingContract`."""
+
+    @property
+    def housekeeping(self) -> Housekeeping:
+        """The broom of the same store."""
+        ...
+
+    async def age_keys(self, seconds: float) -> None:
+        """Make every idempotency key, with its lease, older by so many seconds.
+
+        Moving the store's clock does it too, where the store's clock can be moved.
+        """
+        ...
+
+
+class LedgerAuditRig(Rig, Protocol):
+    """For `LedgerAuditContract`."""
+
+    @property
+    def audit(self) -> LedgerAudit:
+        """The reading of the whole ledger of the same store."""
+        ...
+
+    async def tamper(self, account_id: UUID, number: int) -> None:
+        """Add one credit to the stored `balance_after` of an entry, past every guard.
+
+        As a thief with the database's password would: triggers off, constraints got round.
+        """
+        ...
+
+
+class FullRig(StoreRig, HousekeepingRig, LedgerAuditRig, Protocol):
+    """Everything about one store, for all the suites."""

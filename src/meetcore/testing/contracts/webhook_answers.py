@@ -1,0 +1,182 @@
+"""What a webhook sender makes of whatever a receiver answers: the middle third of the sender's suite.
+
+Owns the judgement of an answer, its excerpt and `Retry-After`. Refuses to ask how an excerpt is cut.
+"""
+
+import asyncio
+import gzip
+import random
+from pathlib import Path
+
+import pytest
+
+from meetcore.domain.deliveries import judge
+from meetcore.testing.contracts.webhook_setting import HOST, SOON_S, MakeSender, a_post, attempt_at, sender_to
+from meetcore.testing.receiver import (
+    OK,
+    Authority,
+    answering,
+    pouring,
+    receiving,
+    saying_and_going,
+)
+
+__all__ = ["WebhookAnswersContract"]
+
+_EXCERPT_BYTES = 2048
+_ERRORS = frozenset({
+    "dns_failed", "address_refused", "connect_timeout", "connect_failed", "tls_failed", "timeout",
+    "connection_lost", "invalid_response",
+})  # fmt: skip
+_RETRY_AFTER = (
+    ("120", 120), ("0", 0), ("9" * 30, 999_999_999),
+    ("Tue, 01 Dec 2026 02:01:00 GMT", 60), ("Mon, 30 Nov 2026 02:00:00 GMT", 0),
+    ("", None), ("soon", None), ("-5", None), ("1.5", None), ("Tue, 99 Dec 2026 02:01:00 GMT", None),
+)  # fmt: skip
+_NOT_HTTP = (
+    b"not http\r\n\r\n", b"HTTP/1.1 abc OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nA: \x00\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+    b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+)  # fmt: skip
+_WORDS = [
+    b"HTTP/1.1 ", b"HTTP/1.1 200 OK\r\n", b"200", b" OK", b"\r\n", b"\n", b"\r\n\r\n", b":", b";", b"5",
+    b"\0", b"Content-Length: ", b"Transfer-Encoding: chunked", b"Set-Cookie: ",
+    b"Content-Type: x; charset=", b"Content-Encoding: br", b"Connection: ", b"Location: //[", b"\xff\xfe",
+]  # fmt: skip
+
+
+@pytest.mark.asyncio
+class WebhookAnswersContract:
+    """The part of `WebhookSenderContract` that is about answers; subclass that one."""
+
+    @pytest.fixture
+    def authority(self, tmp_path: Path) -> Authority:
+        """Whose certificates the receivers of this test show."""
+        return Authority(tmp_path)
+
+    @pytest.mark.parametrize("status", [200, 201, 202, 204, 299])
+    async def test_a_2xx_is_a_success(
+        self, make_sender: MakeSender, authority: Authority, status: int
+    ) -> None:
+        attempt = await attempt_at(make_sender, authority, answering(_empty(status)))
+        assert (attempt.status_code, attempt.error) == (status, None)
+
+    @pytest.mark.parametrize("status", [300, 304, 400, 401, 404, 410, 429, 500, 503, 599])
+    async def test_any_other_status_is_a_failure_by_its_number(
+        self, make_sender: MakeSender, authority: Authority, status: int
+    ) -> None:
+        attempt = await attempt_at(make_sender, authority, answering(_empty(status)))
+        assert (attempt.status_code, attempt.error) == (status, f"status_{status}")
+
+    @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+    async def test_redirects_are_not_followed(
+        self, make_sender: MakeSender, authority: Authority, status: int
+    ) -> None:
+        answer = _empty(status, f"Location: https://{HOST}/x\r\n")
+        async with (
+            receiving(authority.certified(HOST), answering(answer)) as receiver,
+            make_sender(sender_to(authority, receiver.port)) as sender,
+        ):
+            attempt = await sender.post(a_post())
+        assert (attempt.status_code, attempt.error) == (status, f"status_{status}")
+        assert len(receiver.heads) == 1
+
+    @pytest.mark.parametrize(("value", "wait_s"), _RETRY_AFTER)
+    async def test_a_busy_receiver_is_heard(
+        self, make_sender: MakeSender, authority: Authority, value: str, wait_s: int | None
+    ) -> None:
+        head = f"HTTP/1.1 503 Busy\r\nretry-after: {value}\r\nContent-Length: 4\r\n\r\n".encode()
+        attempt = await attempt_at(make_sender, authority, answering(head + b"busy"))
+        assert (attempt.error, attempt.response_excerpt) == ("status_503", "busy")
+        assert attempt.retry_after_s == wait_s
+
+    async def test_who_asks_for_no_delay_gets_none(
+        self, make_sender: MakeSender, authority: Authority
+    ) -> None:
+        assert (await attempt_at(make_sender, authority, answering(OK))).retry_after_s is None
+
+    async def test_informational_answers_are_skipped_and_an_upgrade_is_no_success(
+        self, make_sender: MakeSender, authority: Authority
+    ) -> None:
+        early = answering(b"HTTP/1.1 103 Early\r\n\r\n" * 3 + OK)
+        assert judge(await attempt_at(make_sender, authority, early))
+        upgrade = answering(b"HTTP/1.1 101 X\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n")
+        assert not judge(await attempt_at(make_sender, authority, upgrade, SOON_S))
+
+    @pytest.mark.parametrize("encoding", [b"identity", b"gzip"])
+    async def test_a_bomb_does_not_go_off(
+        self, make_sender: MakeSender, authority: Authority, encoding: bytes
+    ) -> None:
+        bomb = gzip.compress(b"A" * 20_000_000)
+        head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (
+            encoding, len(bomb)
+        )  # fmt: skip
+        attempt = await attempt_at(make_sender, authority, answering(head + bomb))
+        assert judge(attempt)
+        _assert_is_safe(attempt.response_excerpt)
+
+    async def test_an_endless_answer_is_read_to_a_cap(
+        self, make_sender: MakeSender, authority: Authority
+    ) -> None:
+        attempt = await attempt_at(make_sender, authority, pouring(b"HTTP/1.1 200 OK\r\n\r\n"))
+        assert judge(attempt)
+        assert attempt.response_excerpt
+        assert set(attempt.response_excerpt) == {"x"}
+        _assert_is_safe(attempt.response_excerpt)
+
+    @pytest.mark.parametrize("body", [
+        b"a\0b\xff\0", b"\xff\xfe\x00\xd8", b"\0\0", b"", bytes(range(256)) * 20, "é".encode() * 3000,
+    ], ids=len)  # fmt: skip
+    async def test_an_excerpt_is_text_that_any_store_can_hold(
+        self, make_sender: MakeSender, authority: Authority, body: bytes
+    ) -> None:
+        head = b"HTTP/1.1 500 No\r\nContent-Length: %d\r\n\r\n" % len(body)
+        attempt = await attempt_at(make_sender, authority, answering(head + body))
+        assert attempt.error == "status_500"
+        _assert_is_safe(attempt.response_excerpt)
+
+    @pytest.mark.parametrize("answer", _NOT_HTTP)
+    async def test_an_answer_that_is_not_http_is_invalid(
+        self, make_sender: MakeSender, authority: Authority, answer: bytes
+    ) -> None:
+        attempt = await attempt_at(make_sender, authority, answering(answer))
+        assert (attempt.error, attempt.status_code) == ("invalid_response", None)
+
+    @pytest.mark.parametrize("framing", [b"Transfer-Encoding: chunked", b"Content-Length: 10"])
+    async def test_a_body_that_breaks_off_is_a_failure_that_shows_its_status(
+        self, make_sender: MakeSender, authority: Authority, framing: bytes
+    ) -> None:
+        broken = saying_and_going(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n5\r\nabc")
+        attempt = await attempt_at(make_sender, authority, broken)
+        assert (attempt.status_code, attempt.error) == (200, "connection_lost")
+
+    async def test_no_bytes_make_the_sender_raise(
+        self, make_sender: MakeSender, authority: Authority
+    ) -> None:
+        dice = random.Random(20261201)
+
+        async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            beginning = b"HTTP/1.1 200 OK\r\n" if dice.random() < 0.7 else b""
+            await saying_and_going(beginning + b"".join(dice.choices(_WORDS, k=dice.randrange(25))))(
+                reader, writer
+            )
+
+        async with (
+            receiving(authority.certified(HOST), babble) as receiver,
+            make_sender(sender_to(authority, receiver.port)) as sender,
+        ):
+            for _ in range(200):
+                attempt = await sender.post(a_post())
+                assert judge(attempt) is (attempt.error is None)
+                assert attempt.error in {None, f"status_{attempt.status_code}", *_ERRORS}
+                _assert_is_safe(attempt.response_excerpt)
+
+
+def _empty(status: int, headers: str = "") -> bytes:
+    length = "" if status in (204, 304) else "Content-Length: 0\r\n"
+    return f"HTTP/1.1 {status} X\r\n{headers}{length}\r\n".encode()
+
+
+def _assert_is_safe(excerpt: str | None) -> None:
+    assert excerpt is None or 0 < len(excerpt.encode("utf-8")) <= _EXCERPT_BYTES
+    assert "\0" not in (excerpt or "")

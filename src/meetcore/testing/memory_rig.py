@@ -1,0 +1,101 @@
+"""The rig of the memory store: an example of one, and a store to play on.
+
+Owns one `MemoryState` with every port on it, and the looks behind them. Refuses to expect anything.
+"""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+from attrs import evolve
+
+from meetcore.adapters.memory.audit import MemoryLedgerAudit
+from meetcore.adapters.memory.clock import ManualClock
+from meetcore.adapters.memory.entropy import SeededEntropy
+from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
+from meetcore.adapters.memory.queries import MemoryQueries
+from meetcore.adapters.memory.registry import MemoryRegistry
+from meetcore.adapters.memory.state import ConstraintBroken, MemoryState
+from meetcore.adapters.memory.store import MemoryStore
+from meetcore.domain.deliveries import Delivery
+from meetcore.domain.hosts import Host
+from meetcore.domain.ledger import Entry, legs
+from meetcore.ports.store import Store
+
+__all__ = ["MemoryRig"]
+
+START = datetime(2026, 12, 1, 2, tzinfo=UTC)
+
+
+class MemoryRig:
+    """The memory adapters on one state. Fills `meetcore.testing.contracts.FullRig`.
+
+    Args:
+        clock: the store's clock; one that stands still at `START` when none.
+    """
+
+    refusal: type[Exception] = ConstraintBroken
+
+    def __init__(self, clock: ManualClock | None = None) -> None:
+        self.clock = ManualClock(START) if clock is None else clock
+        self.state = MemoryState()
+        self.store: Store = MemoryStore(self.clock, SeededEntropy(1), self.state)
+        self.queries = MemoryQueries(self.state)
+        self.registry = MemoryRegistry(self.state)
+        self.housekeeping = MemoryHousekeeping(self.state, self.clock)
+        self.audit = MemoryLedgerAudit(self.state)
+
+    def now(self) -> datetime:
+        """The clock's instant."""
+        return self.clock.now()
+
+    async def age_keys(self, seconds: float) -> None:
+        """Move the clock: keys are as old as it says."""
+        self.clock.advance(seconds)
+
+    async def tamper(self, account_id: UUID, number: int) -> None:
+        """Put an entry with one credit more in the place of the true one."""
+        async with self.state.change() as tables:
+            entry = tables.entries[account_id, number]
+            tables.entries[account_id, number] = evolve(entry, balance_after=entry.balance_after + 1)
+
+    async def reset(self) -> None:
+        """Empty the tables that are not money."""
+        async with self.state.change() as tables:
+            tables.hosts.clear()
+            tables.meetings.clear()
+            tables.reservations.clear()
+            tables.endpoints.clear()
+            tables.events.clear()
+            tables.deliveries.clear()
+            tables.attempts.clear()
+
+    async def plant(self, *hosts: Host) -> None:
+        """Put hosts in place as they are."""
+        async with self.state.change() as tables:
+            tables.hosts.update({host.id: host for host in hosts})
+
+    async def until_somebody_waits(self) -> None:
+        """Return at once: here a transaction waits before it begins."""
+
+    async def entries(self, account_id: UUID) -> list[Entry]:
+        """An account's history in the order of its numbers."""
+        found = self.state.committed.entries
+        return [found[name] for name in sorted(found) if name[0] == account_id]
+
+    async def legs(self, account_id: UUID) -> list[tuple[str, int]]:
+        """Both legs of each transfer: derived, for the memory store keeps none."""
+        entries = await self.entries(account_id)
+        return [(leg.book.value, leg.amount) for entry in entries for leg in legs(entry.transfer)]
+
+    async def holds(self, account_id: UUID) -> list[int]:
+        """The credits of each open hold."""
+        return [hold.amount for name, hold in self.state.committed.holds.items() if name[0] == account_id]
+
+    async def deliveries(self, account_id: UUID) -> dict[UUID, Delivery]:
+        """An account's deliveries by their ids."""
+        stored = self.state.committed.deliveries.items()
+        return {name[1]: one.delivery for name, one in stored if name[0] == account_id}
+
+    async def attempts(self, account_id: UUID) -> list[int]:
+        """The number of every attempt."""
+        return [name[2] for name in self.state.committed.attempts if name[0] == account_id]

@@ -1,0 +1,209 @@
+"""Webhooks: URLs, secrets, endpoints, the words of their lives, events, deliveries and attempts.
+
+Owns records that the machines of `meetcore.domain.endpoints` and `deliveries` can reach, and texts that
+keep the rules of `webhook_urls` and `signature`. It refuses to make records that no history leads to.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from functools import cache
+from string import ascii_letters, digits
+from typing import Any
+
+from hypothesis import strategies as st
+
+from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
+from meetcore.domain.endpoints import (
+    DISABLE_AFTER_FAILURES,
+    MAX_DESCRIPTION_LENGTH,
+    Endpoint,
+    EndpointEvent,
+    EndpointState,
+)
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.retry_schedule import RetrySchedule
+from meetcore.domain.signature import SECRET_BYTES, new_secret
+from meetcore.domain.webhook_urls import WebhookUrl, parse_webhook_url
+from meetcore.testing.strategies.addresses import public_ipv4, public_ipv6
+from meetcore.testing.strategies.requests import json_objects
+
+__all__ = [
+    "attempts",
+    "deliveries",
+    "descriptions",
+    "endpoint_secrets",
+    "endpoint_words",
+    "endpoints",
+    "event_data",
+    "event_kinds",
+    "events",
+    "jitters",
+    "parsed_webhook_urls",
+    "retry_schedules",
+    "webhook_urls",
+]
+
+_YEARS = datetime(2020, 1, 1), datetime(2040, 1, 1)  # noqa: DTZ001 - Hypothesis adds the zone itself
+_MOMENTS = st.datetimes(*_YEARS, timezones=st.just(UTC))
+_IDS = st.uuids()
+_LABELS = st.text(ascii_letters + digits, min_size=1, max_size=8) | st.sampled_from(("a-b", "X--y", "z" * 63))
+_INTERNATIONAL = st.sampled_from(
+    ("b\u00fccher", "B\u00dcCHER", "\u4f8b\u3048", "\u043f\u0440\u0438\u043c\u0435\u0440")
+)
+_TOP_LEVELS = st.sampled_from(("example", "TEST", "invalid", "id", "xn--zckzah", "\u30c6\u30b9\u30c8"))
+_DOTS = st.sampled_from((".", ".", ".", "\u3002", "\uff0e"))
+_TARGET_PARTS = st.sampled_from((*"aZ09-._~!$&'()*+,;=:@/[]", "%20", "%2f", "%2F", "%C3%BC", "..", "//"))
+
+
+def webhook_urls() -> st.SearchStrategy[str]:
+    """A URL as a customer may register it: any case, port 443 told or not, international names, literals."""
+    names = st.builds(
+        lambda labels, dot, top, end: dot.join((*labels, top)) + end,
+        st.lists(_LABELS | _INTERNATIONAL, min_size=1, max_size=3),
+        _DOTS,
+        _TOP_LEVELS,
+        st.sampled_from(("", "", ".")),
+    )
+    hosts = names | public_ipv4().map(str) | public_ipv6().map(lambda address: f"[{address}]")
+    parts = st.lists(_TARGET_PARTS, max_size=8).map("".join)
+    return st.builds(
+        "{}://{}{}{}{}".format,
+        st.sampled_from(("https", "HTTPS", "hTTps")),
+        hosts,
+        st.sampled_from(("", ":443", ":")),
+        st.just("") | parts.map("/{}".format),
+        st.just("") | parts.map("?{}".format),
+    )
+
+
+def parsed_webhook_urls() -> st.SearchStrategy[WebhookUrl]:
+    """The same, read."""
+    return webhook_urls().map(parse_webhook_url)
+
+
+def endpoint_secrets() -> st.SearchStrategy[str]:
+    """The secret of an endpoint: `whsec_` and 32 bytes in base64."""
+    return st.binary(min_size=SECRET_BYTES, max_size=SECRET_BYTES).map(new_secret)
+
+
+def descriptions() -> st.SearchStrategy[str | None]:
+    """What a customer may write of an endpoint: 200 code points, no controls but tabs and line ends."""
+    characters = st.characters(codec="utf-8", exclude_categories=("Cc", "Cs"), include_characters="\t\n\r")
+    return st.none() | st.text(characters, max_size=MAX_DESCRIPTION_LENGTH)
+
+
+def event_kinds() -> st.SearchStrategy[tuple[EventKind, ...]]:
+    """What an endpoint subscribes to: one kind or more, each once, in any order."""
+    return st.lists(st.sampled_from(EventKind), min_size=1, unique=True).map(tuple)
+
+
+@cache
+def endpoints(state: EndpointState | None = None) -> st.SearchStrategy[Endpoint]:
+    """An endpoint in this state, or in any, with a counter that its history can have left."""
+    if state is None:
+        return st.one_of(*map(endpoints, EndpointState))
+    is_disabled = state is EndpointState.DISABLED
+    last = DISABLE_AFTER_FAILURES - 1
+    counts = st.just(DISABLE_AFTER_FAILURES) if is_disabled else st.just(last) | st.integers(0, last)
+    return st.builds(
+        lambda url, **fields: Endpoint(url=url.text, url_key=url.normalized, **fields),
+        parsed_webhook_urls(),
+        id=_IDS,
+        account_id=_IDS,
+        description=descriptions(),
+        event_types=event_kinds(),
+        state=st.just(state),
+        consecutive_failures=counts,
+        disabled_at=_MOMENTS if is_disabled else st.none(),
+        created_by=_IDS.map(str),
+        created_at=_MOMENTS,
+        secret=endpoint_secrets(),
+    )
+
+
+def endpoint_words(max_size: int = 80) -> st.SearchStrategy[Sequence[EndpointEvent]]:
+    """What happens to an endpoint, in order; DISABLE stands for all failures that are missing to the 20th.
+
+    Failures come in rows, so that rows of nineteen, twenty and more are common.
+    """
+    rows = st.integers(1, DISABLE_AFTER_FAILURES + 5) | st.just(DISABLE_AFTER_FAILURES - 1)
+    failures = rows.map(lambda count: [EndpointEvent.FAILED] * count)
+    letters = st.sampled_from(EndpointEvent).map(lambda event: [event])
+    words = st.lists(letters | failures, max_size=12)
+    return words.map(lambda parts: [event for part in parts for event in part][:max_size])
+
+
+def event_data() -> st.SearchStrategy[dict[str, Any]]:
+    """The `data` of an event: a JSON object."""
+    return json_objects()
+
+
+def events() -> st.SearchStrategy[Event]:
+    """An event of any kind."""
+    return st.builds(
+        Event,
+        id=_IDS,
+        account_id=_IDS,
+        kind=st.sampled_from(EventKind),
+        created_at=_MOMENTS,
+        data=event_data(),
+    )
+
+
+def retry_schedules() -> st.SearchStrategy[RetrySchedule]:
+    """Up to a dozen delays of up to two days, in any order; none, too."""
+    return st.lists(st.integers(0, 2 * 86_400), max_size=12).map(lambda delays: RetrySchedule(tuple(delays)))
+
+
+def jitters() -> st.SearchStrategy[float]:
+    """A share of the jitter: from 0 to just below 1."""
+    return st.floats(0, 1, exclude_max=True)
+
+
+def attempts(*, succeeds: bool | None = None) -> st.SearchStrategy[Attempt]:
+    """What may come of a post; with `succeeds`, only what the receiver took, or only what it did not."""
+    if succeeds is None:
+        return attempts(succeeds=True) | attempts(succeeds=False)
+    waits = st.none() | st.integers(-10, 10**7)
+    told = {
+        "at": _MOMENTS,
+        "duration_ms": st.integers(0, 10_000),
+        "response_excerpt": st.none() | st.text(max_size=10),
+        "address": st.none() | public_ipv4().map(str),
+        "retry_after_s": waits,
+    }
+    taken = st.integers(200, 299)
+    if succeeds:
+        return st.builds(Attempt, status_code=taken, error=st.none(), **told)
+    refused = st.sampled_from((410, 429, 503, 199, 300)) | st.integers(100, 199) | st.integers(300, 599)
+    answered = refused.flatmap(
+        lambda code: st.builds(Attempt, status_code=st.just(code), error=st.just(f"status_{code}"), **told)
+    )
+    errors = st.sampled_from(("timeout", "dns", "tls", "refused_address"))
+    return answered | st.builds(Attempt, status_code=st.none() | taken, error=errors, **told)
+
+
+def deliveries(
+    status: DeliveryStatus | None = None, moments: st.SearchStrategy[datetime] = _MOMENTS
+) -> st.SearchStrategy[Delivery]:
+    """A delivery in this state, or in any. It is due or was held within ten days of its making."""
+    if status is None:
+        return st.one_of(*(deliveries(one, moments) for one in DeliveryStatus))
+    later = st.timedeltas(timedelta(0), timedelta(days=10))
+    return st.builds(
+        lambda created_at, wait, **fields: Delivery(
+            status=status,
+            created_at=created_at,
+            next_attempt_at=created_at + wait if status is DeliveryStatus.PENDING else None,
+            held_at=created_at + wait if status is DeliveryStatus.HELD else None,
+            **fields,
+        ),
+        moments,
+        later,
+        id=_IDS,
+        account_id=_IDS,
+        endpoint_id=_IDS,
+        event_id=_IDS,
+        event_kind=st.sampled_from(EventKind),
+        attempts_made=st.integers(0, 12),
+    )

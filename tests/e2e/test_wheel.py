@@ -1,0 +1,188 @@
+"""The built wheel beside attrs and nothing else: the rules work, typed, and the rest says what is missing.
+
+The network is not asked: the wheel is built with what is installed here, and attrs is copied from here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from tests.unit.test_docs import Block, python_blocks
+
+ROOT = Path(__file__).resolve().parents[2]
+CLEAN = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+
+# Imports every module that the domain names and looks up every name that a module does; prints what it found,
+# and which third-party packages were loaded on the way.
+SURVEY = """
+import json, sys
+from importlib import import_module
+import meetcore.domain
+found = {}
+for name in meetcore.domain.__all__:
+    module = getattr(meetcore.domain, name)
+    assert module is import_module("meetcore.domain." + name)
+    found[name] = module.__all__
+    for each in module.__all__:
+        getattr(module, each)
+    namespace = {}
+    exec("from meetcore.domain." + name + " import *", namespace)
+    assert set(module.__all__) <= set(namespace)
+files = {name.partition(".")[0]: str(getattr(each, "__file__", "")) for name, each in sys.modules.items()}
+places = [name for name, file in files.items() if "site-packages" in file]
+print(json.dumps({"found": found, "third_party": sorted(places)}))
+"""
+
+
+@frozen
+class Clean:
+    """A virtual environment with the wheel and attrs, and nothing else."""
+
+    directory: Path
+    wheel: Path
+
+    @property
+    def python(self) -> Path:
+        return self.directory / "bin" / "python"
+
+    def run(self, *words: str, stdin: str | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a program of it, away from the checkout; its exit code is as told."""
+        command = [str(self.directory / "bin" / words[0]), *words[1:]]
+        done = subprocess.run(
+            command,
+            input=stdin,
+            cwd=self.directory,
+            env=CLEAN,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+
+def quiet(*words: object) -> None:
+    done = subprocess.run(
+        [str(word) for word in words], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("dist")
+    quiet(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT)
+    (built,) = out.iterdir()
+    return built
+
+
+@pytest.fixture(scope="session")
+def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Clean:
+    directory = tmp_path_factory.mktemp("clean") / "venv"
+    venv.create(directory, with_pip=False, symlinks=True)
+    made = Clean(directory, wheel)
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", made.python]
+    quiet(*pip, "install", "--no-deps", "--no-index", "--no-compile", wheel)
+    (site,) = directory.glob("lib/python*/site-packages")
+    for file in metadata.files("attrs") or ():
+        if ".." not in file.parts and file.suffix != ".pyc":
+            target = site / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(Path(str(file.locate())).read_bytes())
+    return made
+
+
+def test_the_environment_has_attrs_and_nothing_else(clean: Clean) -> None:
+    listing = "import importlib.metadata as m; print(sorted(d.name.lower() for d in m.distributions()))"
+    assert clean.run("python", "-I", "-c", listing).stdout.strip() == "['attrs', 'meetcore']"
+
+
+def test_the_wheel_asks_for_attrs_and_nothing_else(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        told = archive.read(name).decode()
+    needed = re.findall(r"^Requires-Dist: ([\w.-]+)[^;\n]*$", told, re.MULTILINE)  # without those of extras
+    assert needed == ["attrs"]
+
+
+def test_the_wheel_carries_the_package_whole_and_nothing_beside_it(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = set(archive.namelist())
+    package = {name for name in names if name.startswith("meetcore/")}
+    assert {name.partition("/")[0] for name in names - package} == {
+        wheel.name.rpartition("-py3")[0] + ".dist-info"
+    }
+    wanted = {
+        path.relative_to(ROOT / "src").as_posix()
+        for path in (ROOT / "src" / "meetcore").rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+    assert package == wanted
+    assert "meetcore/py.typed" in package
+    assert "meetcore/adapters/postgres/schema.sql" in package
+    assert any(re.fullmatch(r"meetcore/adapters/postgres/migrations/.*\.sql", name) for name in package)
+
+
+def test_every_public_name_is_there_and_loads_attrs_alone(clean: Clean) -> None:
+    told = json.loads(clean.run("python", "-I", "-c", SURVEY).stdout)
+    assert told["third_party"] == ["attr", "attrs", "meetcore"]
+    modules = {path.stem for path in (ROOT / "src" / "meetcore" / "domain").glob("*.py")} - {"__init__"}
+    assert set(told["found"]) == modules
+    assert all(told["found"].values())
+
+
+@pytest.mark.parametrize(
+    "block",
+    [each for each in python_blocks() if re.match(r"(README|embedding)\.md", each.name)],
+    ids=lambda block: block.name,
+)
+def test_the_documented_python_runs_there(clean: Clean, block: Block) -> None:
+    clean.run("python", "-I", "-", stdin="\n".join(code for _, code in block.parts))
+
+
+def test_the_script_says_what_to_install(clean: Clean) -> None:
+    done = clean.run("meetcore", "--help", code=2)
+    assert done.stdout == ""
+    assert re.fullmatch(
+        r"meetcore: \w+ is not installed; the program needs: pip install 'meetcore\[all\]'\n", done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "module", ["meetcore.app", "meetcore.adapters.http.gate", "meetcore.adapters.postgres.store"]
+)
+def test_the_service_names_the_package_that_it_misses(clean: Clean, module: str) -> None:
+    done = clean.run("python", "-I", "-c", f"import {module}", code=1)
+    missing = re.fullmatch(r"ModuleNotFoundError: No module named '(\w+)'", done.stderr.splitlines()[-1])
+    assert missing is not None
+    assert missing[1] not in {"meetcore", "attrs"}
+
+
+def test_the_kit_says_what_to_install(clean: Clean) -> None:
+    done = clean.run("python", "-I", "-c", "import meetcore.testing", code=1)
+    assert "pip install 'meetcore[testing]'" in done.stderr.splitlines()[-1]
+
+
+def test_callers_are_checked_against_the_installed_types(clean: Clean, tmp_path: Path) -> None:
+    # By the interpreter of the clean environment, so that the types are those of the wheel (PEP 561).
+    files = [ROOT / "tests" / "types" / name for name in ("consumer.py", "misuse.py")]
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores", "--config-file", os.devnull,
+            "--python-executable", str(clean.python), "--cache-dir", str(tmp_path), *map(str, files),
+        ],
+        cwd=tmp_path, env=CLEAN, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.stdout == "Success: no issues found in 2 source files\n", done.stderr

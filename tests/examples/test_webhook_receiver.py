@@ -1,0 +1,232 @@
+"""The webhook receiver over real HTTP: what it believes and refuses, and an event is handled once."""
+
+from __future__ import annotations
+
+import http.client
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import Queue
+from threading import Event, Thread
+
+import pytest
+from attrs import field, frozen
+
+from examples.webhook_receiver.inbox import Inbox
+from examples.webhook_receiver.receiver import MAX_BODY_BYTES, receiver, work
+from meetcore.domain.signature import SIGNATURE_HEADER, new_secret, sign
+
+NOW = 1_795_000_000
+OLD, NEW, STRANGE = (new_secret(bytes([number]) * 32) for number in (1, 2, 3))
+BODY = b'{"id": "e-1", "type": "meeting.created", "data": {}}'
+
+
+@frozen
+class House:
+    """A receiver that serves, its inbox, and what its worker has handled."""
+
+    port: int
+    inbox: Inbox
+    handled: Queue[bytes] = field(factory=Queue)
+
+    def post(self, body: bytes, *signatures: str, **headers: str) -> int:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.putrequest("POST", "/")
+            for signature in signatures:
+                connection.putheader(SIGNATURE_HEADER, signature)
+            for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                connection.putheader(name, value)
+            connection.endheaders(body)
+            return connection.getresponse().status
+        finally:
+            connection.close()
+
+    def handle_all(self) -> list[bytes]:
+        """Let the inbox be worked on, here and now."""
+        while self.inbox.handle_next(self.handled.put):
+            pass
+        return [self.handled.get_nowait() for _ in range(self.handled.qsize())]
+
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    inbox = Inbox(tmp_path / "inbox.sqlite3")
+    with receiver(("127.0.0.1", 0), [NEW, OLD], inbox, clock=lambda: NOW + 0.9) as server:
+        serving = Thread(target=server.serve_forever, args=(0.01,))
+        serving.start()
+        yield House(server.server_address[1], inbox)
+        server.shutdown()
+        serving.join()
+    inbox.close()
+
+
+@pytest.mark.parametrize("secret", [OLD, NEW], ids=["old", "new"])
+def test_either_secret_is_believed_while_one_is_rotated(house: House, secret: str) -> None:
+    assert house.post(BODY, sign(secret, BODY, NOW)) == 204
+    assert house.handle_all() == [BODY]
+
+
+@pytest.mark.parametrize("age_s", [-300, 0, 300])
+def test_five_minutes_are_believed(house: House, age_s: int) -> None:
+    assert house.post(BODY, sign(NEW, BODY, NOW - age_s)) == 204
+
+
+@pytest.mark.parametrize(
+    ("body", "signatures", "status"),
+    [
+        pytest.param(BODY.replace(b"created", b"ended"), [sign(NEW, BODY, NOW)], 401, id="tampered"),
+        pytest.param(BODY.replace(b" ", b""), [sign(NEW, BODY, NOW)], 401, id="written-anew"),
+        pytest.param(BODY, [sign(NEW, BODY, NOW - 301)], 401, id="stale"),
+        pytest.param(BODY, [sign(NEW, BODY, NOW + 301)], 401, id="from-the-future"),
+        pytest.param(BODY, [sign(STRANGE, BODY, NOW)], 401, id="strange-secret"),
+        pytest.param(BODY, ["v1=00"], 401, id="malformed"),
+        pytest.param(BODY, [], 400, id="no-header"),
+        pytest.param(BODY, [sign(STRANGE, BODY, NOW), sign(NEW, BODY, NOW)], 400, id="two-headers"),
+        pytest.param(b"hello", [sign(NEW, b"hello", NOW)], 400, id="not-json"),
+        pytest.param(b'{"id": 7}', [sign(NEW, b'{"id": 7}', NOW)], 400, id="no-text-for-an-id"),
+        pytest.param(b"[1]", [sign(NEW, b"[1]", NOW)], 400, id="not-an-object"),
+    ],
+)
+def test_what_is_refused_is_not_kept(house: House, body: bytes, signatures: list[str], status: int) -> None:
+    assert house.post(body, *signatures) == status
+    assert house.handle_all() == []
+
+
+def test_a_repeated_delivery_is_answered_again_and_handled_once(house: House) -> None:
+    retried = sign(OLD, BODY, NOW - 60)
+    assert [house.post(BODY, each) for each in (sign(NEW, BODY, NOW), retried)] == [204, 204]
+    assert house.handle_all() == [BODY]
+    assert house.post(BODY, sign(NEW, BODY, NOW)) == 204
+    assert house.handle_all() == []
+
+
+def test_deliveries_of_one_event_at_once_leave_one(house: House) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        statuses = list(pool.map(lambda _: house.post(BODY, sign(NEW, BODY, NOW)), range(24)))
+    assert statuses == [204] * 24
+    assert house.handle_all() == [BODY]
+
+
+@pytest.mark.parametrize("length", [str(MAX_BODY_BYTES + 1), "9" * 30])
+def test_an_oversized_body_is_refused_before_it_is_read(house: House, length: str) -> None:
+    # Nothing of the body is sent: an answer means that nobody waited for it.
+    assert house.post(b"", sign(NEW, b"", NOW), **{"Content-Length": length}) == 413
+
+
+def test_the_largest_body_is_taken(house: House) -> None:
+    body = b'{"id": "big", "data": "' + b"x" * (MAX_BODY_BYTES - 25) + b'"}'
+    assert len(body) == MAX_BODY_BYTES
+    assert house.post(body, sign(NEW, body, NOW)) == 204
+
+
+@pytest.mark.parametrize("length", ["-1", "1e3", "²", ""])
+def test_a_length_that_is_none_is_refused(house: House, length: str) -> None:
+    assert house.post(BODY, sign(NEW, BODY, NOW), **{"Content-Length": length}) == 411
+
+
+def test_a_body_that_ends_early_is_refused(house: House) -> None:
+    request = (
+        f"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {len(BODY) + 5}\r\n"
+        f"{SIGNATURE_HEADER}: {sign(NEW, BODY, NOW)}\r\n\r\n"
+    )
+    with socket.create_connection(("127.0.0.1", house.port), timeout=10) as connection:
+        connection.sendall(request.encode() + BODY)
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(64).startswith(b"HTTP/1.0 400 ")
+    assert house.handle_all() == []
+
+
+def test_other_methods_are_not_served(house: House) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=10)
+    connection.request("GET", "/")
+    assert connection.getresponse().status == 501
+    connection.close()
+
+
+def test_the_answer_does_not_wait_for_the_work(house: House) -> None:
+    stop, may_finish, started = Event(), Event(), Event()
+
+    def slow(body: bytes) -> None:
+        started.set()
+        assert may_finish.wait(10)
+        house.handled.put(body)
+
+    worker = Thread(target=work, args=(house.inbox, slow, stop))
+    worker.start()
+    try:
+        assert house.post(BODY, sign(NEW, BODY, NOW)) == 204
+        assert started.wait(10)
+        second = BODY.replace(b"e-1", b"e-2")
+        assert house.post(second, sign(NEW, second, NOW)) == 204  # while the first is still being handled
+        assert house.handled.empty()
+        may_finish.set()
+        assert [house.handled.get(timeout=10) for _ in range(2)] == [BODY, second]
+    finally:
+        may_finish.set()
+        stop.set()
+        worker.join()
+
+
+def test_a_failed_event_is_tried_again_and_holds_up_no_other(tmp_path: Path) -> None:
+    inbox = Inbox(tmp_path / "inbox.sqlite3")
+    assert [inbox.put(name, name.encode()) for name in ("bad", "good", "bad")] == [True, True, False]
+    tried: list[bytes] = []
+
+    def handle(body: bytes) -> None:
+        tried.append(body)
+        if tried == [b"bad"]:
+            raise OSError("the disk is full")
+
+    with pytest.raises(OSError, match="disk"):
+        inbox.handle_next(handle)
+    while inbox.handle_next(handle):
+        pass
+    assert tried == [b"bad", b"good", b"bad"]
+    inbox.close()
+
+
+def test_what_was_answered_survives_a_restart(tmp_path: Path) -> None:
+    first = Inbox(tmp_path / "inbox.sqlite3")
+    first.put("e-1", BODY)
+    first.close()
+    second = Inbox(tmp_path / "inbox.sqlite3")
+    handled: list[bytes] = []
+    assert second.put("e-1", BODY) is False
+    assert second.handle_next(handled.append)
+    assert handled == [BODY]
+    assert not second.handle_next(handled.append)
+    second.close()
+
+
+def test_the_program_runs_as_its_first_lines_say(tmp_path: Path) -> None:
+    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "WEBHOOK_SECRETS": f"{NEW} {OLD}"}
+    program = subprocess.Popen(
+        [sys.executable, "-m", "examples.webhook_receiver.receiver", "0"],
+        cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert program.stdout is not None
+    assert program.stderr is not None
+    with program:
+        try:
+            told = re.search(r":(\d+)$", program.stderr.readline().strip())
+            assert told is not None
+            connection = http.client.HTTPConnection("127.0.0.1", int(told[1]), timeout=10)
+            headers = {SIGNATURE_HEADER: sign(OLD, BODY, int(time.time()))}
+            connection.request("POST", "/", BODY, headers)
+            assert connection.getresponse().status == 204
+            connection.close()
+            assert program.stdout.readline() == BODY.decode() + "\n"
+            program.send_signal(signal.SIGINT)
+            assert program.wait(10) == 0
+        finally:
+            program.kill()

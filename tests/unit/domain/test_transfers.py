@@ -1,0 +1,101 @@
+"""Transfers: what moves between books, and the amounts that may."""
+
+from collections import Counter
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from attrs.exceptions import FrozenInstanceError
+from hypothesis import example, given
+
+from meetcore.domain.transfers import (
+    MAX_CREDITS,
+    ROUTES,
+    Book,
+    InvalidAmount,
+    Leg,
+    Reference,
+    Transfer,
+    TransferKind,
+    check_amount,
+    legs,
+)
+from meetcore.testing.strategies.lives import Life, lives
+from meetcore.testing.strategies.money import amounts, bad_amounts, transfers
+
+CUSTOMER = Book.CUSTOMER
+TOP_UP = Transfer(
+    UUID(int=1), "topup:INV-1", TransferKind.TOPUP, 1, Book.TOPUPS, CUSTOMER, Reference("topup", "INV-1")
+)
+
+
+@given(amounts())
+@example(1)
+@example(MAX_CREDITS)
+def test_every_whole_number_up_to_the_largest_is_let_through(amount: int) -> None:
+    assert check_amount(amount) == amount
+
+
+@given(bad_amounts())
+@example(0)
+@example(-1)
+@example(MAX_CREDITS + 1)
+@example(2**63)
+@example(True)
+@example(1.0)
+@example(float("nan"))
+@example(float("inf"))
+@example("1")
+@example(None)
+def test_nothing_else_is_an_amount(amount: Any) -> None:
+    with pytest.raises(InvalidAmount, match=r"^credits are whole numbers from 1 to 1000000000000000$"):
+        check_amount(amount)
+
+
+def test_every_kind_takes_its_route() -> None:
+    expected = {
+        TransferKind.TOPUP: (Book.TOPUPS, CUSTOMER),
+        TransferKind.MEETING_CHARGE: (CUSTOMER, Book.MEETINGS),
+        TransferKind.MEETING_REFUND: (Book.MEETINGS, CUSTOMER),
+        TransferKind.NOTULEN_CHARGE: (CUSTOMER, Book.NOTULEN),
+    }
+    assert expected == ROUTES
+
+
+@given(transfers())
+def test_the_legs_of_a_transfer_sum_to_zero_and_the_customers_leg_is_signed(
+    transfer: Transfer,
+) -> None:
+    source, destination = legs(transfer)
+    assert (source.book, destination.book) == (transfer.source, transfer.destination)
+    assert source.amount + destination.amount == 0
+    assert destination.amount == transfer.amount > 0
+    assert Leg(CUSTOMER, transfer.signed_amount) in (source, destination)
+
+
+@given(lives())
+def test_the_books_say_what_each_kind_of_work_earned(life: Life) -> None:
+    earned: Counter[Book] = Counter()
+    expected: Counter[Book] = Counter()
+    for entry in life.entries:
+        transfer = entry.transfer
+        for leg in legs(transfer):
+            earned[leg.book] += leg.amount
+        ends = {transfer.source, transfer.destination}
+        if transfer.kind is TransferKind.ADJUSTMENT:
+            assert ends == {CUSTOMER, Book.ADJUSTMENTS}
+        else:
+            assert (transfer.source, transfer.destination) == ROUTES[transfer.kind]
+        (other,) = ends - {CUSTOMER}
+        expected[other] -= entry.amount
+    del earned[CUSTOMER]
+    assert earned == expected
+
+
+@pytest.mark.parametrize("name", ["amount", "destination", "reference"])
+def test_a_transfer_cannot_be_changed(name: str) -> None:
+    before = evolve(TOP_UP)
+    with pytest.raises(FrozenInstanceError):
+        setattr(TOP_UP, name, None)
+    assert before == TOP_UP

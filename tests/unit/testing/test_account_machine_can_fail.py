@@ -1,0 +1,118 @@
+"""The account machine notices a store that is not as the other: each defect here ends a play."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from attrs import evolve
+from hypothesis import HealthCheck, Phase, settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
+from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
+from meetcore.adapters.memory.ledger import MemoryLedgerRepository
+from meetcore.adapters.memory.meetings import MemoryMeetingRepository
+from meetcore.domain.deliveries import Attempt, Delivery
+from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.events import Event
+from meetcore.domain.holds import CapUsage
+from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.meetings import Meeting
+from meetcore.ports.store import LeaseView
+from meetcore.testing.account_machine import AccountMachine
+from meetcore.testing.memory_rig import MemoryRig
+from tests.unit.testing.broken_store import BrokenStore
+
+
+class KeepsTheOldSecret(MemoryEndpointRepository):
+    """Forgets a rotation."""
+
+    async def save(self, endpoint: Endpoint) -> int:
+        old = self._tables.endpoints[endpoint.account_id, endpoint.id]
+        return await super().save(evolve(endpoint, secret=old.secret))
+
+
+class TellsNobody(MemoryLedgerRepository):
+    """Loses the events of a top-up."""
+
+    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
+        return await super().append(funds, entry, [])
+
+
+class ForgetsFailures(MemoryDeliveryRepository):
+    """Records the attempt and not what it did to the endpoint."""
+
+    async def save_attempt(self, delivery: Delivery, endpoint: Endpoint, attempt: Attempt) -> None:
+        old = self._tables.endpoints[endpoint.account_id, endpoint.id]
+        await super().save_attempt(
+            delivery, evolve(endpoint, consecutive_failures=old.consecutive_failures), attempt
+        )
+
+
+class KeepsTheHold(MemoryMeetingRepository):
+    """Abandons a meeting and goes on counting its hold."""
+
+    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
+        await super().save_abandoned(view, meeting, view.funds, usage)
+
+
+class ForgetsTheCap(MemoryMeetingRepository):
+    """Gives a refund back to the account and not to the key's cap."""
+
+    async def save_cancelled(
+        self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
+        events: Sequence[Event], answer: bytes | None,
+    ) -> int:  # fmt: skip
+        if refund is not None:
+            refund = (refund[0], view.usage, refund[2])
+        return await super().save_cancelled(view, meeting, refund, events, answer)
+
+
+def play(stores: Callable[[], dict[str, MemoryRig]], **effort: Any) -> None:
+    """Let the machine play on stores that are made anew for each play."""
+    with asyncio.Runner() as runner:
+
+        class Play(AccountMachine):
+            def __init__(self) -> None:
+                super().__init__(runner.run, stores())
+
+        run_state_machine_as_test(Play, settings=settings(stateful_step_count=30, **effort))
+
+
+def play_broken(role: str, repository: Callable[..., Any]) -> None:
+    """Play on an intact store and on one with a repository exchanged."""
+
+    def stores() -> dict[str, MemoryRig]:
+        broken = MemoryRig()
+        broken.store = BrokenStore(broken, role, repository)
+        return {"intact": MemoryRig(), "broken": broken}
+
+    play(
+        stores, max_examples=300, derandomize=True, database=None, phases=(Phase.generate,),
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("role", "repository"),
+    [
+        ("endpoints", KeepsTheOldSecret),
+        ("ledger", TellsNobody),
+        ("deliveries", ForgetsFailures),
+        ("meetings", KeepsTheHold),
+        ("meetings", ForgetsTheCap),
+    ],
+)
+def test_a_defect_ends_the_play(role: str, repository: Callable[..., Any]) -> None:
+    with pytest.raises(AssertionError):
+        play_broken(role, repository)
+
+
+def test_the_name_of_the_store_that_differs_is_told() -> None:
+    with pytest.raises(AssertionError, match="broken is not as intact"):
+        play_broken("endpoints", KeepsTheOldSecret)
+
+
+def test_intact_stores_play_to_the_end() -> None:
+    play(lambda: {"one": MemoryRig(), "other": MemoryRig()}, max_examples=10)

@@ -1,0 +1,107 @@
+"""The store suites notice what goes wrong in stores: each defect here is found by a test of the kit."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
+from meetcore.adapters.memory.ledger import MemoryLedgerRepository
+from meetcore.adapters.memory.meetings import MemoryMeetingRepository
+from meetcore.domain.events import Event
+from meetcore.domain.ledger import Entry, Funds
+from meetcore.ports.deliveries import Claimed
+from meetcore.ports.lease import Lease
+from meetcore.ports.store import CreationQuery, CreationView, LeaseView, Provisioning
+from meetcore.testing.contracts import StoreContract, StoreRig
+from meetcore.testing.memory_rig import MemoryRig
+from tests.unit.testing.broken_store import BrokenStore
+
+Suite = Callable[[StoreContract, StoreRig], Awaitable[None]]
+
+
+class RefundsTwice(MemoryLedgerRepository):
+    """Forgets which charges were reversed."""
+
+    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
+        self._tables.entry_of_reversal.clear()
+        return await super().append(funds, entry, events)
+
+
+class KeepsTheOldBalance(MemoryLedgerRepository):
+    """Appends the entry and leaves the funds as they were."""
+
+    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
+        before = self._tables.accounts[funds.account_id].funds
+        return await super().append(before, entry, events)
+
+
+class FencesNobody(MemoryMeetingRepository):
+    """Takes any token for the lease's own."""
+
+    async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
+        stored = self._tables.meetings.get((account_id, meeting_id))
+        lease = None if stored is None else stored.lease
+        return await super().load_leased(account_id, meeting_id, token if lease is None else lease.token)
+
+
+class BooksTwice(MemoryMeetingRepository):
+    """Forgets who sits on a host."""
+
+    async def load_creation(self, query: CreationQuery) -> CreationView:
+        self._tables.reservations.clear()
+        return await super().load_creation(query)
+
+    async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
+        self._tables.reservations.clear()
+        return await super().save_provisioning(provisioning)
+
+
+class LeavesClaimsDue(MemoryDeliveryRepository):
+    """Hands a delivery out and leaves it for the next who asks."""
+
+    async def claim_due(self, limit: int, lease: Lease) -> Sequence[Claimed]:
+        before = dict(self._tables.deliveries)
+        found = await super().claim_due(limit, lease)
+        for name, stored in before.items():
+            claimed = self._tables.deliveries[name]
+            self._tables.deliveries[name] = evolve(stored, token=claimed.token)
+        return found
+
+
+DEFECTS: list[tuple[str, type, type, Suite]] = [
+    (
+        "ledger", MemoryLedgerRepository, RefundsTwice,
+        StoreContract.test_a_charge_is_reversed_once_whatever_the_operation_is_called,
+    ),
+    (
+        "ledger", MemoryLedgerRepository, KeepsTheOldBalance,
+        StoreContract.test_an_entry_is_read_back_as_it_was_written,
+    ),
+    (
+        "meetings", MemoryMeetingRepository, FencesNobody,
+        StoreContract.test_one_lapsed_meeting_is_taken_over,
+    ),
+    ("meetings", MemoryMeetingRepository, BooksTwice, StoreContract.test_twenty_race_for_one_host),
+    (
+        "deliveries", MemoryDeliveryRepository, LeavesClaimsDue,
+        StoreContract.test_what_is_claimed_is_nobody_elses_while_the_lease_lasts,
+    ),
+]  # fmt: skip
+
+
+async def play(role: str, make: type, suite: Suite) -> None:
+    """Run one test of the kit on a store whose repository is of this make."""
+    rig = MemoryRig()
+    rig.store = BrokenStore(rig, role, make)
+    await suite(StoreContract(), rig)
+
+
+@pytest.mark.parametrize(
+    ("role", "intact", "broken", "suite"), DEFECTS, ids=[broken.__name__ for _, _, broken, _ in DEFECTS]
+)
+async def test_a_defect_is_noticed_and_only_a_defect(role: str, intact: type, broken: type, suite: Suite):
+    await play(role, intact, suite)
+    with pytest.raises((AssertionError, pytest.fail.Exception)):
+        await play(role, broken, suite)

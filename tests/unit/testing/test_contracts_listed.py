@@ -1,0 +1,68 @@
+"""The kit is whole: every port has its suite, and joined suites lose no test."""
+
+import importlib
+import pkgutil
+from itertools import combinations
+from types import ModuleType
+
+import pytest
+
+import meetcore.ports
+from meetcore.testing import contracts
+
+SUITES = {name: getattr(contracts, name) for name in contracts.__all__ if name.endswith("Contract")}
+STORE_SUITES = [
+    contracts.LedgerRepositoryContract,
+    contracts.MeetingRepositoryContract,
+    contracts.HostsContract,
+    contracts.IdempotencyRepositoryContract,
+    contracts.EndpointRepositoryContract,
+    contracts.DeliveryRepositoryContract,
+]
+# Proven by the suite that is named, because nobody meets them alone.
+WITHIN = {
+    "Transaction": "StoreContract",
+    "LedgerSnapshot": "LedgerAuditContract",
+}
+
+
+def ports() -> list[type]:
+    """Every protocol of `meetcore.ports`, from the module that defines it."""
+    found: list[type] = []
+    for module in pkgutil.iter_modules(meetcore.ports.__path__, "meetcore.ports."):
+        found += protocols(importlib.import_module(module.name))
+    return found
+
+
+def protocols(module: ModuleType) -> list[type]:
+    own = [one for one in vars(module).values() if getattr(one, "__module__", None) == module.__name__]
+    return [one for one in own if isinstance(one, type) and getattr(one, "_is_protocol", False)]
+
+
+def names_of(suite: type) -> set[str]:
+    return {name for name in dir(suite) if name.startswith("test_")}
+
+
+@pytest.mark.parametrize("port", ports(), ids=lambda port: port.__name__)
+def test_every_port_has_a_suite(port: type):
+    assert WITHIN.get(port.__name__, f"{port.__name__}Contract") in SUITES
+
+
+def test_the_ports_are_found():
+    assert {"Store", "LedgerRepository", "DeliveryRepository", "Clock"} <= {port.__name__ for port in ports()}
+
+
+def test_every_suite_tests_something():
+    assert SUITES
+    assert [name for name, suite in SUITES.items() if not names_of(suite)] == []
+
+
+def test_no_suite_takes_a_test_from_another_that_it_is_joined_with():
+    for one, other in combinations(STORE_SUITES, 2):
+        assert names_of(one) & names_of(other) == set()
+    assert names_of(contracts.StoreContract) == set().union(*map(names_of, STORE_SUITES))
+
+
+def test_the_parts_of_a_joined_suite_take_nothing_from_each_other():
+    for part, other in combinations(contracts.MeetingRepositoryContract.__bases__, 2):
+        assert names_of(part) & names_of(other) == set()

@@ -1,0 +1,720 @@
+"""A suite that nothing can fail proves nothing: plausible mistakes, and for each the test that finds it.
+
+The ports beside the store: counters, clock, entropy, cipher, doorbell, resolver, provider, sender.
+"""
+
+import asyncio
+import base64
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from ipaddress import IPv4Network, IPv6Network, ip_address
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.memory.doorbell import MemoryDoorbell
+from meetcore.adapters.memory.rate_counters import MemoryRateCounters
+from meetcore.adapters.sandbox import MemorySandboxState, SandboxProvider
+from meetcore.adapters.secrets import AesGcmCipher
+from meetcore.adapters.webhook_sender import AiohttpWebhookSender
+from meetcore.adapters.webhook_sender import sender as sender_module
+from meetcore.domain.addresses import Address
+from meetcore.domain.deliveries import Attempt
+from meetcore.domain.errors import HostUnresolved
+from meetcore.domain.meetings import Provisioned
+from meetcore.domain.rate_window import OperationClass
+from meetcore.ports.cipher import CipherRefused
+from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder
+from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
+from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContract
+from meetcore.testing.contracts.clock import ClockContract
+from meetcore.testing.contracts.doorbell import DoorbellContract, RemoteDoorbellContract
+from meetcore.testing.contracts.entropy import EntropyContract
+from meetcore.testing.contracts.rate_counters import MINUTE, RateCountersContract, SharedRateCountersContract
+from meetcore.testing.contracts.resolver import HANGING, ZONE, ResolverContract
+from meetcore.testing.contracts.video_provider import VideoProviderContract
+from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
+from meetcore.testing.receiver import Authority, hang, hang_up
+
+Test = Callable[..., Awaitable[None]]
+
+
+def mistakes(*pairs: tuple[Test, object]) -> pytest.MarkDecorator:
+    """A test of a suite, and what it must find."""
+    names = [f"{getattr(fault, '__name__', type(fault).__name__)}-{test.__name__}" for test, fault in pairs]
+    return pytest.mark.parametrize(("test", "broken"), pairs, ids=names)
+
+
+# Rate counters
+
+
+class Racing(MemoryRateCounters):
+    """Reads, waits, writes: of hits at one time it loses some."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.counts: Counter[object] = Counter()
+
+    async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
+        count = self.counts[key_id, operation_class, window_start] + 1
+        await asyncio.sleep(0)
+        self.counts[key_id, operation_class, window_start] = count
+        return count
+
+
+class OneClass(MemoryRateCounters):
+    async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
+        return await super().hit(key_id, OperationClass.READ, window_start)
+
+
+class OneKey(MemoryRateCounters):
+    async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
+        return await super().hit(UUID(int=0), operation_class, window_start)
+
+
+class OneWindow(MemoryRateCounters):
+    async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
+        return await super().hit(key_id, operation_class, 0)
+
+
+class Forgetful(MemoryRateCounters):
+    def __init__(self) -> None:
+        super().__init__(windows=1)
+
+
+class Capped(MemoryRateCounters):
+    async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
+        return min(20, await super().hit(key_id, operation_class, window_start))
+
+
+class Gathering(MemoryRateCounters):
+    """Carries hits in batches, and a caller that gives up takes the whole batch along."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batch: asyncio.Future[None] | None = None
+
+    async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
+        if self.batch is None:
+            self.batch = asyncio.get_running_loop().create_future()
+            self.batch.get_loop().call_later(0.01, self.send, self.batch)
+        await self.batch
+        return await super().hit(key_id, operation_class, window_start)
+
+    def send(self, batch: asyncio.Future[None]) -> None:
+        self.batch = None
+        if not batch.done():
+            batch.set_result(None)
+
+
+@mistakes(
+    (RateCountersContract.test_twenty_at_once_count_to_twenty, Racing),
+    (RateCountersContract.test_counting_goes_on_past_any_limit, Capped),
+    (RateCountersContract.test_keys_count_apart, OneKey),
+    (RateCountersContract.test_classes_count_apart, OneClass),
+    (RateCountersContract.test_windows_count_apart_and_a_clock_set_back_finds_its_count, OneWindow),
+    (RateCountersContract.test_windows_count_apart_and_a_clock_set_back_finds_its_count, Forgetful),
+)
+async def test_counters(test: Test, broken: type[MemoryRateCounters]) -> None:
+    with pytest.raises(AssertionError):
+        await test(RateCountersContract(), broken())
+
+
+@pytest.mark.parametrize("broken", [Racing, OneClass, OneKey, OneWindow])
+async def test_counters_under_the_property(broken: type[MemoryRateCounters]) -> None:
+    prove: Any = RateCountersContract.test_whatever_is_counted_at_once_each_counter_counts_one_by_one
+    word = [(0, OperationClass.READ, 0), (1, OperationClass.READ, 0), (0, OperationClass.CREDIT, 0)]
+    word += [(0, OperationClass.READ, 1), *word]
+    # The body of the property on one example: Hypothesis itself would need an event loop of its own.
+    await prove.hypothesis.inner_test(RateCountersContract(), MemoryRateCounters(), word)
+    with pytest.raises(AssertionError):
+        await prove.hypothesis.inner_test(RateCountersContract(), broken(), word)
+
+
+async def test_counters_whose_callers_share_their_fate() -> None:
+    counters = Gathering()
+    assert await counters.hit(UUID(int=1), OperationClass.READ, MINUTE) == 1
+    with pytest.raises(asyncio.CancelledError):
+        await RateCountersContract().test_a_caller_that_gives_up_has_made_its_attempt(counters)
+
+
+async def test_counters_that_are_not_shared() -> None:
+    with pytest.raises(AssertionError):
+        await SharedRateCountersContract().test_two_processes_count_the_same_minute(
+            MemoryRateCounters(), MemoryRateCounters()
+        )
+
+
+# Clock and entropy
+
+
+class Stopwatch:
+    def __init__(self, *readings: datetime) -> None:
+        self.readings = list(readings)
+
+    def now(self) -> datetime:
+        return self.readings.pop(0) if len(self.readings) > 1 else self.readings[0]
+
+
+NAIVE = datetime(2026, 12, 1, 2)  # noqa: DTZ001  (the mistake)
+AN_HOUR_LATER = datetime(2026, 12, 1, 3, tzinfo=UTC)
+IN_JAKARTA = datetime.fromisoformat("2026-12-01T09:00:00+07:00")
+
+
+@mistakes(
+    (ClockContract.test_an_instant_is_aware_and_in_utc, Stopwatch(NAIVE)),
+    (ClockContract.test_an_instant_is_aware_and_in_utc, Stopwatch(IN_JAKARTA)),
+    (
+        ClockContract.test_an_instant_compares_with_others_and_survives_being_written_down,
+        Stopwatch(datetime.fromtimestamp(1, UTC)),
+    ),
+    (ClockContract.test_readings_in_a_row_lie_close_together, Stopwatch(IN_JAKARTA, AN_HOUR_LATER)),
+)
+async def test_clocks(test: Test, broken: Stopwatch) -> None:
+    with pytest.raises(AssertionError):
+        await test(ClockContract(), broken)
+
+
+class Drawing:
+    def __init__(self, draw: Callable[[int], Any]) -> None:
+        self.token_bytes = draw
+
+
+@mistakes(
+    (EntropyContract.test_it_gives_as_many_bytes_as_asked, Drawing(lambda n: os.urandom(min(n, 256)))),
+    (EntropyContract.test_it_gives_as_many_bytes_as_asked, Drawing(lambda n: bytearray(os.urandom(n)))),
+    (EntropyContract.test_no_two_draws_are_alike, Drawing(lambda n: random.Random(1).randbytes(n))),
+    (EntropyContract.test_nothing_repeats_inside_a_draw, Drawing(lambda n: (os.urandom(64) * n)[:n])),
+    (
+        EntropyContract.test_every_byte_occurs_at_every_place_of_a_key,
+        Drawing(lambda n: base64.b64encode(os.urandom(n))[:n]),
+    ),
+    (
+        EntropyContract.test_every_byte_occurs_at_every_place_of_a_key,
+        Drawing(lambda n: b"\x01" + os.urandom(n - 1)),
+    ),
+)
+async def test_entropy(test: Test, broken: Drawing) -> None:
+    with pytest.raises(AssertionError):
+        await test(EntropyContract(), broken)
+
+
+# Cipher
+
+
+class Tampered(AesGcmCipher):
+    """A sound cipher, for the mistakes to be made in."""
+
+    def __init__(self) -> None:
+        super().__init__([bytes(32)])
+
+
+class IgnoresContext(Tampered):
+    def seal(self, plain: bytes, context: str) -> bytes:
+        return super().seal(plain, "")
+
+    def open(self, sealed: bytes, context: str) -> bytes:
+        return super().open(sealed, "")
+
+
+class CutsContext(Tampered):
+    def seal(self, plain: bytes, context: str) -> bytes:
+        return super().seal(plain, context[:9])
+
+    def open(self, sealed: bytes, context: str) -> bytes:
+        return super().open(sealed, context[:9])
+
+
+class Strips(Tampered):
+    def open(self, sealed: bytes, context: str) -> bytes:
+        return super().open(sealed, context).rstrip(b"\0")
+
+
+class Trailing(Tampered):
+    """Reads as many bytes as it wrote and no further."""
+
+    def seal(self, plain: bytes, context: str) -> bytes:
+        sealed = super().seal(plain, context)
+        return len(sealed).to_bytes(4) + sealed
+
+    def open(self, sealed: bytes, context: str) -> bytes:
+        return super().open(sealed[4 : 4 + int.from_bytes(sealed[:4])], context)
+
+
+class Raises(Tampered):
+    """Lets its library's own error through."""
+
+    def open(self, sealed: bytes, context: str) -> bytes:
+        if len(sealed) < 17:
+            raise AssertionError("IndexError, in the wild")
+        return super().open(sealed, context)
+
+
+class Unauthenticated(Tampered):
+    """Context in the clear before the value: what `PlainCipher` is for tests, passed off as a cipher."""
+
+    def seal(self, plain: bytes, context: str) -> bytes:
+        return context.encode() + b"\n" + plain
+
+    def open(self, sealed: bytes, context: str) -> bytes:
+        lead = context.encode() + b"\n"
+        if not sealed.startswith(lead):
+            raise CipherRefused("another context")
+        return sealed[len(lead) :]
+
+
+class KeptNonce(Tampered):
+    def __init__(self) -> None:
+        AesGcmCipher.__init__(self, [bytes(32)], Drawing(bytes))
+
+
+@mistakes(
+    (PretendCipherContract.test_what_is_sealed_opens, Strips),
+    (PretendCipherContract.test_it_opens_in_its_own_context_only, IgnoresContext),
+    (PretendCipherContract.test_it_opens_in_its_own_context_only, CutsContext),
+    (PretendCipherContract.test_foreign_bytes_are_refused, Raises),
+    (CipherContract.test_a_context_ends_where_it_ends, Unauthenticated),
+    (CipherContract.test_a_flipped_bit_anywhere_is_refused, Unauthenticated),
+    (CipherContract.test_a_cut_value_is_refused, Unauthenticated),
+    (CipherContract.test_a_longer_value_is_refused, Trailing),
+    (CipherContract.test_the_same_text_never_looks_the_same, KeptNonce),
+    (CipherContract.test_the_text_cannot_be_read, Unauthenticated),
+)
+async def test_ciphers(test: Test, broken: type[Tampered]) -> None:
+    with pytest.raises(AssertionError):
+        await test(CipherContract(), broken())
+
+
+# Doorbell
+
+
+class Bells:
+    """A rig round one bell; `hears` decides which rings arrive, `cost_s` how long each takes."""
+
+    def __init__(self, hears: Callable[[int], bool] = lambda ring: True, cost_s: float = 0.0) -> None:
+        self.listeners: list[Callable[[], object]] = []
+        self.hears, self.cost_s = hears, cost_s
+        self.is_away = False
+        self.bell = MemoryDoorbell(self.pass_on)
+
+    def pass_on(self) -> None:
+        if self.cost_s:
+            time.sleep(self.cost_s)
+        if self.hears(self.bell.rings) and not self.is_away:
+            for on_wake in self.listeners:
+                on_wake()
+
+    @asynccontextmanager
+    async def listening(self, on_wake: Callable[[], object]):
+        self.listeners.append(on_wake)
+        yield
+        self.listeners.remove(on_wake)
+
+    async def take_away(self) -> None:
+        self.is_away = True
+
+    async def bring_back(self) -> None:
+        self.is_away = False
+
+
+class Dying(Bells):
+    """Never rings again once its queue has been away."""
+
+    async def bring_back(self) -> None:
+        pass
+
+
+class Blocking(Bells):
+    """Waits for its queue while that is away."""
+
+    def pass_on(self) -> None:
+        if self.is_away:
+            time.sleep(0.002)
+
+
+class Spinning(Bells):
+    """Works at every ring instead of leaving it to somebody else."""
+
+    def pass_on(self) -> None:
+        began = time.thread_time()
+        while time.thread_time() - began < 60e-6:
+            pass
+
+
+class Impatient(DoorbellContract):
+    patience_s = 0.05
+
+
+class ImpatientRemote(RemoteDoorbellContract):
+    patience_s = 0.05
+
+
+@mistakes(
+    (Impatient.test_a_ring_wakes_a_listener_and_the_next_one_wakes_it_again, Bells(lambda ring: False)),
+    (Impatient.test_a_ring_wakes_a_listener_and_the_next_one_wakes_it_again, Bells(lambda ring: ring == 1)),
+    (
+        Impatient.test_a_hundred_rings_wake_at_least_once_and_again_after_the_last,
+        Bells(lambda ring: ring < 100),
+    ),
+    (
+        Impatient.test_a_ring_that_nobody_hears_is_no_error_and_costs_later_ones_nothing,
+        Bells(lambda ring: ring == 1),
+    ),
+    (Impatient.test_a_ring_costs_microseconds, Spinning()),
+    (Impatient.test_a_ring_does_not_block, Bells(cost_s=0.002)),
+    (ImpatientRemote.test_a_queue_that_is_away_makes_a_ring_neither_raise_nor_block, Blocking()),
+    (ImpatientRemote.test_a_queue_that_goes_is_rung_again_when_it_is_back, Dying()),
+)
+async def test_doorbells(test: Test, broken: Bells) -> None:
+    suite = ImpatientRemote() if "Remote" in test.__qualname__ else Impatient()
+    with pytest.raises(AssertionError):
+        await test(suite, broken)
+
+
+async def test_the_rig_round_them_is_sound() -> None:
+    for name in dir(ImpatientRemote):
+        if name.startswith("test_"):
+            await getattr(RemoteDoorbellContract(), name)(Bells())
+
+
+# Resolver
+
+
+def found(host: str) -> tuple[Address, ...]:
+    """The zone, read as it should be."""
+    records = tuple(dict.fromkeys(map(ip_address, ZONE.get(host, ()))))
+    if not records:
+        raise HostUnresolved(host)
+    return records
+
+
+class Asking:
+    """A resolver made of one function."""
+
+    def __init__(self, answer: Callable[[str], Any]) -> None:
+        self.answer = answer
+
+    async def resolve(self, host: str) -> tuple[Address, ...]:
+        if host == HANGING:
+            raise HostUnresolved(host)
+        await asyncio.sleep(0)
+        answer: tuple[Address, ...] = self.answer(host)
+        return answer
+
+
+async def test_the_resolver_they_are_made_of_is_sound() -> None:
+    suite, sound = ResolverContract(), Asking(found)
+    for host in ("one.test", "two.test", "doubled.test", "private.test"):
+        await suite.test_a_name_has_all_its_addresses_once(sound, host)
+    await suite.test_a_name_that_is_not_there_is_unresolved(sound, "missing.test")
+    await suite.test_a_name_without_an_address_is_unresolved(sound)
+    await suite.test_waiting_for_an_answer_has_its_limit(sound)
+    await suite.test_names_asked_at_once_do_not_mix(sound)
+    await suite.test_a_name_that_hangs_holds_up_no_other(sound)
+    await suite.test_one_that_gives_up_takes_nobody_along(sound)
+
+
+class Doubling(Asking):
+    def __init__(self) -> None:
+        super().__init__(lambda host: found(host) * 2)
+
+
+class OnlyVersion4(Asking):
+    def __init__(self) -> None:
+        super().__init__(lambda host: tuple(one for one in found(host) if one.version == 4))
+
+
+class HidesPrivate(Asking):
+    """Judges the addresses, which is not its business."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda host: tuple(one for one in found(host) if not one.is_private))
+
+
+class AnswersNone(Asking):
+    def __init__(self) -> None:
+        super().__init__(lambda host: found(host) if ZONE.get(host) else ())
+
+
+class Wildcard(Asking):
+    def __init__(self) -> None:
+        super().__init__(lambda host: found(host if host in ZONE else "one.test"))
+
+
+class Mixing(Asking):
+    """Keeps the question in the wrong place: the last one asked answers everybody."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda host: found(self.last))
+        self.last = ""
+
+    async def resolve(self, host: str) -> tuple[Address, ...]:
+        self.last = host
+        return await super().resolve(host)
+
+
+class Patient(Asking):
+    """Waits without a limit."""
+
+    def __init__(self) -> None:
+        super().__init__(found)
+
+    async def resolve(self, host: str) -> tuple[Address, ...]:
+        return await (asyncio.Future() if host == HANGING else super().resolve(host))
+
+
+class Queueing(Asking):
+    """One question at a time."""
+
+    def __init__(self) -> None:
+        super().__init__(found)
+        self.turn = asyncio.Lock()
+
+    async def resolve(self, host: str) -> tuple[Address, ...]:
+        try:
+            async with asyncio.timeout(0.01), self.turn:
+                return await (asyncio.Future() if host == HANGING else super().resolve(host))
+        except TimeoutError:
+            raise HostUnresolved(host) from None
+
+
+class Sharing(Asking):
+    """Callers at one time share a question, and whoever gives up stops it for all."""
+
+    def __init__(self) -> None:
+        super().__init__(found)
+        self.asked: asyncio.Task[tuple[Address, ...]] | None = None
+
+    async def resolve(self, host: str) -> tuple[Address, ...]:
+        if self.asked is None:
+            self.asked = asyncio.create_task(super().resolve(host))
+        return await self.asked
+
+
+@mistakes(
+    (ResolverContract.test_a_name_without_an_address_is_unresolved, AnswersNone),
+    (ResolverContract.test_names_asked_at_once_do_not_mix, Mixing),
+    (ResolverContract.test_a_name_that_hangs_holds_up_no_other, Queueing),
+    (ResolverContract.test_one_that_gives_up_takes_nobody_along, Sharing),
+)
+async def test_resolvers(test: Test, broken: Callable[[], Asking]) -> None:
+    with pytest.raises(AssertionError):
+        await test(ResolverContract(), broken())
+
+
+@pytest.mark.parametrize(
+    ("host", "broken"),
+    [("doubled.test", Doubling), ("two.test", OnlyVersion4), ("private.test", HidesPrivate)],
+)
+async def test_resolvers_that_give_other_addresses(host: str, broken: Callable[[], Asking]) -> None:
+    with pytest.raises(AssertionError):
+        await ResolverContract().test_a_name_has_all_its_addresses_once(broken(), host)
+
+
+async def test_a_resolver_that_knows_every_name() -> None:
+    with pytest.raises(AssertionError):
+        await ResolverContract().test_a_name_that_is_not_there_is_unresolved(Wildcard(), "missing.test")
+
+
+async def test_a_resolver_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("meetcore.testing.contracts.resolver._SLACK_S", -2.95)
+    with pytest.raises(AssertionError, match="limit"):
+        await ResolverContract().test_waiting_for_an_answer_has_its_limit(Patient())
+
+
+# Video provider
+
+
+class Sandbox(SandboxProvider):
+    """A sound provider, for the mistakes to be made in."""
+
+    def __init__(self) -> None:
+        super().__init__("http://127.0.0.1:8000", MemorySandboxState(), bytes(range(32)))
+
+
+class MakesAnother(Sandbox):
+    """Forgets the correlation."""
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        return await super().create(evolve(order, meeting_id=UUID(bytes=os.urandom(16))))
+
+
+class OneRoom(Sandbox):
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        return await super().create(evolve(order, meeting_id=UUID(int=7)))
+
+
+class ForgetsPassword(Sandbox):
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        return evolve(await super().create(order), password=None)
+
+
+class FindsNothing(Sandbox):
+    async def find(self, order: ProviderOrder) -> Provisioned | None:
+        return None
+
+
+class RemovesAgain(Sandbox):
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        await super().remove(provider_meeting_id)
+        return ProviderMeetingState.REMOVED
+
+
+class RemovesNothing(Sandbox):
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        return ProviderMeetingState.REMOVED
+
+
+@mistakes(
+    (VideoProviderContract.test_asking_twice_makes_one, MakesAnother),
+    (VideoProviderContract.test_two_orders_are_two_meetings, OneRoom),
+    (VideoProviderContract.test_a_meeting_that_was_made_has_a_name_a_link_and_its_password, ForgetsPassword),
+    (VideoProviderContract.test_what_was_made_is_found, FindsNothing),
+    (VideoProviderContract.test_what_was_never_made_is_not_found, Sandbox),
+    (VideoProviderContract.test_a_removed_meeting_is_gone, RemovesNothing),
+    (VideoProviderContract.test_removing_one_meeting_leaves_the_others, RemovesNothing),
+    (VideoProviderContract.test_of_many_that_remove_one_did_it, RemovesAgain),
+    (VideoProviderContract.test_ending_again_or_after_removal_is_fine, RemovesNothing),
+)
+async def test_providers(test: Test, broken: type[Sandbox]) -> None:
+    with pytest.raises(AssertionError):
+        await test(VideoProviderContract(), broken())
+
+
+# Webhook sender
+
+
+class Following:
+    """Follows a redirect, to the same place for simplicity."""
+
+    def __init__(self, inner: WebhookSender) -> None:
+        self.inner = inner
+
+    async def post(self, post: OutgoingPost) -> Attempt:
+        attempt = await self.inner.post(post)
+        moved = attempt.status_code is not None and 300 <= attempt.status_code < 400
+        return await self.inner.post(post) if moved else attempt
+
+
+class Retrying(Following):
+    async def post(self, post: OutgoingPost) -> Attempt:
+        attempt = await self.inner.post(post)
+        return await self.inner.post(post) if attempt.error == "connection_lost" else attempt
+
+
+class Content(Following):
+    """Takes any answer for a success."""
+
+    async def post(self, post: OutgoingPost) -> Attempt:
+        attempt = await self.inner.post(post)
+        return attempt if attempt.status_code is None else evolve(attempt, error=None)
+
+
+class Deaf(Following):
+    async def post(self, post: OutgoingPost) -> Attempt:
+        return evolve(await self.inner.post(post), retry_after_s=None)
+
+
+class Verbatim(Following):
+    """Keeps what the receiver said as it said it."""
+
+    async def post(self, post: OutgoingPost) -> Attempt:
+        return evolve(await self.inner.post(post), response_excerpt="a\0b")
+
+
+class Reserialising(Following):
+    """Sends what the body means."""
+
+    async def post(self, post: OutgoingPost) -> Attempt:
+        return await self.inner.post(evolve(post, body=post.body.strip()))
+
+
+class Anonymous(Following):
+    async def post(self, post: OutgoingPost) -> Attempt:
+        return evolve(await self.inner.post(post), address=None)
+
+
+Change = Callable[[SenderSetting, Authority], SenderSetting]
+
+
+class Sending:
+    """A sender with one mistake, either in what it is made with or in what it makes of a post."""
+
+    def __init__(self, *, change: Change | None = None, wrap: type[Following] | None = None) -> None:
+        self.change, self.wrap = change, wrap
+
+    def at(self, authority: Authority, monkeypatch: pytest.MonkeyPatch) -> MakeSender:
+        @asynccontextmanager
+        async def make(given: SenderSetting) -> AsyncIterator[WebhookSender]:
+            setting = given if self.change is None else self.change(given, authority)
+            monkeypatch.setattr(sender_module, "_HTTPS_PORT", setting.port)
+            sender = AiohttpWebhookSender(
+                setting.resolver,
+                setting.allowed_networks,
+                setting.ca_file,
+                setting.timeout_s,
+                now=setting.now,
+            )
+            await sender.start()
+            try:
+                yield sender if self.wrap is None else self.wrap(sender)
+            finally:
+                await sender.close()
+
+        return make
+
+
+def vetting_nothing(setting: SenderSetting, _authority: Authority) -> SenderSetting:
+    return evolve(setting, allowed_networks=(IPv4Network("0.0.0.0/0"), IPv6Network("::/0")))
+
+
+def slow(setting: SenderSetting, _authority: Authority) -> SenderSetting:
+    return evolve(setting, timeout_s=setting.timeout_s + 2.5)
+
+
+def believing(setting: SenderSetting, authority: Authority) -> SenderSetting:
+    return evolve(setting, ca_file=authority.ca_file)
+
+
+SUITE = WebhookSenderContract
+
+
+@pytest.mark.parametrize(("test", "broken", "case"), [
+    (SUITE.test_redirects_are_not_followed, Sending(wrap=Following), {"status": 307}),
+    (SUITE.test_any_other_status_is_a_failure_by_its_number, Sending(wrap=Content), {"status": 500}),
+    (SUITE.test_a_busy_receiver_is_heard, Sending(wrap=Deaf), {"value": "120", "wait_s": 120}),
+    (SUITE.test_an_excerpt_is_text_that_any_store_can_hold, Sending(wrap=Verbatim), {"body": b"a\0b"}),
+    (SUITE.test_the_body_goes_out_byte_for_byte, Sending(wrap=Reserialising), {"body": b' {"a": 1}\n'}),
+    (SUITE.test_a_delivery_arrives_as_it_was_signed, Sending(wrap=Anonymous), {}),
+    (
+        SUITE.test_a_receiver_that_goes_is_a_lost_connection_and_is_not_tried_again,
+        Sending(wrap=Retrying), {"behaviour": hang_up},
+    ),
+    (
+        SUITE.test_one_clock_runs_over_the_whole_attempt,
+        Sending(change=slow), {"behaviour": hang, "status_code": None},
+    ),
+    (
+        SUITE.test_an_address_that_is_not_public_is_not_dialled,
+        Sending(change=vetting_nothing), {"url": "https://127.0.0.1/"},
+    ),
+    (
+        SUITE.test_a_name_that_resolves_to_one_is_refused_whole,
+        Sending(change=vetting_nothing), {"addresses": ("127.0.0.1",)},
+    ),
+    (SUITE.test_the_certificate_must_be_of_an_authority_that_is_believed, Sending(change=believing), {}),
+], ids=lambda value: getattr(value, "__name__", ""))  # fmt: skip
+async def test_senders(
+    test: Test, broken: Sending, case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority(tmp_path)
+    with pytest.raises(AssertionError):
+        await test(SUITE(), broken.at(authority, monkeypatch), authority, **case)
