@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 from tests import servers
 
@@ -25,7 +25,7 @@ settings.register_profile("quick", max_examples=60, deadline=None)
 settings.register_profile("long", max_examples=10_000, deadline=None)
 settings.register_profile(
     "mutate", max_examples=40, deadline=None, derandomize=True, database=None,
-    suppress_health_check=list(HealthCheck),
+    phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 

@@ -5,8 +5,8 @@ so that one can be laid beside the other, and every form in which an IPv6 addres
 refuses to say which of them may be dialled: that is what is being tested.
 """
 
-from collections.abc import Callable, Mapping
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, collapse_addresses
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -59,6 +59,18 @@ IANA_IPV6: tuple[IPv6Network, ...] = tuple(
 # What nobody can be reached at beside the registry: multicast, and a cloud's own address in public space.
 _NOT_PUBLIC_IPV4 = (*IANA_IPV4, IPv4Network("224.0.0.0/4"), IPv4Network("168.63.129.16/32"))
 
+
+def _gaps(networks: Iterable[IPv4Network]) -> Iterator[tuple[int, int]]:
+    """The first and the last address of every stretch before and between the networks."""
+    first = 0
+    for network in collapse_addresses(networks):
+        if first < int(network.network_address):
+            yield first, int(network.network_address) - 1
+        first = int(network.broadcast_address) + 1
+
+
+_PUBLIC_IPV4 = tuple(_gaps(_NOT_PUBLIC_IPV4))
+
 # What IANA has given to the regional registries, whose members' hosts are what a name resolves to.
 _ALLOCATED_IPV6 = tuple(
     map(IPv6Network, ("2400::/12", "2600::/12", "2610::/23", "2800::/12", "2a00::/11", "2c00::/12"))
@@ -69,14 +81,16 @@ _ISATAP = 0xFCFF_FFFF << 32, 0x0000_5EFE << 32
 
 def ipv4_in(network: IPv4Network) -> st.SearchStrategy[IPv4Address]:
     """Any address of a network; both ends of it often."""
-    first, last = int(network.network_address), int(network.broadcast_address)
-    return (st.sampled_from((first, last)) | st.integers(first, last)).map(IPv4Address)
+    return _between(int(network.network_address), int(network.broadcast_address)).map(IPv4Address)
 
 
 def ipv6_in(network: IPv6Network) -> st.SearchStrategy[IPv6Address]:
     """Any address of a network; both ends of it often."""
-    first, last = int(network.network_address), int(network.broadcast_address)
-    return (st.sampled_from((first, last)) | st.integers(first, last)).map(IPv6Address)
+    return _between(int(network.network_address), int(network.broadcast_address)).map(IPv6Address)
+
+
+def _between(first: int, last: int) -> st.SearchStrategy[int]:
+    return st.sampled_from((first, last)) | st.integers(first, last)
 
 
 def special_purpose_ipv4() -> st.SearchStrategy[IPv4Address]:
@@ -95,8 +109,11 @@ def special_purpose_addresses() -> st.SearchStrategy[Address]:
 
 
 def public_ipv4() -> st.SearchStrategy[IPv4Address]:
-    """An address that one host of the public internet may have: outside the registry and multicast."""
-    return ipv4_in(IPv4Network("0.0.0.0/0")).filter(_is_public_ipv4)
+    """An address that one host of the public internet may have: outside the registry and multicast.
+
+    The neighbours of what is special come often.
+    """
+    return st.one_of(*(_between(first, last) for first, last in _PUBLIC_IPV4)).map(IPv4Address)
 
 
 def public_ipv6() -> st.SearchStrategy[IPv6Address]:
@@ -107,10 +124,6 @@ def public_ipv6() -> st.SearchStrategy[IPv6Address]:
 def public_addresses() -> st.SearchStrategy[Address]:
     """An address of one host on the public internet, of either family."""
     return public_ipv4() | public_ipv6()
-
-
-def _is_public_ipv4(address: IPv4Address) -> bool:
-    return not any(address in network for network in _NOT_PUBLIC_IPV4)
 
 
 def _is_plain(address: IPv6Address) -> bool:
