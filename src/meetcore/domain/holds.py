@@ -93,12 +93,26 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
         InvalidAmount: see `check_amount`.
         InsufficientCredits: more than is available, or the balance is below zero.
         CreditCapExceeded: spent and held on this day leave no room under the cap.
+        ValueError: the usage is another key's or another day's.
     """
+    _check_usage(usage, hold.api_key_id, hold.cap_day)
     _admit(funds, usage, daily_cap, hold.amount)
     return Reserved(
         with_held(funds, funds.held + hold.amount),
         CapUsage(usage.api_key_id, usage.day, usage.spent, usage.held + hold.amount),
     )
+
+
+def _check_usage(usage: CapUsage, api_key_id: UUID, day: date) -> None:
+    # The usage of another day or key would let a spend pass the cap unseen.
+    if usage.day != day or usage.api_key_id != api_key_id:
+        raise ValueError(f"the usage is of {usage.day}, the spend of {day}, or their keys differ")
+
+
+def _check_open(funds: Funds, usage: CapUsage, hold: Hold) -> None:
+    _check_usage(usage, hold.api_key_id, hold.cap_day)
+    if hold.amount > funds.held or hold.amount > usage.held:
+        raise ValueError("a hold ends once: less is held than this one reserves")
 
 
 def _admit(funds: Funds, usage: CapUsage, daily_cap: int | None, amount: int) -> None:
@@ -111,7 +125,13 @@ def _admit(funds: Funds, usage: CapUsage, daily_cap: int | None, amount: int) ->
 
 
 def release(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
-    """Give a hold back: the work did not happen."""
+    """Give a hold back: the work did not happen.
+
+    Raises:
+        ValueError: less is held than this hold reserves, so that it has ended already; or the usage is
+            another key's or another day's.
+    """
+    _check_open(funds, usage, hold)
     return Reserved(
         with_held(funds, funds.held - hold.amount),
         CapUsage(usage.api_key_id, usage.day, usage.spent, usage.held - hold.amount),
@@ -133,7 +153,9 @@ def settle(
 
     Raises:
         InvalidAmount: see `check_amount`.
+        ValueError: see `release`.
     """
+    _check_open(funds, usage, hold)
     transfer = _charge(
         transfer_id, hold.operation, hold.kind, amount, hold.reference, hold.api_key_id, hold.cap_day
     )
@@ -157,13 +179,26 @@ def charge(
 ) -> Settled:
     """Admit and charge at once, for work that is certain when it is asked for.
 
+    Args:
+        funds: the account's state under its lock.
+        usage: the key's usage on the WIB day of `at`; it also names the key.
+        daily_cap: the key's cap in credits a day, if it has one.
+        transfer_id: the id for the charge.
+        operation: the charge's permanent name; not yet in the ledger.
+        amount: credits.
+        reference: what is paid for.
+        at: the request's instant.
+        kind: what the charge is for.
+
     Raises:
         InvalidAmount: see `check_amount`.
         InsufficientCredits: more than is available.
         CreditCapExceeded: see `take`.
+        ValueError: the usage is another day's.
     """
+    _check_usage(usage, usage.api_key_id, cap_day(at))
     _admit(funds, usage, daily_cap, amount)
-    transfer = _charge(transfer_id, operation, kind, amount, reference, usage.api_key_id, cap_day(at))
+    transfer = _charge(transfer_id, operation, kind, amount, reference, usage.api_key_id, usage.day)
     posting = post(funds, transfer, at)
     return Settled(posting, CapUsage(usage.api_key_id, usage.day, usage.spent + amount, usage.held))
 

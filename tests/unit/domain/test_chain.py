@@ -57,7 +57,7 @@ def another(value: Any) -> Any:
         case datetime():
             return value + TICK
         case date():
-            return value + timedelta(days=1)
+            return value - timedelta(days=1)
         case bytes():
             return bytes([value[0] ^ 1]) + value[1:]
         case int():

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
-from meetcore.domain.holds import CapUsage, Hold, release, settle, take
+from meetcore.domain.holds import CapUsage, Hold, charge, release, settle, take
 from meetcore.domain.ledger import Funds, open_account, top_up
 from meetcore.domain.schedule import cap_day, cap_day_ends_at
 from meetcore.domain.transfers import Reference, TransferKind
@@ -248,7 +248,7 @@ def test_after_a_settlement_below_zero_no_paid_work_starts(held: int, excess: in
     after = settled.posting.funds
     assert (after.balance, after.held, settled.usage) == (-excess, 0, CapUsage(KEY, DAY, held + excess))
     with pytest.raises(InsufficientCredits):
-        take(after, CapUsage(KEY, DAY + timedelta(days=1)), None, hold_of(1))
+        take(after, CapUsage(KEY, DAY + timedelta(days=1)), None, hold_of(1, DAY + timedelta(days=1)))
 
 
 @pytest.mark.parametrize("at", [MIDNIGHT - TICK, MIDNIGHT, MIDNIGHT + timedelta(hours=30)])
@@ -273,7 +273,51 @@ def test_credit_low_is_told_at_the_charge_and_not_at_the_hold() -> None:
 def test_the_cap_is_told_to_reset_at_the_next_midnight_in_wib() -> None:
     usage = CapUsage(KEY, cap_day(MIDNIGHT - TICK), 6, 3)
     with pytest.raises(CreditCapExceeded) as refused:
-        take(Funds(ACCOUNT, 100), usage, 10, hold_of(2))
+        take(Funds(ACCOUNT, 100), usage, 10, hold_of(2, usage.day))
     told = {"cap": 10, "spent": 9, "required": 2, "resets_at": "2026-12-01T17:00:00Z"}
     assert refused.value.details == told
     assert cap_day_ends_at(cap_day(MIDNIGHT - TICK)) == MIDNIGHT
+
+
+@given(hold=money.holds(KEY, DAY))
+def test_a_hold_ends_once(hold: Hold) -> None:
+    taken = take(Funds(ACCOUNT, 1_000), CapUsage(KEY, DAY), None, hold)
+    released = release(taken.funds, taken.usage, hold)
+    settled = settle(taken.funds, taken.usage, hold, hold.amount, UUID(int=2), MIDNIGHT)
+    for funds, usage in ((released.funds, released.usage), (settled.posting.funds, settled.usage)):
+        with pytest.raises(ValueError, match="ends once"):
+            release(funds, usage, hold)
+        with pytest.raises(ValueError, match="ends once"):
+            settle(funds, usage, hold, hold.amount, UUID(int=3), MIDNIGHT)
+
+
+@pytest.mark.parametrize("usage", [CapUsage(KEY, DAY, held=5), CapUsage(KEY, DAY, held=9)])
+def test_a_hold_that_only_the_account_or_only_the_key_knows_of_is_no_open_one(usage: CapUsage) -> None:
+    funds = Funds(ACCOUNT, 100, held=9 if usage.held == 5 else 5)
+    with pytest.raises(ValueError, match="ends once"):
+        release(funds, usage, hold_of(6))
+
+
+@pytest.mark.spec("5/7")
+@pytest.mark.parametrize(
+    "usage", [CapUsage(KEY, DAY - timedelta(days=1), held=5), CapUsage(UUID(int=99), DAY, held=5)]
+)
+def test_the_usage_of_another_day_or_key_is_refused_because_it_would_let_the_cap_be_passed(
+    usage: CapUsage,
+) -> None:
+    funds, hold = Funds(ACCOUNT, 100, held=5), hold_of(5)
+    for decide in (
+        lambda: take(funds, usage, None, hold),
+        lambda: release(funds, usage, hold),
+        lambda: settle(funds, usage, hold, 5, UUID(int=2), MIDNIGHT),
+    ):
+        with pytest.raises(ValueError, match="the usage is of"):
+            decide()
+
+
+def test_a_charge_takes_the_usage_of_its_own_day() -> None:
+    usage = CapUsage(KEY, cap_day(MIDNIGHT - TICK))
+    reference = Reference("meeting", "7")
+    charge(Funds(ACCOUNT, 100), usage, None, UUID(int=2), "meeting:7", 5, reference, MIDNIGHT - TICK)
+    with pytest.raises(ValueError, match="the usage is of"):
+        charge(Funds(ACCOUNT, 100), usage, None, UUID(int=2), "meeting:7", 5, reference, MIDNIGHT)

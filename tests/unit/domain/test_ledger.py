@@ -255,7 +255,7 @@ def test_what_is_no_whole_number_of_credits_is_refused_everywhere(amount: Any) -
         lambda: top_up(FULL, UUID(int=2), "INV-2", amount, NOW),
         lambda: top_up(FULL, UUID(int=2), "INV-1", amount, NOW, MOVE),
         lambda: holds.take(FULL, usage, None, evolve(good, amount=amount)),
-        lambda: holds.settle(FULL, usage, good, amount, UUID(int=3), NOW),
+        lambda: holds.settle(evolve(FULL, held=10), evolve(usage, held=10), good, amount, UUID(int=3), NOW),
         lambda: holds.charge(FULL, usage, None, UUID(int=2), "meeting:7", amount, reference, NOW),
     ):
         with pytest.raises(InvalidAmount, match="credits are whole numbers from 1 to"):

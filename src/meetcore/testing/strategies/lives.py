@@ -250,7 +250,9 @@ class Life:
         return self._settle(asked, -asked.amount)
 
     def _settle_for_more(self, asked: _Asked) -> Step | None:
-        return self._settle(asked, asked.amount)
+        # Half of the time by more than the account has left, so that it owes.
+        left = max(0, self.funds.available) if asked.amount % 2 else 0
+        return self._settle(asked, left + asked.amount)
 
     def _refund(self, asked: _Asked) -> Step | None:
         charge = asked.one_of(self.transfers(TransferKind.MEETING_CHARGE))
