@@ -34,10 +34,10 @@ test-long: $(VENV)/.dev.stamp ## the properties, ten thousand examples each: for
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -q -n $(JOBS) -m hypothesis $(ARGS)
 
 .PHONY: cover
+cover: export COVERAGE_FILE := $(VENV)/coverage
 cover: $(VENV)/.dev.stamp ## every line and branch of the domain is run by its own tests
-	@COVERAGE_FILE=$(VENV)/coverage $(BIN)/coverage run --include='src/meetcore/domain/*' -m pytest -q -p no:xdist tests/unit/domain > $(VENV)/cover.log 2>&1 \
-	  || { cat $(VENV)/cover.log >&2; exit 1; }
-	@COVERAGE_FILE=$(VENV)/coverage $(BIN)/coverage report --fail-under=100 > $(VENV)/cover.log || { cat $(VENV)/cover.log >&2; exit 1; }
+	@$(BIN)/coverage run -m pytest -q -p no:xdist tests/unit/domain > $(VENV)/cover.log 2>&1 || { cat $(VENV)/cover.log >&2; exit 1; }
+	@$(BIN)/coverage report --include='src/meetcore/domain/*' --fail-under=100 > $(VENV)/cover.log 2>&1 || { cat $(VENV)/cover.log >&2; exit 1; }
 
 .PHONY: mutate
 mutate: $(VENV)/.dev.stamp ## mutation testing of the domain; ARGS="'meetcore.domain.ledger*'" to choose
