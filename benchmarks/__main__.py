@@ -19,6 +19,7 @@ from benchmarks.footprint import measure_import, measure_memory
 from benchmarks.house import ID_LEAD, House, account_number, furnish, furnish_numbered, wired
 from benchmarks.pgbench import prepared
 from benchmarks.places import database_server, fresh_database, rate_store
+from benchmarks.posts import measure_posts
 from benchmarks.processes import bare_route, meetcore_serve
 from benchmarks.reads import measure_reads
 from benchmarks.recording import record_creation
@@ -64,6 +65,8 @@ def _measure(effort: Effort) -> list[Result]:
     _say("import and rules")
     results = measure_import(effort.imports)
     rules = measure_rules(effort.rules_s)
+    _say("webhook posts")
+    posts = measure_posts(effort.rounds, effort.seconds / 2)
     with ExitStack() as stack:
         server = stack.enter_context(database_server())
         ours_url, floor_url = (stack.enter_context(fresh_database(server)) for _ in range(2))
@@ -79,7 +82,7 @@ def _measure(effort: Effort) -> list[Result]:
         _say("POST /meetings")
         with prepared(script, floor_url) as floor:
             creations = measure_creations(ours, house, floor, effort.rounds, effort.seconds)
-    return [*creations, reads, *results, *rules]
+    return [*creations, reads, posts, *results, *rules]
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-__all__ = ["ROOT", "Program", "bare_route", "cpu_s", "meetcore_serve"]
+__all__ = ["ROOT", "Program", "bare_route", "cpu_s", "meetcore_serve", "tls_receiver"]
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -63,6 +63,13 @@ def meetcore_serve(database_url: str, redis_url: str, secrets_key: str) -> Itera
 def bare_route(database_url: str, account_id: str) -> Iterator[Program]:
     """The floor of `GET /me`."""
     with _running(["benchmarks.bare", database_url, account_id], {}) as program:
+        yield program
+
+
+@contextmanager
+def tls_receiver(directory: str) -> Iterator[Program]:
+    """What webhooks are posted to; it leaves its authority's certificate in the directory."""
+    with _running(["benchmarks.tls_receiver", directory], {}) as program:
         yield program
 
 

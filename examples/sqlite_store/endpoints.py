@@ -2,13 +2,16 @@
 
 from uuid import UUID
 
+from meetcore.domain.deliveries import Delivery
 from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.events import Event
 from meetcore.ports.clock import Clock
+from meetcore.ports.store import PostingView
 
 from . import rows
 from .connection import Connection
 from .ledger import load_funds
-from .outbox import hold_waiting, release_held
+from .outbox import hold_waiting, write_delivery, write_event
 
 __all__ = ["SqliteEndpointRepository", "load_endpoint"]
 
@@ -32,6 +35,25 @@ UPDATE endpoints SET description = :description, event_types = :event_types, sta
     consecutive_failures = :consecutive_failures, disabled_at = :disabled_at, secret = :secret
 WHERE account_id = :account_id AND id = :id
 """
+
+# Forgets an endpoint, and what waits for it with what was tried of that. What is final stays.
+_REMOVE = "DELETE FROM endpoints WHERE account_id = :account_id AND id = :id"
+_REMOVE_ATTEMPTS = """
+DELETE FROM delivery_attempts WHERE account_id = :account_id AND delivery_id IN (
+    SELECT id FROM deliveries
+    WHERE account_id = :account_id AND endpoint_id = :id AND status IN ('pending', 'held'))
+"""
+_REMOVE_WAITING = """
+DELETE FROM deliveries WHERE account_id = :account_id AND endpoint_id = :id AND status IN ('pending', 'held')
+"""
+
+# One of an endpoint's deliveries.
+_LOAD_DELIVERY = """
+SELECT * FROM deliveries WHERE account_id = :account_id AND endpoint_id = :endpoint_id AND id = :id
+"""
+
+# Whether an event is still there.
+_HAS_EVENT = "SELECT id FROM events WHERE account_id = :account_id AND id = :event_id"
 
 
 async def load_endpoint(connection: Connection, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
@@ -64,11 +86,42 @@ class SqliteEndpointRepository:
         """Read an endpoint."""
         return await load_endpoint(self._connection, account_id, endpoint_id)
 
-    async def save(self, endpoint: Endpoint) -> int:
-        """Write what an update changed; tells how many deliveries became due by it."""
+    async def save(self, endpoint: Endpoint) -> None:
+        """Write what an update changed. What waits at an endpoint that is inactive now is held."""
         await self._connection.change(_SAVE, rows.fields_of(endpoint))
-        now = self._clock.now()
-        if endpoint.is_active:
-            return await release_held(self._connection, endpoint.account_id, endpoint.id, now)
-        await hold_waiting(self._connection, endpoint.account_id, endpoint.id, now)
-        return 0
+        if not endpoint.is_active:
+            await hold_waiting(self._connection, endpoint.account_id, endpoint.id, self._clock.now())
+
+    async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
+        """Forget an endpoint and its deliveries that wait."""
+        named = {"account_id": account_id, "id": endpoint_id}
+        if await self._connection.change(_REMOVE, named) == 0:
+            return False
+        await self._connection.change(_REMOVE_ATTEMPTS, named)
+        await self._connection.change(_REMOVE_WAITING, named)
+        return True
+
+    async def load_for_posting(
+        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID | None = None
+    ) -> PostingView | None:
+        """Read an endpoint, and one of its deliveries if it is named."""
+        endpoint = await self.load(account_id, endpoint_id)
+        if endpoint is None:
+            return None
+        if delivery_id is None:
+            return PostingView(endpoint, None, self._clock.now())
+        named = {"account_id": account_id, "endpoint_id": endpoint_id, "id": delivery_id}
+        row = await self._connection.fetch_one(_LOAD_DELIVERY, named)
+        return None if row is None else PostingView(endpoint, rows.record(Delivery, row), self._clock.now())
+
+    async def post_event(self, event: Event, delivery: Delivery) -> None:
+        """Write an event and one delivery of it."""
+        await write_event(self._connection, event)
+        await write_delivery(self._connection, delivery)
+
+    async def post_again(self, delivery: Delivery) -> bool:
+        """Write another delivery of an event that is written."""
+        if await self._connection.fetch_one(_HAS_EVENT, rows.fields_of(delivery)) is None:
+            return False
+        await write_delivery(self._connection, delivery)
+        return True

@@ -4,15 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.endpoints import EndpointState
+from meetcore.domain.deliveries import Delivery, DeliveryStatus, open_delivery
+from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.events import Event, encode_event
 from meetcore.domain.ids import RANDOM_BYTES, uuid7
 from meetcore.ports.entropy import Entropy
 
+from . import rows
 from .connection import Connection
 
-__all__ = ["hold_waiting", "release_held", "write_events"]
+__all__ = ["hold_waiting", "write_delivery", "write_event", "write_events"]
 
 # The event, with the bytes that are signed and sent at every attempt.
 _WRITE_EVENT = """
@@ -22,7 +23,7 @@ VALUES (:account_id, :id, :kind, :payload, :created_at)
 
 # The endpoints of the account that subscribed to a kind.
 _SUBSCRIBERS = """
-SELECT id, state FROM endpoints
+SELECT * FROM endpoints
 WHERE account_id = :account_id AND EXISTS (SELECT 1 FROM json_each(event_types) WHERE value = :kind)
 ORDER BY id
 """
@@ -31,20 +32,14 @@ ORDER BY id
 _WRITE_DELIVERY = """
 INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, attempts_made,
     next_attempt_at, held_at, created_at)
-VALUES (:account_id, :id, :endpoint_id, :event_id, :event_kind, :status, 0, :next_attempt_at, :held_at,
-    :created_at)
+VALUES (:account_id, :id, :endpoint_id, :event_id, :event_kind, :status, :attempts_made, :next_attempt_at,
+    :held_at, :created_at)
 """
 
 # Sets the waiting deliveries of an inactive endpoint aside.
 _HOLD_WAITING = """
 UPDATE deliveries SET status = 'held', held_at = :now, next_attempt_at = NULL
 WHERE account_id = :account_id AND endpoint_id = :endpoint_id AND status = 'pending'
-"""
-
-# Makes the held deliveries of an active endpoint due.
-_RELEASE_HELD = """
-UPDATE deliveries SET status = 'pending', held_at = NULL, next_attempt_at = :now
-WHERE account_id = :account_id AND endpoint_id = :endpoint_id AND status = 'held'
 """
 
 
@@ -58,43 +53,30 @@ async def write_events(
     """
     due = 0
     for event in events:
+        await write_event(connection, event)
         about = {"account_id": event.account_id, "kind": event.kind}
-        payload = {"id": event.id, "payload": encode_event(event), "created_at": event.created_at}
-        await connection.change(_WRITE_EVENT, about | payload)
-        for endpoint in await connection.fetch(_SUBSCRIBERS, about):
-            id_ = uuid7(event.created_at, entropy.token_bytes(RANDOM_BYTES))
-            is_active = endpoint["state"] == EndpointState.ACTIVE
-            await _write_delivery(connection, id_, event, endpoint["id"], now, is_active=is_active)
-            due += is_active
+        for row in await connection.fetch(_SUBSCRIBERS, about):
+            delivery = open_delivery(
+                id=uuid7(event.created_at, entropy.token_bytes(RANDOM_BYTES)),
+                endpoint=rows.record(Endpoint, row), event_id=event.id, event_kind=event.kind,
+                created_at=event.created_at, now=now,
+            )  # fmt: skip
+            await write_delivery(connection, delivery)
+            due += delivery.status is DeliveryStatus.PENDING
     return due
 
 
-async def _write_delivery(
-    connection: Connection, id_: UUID, event: Event, endpoint_id: str, now: datetime, *, is_active: bool
-) -> None:
-    await connection.change(
-        _WRITE_DELIVERY,
-        {
-            "account_id": event.account_id,
-            "id": id_,
-            "endpoint_id": endpoint_id,
-            "event_id": event.id,
-            "event_kind": event.kind,
-            "status": DeliveryStatus.PENDING if is_active else DeliveryStatus.HELD,
-            "next_attempt_at": now if is_active else None,
-            "held_at": None if is_active else now,
-            "created_at": event.created_at,
-        },
-    )
+async def write_event(connection: Connection, event: Event) -> None:
+    """Write an event, and nobody to tell it to."""
+    await connection.change(_WRITE_EVENT, rows.fields_of(event) | {"payload": encode_event(event)})
+
+
+async def write_delivery(connection: Connection, delivery: Delivery) -> None:
+    """Write a new delivery of an event that is written."""
+    await connection.change(_WRITE_DELIVERY, rows.fields_of(delivery))
 
 
 async def hold_waiting(connection: Connection, account_id: UUID, endpoint_id: UUID, now: datetime) -> None:
     """Set the waiting deliveries of an inactive endpoint aside."""
     about = {"account_id": account_id, "endpoint_id": endpoint_id}
     await connection.change(_HOLD_WAITING, about | {"now": now})
-
-
-async def release_held(connection: Connection, account_id: UUID, endpoint_id: UUID, now: datetime) -> int:
-    """Make the held deliveries of an active endpoint due, and count them."""
-    about = {"account_id": account_id, "endpoint_id": endpoint_id}
-    return await connection.change(_RELEASE_HELD, about | {"now": now})

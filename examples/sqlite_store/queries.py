@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.meetings import Meeting
-from meetcore.ports.queries import AccountCard, Caller
+from meetcore.ports.queries import AccountCard, Caller, DeliveryHistory
 
 from . import rows
 from .connection import Database
@@ -26,6 +27,28 @@ SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :pro
 
 # The secrets of whoever registered a URL.
 _FIND_SECRETS = "SELECT secret FROM endpoints WHERE url_key = :url_key"
+
+# A page of an account's endpoints, and of the deliveries to one of them, the newest first: ids sort by time.
+_LIST_ENDPOINTS = """
+SELECT * FROM endpoints WHERE account_id = :account_id AND id < :before ORDER BY id DESC LIMIT :limit
+"""
+_LIST_DELIVERIES = """
+SELECT * FROM deliveries
+WHERE account_id = :account_id AND endpoint_id = :endpoint_id AND id < :before
+    AND (:status IS NULL OR status = :status)
+ORDER BY id DESC LIMIT :limit
+"""
+
+# One of an endpoint's deliveries, and what was tried of it.
+_FIND_DELIVERY = """
+SELECT * FROM deliveries WHERE account_id = :account_id AND endpoint_id = :endpoint_id AND id = :id
+"""
+_ATTEMPTS = """
+SELECT at, duration_ms, status_code, error, response_excerpt FROM delivery_attempts
+WHERE account_id = :account_id AND delivery_id = :id ORDER BY number
+"""
+
+_NEWEST = "~"  # comes after every id, which is text here
 
 
 class SqliteQueries:
@@ -55,6 +78,36 @@ class SqliteQueries:
         """An account's webhook endpoint."""
         return await load_endpoint(self._reader, account_id, endpoint_id)
 
+    async def list_endpoints(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Endpoint]:
+        """An account's webhook endpoints, the newest first."""
+        page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST}
+        return [rows.record(Endpoint, row) for row in await self._reader.fetch(_LIST_ENDPOINTS, page)]
+
+    async def list_deliveries(
+        self,
+        account_id: UUID,
+        endpoint_id: UUID,
+        status: DeliveryStatus | None,
+        limit: int,
+        before: UUID | None,
+    ) -> Sequence[DeliveryHistory] | None:
+        """The deliveries to an account's endpoint, the newest first."""
+        if await self.find_endpoint(account_id, endpoint_id) is None:
+            return None
+        page = {"limit": limit, "before": before or _NEWEST, "status": status}
+        page |= {"account_id": account_id, "endpoint_id": endpoint_id}
+        return [await self._history(row) for row in await self._reader.fetch(_LIST_DELIVERIES, page)]
+
+    async def find_delivery(
+        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
+    ) -> DeliveryHistory | None:
+        """A delivery to an account's endpoint, as long as the endpoint is there."""
+        if await self.find_endpoint(account_id, endpoint_id) is None:
+            return None
+        named = {"account_id": account_id, "endpoint_id": endpoint_id, "id": delivery_id}
+        row = await self._reader.fetch_one(_FIND_DELIVERY, named)
+        return None if row is None else await self._history(row)
+
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         """The secrets of every endpoint registered under a normalised URL."""
         return [row["secret"] for row in await self._reader.fetch(_FIND_SECRETS, {"url_key": url_key})]
@@ -66,3 +119,8 @@ class SqliteQueries:
     async def _meeting(self, statement: str, parameters: rows.Row) -> Meeting | None:
         row = await self._reader.fetch_one(statement, parameters)
         return None if row is None else rows.record(Meeting, row)
+
+    async def _history(self, delivery: rows.Row) -> DeliveryHistory:
+        attempts = await self._reader.fetch(_ATTEMPTS, delivery)
+        tried = tuple(rows.record(Attempt, row) for row in attempts)
+        return DeliveryHistory(rows.record(Delivery, delivery), tried)

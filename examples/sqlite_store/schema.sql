@@ -168,6 +168,7 @@ CREATE TABLE IF NOT EXISTS endpoints (
     created_by            TEXT NOT NULL,
     created_at            INTEGER NOT NULL,
     secret                TEXT NOT NULL,
+    released_until        INTEGER,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, url_key)
 ) STRICT;
@@ -197,13 +198,14 @@ CREATE TABLE IF NOT EXISTS deliveries (
     lease_token      TEXT,
     created_at       INTEGER NOT NULL,
     PRIMARY KEY (account_id, id),
-    FOREIGN KEY (account_id, endpoint_id) REFERENCES endpoints,
+    -- None to endpoints: what is final outlives the endpoint that it went to.
     FOREIGN KEY (account_id, event_id) REFERENCES events,
     CHECK ((status = 'pending') = (next_attempt_at IS NOT NULL)),
     CHECK ((status = 'held') = (held_at IS NOT NULL))
 ) STRICT;
 CREATE INDEX IF NOT EXISTS deliveries_due ON deliveries (next_attempt_at) WHERE status = 'pending';
 CREATE INDEX IF NOT EXISTS deliveries_of_endpoint ON deliveries (account_id, endpoint_id, status);
+CREATE INDEX IF NOT EXISTS deliveries_listed ON deliveries (account_id, endpoint_id, id);
 
 CREATE TABLE IF NOT EXISTS delivery_attempts (
     account_id        TEXT NOT NULL,

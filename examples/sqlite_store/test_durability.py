@@ -16,6 +16,7 @@ import pytest_asyncio
 
 from meetcore.domain import ledger
 from meetcore.domain.errors import InsufficientCredits
+from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import StoreAway
 from meetcore.testing.contracts.acts import (
@@ -113,7 +114,7 @@ class TestSqliteFile:
             assert await rig.queries.find_endpoint(customer.account_id, endpoint.id) == endpoint
             async with rig.store.begin() as tx:
                 leased = await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.lease.token)
-                (claimed,) = await tx.deliveries.claim_due(10, Lease(new_id(), 60))
+                (claimed,) = await tx.deliveries.claim_due(ClaimLimits(10), Lease(new_id(), 60))
             assert leased is not None
             assert (leased.meeting, leased.hold, leased.claim) == (made.meeting, made.hold, made.claim)
             assert claimed.secret == endpoint.secret

@@ -18,10 +18,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
+from meetcore.adapters.http.calls import API_ROOT, UseCases
 from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
-from meetcore.adapters.http.operations import API_ROOT, UseCases, operations
+from meetcore.adapters.http.operations import operations
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
@@ -56,11 +57,12 @@ from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.operate import Operate
+from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.verify_ledger import VerifyLedger
-from meetcore.usecases.webhooks import RegisterWebhook, UpdateWebhook
+from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 from meetcore.usecases.world import World
 
 __all__ = ["Network", "Service", "Wiring", "app", "check_schema", "check_secrets", "wire", "working"]
@@ -147,6 +149,10 @@ class Wiring:
             ),
             RegisterWebhook(store, self.network.resolver, networks, world),
             UpdateWebhook(store, doorbell),
+            RemoveWebhook(store),
+            RotateSecret(store, doorbell, world),
+            SendTestEvent(store, doorbell, world),
+            ResendDelivery(store, doorbell, world),
             queries,
             catalogue,
         )  # fmt: skip
@@ -235,11 +241,18 @@ async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
         settings.allowed_networks,
         ca_file=settings.webhook_ca_file or None,
         dial_overrides=wiring.network.dial_overrides,
+        max_connections=settings.webhook_posts_in_flight,
     )
     deliver = DeliverWebhooks(
-        wiring.store, sender, settings.retry_schedule, world, lease_s=settings.webhook_lease_s
+        wiring.store,
+        sender,
+        settings.retry_schedule,
+        world,
+        lease_s=settings.webhook_lease_s,
+        per_endpoint=settings.webhook_posts_per_endpoint,
+        per_account=max(settings.webhook_posts_per_endpoint, settings.webhook_posts_in_flight // 4),
     )
-    pump = Pump(deliver, wiring.reconcile, _purge(wiring))
+    pump = Pump(deliver, wiring.reconcile, _purge(wiring), max_in_flight=settings.webhook_posts_in_flight)
     loop = asyncio.get_running_loop()
     bell = WakeUpWorker(wiring.broker, lambda: loop.call_soon_threadsafe(pump.wake), log, threads=threads)
     await sender.start()

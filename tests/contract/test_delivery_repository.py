@@ -5,13 +5,13 @@ import pytest
 from meetcore.domain import ledger
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES
-from meetcore.testing.contracts import DeliveryRepositoryContract
+from meetcore.testing.contracts import DeliveryLimitsContract, DeliveryRepositoryContract
 from meetcore.testing.contracts.acts import (
     AT,
     new_event,
     new_id,
 )
-from meetcore.testing.contracts.outbox import BAD, claim, outbox, record, sweep
+from meetcore.testing.contracts.outbox import BAD, claim, outbox, record
 from tests.contract.rigs import PostgresRig
 
 
@@ -20,7 +20,12 @@ class TestDeliveryRepository(DeliveryRepositoryContract):
     """In memory and in Postgres."""
 
 
-async def test_the_sweep_holds_what_an_event_left_waiting_at_an_endpoint_that_was_being_disabled(
+@pytest.mark.spec("6/5")
+class TestDeliveryLimits(DeliveryLimitsContract):
+    """In memory and in Postgres."""
+
+
+async def test_the_next_claim_holds_what_an_event_left_waiting_at_an_endpoint_that_was_being_disabled(
     postgres_rig: PostgresRig,
 ):
     """The event saw the endpoint active, the attempt did not see the event's delivery."""
@@ -35,6 +40,6 @@ async def test_the_sweep_holds_what_an_event_left_waiting_at_an_endpoint_that_wa
         assert await record(rig, claimed, lease.token, BAD)
     waiting = [one.status for one in (await rig.deliveries(customer.account_id)).values()]
     assert sorted(waiting) == [DeliveryStatus.HELD, DeliveryStatus.PENDING]
-    assert await sweep(rig) == 0
+    assert (await claim(rig))[0] == []
     found = (await rig.deliveries(customer.account_id)).values()
     assert [one.status for one in found] == [DeliveryStatus.HELD] * 2

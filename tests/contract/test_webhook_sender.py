@@ -1,18 +1,20 @@
-"""The suite of the webhook sender on aiohttp, and what is its own: pool, slots, caps, overrides."""
+"""The suite of the webhook sender on aiohttp, and what is its own: pool, places, caps, overrides.
+
+What happens when this side falls short is in `test_webhook_sender_short.py`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gzip
 import socket
+import zlib
 from collections.abc import AsyncIterator, Callable
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, ip_address
 from pathlib import Path
 
 import pytest
-from aiohttp.connector import AddrInfoType
 from attrs import define, evolve
 
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender, dialling
@@ -127,6 +129,41 @@ async def test_http_gets_the_headers_it_needs_and_a_delivery_may_replace_them(au
         assert len(names) == len(set(names))
 
 
+async def test_http_itself_is_the_senders_business(authority: Authority) -> None:
+    smuggled = {
+        "host": "other.test", "Content-Length": "3", "Transfer-Encoding": "chunked", "CONNECTION": "close",
+        "User-Agent": "one", "user-agent": "two",
+    }  # fmt: skip
+    async with (
+        receiving(authority.certified(HOST), answering(OK)) as receiver,
+        sending(authority, receiver) as sender,
+    ):
+        for _ in range(2):
+            assert judge(await sender.post(a_post(headers=smuggled, body=b"12345")))
+    assert receiver.bodies == [b"12345"] * 2
+    assert receiver.connections == 1
+    lines = receiver.heads[0].decode().split("\r\n")
+    assert {f"Host: {HOST}", "Content-Length: 5", "user-agent: two"} <= set(lines)
+    assert len(lines) == 9  # the request line, three of HTTP, four of ours and the empty one
+
+
+@pytest.mark.parametrize("headers", [
+    {"X-A": "b\r\nX-B: c"}, {"X-A": "b\n"}, {"X-A": "b\r"}, {"X-A\r\nX-B": "c"}, {"X-A": "\0"}, {"X-A": "é"},
+    {"Host": "b\r\nX-B: c", "X-A": "b\nX-B: c"},
+])  # fmt: skip
+async def test_a_header_that_is_not_one_line_is_not_sent(
+    authority: Authority, headers: dict[str, str]
+) -> None:
+    async with (
+        receiving(authority.certified(HOST), answering(OK)) as receiver,
+        sending(authority, receiver) as sender,
+    ):
+        with pytest.raises(ValueError, match=r"line|ascii"):
+            await sender.post(a_post(headers=headers))
+        assert judge(await sender.post(a_post()))
+    assert len(receiver.heads) == 1
+
+
 async def test_an_override_is_dialled_without_being_looked_up_or_vetted(authority: Authority) -> None:
     resolver = StaticResolver(())
     async with (
@@ -157,15 +194,50 @@ def test_retry_after_is_seconds_or_a_date(value: str, wait_s: int | None) -> Non
     assert retry_after_s({}, NOW) is None
 
 
-@pytest.mark.parametrize("encoding", [b"identity", b"gzip"])
-async def test_a_bomb_does_not_go_off(authority: Authority, encoding: bytes) -> None:
-    bomb = gzip.compress(bytes([65]) * 20_000_000)
-    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: %b\r\nContent-Length: %d\r\n\r\n" % (encoding, len(bomb))
-    attempt = await attempt_at(authority, answering(head + bomb))
+_PLENTY = bytes([65]) * 20_000_000
+_BOMBS = {
+    "gzip": (gzip.compress(_PLENTY), "A" * 2048),
+    "deflate": (zlib.compress(_PLENTY), "A" * 2048),
+    "identity": (gzip.compress(_PLENTY), None),
+    "gzip, gzip": (gzip.compress(gzip.compress(_PLENTY)), None),
+    "br": (b"\x5b\xff\xff\xaf\x02\x24\x52" * 5000, None),
+}
+"""Encoding, body, and the excerpt where it is unpacked; whatever else is named is shown as it came."""
+
+
+@pytest.mark.parametrize("encoding", _BOMBS)
+async def test_a_bomb_does_not_go_off(authority: Authority, encoding: str) -> None:
+    bomb, unpacked = _BOMBS[encoding]
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: {encoding}\r\nContent-Length: {len(bomb)}\r\n\r\n"
+    attempt = await attempt_at(authority, answering(head.encode() + bomb))
     assert judge(attempt)
+    assert attempt.response_excerpt == excerpt_of(bomb, encoding)
     assert len((attempt.response_excerpt or "").encode()) <= 2048
-    if encoding == b"gzip":
-        assert attempt.response_excerpt == "A" * 2048
+    assert unpacked is None or attempt.response_excerpt == unpacked
+
+
+async def test_a_gibibyte_is_not_waited_for(authority: Authority) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 1073741824\r\n\r\n"
+    attempt = await attempt_at(authority, pouring(head))
+    assert judge(attempt)
+    assert attempt.response_excerpt == "x" * 2048
+
+
+@pytest.mark.parametrize("behaviour", [
+    pouring(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 1000),
+    pouring(b"", b"HTTP/1.1 103 Early\r\n\r\n" * 1000),
+    pouring(b"HTTP/1.1 ", b"2" * 5000),
+    answering(b"HTTP/1.1 103 Early\r\n\r\n" * 200 + OK),
+    answering(b"HTTP/1.1 200 OK\r\n" + b"A: %b\r\n" % (b"b" * 8000) * 10 + b"\r\n"),
+])  # fmt: skip
+async def test_a_head_without_end_is_invalid(authority: Authority, behaviour: Behaviour) -> None:
+    attempt = await attempt_at(authority, behaviour)
+    assert (attempt.error, attempt.status_code) == ("invalid_response", None)
+
+
+async def test_a_head_as_large_as_any_receiver_sends_is_read(authority: Authority) -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n" + b"A: %b\r\n" % (b"b" * 8000) * 3 + b"\r\nok"
+    assert judge(await attempt_at(authority, answering(head)))
 
 
 @pytest.mark.spec("6/4")
@@ -243,7 +315,7 @@ async def test_a_pooled_connection_that_the_receiver_gave_up_is_no_failure(
     assert (receiver.connections, len(receiver.heads)) == (2, 3)
 
 
-async def test_the_wait_for_a_slot_is_not_on_the_receivers_clock(authority: Authority) -> None:
+async def test_the_wait_for_a_place_is_not_on_the_receivers_clock(authority: Authority) -> None:
     async def first_hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await (hang if len(receiver.heads) == 1 else answering(OK))(reader, writer)
 
@@ -255,18 +327,14 @@ async def test_the_wait_for_a_slot_is_not_on_the_receivers_clock(authority: Auth
     assert [attempt.error for attempt in attempts] == ["timeout", None]
 
 
-async def test_our_own_want_of_sockets_is_raised_and_blames_nobody(
-    authority: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def no_more(_addr_info: AddrInfoType) -> socket.socket:
-        raise OSError(errno.EMFILE, "Too many open files")
-
-    monkeypatch.setattr(sender_module, "vetted_socket", no_more)
-    overrides = {HOST: ("127.0.0.1", 9)}
-    async with sending(authority, dial_overrides=overrides) as sender:
-        with pytest.raises(OSError) as raised:
-            await sender.post(a_post())
-    assert raised.value.errno == errno.EMFILE
+async def test_beyond_so_many_open_connections_none_is_kept(authority: Authority) -> None:
+    async with receiving(authority.certified(HOST, "other.test"), answering(OK)) as receiver:
+        there = dict.fromkeys((HOST, "other.test"), ("127.0.0.1", receiver.port))
+        async with sending(authority, dial_overrides=there, max_open=2) as sender:
+            for host in (HOST, "other.test", "other.test", HOST):
+                assert judge(await sender.post(a_post(f"https://{host}/")))
+    # The first stays; each of the other name's is the second, is closed after its post.
+    assert (receiver.connections, receiver.names) == (3, [HOST, "other.test", "other.test"])
 
 
 async def test_a_sender_that_was_not_started_says_so(authority: Authority) -> None:
@@ -331,7 +399,7 @@ async def test_nothing_is_written_to_a_pooled_peer_that_is_not_vetted(
     authority: Authority, at_port: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The guard behind the pool's key: with one key for everything the peer is still checked."""
-    monkeypatch.setattr(dialling.Dial, "pseudonym", "one.invalid")
+    monkeypatch.setattr(dialling.Route, "pseudonym", "one.invalid")
     clock = Clock()
     monkeypatch.setattr(sender_module, "monotonic", clock)
     async with receiving(authority.certified(HOST), answering(OK)) as receiver:
@@ -348,8 +416,8 @@ async def test_nothing_is_written_to_a_pooled_peer_that_is_not_vetted(
 
 @pytest.mark.spec("4.3/1")
 def test_no_socket_is_opened_to_another_address() -> None:
-    target = dialling.Target(IPv4Address("127.0.0.1"), 443)
-    token = dialling.current_dial.set(dialling.Dial(HOST, (target,)))
+    route = dialling.Route.to(HOST, (IPv4Address("127.0.0.1"),), 443)
+    token = dialling.current_dial.set(dialling.Dial(route))
     try:
         for peer in [("127.0.0.1", 80), ("127.0.0.2", 443), ("::ffff:127.0.0.1", 443, 0, 0)]:
             family = socket.AF_INET6 if ":" in str(peer[0]) else socket.AF_INET
@@ -362,14 +430,25 @@ def test_no_socket_is_opened_to_another_address() -> None:
 
 
 def test_the_pool_knows_a_connection_by_name_and_peers() -> None:
-    one, two = (dialling.Target(IPv4Address(f"8.8.8.{n}"), 443) for n in (1, 2))
-    assert dialling.Dial("a", (one, two)).pseudonym == dialling.Dial("a", (two, one)).pseudonym
-    others = [
-        dialling.Dial("b", (one, two)),
-        dialling.Dial("a", (one,)),
-        dialling.Dial("a", (evolve(one, port=1), two)),
+    one, two = IPv4Address("8.8.8.1"), IPv4Address("8.8.8.2")
+    route = dialling.Route.to
+    assert route("a", (one, two), 443).pseudonym == route("a", (two, one), 443).pseudonym
+    ways = [
+        route("a", (one, two), 443),
+        route("b", (one, two), 443),
+        route("a", (one,), 443),
+        route("a", (one, two), 1),
     ]
-    assert len({dial.pseudonym for dial in [dialling.Dial("a", (one, two)), *others]}) == 4
+    assert len({way.pseudonym for way in ways}) == len({way.call.connection_key for way in ways}) == 4
+
+
+@pytest.mark.parametrize("address", ["2001:db8::7", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
+def test_a_peer_is_known_however_the_system_writes_its_address(address: str) -> None:
+    route = dialling.Route.to(HOST, (ip_address(address),), 443)
+    as_the_system_writes = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, address))
+    assert route.leads_to(as_the_system_writes, 443)
+    assert not route.leads_to("127.0.0.1", 443)
+    assert not route.leads_to(as_the_system_writes, 80)
 
 
 async def test_a_second_address_is_tried_when_the_first_refuses(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from ipaddress import ip_address
+from pathlib import Path
 
 import httpx
 import pytest
@@ -17,6 +18,7 @@ from meetcore.domain.addresses import Address
 from meetcore.domain.errors import HostUnresolved
 from tests.http.contract import Contract
 from tests.http.house import ALL_SCOPES, Customer, House, Slots, client_of, settings_for, started
+from tests.http.post_office import Opened, post_offices
 
 NAMES = {
     "hooks.test": "93.184.216.34",
@@ -110,3 +112,9 @@ async def house(wiring: Wiring, http: httpx.AsyncClient) -> House:
 async def customer(house: House) -> Customer:
     """An account with 1000 credits and a key that may do everything."""
     return await house.customer(scopes=ALL_SCOPES)
+
+
+@pytest.fixture
+def opened(postgres_server_url: str, contract: Contract, tmp_path: Path) -> Opened:
+    """Opens a service that delivers, with a retry schedule."""
+    return post_offices(postgres_server_url, contract, tmp_path)

@@ -22,9 +22,10 @@ from attrs import evolve, field, frozen
 from starlette.types import ASGIApp
 from typed_settings.types import SecretStr
 
+from meetcore.adapters.http.calls import UseCases
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
-from meetcore.adapters.http.operations import UseCases, operations
+from meetcore.adapters.http.operations import operations
 from meetcore.adapters.settings import Settings
 from meetcore.app import Wiring, admission
 from meetcore.domain.keys import Scope

@@ -13,6 +13,7 @@ from tests.http.contract import Contract
 from tests.http.house import Customer, House, client_of, code_of, gate_on
 
 UNKNOWN_ID = "01890000-0000-7000-8000-000000000000"
+DELIVERIES = f"/webhooks/{UNKNOWN_ID}/deliveries"
 OPERATIONS = [
     ("GET", "/me"),
     ("GET", "/pricing-tiers"),
@@ -22,13 +23,28 @@ OPERATIONS = [
     ("POST", "/webhooks"),
     ("GET", f"/webhooks/{UNKNOWN_ID}"),
     ("PATCH", f"/webhooks/{UNKNOWN_ID}"),
+    ("GET", "/webhooks"),
+    ("DELETE", f"/webhooks/{UNKNOWN_ID}"),
+    ("POST", f"/webhooks/{UNKNOWN_ID}/rotate-secret"),
+    ("POST", f"/webhooks/{UNKNOWN_ID}/test"),
+    ("GET", DELIVERIES),
+    ("GET", f"{DELIVERIES}/{UNKNOWN_ID}"),
+    ("POST", f"{DELIVERIES}/{UNKNOWN_ID}/resend"),
 ]
+WRITES, READS = {Scope.WEBHOOKS_WRITE}, {Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE}
 SCOPED = [
     ("POST", "/meetings", {Scope.MEETINGS_WRITE}, "4.1/scope"),
     ("DELETE", f"/meetings/{UNKNOWN_ID}", {Scope.MEETINGS_WRITE}, "1/op/meeting-delete"),
-    ("POST", "/webhooks", {Scope.WEBHOOKS_WRITE}, "4.3/scope"),
-    ("GET", f"/webhooks/{UNKNOWN_ID}", {Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE}, "1/op/webhook-detail"),
-    ("PATCH", f"/webhooks/{UNKNOWN_ID}", {Scope.WEBHOOKS_WRITE}, "4.4/scope"),
+    ("POST", "/webhooks", WRITES, "4.3/scope"),
+    ("GET", f"/webhooks/{UNKNOWN_ID}", READS, "1/op/webhook-detail"),
+    ("PATCH", f"/webhooks/{UNKNOWN_ID}", WRITES, "4.4/scope"),
+    ("GET", "/webhooks", READS, "1/webhooks"),
+    ("DELETE", f"/webhooks/{UNKNOWN_ID}", WRITES, "1/webhooks"),
+    ("POST", f"/webhooks/{UNKNOWN_ID}/rotate-secret", WRITES, "1/op/rotate-secret"),
+    ("POST", f"/webhooks/{UNKNOWN_ID}/test", WRITES, "1/webhooks"),
+    ("GET", DELIVERIES, READS, "1/op/deliveries"),
+    ("GET", f"{DELIVERIES}/{UNKNOWN_ID}", READS, "1/op/deliveries"),
+    ("POST", f"{DELIVERIES}/{UNKNOWN_ID}/resend", WRITES, "1/op/deliveries"),
 ]
 REFUSED = (401, "invalid_api_key")
 

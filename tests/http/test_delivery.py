@@ -4,102 +4,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import datetime
-from ipaddress import ip_address
-from pathlib import Path
-from typing import Any
 
 import pytest
 import standardwebhooks
-from attrs import frozen
 
-from meetcore.adapters.postgres.migrate import migrate
-from meetcore.app import Network, Service, Wiring
 from meetcore.domain import signature
-from meetcore.domain.addresses import Address
-from tests import servers
-from tests.http.contract import Contract
-from tests.http.house import Customer, House, Slots, client_of, settings_for, started, until
-from tests.http.receiver import Received, Receiver, receiving
+from tests.http.post_office import HOST, Opened
 
-HOST = "hooks.test"
 SIGNATURE = signature.SIGNATURE_HEADER.lower()
 
 
-class Names:
-    """A name server whose answers change."""
-
-    def __init__(self) -> None:
-        self.known = {HOST: "127.0.0.1", "rebind.test": "93.184.216.34"}
-
-    async def resolve(self, host: str) -> tuple[Address, ...]:
-        return (ip_address(self.known[host]),)
-
-
-@frozen
-class PostOffice:
-    """A service that delivers, in a database where nobody else does, and who receives."""
-
-    house: House
-    receiver: Receiver
-    names: Names
-
-    async def register(self, customer: Customer, *kinds: str, host: str = HOST) -> dict[str, Any]:
-        return await customer.make_webhook(url=f"https://{host}/in?from=meetcore", event_types=list(kinds))
-
-    async def next(self, count: int = 1) -> list[Received]:
-        """Wait until so many have come, and take them."""
-        await until(lambda: len(self.receiver.received) >= count)
-        taken = list(self.receiver.received)
-        self.receiver.received.clear()
-        return taken
-
-    async def shown(self, customer: Customer, webhook: dict[str, Any], **fields: object) -> dict[str, Any]:
-        """Wait until the webhook shows these fields, and give it."""
-
-        async def look() -> dict[str, Any] | None:
-            record: dict[str, Any] = (await customer.get(f"/webhooks/{webhook['id']}")).json()
-            return record if fields.items() <= record.items() else None
-
-        found: dict[str, Any] = await until(look)
-        return found
-
-
-@pytest.fixture
-def opened(postgres_server_url: str, contract: Contract, tmp_path: Path) -> Any:
-    """Opens a post office with a retry schedule."""
-
-    @asynccontextmanager
-    async def open_with(schedule: str) -> AsyncIterator[PostOffice]:
-        names = Names()
-        wirings: list[Wiring] = []
-
-        def keep(wiring: Wiring) -> list[Any]:
-            wirings.append(wiring)
-            return []
-
-        with servers.fresh_database(postgres_server_url) as url:
-            migrate(url)
-            async with receiving(HOST, tmp_path) as receiver:
-                settings = settings_for(
-                    url,
-                    webhook_allowed_networks="127.0.0.0/8",
-                    webhook_ca_file=receiver.ca_file,
-                    webhook_retry_schedule=schedule,
-                )
-                network = Network(names, {HOST: ("127.0.0.1", receiver.port)})
-                service = Service(settings, network, extra_routes=keep)
-                async with started(service), client_of(service, contract) as http:
-                    await wirings[0].operate.add_host("host@example.test", 1000)
-                    yield PostOffice(House(wirings[0], http, Slots()), receiver, names)
-
-    return open_with
-
-
 @pytest.mark.spec("6/1", "6/2", "6/3", "5/9", "1/webhooks", "4.3/3", "6/kinds")
-async def test_a_delivery_is_signed_and_tells_the_record(opened: Any) -> None:
+async def test_a_delivery_is_signed_and_tells_the_record(opened: Opened) -> None:
     async with opened("") as office:
         customer = await office.house.customer()
         webhook = await office.register(customer, "meeting.created")
@@ -140,7 +57,7 @@ async def test_a_delivery_is_signed_and_tells_the_record(opened: Any) -> None:
 
 
 @pytest.mark.spec("1/webhooks", "6/kinds", "4.3/event_types", "5/8")
-async def test_only_what_was_asked_for_is_told(opened: Any) -> None:
+async def test_only_what_was_asked_for_is_told(opened: Opened) -> None:
     async with opened("") as office:
         customer, stranger = await office.house.customer(150), await office.house.customer()
         await office.register(customer, "meeting.ended", "credit.low", "credit.topup.succeeded")
@@ -164,7 +81,7 @@ async def test_only_what_was_asked_for_is_told(opened: Any) -> None:
 
 
 @pytest.mark.spec("6/2", "6/4", "3/re-enable")
-async def test_a_retry_brings_the_same_event(opened: Any) -> None:
+async def test_a_retry_brings_the_same_event(opened: Opened) -> None:
     async with opened("0,0") as office:
         customer = await office.house.customer()
         webhook = await office.register(customer, "meeting.created")
@@ -179,7 +96,7 @@ async def test_a_retry_brings_the_same_event(opened: Any) -> None:
 
 
 @pytest.mark.spec("3/pause")
-async def test_what_a_paused_endpoint_missed_comes_when_it_resumes(opened: Any) -> None:
+async def test_what_a_paused_endpoint_missed_comes_when_it_resumes(opened: Opened) -> None:
     async with opened("") as office:
         customer = await office.house.customer()
         webhook = await office.register(customer, "meeting.created")
@@ -196,7 +113,7 @@ async def test_what_a_paused_endpoint_missed_comes_when_it_resumes(opened: Any) 
 
 
 @pytest.mark.spec("3/disable-at-20", "3/re-enable", "4.4/2", "6/5")
-async def test_twenty_failures_disable_and_a_patch_enables_again(opened: Any) -> None:
+async def test_twenty_failures_disable_and_a_patch_enables_again(opened: Opened) -> None:
     async with opened("") as office:
         customer = await office.house.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
@@ -230,7 +147,7 @@ async def test_twenty_failures_disable_and_a_patch_enables_again(opened: Any) ->
 
 
 @pytest.mark.spec("3/disable-at-20", "3/re-enable")
-async def test_nothing_is_sent_to_a_disabled_endpoint(opened: Any) -> None:
+async def test_nothing_is_sent_to_a_disabled_endpoint(opened: Opened) -> None:
     async with opened("") as office:
         customer = await office.house.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
@@ -253,7 +170,7 @@ async def test_nothing_is_sent_to_a_disabled_endpoint(opened: Any) -> None:
 
 
 @pytest.mark.spec("4.3/1")
-async def test_the_address_is_vetted_again_before_a_delivery(opened: Any) -> None:
+async def test_the_address_is_vetted_again_before_a_delivery(opened: Opened) -> None:
     async with opened("") as office:
         customer = await office.house.customer()
         webhook = await office.register(customer, "meeting.created", host="rebind.test")

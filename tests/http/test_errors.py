@@ -78,6 +78,8 @@ async def test_the_root_of_the_api_is_inside_the_api(customer: Customer) -> None
         ("PUT", "/meetings"),
         ("PUT", "/meetings/{id}"),
         ("DELETE", "/webhooks"),
+        ("GET", "/webhooks/{id}/test"),
+        ("DELETE", "/webhooks/{id}/deliveries"),
         ("PUT", "/webhooks/{id}"),
         ("POST", "/openapi.json"),
     ],

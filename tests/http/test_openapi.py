@@ -6,6 +6,7 @@ That every answer of every test here is documented, its body and its headers inc
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -26,6 +27,13 @@ NAMED = {
     ("get", "/meetings/{id}"),
     ("delete", "/meetings/{id}"),
     ("get", "/webhooks/{id}"),
+    ("get", "/webhooks"),
+    ("delete", "/webhooks/{id}"),
+    ("post", "/webhooks/{id}/rotate-secret"),
+    ("post", "/webhooks/{id}/test"),
+    ("get", "/webhooks/{id}/deliveries"),
+    ("get", "/webhooks/{id}/deliveries/{delivery_id}"),
+    ("post", "/webhooks/{id}/deliveries/{delivery_id}/resend"),
 }
 
 
@@ -68,6 +76,21 @@ async def test_every_mutation_documents_its_idempotency_key(contract: Contract) 
             assert ("Idempotency-Key" in names) == (method != "get")
 
 
+@pytest.mark.spec("9/3")
+async def test_every_part_of_a_path_is_a_documented_parameter(contract: Contract) -> None:
+    for path, item in contract.document["paths"].items():
+        for operation in item.values():
+            told = [each["name"] for each in operation["parameters"] if each["in"] == "path"]
+            assert told == re.findall(r"\{(\w+)\}", path)
+
+
+@pytest.mark.spec("9/3", "1/op/deliveries")
+async def test_the_filter_of_deliveries_is_documented_with_its_values(contract: Contract) -> None:
+    parameters = contract.document["paths"]["/webhooks/{id}/deliveries"]["get"]["parameters"]
+    [status] = [each for each in parameters if each["name"] == "status"]
+    assert status["schema"]["enum"] == ["pending", "held", "succeeded", "failed", "expired"]
+
+
 @pytest.mark.spec("4/bearer", "9/3")
 async def test_every_operation_asks_for_the_key(contract: Contract) -> None:
     [(name, scheme)] = contract.document["components"]["securitySchemes"].items()
@@ -84,9 +107,16 @@ async def test_every_success_is_as_documented(house: House, customer: Customer, 
         for _ in "ab"
     ]
     assert replayed[1].headers["Idempotent-Replayed"] == "true"
-    for path in ("/me", "/pricing-tiers", f"/meetings/{meeting['id']}", f"/webhooks/{webhook['id']}"):
+    hook = f"/webhooks/{webhook['id']}"
+    for path in ("/me", "/pricing-tiers", f"/meetings/{meeting['id']}", "/webhooks", hook):
         assert (await customer.get(path)).status_code == 200
-    await customer.patch(f"/webhooks/{webhook['id']}", {})
+    await customer.patch(hook, {})
+    await customer.post(f"{hook}/rotate-secret", None)
+    sent = (await customer.post(f"{hook}/test", None)).json()
+    assert (await customer.get(f"{hook}/deliveries?status=pending")).status_code == 200
+    assert (await customer.get(f"{hook}/deliveries/{sent['id']}")).json()["id"] == sent["id"]
+    await customer.post(f"{hook}/deliveries/{sent['id']}/resend", None)
+    await customer.delete(hook)
     await customer.delete(f"/meetings/{meeting['id']}", idem=new_key())
     successes = {
         (operation["operationId"], status)

@@ -156,6 +156,24 @@ async def test_each_class_has_its_own_quota(strict: Strict) -> None:
 
 
 @pytest.mark.spec("8/6")
+@pytest.mark.parametrize(
+    ("method", "path", "limit"),
+    [
+        ("GET", "/webhooks", READ),
+        ("DELETE", "/webhooks/x", WRITE),
+        ("POST", "/webhooks/x/rotate-secret", WRITE),
+        ("POST", "/webhooks/x/test", WRITE),
+        ("GET", "/webhooks/x/deliveries", READ),
+        ("GET", "/webhooks/x/deliveries/y", READ),
+        ("POST", "/webhooks/x/deliveries/y/resend", WRITE),
+    ],
+)
+async def test_the_class_of_a_webhook_operation(strict: Strict, method: str, path: str, limit: int) -> None:
+    answer = await (await strict.customer()).send(method, path)
+    assert told(answer)[:2] == (limit, limit - 1)
+
+
+@pytest.mark.spec("8/6")
 async def test_by_default_reads_are_loosest_and_credits_strictest(house: House, contract: Contract) -> None:
     settings = evolve(house.wiring.settings, quota_read=300, quota_write=60, quota_credit=20)
     default = type(settings)(database_url=settings.database_url, secrets_key=settings.secrets_key)

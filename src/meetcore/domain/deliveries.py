@@ -27,14 +27,17 @@ from meetcore.domain.retry_schedule import RetrySchedule, next_attempt
 
 __all__ = [
     "HELD_FOR",
+    "RELEASE_PACE",
     "TRANSITIONS",
     "Attempt",
     "Delivery",
     "DeliveryEvent",
     "DeliveryStatus",
+    "ReleasePace",
     "expire",
     "hold",
     "judge",
+    "open_delivery",
     "record_attempt",
     "release",
 ]
@@ -103,6 +106,26 @@ class Attempt:
 
 
 @frozen
+class ReleasePace:
+    """How held deliveries come back when their endpoint is active again, so that it is not flooded.
+
+    A portion at a time, the oldest first, one due every so long; the next portion when this one is through.
+    """
+
+    portion: int = 20
+    every: timedelta = timedelta(milliseconds=100)
+
+    @property
+    def lasts(self) -> timedelta:
+        """How long a portion takes."""
+        return self.portion * self.every
+
+
+RELEASE_PACE = ReleasePace()
+"""Ten a second, twenty at a time."""
+
+
+@frozen
 class Delivery:
     """An event for an endpoint. `next_attempt_at` is set exactly while PENDING, `held_at` while HELD."""
 
@@ -116,6 +139,39 @@ class Delivery:
     next_attempt_at: datetime | None
     created_at: datetime
     held_at: datetime | None = None
+
+
+def open_delivery(
+    *,
+    id: UUID,
+    endpoint: Endpoint,
+    event_id: UUID,
+    event_kind: EventKind,
+    created_at: datetime,
+    now: datetime,
+) -> Delivery:
+    """Send an event to an endpoint, whether or not it subscribed: due at once, held while it is inactive.
+
+    Args:
+        id: of the delivery; a later one is greater.
+        endpoint: as it is stored now.
+        event_id: of an event that is written, or will be together with the delivery.
+        event_kind: of that event.
+        created_at: when it was asked for, by the clock of whoever asked.
+        now: the instant of the store that keeps it; due times run by its clock.
+    """
+    waiting = Delivery(
+        id=id,
+        account_id=endpoint.account_id,
+        endpoint_id=endpoint.id,
+        event_id=event_id,
+        event_kind=event_kind,
+        status=DeliveryStatus.PENDING,
+        attempts_made=0,
+        next_attempt_at=now,
+        created_at=created_at,
+    )
+    return waiting if endpoint.is_active else hold(waiting, now)
 
 
 def judge(attempt: Attempt) -> bool:

@@ -31,7 +31,7 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import InvalidRequest
+from meetcore.domain.errors import Conflict, InvalidRequest
 from meetcore.domain.events import EventKind
 from meetcore.domain.webhook_urls import WebhookUrl
 
@@ -49,6 +49,7 @@ __all__ = [
     "record_failure",
     "record_success",
     "register",
+    "require_active",
     "resume",
     "rotate_secret",
     "update",
@@ -207,6 +208,19 @@ def resume(endpoint: Endpoint) -> Endpoint:
     forgiven = endpoint.state is EndpointState.DISABLED
     failures = 0 if forgiven else endpoint.consecutive_failures
     return evolve(endpoint, state=state, consecutive_failures=failures, disabled_at=None)
+
+
+def require_active(endpoint: Endpoint) -> None:
+    """Refuse what is asked for in order to see it arrive now, and would only be held.
+
+    Raises:
+        Conflict: the endpoint is paused or disabled; `details.id` names it.
+    """
+    if not endpoint.is_active:
+        raise Conflict(
+            f"This webhook is {endpoint.state.value}: nothing is sent to it. Set is_active to true first.",
+            endpoint.id,
+        )
 
 
 def rotate_secret(endpoint: Endpoint, secret: str) -> Endpoint:

@@ -4,8 +4,10 @@ Owns the names, the order and the text forms of their fields. Refuses to encode:
 adapters turn these dicts into JSON.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 
+from meetcore.domain.deliveries import Attempt, Delivery
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting, shown_status
@@ -15,6 +17,7 @@ from meetcore.domain.schedule import utc_text, wib_text
 __all__ = [
     "balance_record",
     "cancellation_record",
+    "delivery_record",
     "endpoint_record",
     "meeting_record",
     "tier_record",
@@ -73,6 +76,34 @@ def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Record:
     if with_secret:
         record["secret"] = endpoint.secret
     return record
+
+
+def delivery_record(delivery: Delivery, attempts: Sequence[Attempt]) -> Record:
+    """A delivery and every attempt at it, the first one first (spec 6 rule 7).
+
+    The address that was dialled is not among it: it says something about the network and nothing to the
+    customer.
+    """
+    due = delivery.next_attempt_at
+    return {
+        "id": str(delivery.id),
+        "event_id": str(delivery.event_id),
+        "event_type": delivery.event_kind.value,
+        "status": delivery.status.value,
+        "attempts": [_attempt_record(attempt) for attempt in attempts],
+        "next_attempt_at": None if due is None else utc_text(due),
+        "created_at": utc_text(delivery.created_at),
+    }
+
+
+def _attempt_record(attempt: Attempt) -> Record:
+    return {
+        "at": utc_text(attempt.at),
+        "duration_ms": attempt.duration_ms,
+        "status_code": attempt.status_code,
+        "error": attempt.error,
+        "response_excerpt": attempt.response_excerpt,
+    }
 
 
 def tier_record(tier: PricingTier) -> Record:

@@ -6,11 +6,15 @@ from uuid import UUID
 
 from attrs import frozen
 
+from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.meetings import Meeting
 
-__all__ = ["AccountCard", "Caller", "Queries"]
+__all__ = ["MAX_PAGE", "AccountCard", "Caller", "DeliveryHistory", "Queries"]
+
+MAX_PAGE = 1000
+"""The most that a caller may ask of a list at once."""
 
 
 @frozen
@@ -32,6 +36,14 @@ class Caller:
     account: AccountCard
 
 
+@frozen
+class DeliveryHistory:
+    """A delivery and its attempts, the first one first, each without the address that was dialled."""
+
+    delivery: Delivery
+    attempts: tuple[Attempt, ...] = ()
+
+
 class Queries(Protocol):
     """What is asked often and must be cheap."""
 
@@ -49,6 +61,44 @@ class Queries(Protocol):
 
     async def find_endpoint(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         """An account's webhook endpoint, its secret opened."""
+        ...
+
+    async def list_endpoints(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Endpoint]:
+        """An account's webhook endpoints, the newest first, their secrets opened.
+
+        Args:
+            account_id: whose.
+            limit: how many at most, up to `MAX_PAGE`.
+            before: only those whose ids are less; the id may be of one that is gone.
+        """
+        ...
+
+    async def list_deliveries(
+        self,
+        account_id: UUID,
+        endpoint_id: UUID,
+        status: DeliveryStatus | None,
+        limit: int,
+        before: UUID | None,
+    ) -> Sequence[DeliveryHistory] | None:
+        """The deliveries to an account's endpoint, the newest first.
+
+        Args:
+            account_id: whose.
+            endpoint_id: to which.
+            status: only those that stand so.
+            limit: how many at most, up to `MAX_PAGE`.
+            before: only those whose ids are less; the id may be of one that is gone.
+
+        Returns:
+            None when there is no such endpoint.
+        """
+        ...
+
+    async def find_delivery(
+        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
+    ) -> DeliveryHistory | None:
+        """A delivery to an account's endpoint, as long as the endpoint is there."""
         ...
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:

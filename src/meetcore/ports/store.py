@@ -14,6 +14,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from meetcore.domain.deliveries import Delivery
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage, Hold
@@ -36,6 +37,7 @@ __all__ = [
     "LedgerView",
     "MeetingRepository",
     "MeetingView",
+    "PostingView",
     "Provisioning",
     "Store",
     "StoreAway",
@@ -273,6 +275,18 @@ class Lapsed:
     token: UUID = field(repr=False)
 
 
+@frozen
+class PostingView:
+    """An endpoint that something is to be sent to, locked; `now` is the store's time.
+
+    `earlier` is the delivery that is to be sent again, when one was asked for.
+    """
+
+    endpoint: Endpoint
+    earlier: Delivery | None
+    now: datetime
+
+
 class EndpointRepository(Protocol):
     """Webhook endpoints of an account."""
 
@@ -292,11 +306,40 @@ class EndpointRepository(Protocol):
         """Read an endpoint and lock it against deliveries that record their outcome."""
         ...
 
-    async def save(self, endpoint: Endpoint) -> int:
-        """Write what an update changed.
+    async def save(self, endpoint: Endpoint) -> None:
+        """Write what an update changed. What waits at an endpoint that is inactive now is held."""
+        ...
+
+    async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
+        """Forget an endpoint and its deliveries that wait, a claimed one included.
+
+        The caller holds the account's lock. The URL is free from now on; deliveries that are final stay
+        until their retention is over.
 
         Returns:
-            How many deliveries became due by it.
+            False when there was none, and nothing was written.
+        """
+        ...
+
+    async def load_for_posting(
+        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID | None = None
+    ) -> PostingView | None:
+        """Read an endpoint, and one of its deliveries if it is named, and lock the endpoint as `load` does.
+
+        Returns:
+            None when there is no such endpoint, or no such delivery to it.
+        """
+        ...
+
+    async def post_event(self, event: Event, delivery: Delivery) -> None:
+        """Write an event and one delivery of it, which nobody's subscription decided."""
+        ...
+
+    async def post_again(self, delivery: Delivery) -> bool:
+        """Write another delivery of an event that is written: of the same bytes.
+
+        Returns:
+            False when the event is past its retention, and nothing was written.
         """
         ...
 

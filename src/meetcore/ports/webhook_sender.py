@@ -12,7 +12,16 @@ from attrs import frozen
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.webhook_urls import WebhookUrl
 
-__all__ = ["OutgoingPost", "WebhookSender"]
+__all__ = ["OutgoingPost", "SenderExhausted", "WebhookSender"]
+
+
+class SenderExhausted(Exception):
+    """This side could not carry a post out: it lacks sockets, threads, memory or time, or is closing.
+
+    Nothing is known about the receiver, so nothing counts against its endpoint, and no attempt is
+    recorded: the claim runs out and the delivery is due again. The receiver may have taken the event all
+    the same, as when a worker dies after its post; the event's id lets it drop the double.
+    """
 
 
 @frozen
@@ -33,5 +42,8 @@ class WebhookSender(Protocol):
         Whatever the receiver does is told in the attempt and never raised. `Attempt.error` is one of:
         `dns_failed`, `address_refused`, `connect_timeout`, `connect_failed`, `tls_failed`, `timeout`,
         `connection_lost`, `invalid_response`, or `status_<code>` for an answer that is not 2xx.
+
+        Raises:
+            SenderExhausted: the post failed for want of something on this side.
         """
         ...

@@ -231,6 +231,8 @@ def pouring(beginning: bytes, piece: bytes = b"x" * 65536) -> Behaviour:
         while not writer.is_closing():
             writer.write(piece)
             await writer.drain()
+            # Draining does not wait while there is room, and so would never learn that the sender has gone.
+            await asyncio.sleep(0)
 
     return behaviour
 

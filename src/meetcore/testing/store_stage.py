@@ -25,7 +25,7 @@ from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, Provi
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import SECRET_BYTES, new_secret
 from meetcore.domain.webhook_urls import parse_webhook_url
-from meetcore.ports.deliveries import Claimed
+from meetcore.ports.deliveries import Claimed, ClaimLimits, Recorded
 from meetcore.ports.lease import Lease
 from meetcore.ports.registry import NewAccount
 from meetcore.ports.store import CreationQuery, CreationView, LeaseView, Provisioning, Transaction
@@ -44,7 +44,9 @@ DAILY_CAP = 60
 LOW_THRESHOLD = 40
 AT_ONCE = RetrySchedule((0, 0))
 LEASE_S = 600.0
-CLAIM_MANY = 500
+# All at once: a pace runs by the store's own clock, and what is of one millisecond has no order.
+UNPACED = deliveries.ReleasePace(10_000, timedelta(0))
+CLAIM_MANY = ClaimLimits(500, 500, 500)
 
 
 class StoreStage:
@@ -263,7 +265,8 @@ class StoreStage:
             await tx.endpoints.lock_account(self.account_id)
             endpoint = await tx.endpoints.load(self.account_id, id_)
             assert endpoint is not None
-            return await tx.endpoints.save(change(endpoint))
+            await tx.endpoints.save(change(endpoint))
+            return await tx.deliveries.release_held(self.account_id, id_, UNPACED)
 
     async def deliver(self, status_code: int) -> object:
         """Post all that is due, to receivers that answer with this status; what was posted, in order."""
@@ -274,26 +277,27 @@ class StoreStage:
         told: list[object] = []
         for post in posts:
             told.append((post.event_id, post.event_kind, post.url, post.secret, post.body))
-            told.append(await self._record(post, lease, status_code))
+            told.append(await self._record(post, status_code))
         return told
 
-    async def _record(self, post: Claimed, lease: Lease, status_code: int) -> object:
+    async def _record(self, post: Claimed, status_code: int) -> object:
         error = None if status_code == 200 else f"status_{status_code}"
         attempt = deliveries.Attempt(self.world.now(), 7, status_code, error)
         async with self.rig.store.begin() as tx:
-            view = await tx.deliveries.load_claimed(post.account_id, post.delivery_id, lease.token)
-            if view is None:
+            views = await tx.deliveries.load_claimed([post])
+            if not views:
                 return "claim lost"
+            (view,) = views
             delivery, endpoint = deliveries.record_attempt(
                 view.delivery, view.endpoint, attempt, AT_ONCE, 0.0, view.now
             )
-            await tx.deliveries.save_attempt(delivery, endpoint, attempt)
+            await tx.deliveries.save_attempts([Recorded(delivery, attempt)], [endpoint])
             return delivery.status, endpoint.state, endpoint.consecutive_failures
 
     async def sweep(self) -> object:
         """Release what is held at active endpoints; how many deliveries became due."""
         async with self.rig.store.begin() as tx:
-            return await tx.deliveries.sweep_held()
+            return await tx.deliveries.sweep(UNPACED)
 
     # What an account left
 

@@ -1,54 +1,74 @@
 """Sending what is due (spec part 6): claim under a lease, post without a transaction, record.
 
 A worker that dies between claim and record leaves a delivery that is due again when the lease runs
-out: the receiver may see the same event id twice, and never not at all.
+out: the receiver may see the same event id twice, and never not at all. Claims and records go in
+batches; a post that could not even be tried, because this machine has run out of something, is
+recorded nowhere and left to its lease.
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
+from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.deliveries import record_attempt
+from meetcore.domain.deliveries import RELEASE_PACE, Attempt, ReleasePace, record_attempt
+from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import signing_headers
 from meetcore.domain.webhook_urls import parse_webhook_url
-from meetcore.ports.deliveries import Claimed
+from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
 from meetcore.usecases.world import World
 
-__all__ = ["ClaimedBatch", "DeliverWebhooks"]
+__all__ = ["DeliverWebhooks", "Made"]
 
 USER_AGENT = "meetcore-webhooks/1"
 
+# Endpoints are posted to again and again, and reading a URL costs more than signing a body.
+_url_of = lru_cache(maxsize=4096)(parse_webhook_url)
+
 
 @frozen
-class ClaimedBatch:
-    """Deliveries to post now, and the lease they were taken under."""
+class Made:
+    """A post that was made, and what came of it."""
 
-    lease: Lease
-    deliveries: Sequence[Claimed]
+    claimed: Claimed
+    attempt: Attempt
 
 
 @frozen
 class DeliverWebhooks:
-    """Posts due deliveries. `lease_s` must exceed the sender's time limit."""
+    """Posts due deliveries.
+
+    `lease_s` must exceed the sender's time limit. `per_endpoint` and `per_account` bound the posts in flight
+    over all workers.
+    """
 
     store: Store
     sender: WebhookSender
     schedule: RetrySchedule
     world: World
     lease_s: float = 30.0
+    per_endpoint: int = 8
+    per_account: int = 125
+    pace: ReleasePace = RELEASE_PACE
 
-    async def claim(self, limit: int) -> ClaimedBatch:
-        """Take up to `limit` deliveries that are due."""
+    async def claim(self, limit: int) -> Sequence[Claimed]:
+        """Take up to `limit` deliveries that are due and have room."""
         lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
+        limits = ClaimLimits(limit, self.per_endpoint, self.per_account)
         async with self.store.begin() as tx:
-            return ClaimedBatch(lease, await tx.deliveries.claim_due(limit, lease))
+            return await tx.deliveries.claim_due(limits, lease)
 
-    async def deliver(self, claimed: Claimed, lease: Lease) -> bool:
-        """Post one delivery and record what came of it; false when the claim was lost meanwhile."""
+    async def post(self, claimed: Claimed) -> Made:
+        """Sign with this moment and post.
+
+        Raises:
+            SenderExhausted: this side could not carry it out; nothing is to be recorded.
+        """
         signed_at = int(self.world.now().timestamp())
         headers = signing_headers(claimed.secret, str(claimed.event_id), claimed.body, signed_at)
         headers |= {
@@ -57,19 +77,42 @@ class DeliverWebhooks:
             "X-Service-Event": claimed.event_kind,
             "X-Service-Delivery": str(claimed.delivery_id),
         }
-        post = OutgoingPost(parse_webhook_url(claimed.url), headers, claimed.body)
-        attempt = await self.sender.post(post)
+        return Made(
+            claimed, await self.sender.post(OutgoingPost(_url_of(claimed.url), headers, claimed.body))
+        )
+
+    async def record(self, made: Sequence[Made]) -> int:
+        """Record what came of posts, in the order in which they ended; a lost claim is passed over.
+
+        Returns:
+            How many deliveries may be claimed now that could not be before.
+        """
         async with self.store.begin() as tx:
-            view = await tx.deliveries.load_claimed(claimed.account_id, claimed.delivery_id, lease.token)
+            views = await tx.deliveries.load_claimed([one.claimed for one in made])
+            if not views:
+                return 0
+            recorded, endpoints = self._judge(views, made)
+            return await tx.deliveries.save_attempts(recorded, endpoints)
+
+    def _judge(
+        self, views: Sequence[ClaimedView], made: Sequence[Made]
+    ) -> tuple[list[Recorded], list[Endpoint]]:
+        view_of = {(view.delivery.account_id, view.delivery.id): view for view in views}
+        endpoints: dict[tuple[UUID, UUID], Endpoint] = {}
+        recorded = []
+        for one in made:
+            view = view_of.get((one.claimed.account_id, one.claimed.delivery_id))
             if view is None:
-                return False
-            delivery, endpoint = record_attempt(
-                view.delivery, view.endpoint, attempt, self.schedule, self.world.jitter(), view.now
-            )
-            await tx.deliveries.save_attempt(delivery, endpoint, attempt)
-        return True
+                continue
+            name = view.endpoint.account_id, view.endpoint.id
+            delivery, endpoints[name] = record_attempt(
+                view.delivery, endpoints.get(name, view.endpoint), one.attempt, self.schedule,
+                self.world.jitter(), view.now,
+            )  # fmt: skip
+            recorded.append(Recorded(delivery, one.attempt))
+        return recorded, list(endpoints.values())
 
     async def sweep(self) -> int:
-        """Mend held deliveries; returns how many became due."""
+        """Mend what was left behind; returns how many deliveries may be claimed by it."""
         async with self.store.begin() as tx:
-            return await tx.deliveries.sweep_held()
+            return await tx.deliveries.sweep(self.pace)

@@ -20,6 +20,7 @@ __all__ = [
     "Intent",
     "Recalled",
     "Render",
+    "nothing",
     "recall",
     "refuse",
     "remembered",
@@ -106,6 +107,10 @@ async def refuse(tx: Transaction, account_id: UUID, intent: Intent, refusal: Dom
     if intent.key is not None:
         await tx.idempotency.save(account_id, remembered(intent, payload))
     return payload
+
+
+async def nothing() -> None:
+    """The preparation of work that needs none."""
 
 
 async def run_once(

@@ -1,4 +1,4 @@
-"""Registering and changing webhook endpoints (spec 4.3, 4.4)."""
+"""Registering, changing and removing webhook endpoints (spec 4.3, 4.4), and giving them new secrets."""
 
 from datetime import datetime
 from uuid import UUID
@@ -6,21 +6,20 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.addresses import Network, vet
-from meetcore.domain.endpoints import Endpoint, EndpointChanges, register, update
+from meetcore.domain.deliveries import RELEASE_PACE, ReleasePace
+from meetcore.domain.endpoints import Endpoint, EndpointChanges, register, rotate_secret, update
 from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.events import EventKind
-from meetcore.domain.signature import new_secret
+from meetcore.domain.signature import SECRET_BYTES, new_secret
 from meetcore.domain.webhook_urls import WebhookUrl
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.queries import Caller
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.store import Store, Transaction
-from meetcore.usecases.intent import Answer, Done, Intent, run_once
+from meetcore.usecases.intent import Answer, Done, Intent, nothing, run_once
 from meetcore.usecases.world import World
 
-__all__ = ["RegisterWebhook", "Registration", "UpdateWebhook"]
-
-SECRET_RANDOM_BYTES = 32
+__all__ = ["RegisterWebhook", "Registration", "RemoveWebhook", "RotateSecret", "UpdateWebhook"]
 
 
 @frozen
@@ -77,7 +76,7 @@ class RegisterWebhook:
             event_types=wanted.event_types,
             created_by=str(caller.key.id),
             created_at=now,
-            secret=new_secret(self.world.entropy.token_bytes(SECRET_RANDOM_BYTES)),
+            secret=new_secret(self.world.entropy.token_bytes(SECRET_BYTES)),
         )
 
 
@@ -87,6 +86,7 @@ class UpdateWebhook:
 
     store: Store
     doorbell: Doorbell = field(repr=False)
+    pace: ReleasePace = RELEASE_PACE
 
     async def __call__(
         self, caller: Caller, endpoint_id: UUID, changes: EndpointChanges, intent: Intent
@@ -99,17 +99,75 @@ class UpdateWebhook:
             StoreAway: the database does not answer.
         """
 
-        async def nothing() -> None:
-            return None
-
         async def work(tx: Transaction, _: None) -> Done:
             endpoint = await tx.endpoints.load(caller.account.id, endpoint_id)
             if endpoint is None:
                 raise NotFound("No webhook with this id.")
             changed = update(endpoint, changes)
-            return Done(changed, await tx.endpoints.save(changed))
+            await tx.endpoints.save(changed)
+            return Done(changed, await tx.deliveries.release_held(changed.account_id, changed.id, self.pace))
 
         answer = await run_once(self.store, caller.account.id, intent, work, nothing)
         if answer.due:
             self.doorbell.ring()
         return answer
+
+
+@frozen
+class RotateSecret:
+    """Gives an endpoint another secret, with which what waits is signed too (spec 4.3 rule 3)."""
+
+    store: Store
+    doorbell: Doorbell = field(repr=False)
+    world: World
+
+    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: Intent) -> Answer:
+        """Replace the secret; the old one signs nothing from now on but the posts in flight.
+
+        Returns:
+            What came of it, or a refusal: NotFound.
+
+        Raises:
+            IdempotencyKeyReused: the key belongs to another request.
+            StoreAway: the database does not answer.
+        """
+        secret = new_secret(self.world.entropy.token_bytes(SECRET_BYTES))
+
+        async def work(tx: Transaction, _: None) -> Done:
+            endpoint = await tx.endpoints.load(caller.account.id, endpoint_id)
+            if endpoint is None:
+                raise NotFound("No webhook with this id.")
+            changed = rotate_secret(endpoint, secret)
+            await tx.endpoints.save(changed)
+            return Done(changed)
+
+        answer = await run_once(self.store, caller.account.id, intent, work, nothing)
+        if answer.due:
+            self.doorbell.ring()
+        return answer
+
+
+@frozen
+class RemoveWebhook:
+    """Removes an endpoint, and what waits for it; a post in flight is its last."""
+
+    store: Store
+
+    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: Intent) -> Answer:
+        """Carry out a removal. The URL can be registered again at once.
+
+        Returns:
+            What came of it, or a refusal: NotFound.
+
+        Raises:
+            IdempotencyKeyReused: the key belongs to another request.
+            StoreAway: the database does not answer.
+        """
+
+        async def work(tx: Transaction, _: None) -> Done:
+            await tx.endpoints.lock_account(caller.account.id)
+            if not await tx.endpoints.remove(caller.account.id, endpoint_id):
+                raise NotFound("No webhook with this id.")
+            return Done(None)
+
+        return await run_once(self.store, caller.account.id, intent, work, nothing)

@@ -18,6 +18,7 @@ from meetcore.domain.deliveries import (
     expire,
     hold,
     judge,
+    open_delivery,
     record_attempt,
     release,
 )
@@ -82,6 +83,23 @@ def is_possible(delivery: Delivery) -> bool:
         delivery.status is DeliveryStatus.PENDING,
         delivery.status is DeliveryStatus.HELD,
     )
+
+
+@given(endpoints(), st.sampled_from(EventKind), near(NOW))
+def test_a_new_delivery_is_due_at_once_or_held_and_asks_for_no_subscription(
+    endpoint: Endpoint, kind: EventKind, now: datetime
+) -> None:
+    event_id, created_at = UUID(int=7), NOW - timedelta(seconds=1)
+    made = open_delivery(
+        id=ID, endpoint=endpoint, event_id=event_id, event_kind=kind, created_at=created_at, now=now
+    )
+    assert is_possible(made)
+    assert (made.id, made.account_id, made.endpoint_id) == (ID, endpoint.account_id, endpoint.id)
+    assert (made.event_id, made.event_kind, made.created_at) == (event_id, kind, created_at)
+    assert made.attempts_made == 0
+    is_active = endpoint.state is EndpointState.ACTIVE
+    assert made.status is (DeliveryStatus.PENDING if is_active else DeliveryStatus.HELD)
+    assert (made.next_attempt_at, made.held_at) == ((now, None) if is_active else (None, now))
 
 
 @pytest.mark.parametrize("event", DeliveryEvent)

@@ -22,11 +22,12 @@ from meetcore.domain.endpoints import (
     record_failure,
     record_success,
     register,
+    require_active,
     resume,
     rotate_secret,
     update,
 )
-from meetcore.domain.errors import InvalidRequest
+from meetcore.domain.errors import Conflict, InvalidRequest
 from meetcore.domain.events import EventKind
 from meetcore.domain.webhook_urls import parse_webhook_url
 from meetcore.testing.strategies.webhooks import (
@@ -225,6 +226,17 @@ def test_rotating_changes_the_secret_and_nothing_else(endpoint: Endpoint, secret
 def test_rotating_to_the_secret_in_use_is_a_mistake(endpoint: Endpoint) -> None:
     with pytest.raises(ValueError, match=r"^a rotation needs a new secret$"):
         rotate_secret(endpoint, endpoint.secret)
+
+
+@pytest.mark.parametrize("state", EndpointState)
+def test_what_is_to_be_seen_at_once_is_refused_unless_the_endpoint_is_active(state: EndpointState) -> None:
+    endpoint = standing(state)
+    if state is ACTIVE:
+        require_active(endpoint)
+        return
+    with pytest.raises(Conflict, match=state.value) as refused:
+        require_active(endpoint)
+    assert refused.value.details == {"id": str(endpoint.id)}
 
 
 @pytest.mark.spec("4.4/fields", "4.4/1")

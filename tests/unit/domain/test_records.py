@@ -13,9 +13,11 @@ import attrs
 import pytest
 from attrs import evolve
 from hypothesis import given
+from hypothesis import strategies as st
 
 import meetcore.domain
 from meetcore.domain.chain import Entry
+from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus, hold
 from meetcore.domain.endpoints import Endpoint, EndpointState
 from meetcore.domain.events import Event, EventKind
 from meetcore.domain.idempotency import IdempotencyRecord
@@ -32,6 +34,7 @@ from meetcore.domain.pricing import DEFAULT_TIERS, Quote
 from meetcore.domain.records import (
     balance_record,
     cancellation_record,
+    delivery_record,
     endpoint_record,
     meeting_record,
     tier_record,
@@ -40,6 +43,7 @@ from meetcore.domain.records import (
 from meetcore.domain.transfers import Book, Reference, Transfer, TransferKind
 from meetcore.testing.strategies.meetings import meetings
 from meetcore.testing.strategies.moments import near
+from meetcore.testing.strategies.webhooks import attempts, deliveries
 
 ID = UUID("01930000-0000-7000-8000-000000000001")
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -170,6 +174,55 @@ def test_a_webhook_as_the_contract_writes_it(
         "created_by": "00000000-0000-0000-0000-000000000003",
         "created_at": "2026-12-01T02:00:00Z",
     }
+
+
+DELIVERY = Delivery(
+    id=ID, account_id=UUID(int=2), endpoint_id=UUID(int=3), event_id=UUID(int=4),
+    event_kind=EventKind.MEETING_CREATED, status=DeliveryStatus.PENDING, attempts_made=2,
+    next_attempt_at=START + timedelta(seconds=30, microseconds=999_999), created_at=START,
+)  # fmt: skip
+
+
+@pytest.mark.spec("6/7")
+def test_a_delivery_as_the_contract_writes_it() -> None:
+    lost = Attempt(START, 10_000, error="response_timeout", address="203.0.113.7", retry_after_s=9)
+    refused = Attempt(
+        START + timedelta(seconds=6), 41, status_code=503, error="status_503", response_excerpt="sibuk"
+    )
+    assert delivery_record(DELIVERY, [lost, refused]) == {
+        "id": "01930000-0000-7000-8000-000000000001",
+        "event_id": "00000000-0000-0000-0000-000000000004",
+        "event_type": "meeting.created",
+        "status": "pending",
+        "attempts": [
+            {
+                "at": "2026-12-01T02:00:00Z", "duration_ms": 10_000, "status_code": None,
+                "error": "response_timeout", "response_excerpt": None,
+            },
+            {
+                "at": "2026-12-01T02:00:06Z", "duration_ms": 41, "status_code": 503,
+                "error": "status_503", "response_excerpt": "sibuk",
+            },
+        ],
+        "next_attempt_at": "2026-12-01T02:00:30Z",
+        "created_at": "2026-12-01T02:00:00Z",
+    }  # fmt: skip
+
+
+@pytest.mark.spec("6/7")
+def test_a_delivery_that_waits_for_nothing_says_so() -> None:
+    record = delivery_record(hold(DELIVERY, START), [])
+    assert (record["status"], record["attempts"], record["next_attempt_at"]) == ("held", [], None)
+
+
+@pytest.mark.spec("6/7")
+@given(deliveries(), st.lists(attempts(), max_size=3))
+def test_a_delivery_never_tells_where_it_was_dialled(delivery: Delivery, tried: list[Attempt]) -> None:
+    dialled = [evolve(attempt, address="192.0.2.77") for attempt in tried]
+    record = delivery_record(delivery, dialled)
+    assert json.loads(json.dumps(record)) == record
+    assert "192.0.2.77" not in json.dumps(record)
+    assert record == delivery_record(delivery, [evolve(attempt, address=None) for attempt in tried])
 
 
 def test_a_tier_as_the_contract_writes_it() -> None:

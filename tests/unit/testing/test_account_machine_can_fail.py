@@ -13,12 +13,12 @@ from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
-from meetcore.domain.deliveries import Attempt, Delivery
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting
+from meetcore.ports.deliveries import Recorded
 from meetcore.ports.store import LeaseView
 from meetcore.testing.account_machine import AccountMachine
 from meetcore.testing.memory_rig import MemoryRig
@@ -28,9 +28,9 @@ from tests.unit.testing.broken_store import BrokenStore
 class KeepsTheOldSecret(MemoryEndpointRepository):
     """Forgets a rotation."""
 
-    async def save(self, endpoint: Endpoint) -> int:
+    async def save(self, endpoint: Endpoint) -> None:
         old = self._tables.endpoints[endpoint.account_id, endpoint.id]
-        return await super().save(evolve(endpoint, secret=old.secret))
+        await super().save(evolve(endpoint, secret=old.secret))
 
 
 class TellsNobody(MemoryLedgerRepository):
@@ -43,11 +43,13 @@ class TellsNobody(MemoryLedgerRepository):
 class ForgetsFailures(MemoryDeliveryRepository):
     """Records the attempt and not what it did to the endpoint."""
 
-    async def save_attempt(self, delivery: Delivery, endpoint: Endpoint, attempt: Attempt) -> None:
-        old = self._tables.endpoints[endpoint.account_id, endpoint.id]
-        await super().save_attempt(
-            delivery, evolve(endpoint, consecutive_failures=old.consecutive_failures), attempt
-        )
+    async def save_attempts(self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]) -> int:
+        known = self._tables.endpoints
+        forgotten = [
+            evolve(one, consecutive_failures=known[one.account_id, one.id].consecutive_failures)
+            for one in endpoints
+        ]
+        return await super().save_attempts(recorded, forgotten)
 
 
 class KeepsTheHold(MemoryMeetingRepository):

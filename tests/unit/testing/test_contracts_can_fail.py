@@ -7,13 +7,16 @@ import pytest
 from attrs import evolve
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
+from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
+from meetcore.adapters.memory.state import StoredDelivery
+from meetcore.domain.deliveries import Delivery
 from meetcore.domain.events import Event
 from meetcore.domain.ledger import Entry, Funds
-from meetcore.ports.deliveries import Claimed
+from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import CreationQuery, CreationView, LeaseView, Provisioning
+from meetcore.ports.store import CreationQuery, CreationView, LeaseView, PostingView, Provisioning
 from meetcore.testing.contracts import StoreContract, StoreRig
 from meetcore.testing.memory_rig import MemoryRig
 from tests.unit.testing.broken_store import BrokenStore
@@ -61,13 +64,52 @@ class BooksTwice(MemoryMeetingRepository):
 class LeavesClaimsDue(MemoryDeliveryRepository):
     """Hands a delivery out and leaves it for the next who asks."""
 
-    async def claim_due(self, limit: int, lease: Lease) -> Sequence[Claimed]:
+    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
         before = dict(self._tables.deliveries)
-        found = await super().claim_due(limit, lease)
+        found = await super().claim_due(limits, lease)
         for name, stored in before.items():
             claimed = self._tables.deliveries[name]
             self._tables.deliveries[name] = evolve(stored, token=claimed.token)
         return found
+
+
+class LeavesWhatWaits(MemoryEndpointRepository):
+    """Removes an endpoint and nothing of what waits for it."""
+
+    async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
+        before = dict(self._tables.deliveries)
+        removed = await super().remove(account_id, endpoint_id)
+        self._tables.deliveries.update(before)
+        return removed
+
+
+class TakesWhatIsFinal(MemoryEndpointRepository):
+    """Removes every trace of an endpoint."""
+
+    async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
+        for name, stored in list(self._tables.deliveries.items()):
+            if stored.delivery.endpoint_id == endpoint_id:
+                del self._tables.deliveries[name]
+        return await super().remove(account_id, endpoint_id)
+
+
+class PostsToAnybody(MemoryEndpointRepository):
+    """Finds a delivery by its id alone, whichever endpoint it went to."""
+
+    async def load_for_posting(
+        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID | None = None
+    ) -> PostingView | None:
+        view = await super().load_for_posting(account_id, endpoint_id)
+        stored = None if delivery_id is None else self._tables.deliveries.get((account_id, delivery_id))
+        return view if view is None or stored is None else evolve(view, earlier=stored.delivery)
+
+
+class PostsWithoutEvent(MemoryEndpointRepository):
+    """Writes deliveries that nothing can be sent of."""
+
+    async def post_again(self, delivery: Delivery) -> bool:
+        self._tables.deliveries[delivery.account_id, delivery.id] = StoredDelivery(delivery)
+        return True
 
 
 DEFECTS: list[tuple[str, type, type, Suite]] = [
@@ -87,6 +129,22 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "deliveries", MemoryDeliveryRepository, LeavesClaimsDue,
         StoreContract.test_what_is_claimed_is_nobody_elses_while_the_lease_lasts,
+    ),
+    (
+        "endpoints", MemoryEndpointRepository, LeavesWhatWaits,
+        StoreContract.test_what_is_held_goes_too,
+    ),
+    (
+        "endpoints", MemoryEndpointRepository, TakesWhatIsFinal,
+        StoreContract.test_what_waits_goes_and_what_is_final_stays,
+    ),
+    (
+        "endpoints", MemoryEndpointRepository, PostsToAnybody,
+        StoreContract.test_what_is_not_the_endpoints_is_not_there,
+    ),
+    (
+        "endpoints", MemoryEndpointRepository, PostsWithoutEvent,
+        StoreContract.test_an_event_that_is_gone_is_not_posted_again,
     ),
 ]  # fmt: skip
 

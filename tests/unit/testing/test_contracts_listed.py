@@ -18,6 +18,7 @@ STORE_SUITES = [
     contracts.IdempotencyRepositoryContract,
     contracts.EndpointRepositoryContract,
     contracts.DeliveryRepositoryContract,
+    contracts.DeliveryLimitsContract,
 ]
 # Proven by the suite that is named, because nobody meets them alone.
 WITHIN = {

@@ -27,7 +27,7 @@ from starlette.routing import BaseRoute
 from meetcore.adapters.cli.inputs import Whole, check_counts
 from meetcore.adapters.cli.output import ExitCode, complain, say
 from meetcore.adapters.cli.ports import refuse_taken
-from meetcore.adapters.cli.runner import guarded
+from meetcore.adapters.cli.runner import guarded, run_service
 from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, inbox_routes, make_dev_ca
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from meetcore.adapters.postgres.migrate import migrate
@@ -120,7 +120,7 @@ def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
             is_new_database = any(step.number == 1 for step in migrate(url))
             if is_new_key and not is_new_database:
                 _refuse_new_key_for_old_data(key_file, database.home)
-            asyncio.run(_run(_own_settings(settings, url, port, data_dir), port, data_dir, database))
+            run_service(_run(_own_settings(settings, url, port, data_dir), port, data_dir, database))
             if not database.is_running:
                 complain("postgres", "the database has stopped; start `meetcore dev` again", as_json=False)
                 raise SystemExit(ExitCode.STORE_AWAY)

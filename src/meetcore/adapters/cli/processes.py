@@ -14,7 +14,7 @@ from meetcore.adapters.cli.inputs import Whole, check_counts
 from meetcore.adapters.cli.output import ExitCode, complain, say, show
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.progress import progress
-from meetcore.adapters.cli.runner import guarded, ready_settings
+from meetcore.adapters.cli.runner import guarded, ready_settings, run_service
 from meetcore.adapters.postgres.migrate import MigrationRefused, migrate
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
@@ -68,7 +68,7 @@ def work(*, processes: Whole = 1, threads: Whole = 1) -> None:
     settings = guarded(_settings)
     configure_logs(settings.log_level)
     if processes == 1:
-        asyncio.run(_work(settings, threads))
+        run_service(_work(settings, threads))
     else:
         _supervise(processes, threads)
 

@@ -1,8 +1,9 @@
 """Running one command: its use case on its own wiring, its refusals as words and exit codes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import NoReturn, TypeVar
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NoReturn, TypeVar
 
 from meetcore.adapters.cli.inputs import InputRefused
 from meetcore.adapters.cli.output import ExitCode, complain
@@ -13,7 +14,7 @@ from meetcore.domain.errors import DomainError
 from meetcore.domain.ledger import InvalidAmount
 from meetcore.ports.store import StoreAway
 
-__all__ = ["guarded", "ready_settings", "with_wiring"]
+__all__ = ["guarded", "ready_settings", "run_service", "with_wiring"]
 
 T = TypeVar("T")
 
@@ -75,3 +76,16 @@ def with_wiring(work: Callable[[Wiring], Awaitable[T]], *, as_json: bool) -> T:
         return asyncio.run(inside())
 
     return guarded(run, as_json=as_json)
+
+
+def run_service(work: Coroutine[Any, Any, T]) -> T:
+    """Run what goes on until it is stopped, on uvloop where there is one.
+
+    A worker with hundreds of TLS connections takes a fifth of the memory there.
+    """
+    if sys.platform == "win32":  # pragma: no cover - has no uvloop
+        return asyncio.run(work)
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)

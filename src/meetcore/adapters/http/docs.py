@@ -12,7 +12,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.http.answers import STATUS
-from meetcore.adapters.http.operations import API_ROOT, Operation
+from meetcore.adapters.http.calls import API_ROOT, Operation
 
 __all__ = ["ERROR_PAGES", "ErrorPage", "docs_routes"]
 
@@ -70,13 +70,15 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "pricing_tier_id where the tier is what was not found, else empty.",
     ),
     "conflict": ErrorPage(
-        "The request clashes with a record that is already in place.",
+        "The request clashes with a record that is already in place, or with the state of one: nothing is "
+        "sent to a webhook that is inactive.",
         "Look at the record in details.id.",
         "No.",
         "id: the record in place.",
     ),
     "gone": ErrorPage(
-        "The data existed and is permanently gone, for example a recording past its retention period.",
+        "The data existed and is permanently gone, for example a recording or an event past its retention "
+        "period.",
         "Nothing brings it back.",
         "No.",
     ),

@@ -26,8 +26,8 @@ from meetcore.adapters.http.answers import (
     pack,
     render_error,
 )
+from meetcore.adapters.http.calls import API_ROOT, Call, Operation, answered
 from meetcore.adapters.http.decoding import MAX_BODY_BYTES, decode_body, decode_json
-from meetcore.adapters.http.operations import API_ROOT, Call, Operation, answered
 from meetcore.adapters.http.paging import Page, read_page
 from meetcore.domain.errors import (
     DomainError,
@@ -123,7 +123,9 @@ class Gate:
         if rendered.location is not None:
             extra["Location"] = self._base_url + rendered.location
         headers = _common_headers(exchange) | extra
-        response = Response(rendered.body, rendered.status, headers, media_type="application/json")
+        # What has no body has no type either.
+        media_type = "application/json" if rendered.body else None
+        response = Response(rendered.body, rendered.status, headers, media_type)
         await response(scope, receive, send)
         took_ms = (self._world.now() - now).total_seconds() * 1000
         log.info(
@@ -155,7 +157,8 @@ class Gate:
         value = None if operation.body is None else decode_json(await _read(request, headers))
         body = None if operation.body is None else decode_body(value, operation.body)
         intent = self._intent(request, headers, operation, value, exchange) if operation.is_mutating else None
-        page = read_page(request.query_params) if operation.is_list else Page()
+        listing = operation.listing
+        page = Page() if listing is None else read_page(request.query_params, listing)
         call = Call(caller, exchange.now, match.path, body, intent, page)
         return answered(await operation.handle(call))
 

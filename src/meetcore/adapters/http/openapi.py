@@ -1,5 +1,6 @@
 """The OpenAPI 3.1 document, derived from the table of operations and the classes that decode bodies."""
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,7 @@ import msgspec
 
 from meetcore.adapters.http import records
 from meetcore.adapters.http.answers import STATUS
-from meetcore.adapters.http.operations import API_ROOT, Operation
+from meetcore.adapters.http.calls import API_ROOT, Operation
 from meetcore.adapters.http.paging import DEFAULT_LIMIT, MAX_LIMIT
 
 __all__ = ["openapi_document"]
@@ -21,7 +22,8 @@ _REASONS = {
     403: "The key lacks a scope",
     404: "Nothing there that the key's account may see",
     405: "The path does not know this method",
-    409: "Another record is in place; details.id names it",
+    409: "A record is in the way; details.id names it",
+    410: "It was there and is gone for good",
     413: "The body is larger than 64 KiB",
     415: "The body is not declared as application/json",
     422: "Well-formed, but it cannot be carried out",
@@ -38,6 +40,8 @@ _RATE_HEADERS: Mapping[str, tuple[str, str]] = {
     "RateLimit": ("string", "What is left and for how many seconds, as the IETF draft tells it"),
     "X-Request-Id": ("string", "Names this request to support"),
 }
+_PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+_PATH_SCHEMA = {"type": "string", "minLength": 1}
 _RETRY_AFTER = ("integer", "Whole seconds to wait")
 _ALWAYS = (405, 503)
 
@@ -105,10 +109,8 @@ def _description(operation: Operation) -> str:
 
 def _parameters(operation: Operation) -> list[Json]:
     found: list[Json] = []
-    if "{id}" in operation.path:
-        found.append(
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
-        )
+    for name in _PATH_PARAMETER.findall(operation.path):
+        found.append({"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMA})
     if operation.is_mutating:
         schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
         found.append(
@@ -119,21 +121,24 @@ def _parameters(operation: Operation) -> list[Json]:
                 "schema": schema,
             }
         )
-    if operation.is_list:
+    if operation.listing is not None:
         limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
         found += [
             {"name": "limit", "in": "query", "schema": limit},
             {"name": "cursor", "in": "query", "description": "next_cursor", "schema": {"type": "string"}},
         ]
+        found += [
+            {"name": name, "in": "query", "schema": {"type": "string", "enum": list(values)}}
+            for name, values in operation.listing.filters.items()
+        ]
     return found
 
 
 def _responses(operation: Operation) -> Json:
-    success: Json = {
-        "description": "Done",
-        "headers": _headers(_RATE_HEADERS),
-        "content": {"application/json": {"schema": {"$ref": _REF.format(name=operation.response)}}},
-    }
+    success: Json = {"description": "Done", "headers": _headers(_RATE_HEADERS)}
+    if operation.success != 204:
+        schema = {"$ref": _REF.format(name=operation.response)}
+        success["content"] = {"application/json": {"schema": schema}}
     if operation.success == 201:
         success["headers"]["Location"] = _header("string", "Where the record is")
     if operation.is_mutating:

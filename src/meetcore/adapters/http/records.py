@@ -5,6 +5,7 @@ from typing import Annotated, Any
 from attrs import frozen
 from msgspec import UNSET, Meta, UnsetType
 
+from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.events import EventKind
 
 __all__ = ["ALL"]
@@ -117,6 +118,46 @@ class WebhookWithSecret:
 
 
 @frozen
+class WebhookList:
+    """The account's webhooks, the newest first."""
+
+    data: list[Webhook]
+    next_cursor: str | None
+
+
+@frozen
+class Attempt:
+    """One post of a delivery and what came of it. `error` is a stable code; null when it succeeded."""
+
+    at: Utc
+    duration_ms: Annotated[int, Meta(description="Whole milliseconds.")]
+    status_code: Annotated[int | None, Meta(description="Null when no answer was read.")]
+    error: Annotated[str | None, Meta(examples=["status_503", "connect_timeout"])]
+    response_excerpt: Annotated[str | None, Meta(description="How the answer's body begins.")]
+
+
+@frozen
+class Delivery:
+    """An event on its way to a webhook. The event's id stays the same over all deliveries of it."""
+
+    id: Id
+    event_id: Id
+    event_type: EventKind
+    status: DeliveryStatus
+    attempts: list[Attempt]
+    next_attempt_at: Utc | None
+    created_at: Utc
+
+
+@frozen
+class DeliveryList:
+    """The deliveries to a webhook, the newest first."""
+
+    data: list[Delivery]
+    next_cursor: str | None
+
+
+@frozen
 class Tier:
     """A pricing tier: seats, minutes, credits."""
 
@@ -155,4 +196,7 @@ class ErrorEnvelope:
     error: Error
 
 
-ALL = (Meeting, Cancellation, Account, Webhook, WebhookWithSecret, TierList, ErrorEnvelope)
+ALL = (
+    Meeting, Cancellation, Account, Webhook, WebhookWithSecret, WebhookList, Delivery, DeliveryList, TierList,
+    ErrorEnvelope,
+)  # fmt: skip

@@ -1,17 +1,18 @@
 """Deliveries in memory: claimed by pushing their due time past the lease, recorded behind a fence."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.memory.outbox import hold_waiting
+from meetcore.adapters.memory.outbox import hold_waiting, release_held
 from meetcore.adapters.memory.state import StoredDelivery, Tables
-from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus, expire, hold, release
+from meetcore.domain.deliveries import Delivery, ReleasePace, expire, hold
 from meetcore.domain.endpoints import Endpoint
 from meetcore.ports.clock import Clock
-from meetcore.ports.deliveries import Claimed, ClaimedView
+from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded
 from meetcore.ports.lease import Lease
 
 __all__ = ["MemoryDeliveryRepository"]
@@ -24,9 +25,31 @@ class MemoryDeliveryRepository:
         self._tables = tables
         self._clock = clock
 
-    async def claim_due(self, limit: int, lease: Lease) -> Sequence[Claimed]:
-        """Take deliveries that are due at active endpoints, the longest due first."""
+    async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
+        """Take deliveries that are due at active endpoints, as many as the limits leave room for."""
         now = self._clock.now()
+        seats = Counter(stored.delivery.endpoint_id for stored in self._in_flight(now))
+        turns = Counter(stored.delivery.account_id for stored in self._in_flight(now))
+        seated: list[tuple[int, datetime, Delivery]] = []
+        for due_at, delivery in self._waiting(now):
+            seats[delivery.endpoint_id] += 1
+            if seats[delivery.endpoint_id] <= limits.per_endpoint:
+                turns[delivery.account_id] += 1
+                if turns[delivery.account_id] <= limits.per_account:
+                    seated.append((turns[delivery.account_id], due_at, delivery))
+        seated.sort(key=lambda seat: seat[:2])
+        chosen = sorted(seated[: limits.total], key=lambda seat: seat[1])
+        until = now + timedelta(seconds=lease.seconds)
+        return [self._claim(delivery, lease.token, until) for _, _, delivery in chosen]
+
+    def _in_flight(self, now: datetime) -> Iterator[StoredDelivery]:
+        for stored in self._tables.deliveries.values():
+            due = stored.delivery.next_attempt_at
+            if stored.token is not None and due is not None and due > now:
+                yield stored
+
+    def _waiting(self, now: datetime) -> list[tuple[datetime, Delivery]]:
+        """What is due at active endpoints, the longest due first."""
         waiting = [
             (stored.delivery.next_attempt_at, stored.delivery)
             for stored in self._tables.deliveries.values()
@@ -34,9 +57,8 @@ class MemoryDeliveryRepository:
             and stored.delivery.next_attempt_at <= now
             and self._endpoint(stored.delivery).is_active
         ]
-        waiting.sort(key=lambda pair: pair[0])
-        until = now + timedelta(seconds=lease.seconds)
-        return [self._claim(delivery, lease.token, until) for _, delivery in waiting[:limit]]
+        waiting.sort(key=lambda pair: (pair[0], pair[1].id))
+        return waiting
 
     def _claim(self, delivery: Delivery, token: UUID, until: datetime) -> Claimed:
         name = delivery.account_id, delivery.id
@@ -51,50 +73,66 @@ class MemoryDeliveryRepository:
             endpoint.url,
             endpoint.secret,
             event.payload,
+            token,
         )
 
-    async def load_claimed(self, account_id: UUID, delivery_id: UUID, token: UUID) -> ClaimedView | None:
-        """The delivery with its endpoint, if the claim is still the bearer's."""
-        stored = self._tables.deliveries.get((account_id, delivery_id))
-        if stored is None or stored.token != token:
-            return None
-        return ClaimedView(stored.delivery, self._endpoint(stored.delivery), self._clock.now())
+    async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
+        """Those deliveries, with their endpoints, whose claim is still the bearer's."""
+        now = self._clock.now()
+        found = []
+        for one in claimed:
+            stored = self._tables.deliveries.get((one.account_id, one.delivery_id))
+            if stored is not None and stored.token == one.token:
+                found.append(ClaimedView(stored.delivery, self._endpoint(stored.delivery), now))
+        return found
 
-    async def save_attempt(self, delivery: Delivery, endpoint: Endpoint, attempt: Attempt) -> None:
-        """Record an attempt and what it did; ends the claim."""
-        account_id = delivery.account_id
-        known = self._tables.endpoints[account_id, endpoint.id]
-        self._tables.attempts.setdefault((account_id, delivery.id, delivery.attempts_made), attempt)
-        self._tables.deliveries[account_id, delivery.id] = StoredDelivery(delivery)
-        self._tables.endpoints[account_id, endpoint.id] = evolve(
-            known,
+    async def save_attempts(self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]) -> int:
+        """Record attempts, what they did to their deliveries, and the endpoints that they changed."""
+        for one in recorded:
+            delivery = one.delivery
+            name = delivery.account_id, delivery.id
+            self._tables.attempts.setdefault((*name, delivery.attempts_made), one.attempt)
+            self._tables.deliveries[name] = StoredDelivery(delivery)
+        now, freed = self._clock.now(), Counter(one.delivery.endpoint_id for one in recorded)
+        due = 0
+        for endpoint in endpoints:
+            self._save_endpoint(endpoint, now)
+            if endpoint.is_active:
+                waiting = sum(one.endpoint_id == endpoint.id for _, one in self._waiting(now))
+                due += min(waiting, freed[endpoint.id])
+        return due
+
+    def _save_endpoint(self, endpoint: Endpoint, now: datetime) -> None:
+        name = endpoint.account_id, endpoint.id
+        self._tables.endpoints[name] = evolve(
+            self._tables.endpoints[name],
             state=endpoint.state,
             consecutive_failures=endpoint.consecutive_failures,
             disabled_at=endpoint.disabled_at,
         )
         if not endpoint.is_active:
-            hold_waiting(self._tables, endpoint, self._clock.now(), but=delivery.id)
+            hold_waiting(self._tables, endpoint, now)
 
-    async def sweep_held(self) -> int:
-        """Release what is held at active endpoints, expire what was held for too long."""
+    async def release_held(self, account_id: UUID, endpoint_id: UUID, pace: ReleasePace) -> int:
+        """Release the next portion of what an endpoint holds, if it is active and the last one is through."""
+        endpoint = self._tables.endpoints.get((account_id, endpoint_id))
+        return 0 if endpoint is None else release_held(self._tables, endpoint, pace, self._clock.now())
+
+    async def sweep(self, pace: ReleasePace) -> int:
+        """Hold, expire and release whatever is not where it belongs."""
         now = self._clock.now()
-        released = 0
         for name, stored in self._tables.deliveries.items():
-            swept = self._sweep(stored.delivery, now)
-            if swept is not stored.delivery:
-                self._tables.deliveries[name] = StoredDelivery(swept, stored.token)
-                released += swept.status is DeliveryStatus.PENDING
-        return released
-
-    def _sweep(self, delivery: Delivery, now: datetime) -> Delivery:
-        is_active = self._endpoint(delivery).is_active
-        due = delivery.next_attempt_at
-        if due is not None and due <= now and not is_active:
-            return hold(delivery, now)
-        expired = expire(delivery, now)
-        if expired is delivery and delivery.held_at is not None and is_active:
-            return release(delivery, now)
-        return expired
+            delivery = stored.delivery
+            if (delivery.account_id, delivery.endpoint_id) not in self._tables.endpoints:
+                continue  # final: what waited went with its endpoint
+            due = delivery.next_attempt_at
+            if due is not None and due <= now and not self._endpoint(delivery).is_active:
+                self._tables.deliveries[name] = StoredDelivery(hold(delivery, now), stored.token)
+            else:
+                self._tables.deliveries[name] = StoredDelivery(expire(delivery, now), stored.token)
+        return sum(
+            release_held(self._tables, one, pace, now) for one in list(self._tables.endpoints.values())
+        )
 
     def _endpoint(self, delivery: Delivery) -> Endpoint:
         return self._tables.endpoints[delivery.account_id, delivery.endpoint_id]

@@ -4,12 +4,23 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.memory.outbox import hold_waiting, release_held
-from meetcore.adapters.memory.state import ConstraintBroken, Tables, account_of
+from meetcore.adapters.memory.outbox import hold_waiting
+from meetcore.adapters.memory.state import (
+    ConstraintBroken,
+    StoredDelivery,
+    StoredEvent,
+    Tables,
+    account_of,
+)
+from meetcore.domain.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.events import Event, encode_event
 from meetcore.ports.clock import Clock
+from meetcore.ports.store import PostingView
 
 __all__ = ["MemoryEndpointRepository"]
+
+_WAITING = (DeliveryStatus.PENDING, DeliveryStatus.HELD)
 
 
 class MemoryEndpointRepository:
@@ -42,12 +53,12 @@ class MemoryEndpointRepository:
         """Read an endpoint."""
         return self._tables.endpoints.get((account_id, endpoint_id))
 
-    async def save(self, endpoint: Endpoint) -> int:
-        """Write what an update changed; tells how many deliveries became due by it."""
+    async def save(self, endpoint: Endpoint) -> None:
+        """Write what an update changed. What waits at an endpoint that is inactive now is held."""
         name = endpoint.account_id, endpoint.id
         known = self._tables.endpoints.get(name)
         if known is None:
-            return 0
+            return
         self._tables.endpoints[name] = evolve(
             known,
             description=endpoint.description,
@@ -57,8 +68,53 @@ class MemoryEndpointRepository:
             disabled_at=endpoint.disabled_at,
             secret=endpoint.secret,
         )
-        now = self._clock.now()
-        if endpoint.is_active:
-            return release_held(self._tables, endpoint, now)
-        hold_waiting(self._tables, endpoint, now)
-        return 0
+        if not endpoint.is_active:
+            hold_waiting(self._tables, endpoint, self._clock.now())
+
+    async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
+        """Forget an endpoint and its deliveries that wait."""
+        if self._tables.endpoints.pop((account_id, endpoint_id), None) is None:
+            return False
+        gone = [
+            (name, stored.delivery.attempts_made)
+            for name, stored in self._tables.deliveries.items()
+            if (name[0], stored.delivery.endpoint_id) == (account_id, endpoint_id)
+            and stored.delivery.status in _WAITING
+        ]
+        for name, attempts_made in gone:
+            del self._tables.deliveries[name]
+            for number in range(1, attempts_made + 1):
+                self._tables.attempts.pop((*name, number), None)
+        return True
+
+    async def load_for_posting(
+        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID | None = None
+    ) -> PostingView | None:
+        """Read an endpoint, and one of its deliveries if it is named."""
+        endpoint = self._tables.endpoints.get((account_id, endpoint_id))
+        if endpoint is None:
+            return None
+        if delivery_id is None:
+            return PostingView(endpoint, None, self._clock.now())
+        stored = self._tables.deliveries.get((account_id, delivery_id))
+        if stored is None or stored.delivery.endpoint_id != endpoint_id:
+            return None
+        return PostingView(endpoint, stored.delivery, self._clock.now())
+
+    async def post_event(self, event: Event, delivery: Delivery) -> None:
+        """Write an event and one delivery of it."""
+        name = event.account_id, event.id
+        if name in self._tables.events:
+            raise ConstraintBroken(f"event {event.id} is written already")
+        self._tables.events[name] = StoredEvent(event.kind, encode_event(event))
+        await self.post_again(delivery)
+
+    async def post_again(self, delivery: Delivery) -> bool:
+        """Write another delivery of an event that is written."""
+        if (delivery.account_id, delivery.event_id) not in self._tables.events:
+            return False
+        name = delivery.account_id, delivery.id
+        if name in self._tables.deliveries:
+            raise ConstraintBroken(f"delivery {delivery.id} is written already")
+        self._tables.deliveries[name] = StoredDelivery(delivery)
+        return True

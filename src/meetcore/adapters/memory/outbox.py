@@ -5,7 +5,7 @@ from datetime import datetime
 from uuid import UUID
 
 from meetcore.adapters.memory.state import ConstraintBroken, StoredDelivery, StoredEvent, Tables
-from meetcore.domain.deliveries import Delivery, DeliveryStatus, hold, release
+from meetcore.domain.deliveries import DeliveryStatus, ReleasePace, hold, open_delivery, release
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.events import Event, encode_event
 from meetcore.domain.ids import RANDOM_BYTES, uuid7
@@ -30,42 +30,42 @@ def write_events(
         for endpoint in list(tables.endpoints.values()):
             if endpoint.account_id == account_id and event.kind in endpoint.event_types:
                 id_ = uuid7(event.created_at, entropy.token_bytes(RANDOM_BYTES))
-                delivery = _delivery(id_, endpoint, event, now)
+                delivery = open_delivery(
+                    id=id_, endpoint=endpoint, event_id=event.id, event_kind=event.kind,
+                    created_at=event.created_at, now=now,
+                )  # fmt: skip
                 tables.deliveries[account_id, id_] = StoredDelivery(delivery)
                 due += delivery.status is DeliveryStatus.PENDING
     return due
 
 
-def _delivery(id_: UUID, endpoint: Endpoint, event: Event, now: datetime) -> Delivery:
-    waiting = Delivery(
-        id=id_,
-        account_id=endpoint.account_id,
-        endpoint_id=endpoint.id,
-        event_id=event.id,
-        event_kind=event.kind,
-        status=DeliveryStatus.PENDING,
-        attempts_made=0,
-        next_attempt_at=now,
-        created_at=event.created_at,
-    )
-    return waiting if endpoint.is_active else hold(waiting, now)
-
-
-def hold_waiting(tables: Tables, endpoint: Endpoint, now: datetime, but: UUID | None = None) -> None:
-    """Set the waiting deliveries of an inactive endpoint aside, except one."""
+def hold_waiting(tables: Tables, endpoint: Endpoint, now: datetime) -> None:
+    """Set the waiting deliveries of an inactive endpoint aside."""
     for name, stored in tables.deliveries.items():
         one = stored.delivery
-        if (one.account_id, one.endpoint_id) == (endpoint.account_id, endpoint.id) and one.id != but:
+        if (one.account_id, one.endpoint_id) == (endpoint.account_id, endpoint.id):
             tables.deliveries[name] = StoredDelivery(hold(one, now), stored.token)
 
 
-def release_held(tables: Tables, endpoint: Endpoint, now: datetime) -> int:
-    """Make the held deliveries of an active endpoint due, and count them."""
-    released = 0
-    for name, stored in tables.deliveries.items():
-        one = stored.delivery
-        is_held = one.status is DeliveryStatus.HELD
-        if is_held and (one.account_id, one.endpoint_id) == (endpoint.account_id, endpoint.id):
-            tables.deliveries[name] = StoredDelivery(release(one, now), stored.token)
-            released += 1
-    return released
+def release_held(tables: Tables, endpoint: Endpoint, pace: ReleasePace, now: datetime) -> int:
+    """Release the next portion of what is held at an endpoint, if it is active and the last one is through.
+
+    Returns:
+        How many were released.
+    """
+    name = endpoint.account_id, endpoint.id
+    held = sorted(
+        stored.delivery.id
+        for stored in tables.deliveries.values()
+        if stored.delivery.status is DeliveryStatus.HELD
+        and (stored.delivery.account_id, stored.delivery.endpoint_id) == name
+    )
+    if not held or not endpoint.is_active or tables.released_until.get(name, now) > now:
+        return 0
+    tables.released_until[name] = now + pace.lasts
+    portion = held[: pace.portion]
+    for place, id_ in enumerate(portion):
+        stored = tables.deliveries[endpoint.account_id, id_]
+        due = release(stored.delivery, now + place * pace.every)
+        tables.deliveries[endpoint.account_id, id_] = StoredDelivery(due, stored.token)
+    return len(portion)

@@ -118,6 +118,7 @@ class Tables:
     idempotency: dict[tuple[UUID, str], IdempotencyRecord] = field(factory=dict)
     idempotency_since: dict[tuple[UUID, str], datetime] = field(factory=dict)
     endpoints: dict[tuple[UUID, UUID], Endpoint] = field(factory=dict)
+    released_until: dict[tuple[UUID, UUID], datetime] = field(factory=dict)
     events: dict[tuple[UUID, UUID], StoredEvent] = field(factory=dict)
     deliveries: dict[tuple[UUID, UUID], StoredDelivery] = field(factory=dict)
     attempts: dict[tuple[UUID, UUID, int], Attempt] = field(factory=dict)

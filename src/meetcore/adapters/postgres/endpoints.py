@@ -4,11 +4,18 @@ from uuid import UUID
 
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection
+from meetcore.domain.deliveries import Delivery
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.errors import NotFound
+from meetcore.domain.events import Event, encode_event
 from meetcore.ports.cipher import Cipher
+from meetcore.ports.store import PostingView
 
-__all__ = ["ENDPOINT_COLUMNS", "PostgresEndpointRepository"]
+__all__ = ["DELIVERY_COLUMNS", "ENDPOINT_COLUMNS", "PostgresEndpointRepository"]
+
+DELIVERY_COLUMNS = """
+    d.id AS delivery_id, d.event_id, d.event_kind, d.status AS delivery_status, d.attempts_made, d.due_at, d.held_at,
+    d.created_at AS delivery_created_at"""
 
 ENDPOINT_COLUMNS = """
     w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
@@ -36,21 +43,67 @@ SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w
 WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE
 """
 
-# Writes an endpoint. Its waiting deliveries follow: held when it is inactive, due when it is active.
+# Writes an endpoint. What waits at one that is inactive now is held, the parked too.
 _SAVE = """
 WITH endpoint AS (
     UPDATE webhook_endpoints SET description = %(description)s, event_types = %(event_types)s, state = %(state)s,
         consecutive_failures = %(consecutive_failures)s, disabled_at = %(disabled_at)s, secret = %(secret)s
     WHERE account_id = %(account_id)s AND id = %(id)s
-), held AS (
-    UPDATE deliveries SET status = 'held', held_at = clock_timestamp(), due_at = NULL
-    WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'pending' AND NOT %(is_active)s
-), released AS (
-    UPDATE deliveries SET status = 'pending', due_at = clock_timestamp(), held_at = NULL
-    WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'held' AND %(is_active)s
-    RETURNING 1
 )
-SELECT count(*) AS due FROM released
+UPDATE deliveries SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false
+WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'pending' AND NOT %(is_active)s
+"""
+
+# Waits for whoever writes a delivery to the endpoint or records one: what they wrote is seen by the
+# statements that follow, and would not be by this one.
+_LOCK_ENDPOINT = """
+SELECT w.id FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR UPDATE
+"""
+
+# Forgets an endpoint, and its deliveries that wait with what was tried of them.
+_REMOVE = """
+WITH waiting AS (
+    DELETE FROM deliveries
+    WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status IN ('pending', 'held')
+    RETURNING id
+), attempt AS (
+    DELETE FROM delivery_attempts a USING waiting WHERE a.account_id = %(account_id)s AND a.delivery_id = waiting.id
+)
+DELETE FROM webhook_endpoints WHERE account_id = %(account_id)s AND id = %(id)s
+"""
+
+# An endpoint that something is to be sent to, locked, and the store's time.
+_LOAD_FOR_EVENT = f"""
+SELECT {ENDPOINT_COLUMNS}, clock_timestamp() AS now FROM webhook_endpoints w
+WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE
+"""
+
+# The same with the delivery that is to be sent again. Only the endpoint is locked: what is read of the
+# delivery never changes.
+_LOAD_FOR_DELIVERY = f"""
+SELECT {ENDPOINT_COLUMNS}, {DELIVERY_COLUMNS}, clock_timestamp() AS now
+FROM webhook_endpoints w JOIN deliveries d ON d.account_id = w.account_id AND d.endpoint_id = w.id
+WHERE w.account_id = %(account_id)s AND w.id = %(id)s AND d.id = %(delivery_id)s
+FOR NO KEY UPDATE OF w
+"""
+
+# Writes an event that only one endpoint is told of, and its delivery.
+_POST_EVENT = """
+WITH event AS (
+    INSERT INTO events (account_id, id, kind, payload, created_at)
+    VALUES (%(account_id)s, %(event_id)s, %(event_kind)s, %(payload)s, %(event_created_at)s)
+)
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+VALUES (%(account_id)s, %(id)s, %(endpoint_id)s, %(event_id)s, %(event_kind)s, %(status)s, %(due_at)s, %(held_at)s,
+    %(created_at)s)
+"""
+
+# Writes another delivery of an event, if the event is still there: locked, so that it is not purged
+# before the delivery can be seen.
+_POST_AGAIN = """
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
+SELECT e.account_id, %(id)s, %(endpoint_id)s, e.id, e.kind, %(status)s, %(due_at)s, %(held_at)s, %(created_at)s
+FROM events e WHERE e.account_id = %(account_id)s AND e.id = %(event_id)s FOR KEY SHARE
 """
 
 
@@ -92,11 +145,47 @@ class PostgresEndpointRepository:
         row = await cursor.fetchone()
         return None if row is None else rows.endpoint(row, self._cipher)
 
-    async def save(self, endpoint: Endpoint) -> int:
-        """Write what an update changed; tells how many deliveries became due by it."""
-        cursor = await self._connection.execute(_SAVE, self._parameters(endpoint))
+    async def save(self, endpoint: Endpoint) -> None:
+        """Write what an update changed. What waits at an endpoint that is inactive now is held."""
+        await self._connection.execute(_SAVE, self._parameters(endpoint))
+
+    async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
+        """Forget an endpoint and its deliveries that wait, a claimed one included."""
+        named = {"account_id": account_id, "id": endpoint_id}
+        cursor = await self._connection.execute(_LOCK_ENDPOINT, named)
+        if await cursor.fetchone() is None:
+            return False
+        await self._connection.execute(_REMOVE, named)
+        return True
+
+    async def load_for_posting(
+        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID | None = None
+    ) -> PostingView | None:
+        """Read an endpoint, and one of its deliveries if it is named, and lock the endpoint."""
+        named = {"account_id": account_id, "id": endpoint_id}
+        if delivery_id is None:
+            cursor = await self._connection.execute(_LOAD_FOR_EVENT, named)
+        else:
+            cursor = await self._connection.execute(_LOAD_FOR_DELIVERY, named | {"delivery_id": delivery_id})
         row = await cursor.fetchone()
-        return 0 if row is None else int(row["due"])
+        if row is None:
+            return None
+        earlier = None if delivery_id is None else rows.delivery(row)
+        return PostingView(rows.endpoint(row, self._cipher), earlier, row["now"])
+
+    async def post_event(self, event: Event, delivery: Delivery) -> None:
+        """Write an event and one delivery of it, which nobody's subscription decided."""
+        context = rows.event_context(event.account_id, event.id)
+        payload = {
+            "payload": self._cipher.seal(encode_event(event), context),
+            "event_created_at": event.created_at,
+        }
+        await self._connection.execute(_POST_EVENT, _posting(delivery) | payload)
+
+    async def post_again(self, delivery: Delivery) -> bool:
+        """Write another delivery of an event that is written: of the same bytes."""
+        cursor = await self._connection.execute(_POST_AGAIN, _posting(delivery))
+        return cursor.rowcount == 1
 
     def _parameters(self, endpoint: Endpoint) -> rows.Row:
         context = rows.endpoint_context(endpoint.account_id, endpoint.id)
@@ -111,3 +200,17 @@ class PostgresEndpointRepository:
             "disabled_at": endpoint.disabled_at,
             "secret": self._cipher.seal(endpoint.secret.encode(), context),
         }
+
+
+def _posting(delivery: Delivery) -> rows.Row:
+    return {
+        "account_id": delivery.account_id,
+        "id": delivery.id,
+        "endpoint_id": delivery.endpoint_id,
+        "event_id": delivery.event_id,
+        "event_kind": delivery.event_kind.value,
+        "status": delivery.status.value,
+        "due_at": delivery.next_attempt_at,
+        "held_at": delivery.held_at,
+        "created_at": delivery.created_at,
+    }

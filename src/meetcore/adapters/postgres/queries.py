@@ -5,13 +5,14 @@ from typing import Any
 from uuid import UUID
 
 from meetcore.adapters.postgres import rows
-from meetcore.adapters.postgres.endpoints import ENDPOINT_COLUMNS
+from meetcore.adapters.postgres.endpoints import DELIVERY_COLUMNS, ENDPOINT_COLUMNS
 from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
+from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.queries import AccountCard, Caller
+from meetcore.ports.queries import MAX_PAGE, AccountCard, Caller, DeliveryHistory
 
 __all__ = ["KEY_COLUMNS", "PostgresQueries"]
 
@@ -44,6 +45,84 @@ SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w WHERE w.url_key = %(url_key)s
 _FIND_ENDPOINT = f"""
 SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.id = %(id)s
 """
+
+# A page of an account's webhook endpoints, by the primary key backwards.
+_LIST_ENDPOINTS = f"""
+SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w
+WHERE w.account_id = %(account_id)s AND w.id < %(before)s ORDER BY w.id DESC LIMIT %(limit)s
+"""
+
+# The attempts at each delivery of a page. Sorted inside, which keeps the planner from joining whole
+# tables: it looks them up for one delivery after another, however many it expects on the page.
+_ATTEMPTS = """
+    LEFT JOIN LATERAL (
+        SELECT a.number, a.at AS attempt_at, a.duration_ms, a.status_code, a.error, a.response_excerpt
+        FROM delivery_attempts a WHERE a.account_id = w.account_id AND a.delivery_id = d.delivery_id
+        ORDER BY a.number
+    ) a ON true"""
+
+# A page of the deliveries to an endpoint, each with its attempts: one row for each attempt, and one
+# without a delivery where the endpoint has none. The inner limit is for the planner: of a parameter it
+# would expect a tenth of the table, and sort that instead of reading an index backwards.
+_LIST_DELIVERIES = f"""
+SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+FROM webhook_endpoints w
+    LEFT JOIN LATERAL (
+        SELECT * FROM (
+            SELECT {DELIVERY_COLUMNS} FROM deliveries d
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s
+            ORDER BY d.id DESC LIMIT {MAX_PAGE}
+        ) d LIMIT %(limit)s
+    ) d ON true{_ATTEMPTS}
+WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
+ORDER BY d.delivery_id DESC, a.number
+"""
+
+# The same of those that succeeded, which most have.
+_LIST_SUCCEEDED = f"""
+SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+FROM webhook_endpoints w
+    LEFT JOIN LATERAL (
+        SELECT * FROM (
+            SELECT {DELIVERY_COLUMNS} FROM deliveries d
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.status = 'succeeded'
+            ORDER BY d.id DESC LIMIT {MAX_PAGE}
+        ) d LIMIT %(limit)s
+    ) d ON true{_ATTEMPTS}
+WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
+ORDER BY d.delivery_id DESC, a.number
+"""
+
+# The same of those that stand in another status. That they have not succeeded is said once more, as
+# an index over the few that have not says it.
+_LIST_NOT_SUCCEEDED = f"""
+SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+FROM webhook_endpoints w
+    LEFT JOIN LATERAL (
+        SELECT * FROM (
+            SELECT {DELIVERY_COLUMNS} FROM deliveries d
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s
+                AND d.status = %(status)s AND d.status <> 'succeeded'
+            ORDER BY d.id DESC LIMIT {MAX_PAGE}
+        ) d LIMIT %(limit)s
+    ) d ON true{_ATTEMPTS}
+WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
+ORDER BY d.delivery_id DESC, a.number
+"""
+
+# One delivery with its attempts, if its endpoint is still there.
+_FIND_DELIVERY = f"""
+SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
+FROM webhook_endpoints w
+    CROSS JOIN LATERAL (
+        SELECT {DELIVERY_COLUMNS} FROM deliveries d
+        WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id = %(id)s
+    ) d{_ATTEMPTS}
+WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
+ORDER BY a.number
+"""
+
+_NEWEST = UUID(int=(1 << 128) - 1)  # no record has it, and every id is less
 
 
 class PostgresQueries:
@@ -79,12 +158,46 @@ class PostgresQueries:
         row = await self._one(_FIND_ENDPOINT, {"account_id": account_id, "id": endpoint_id})
         return None if row is None else rows.endpoint(row, self._cipher)
 
+    async def list_endpoints(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Endpoint]:
+        """An account's webhook endpoints, the newest first, their secrets opened."""
+        page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST}
+        return [rows.endpoint(row, self._cipher) for row in await self._all(_LIST_ENDPOINTS, page)]
+
+    async def list_deliveries(
+        self,
+        account_id: UUID,
+        endpoint_id: UUID,
+        status: DeliveryStatus | None,
+        limit: int,
+        before: UUID | None,
+    ) -> Sequence[DeliveryHistory] | None:
+        """The deliveries to an account's endpoint, the newest first."""
+        page = {
+            "account_id": account_id,
+            "endpoint_id": endpoint_id,
+            "limit": limit,
+            "before": before or _NEWEST,
+        }
+        if status is None:
+            found = await self._all(_LIST_DELIVERIES, page)
+        elif status is DeliveryStatus.SUCCEEDED:
+            found = await self._all(_LIST_SUCCEEDED, page)
+        else:
+            found = await self._all(_LIST_NOT_SUCCEEDED, page | {"status": status.value})
+        return _histories(found) if found else None
+
+    async def find_delivery(
+        self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
+    ) -> DeliveryHistory | None:
+        """A delivery to an account's endpoint, as long as the endpoint is there."""
+        named = {"account_id": account_id, "endpoint_id": endpoint_id, "id": delivery_id}
+        histories = _histories(await self._all(_FIND_DELIVERY, named))
+        return histories[0] if histories else None
+
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         """The secrets of every endpoint registered under a normalised URL."""
-        with translated():
-            async with self._pool.connection() as connection:
-                cursor = await connection.execute(_FIND_BY_URL, {"url_key": url_key})
-                return [rows.endpoint(row, self._cipher).secret for row in await cursor.fetchall()]
+        found = await self._all(_FIND_BY_URL, {"url_key": url_key})
+        return [rows.endpoint(row, self._cipher).secret for row in found]
 
     async def ping(self) -> None:
         """Ask the database for a sign of life."""
@@ -95,3 +208,23 @@ class PostgresQueries:
             async with self._pool.connection() as connection:
                 cursor = await connection.execute(query, parameters)
                 return await cursor.fetchone()
+
+    async def _all(self, query: str, parameters: dict[str, Any]) -> list[rows.Row]:
+        with translated():
+            async with self._pool.connection() as connection:
+                cursor = await connection.execute(query, parameters)
+                return await cursor.fetchall()
+
+
+def _histories(found: Sequence[rows.Row]) -> list[DeliveryHistory]:
+    """Rows of one attempt each, or of none, gathered by their deliveries in the order of the rows."""
+    gathered: dict[UUID, list[rows.Row]] = {}
+    for row in found:
+        if row["delivery_id"] is not None:
+            gathered.setdefault(row["delivery_id"], []).append(row)
+    return [
+        DeliveryHistory(
+            rows.delivery(of_one[0]), tuple(rows.attempt(row) for row in of_one if row["number"] is not None)
+        )
+        for of_one in gathered.values()
+    ]

@@ -7,7 +7,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
-from meetcore.domain.deliveries import Delivery, DeliveryStatus
+from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint, EndpointState
 from meetcore.domain.events import EventKind
 from meetcore.domain.holds import CapUsage, Hold
@@ -20,6 +20,7 @@ from meetcore.ports.cipher import Cipher
 
 __all__ = [
     "answer_context",
+    "attempt",
     "delivery",
     "endpoint",
     "endpoint_context",
@@ -253,4 +254,15 @@ def delivery(row: Row) -> Delivery:
         _utc(row["due_at"]),
         _utc_(row["delivery_created_at"]),
         _utc(row["held_at"]),
+    )
+
+
+def attempt(row: Row) -> Attempt:
+    """An attempt as its customer may see it: without the address that was dialled."""
+    return Attempt(
+        _utc_(row["attempt_at"]),
+        row["duration_ms"],
+        row["status_code"],
+        row["error"],
+        row["response_excerpt"],
     )

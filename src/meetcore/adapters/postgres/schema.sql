@@ -159,6 +159,7 @@ CREATE TABLE host_reservations (
     CONSTRAINT host_reservations_no_overlap EXCLUDE USING gist (host_id WITH =, slot WITH =, during WITH &&)
 );
 
+-- `released_until`: what was held and is released by now is due one by one until then; no more before.
 CREATE TABLE webhook_endpoints (
     account_id            uuid NOT NULL REFERENCES accounts,
     id                    uuid NOT NULL,
@@ -172,12 +173,15 @@ CREATE TABLE webhook_endpoints (
     created_by            text NOT NULL,
     created_at            timestamptz NOT NULL,
     secret                bytea NOT NULL,
+    released_until        timestamptz,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, url_key)
 );
 
 -- The outbox: events with the sealed bytes that every attempt sends, and one delivery for each
 -- endpoint. `due_at` is when anyone may take a delivery next; taking one pushes it past the lease.
+-- What waits behind the posts in flight at its endpoint is parked, out of the way of everybody else,
+-- until one of those posts is recorded.
 CREATE TABLE events (
     account_id  uuid NOT NULL,
     id          uuid NOT NULL,
@@ -199,12 +203,18 @@ CREATE TABLE deliveries (
     held_at        timestamptz,
     lease_token    uuid,
     created_at     timestamptz NOT NULL,
+    is_parked      boolean NOT NULL DEFAULT false,
     PRIMARY KEY (account_id, id),
     CHECK ((status = 'pending') = (due_at IS NOT NULL)),
-    CHECK ((status = 'held') = (held_at IS NOT NULL))
+    CHECK ((status = 'held') = (held_at IS NOT NULL)),
+    CONSTRAINT deliveries_parked_waits CHECK (NOT is_parked OR status = 'pending' AND lease_token IS NULL)
 ) WITH (fillfactor = 80);
-CREATE INDEX deliveries_due ON deliveries (due_at) WHERE status = 'pending';
-CREATE INDEX deliveries_held ON deliveries (account_id, endpoint_id) WHERE status = 'held';
+CREATE INDEX deliveries_due ON deliveries (due_at) WHERE status = 'pending' AND NOT is_parked;
+CREATE INDEX deliveries_parked ON deliveries (account_id, endpoint_id, due_at) WHERE is_parked;
+CREATE INDEX deliveries_in_flight ON deliveries (account_id, endpoint_id) WHERE lease_token IS NOT NULL;
+CREATE INDEX deliveries_held ON deliveries (account_id, endpoint_id, id) WHERE status = 'held';
+CREATE INDEX deliveries_open ON deliveries (account_id, endpoint_id, id) WHERE status <> 'succeeded';
+CREATE INDEX deliveries_held_at ON deliveries (held_at) WHERE status = 'held';
 CREATE INDEX deliveries_of_endpoint ON deliveries (account_id, endpoint_id, id);
 
 CREATE TABLE delivery_attempts (

@@ -178,6 +178,8 @@ class Settings:
     # How long a process owns what it works on. Longer than the time limit of the work (10 s each), or
     # work is taken over that is still being done; shorter is for tests.
     webhook_lease_s: int = field(default=30, validator=_POSITIVE)
+    webhook_posts_per_endpoint: int = field(default=8, validator=_POSITIVE)
+    webhook_posts_in_flight: int = field(default=500, validator=_POSITIVE)
     meeting_lease_s: int = field(default=20, validator=_POSITIVE)
     secrets_key: typed_settings.SecretStr = field(
         default=typed_settings.SecretStr(""),

@@ -4,7 +4,6 @@ Owns the caps on what is read, the excerpt, `Retry-After` and the error codes th
 refuses to tell anything about our own network: no addresses, no texts of exceptions.
 """
 
-import errno
 import re
 import ssl
 import zlib
@@ -17,7 +16,7 @@ import aiohttp
 
 from meetcore.domain.errors import HostUnresolved, Unprocessable
 
-__all__ = ["MAX_BODY_BYTES", "error_code", "excerpt_of", "is_our_fault", "read_capped", "retry_after_s"]
+__all__ = ["MAX_BODY_BYTES", "error_code", "excerpt_of", "retry_after_s"]
 
 MAX_BODY_BYTES = 64 * 1024
 """As it comes over the wire; nothing is decompressed but the excerpt."""
@@ -25,16 +24,6 @@ MAX_BODY_BYTES = 64 * 1024
 _EXCERPT_BYTES = 2048
 _GZIP_OR_ZLIB = 47  # zlib: 32 detects the header, 15 is the largest window
 _MAX_WAIT_S = 999_999_999  # what a store's 32-bit integer can hold; the schedule caps it far lower
-_OUT_OF_MEANS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
-
-
-async def read_capped(response: aiohttp.ClientResponse, into: bytearray) -> bool:
-    """Read the body up to `MAX_BODY_BYTES`; tell whether that was all of it."""
-    async for chunk in response.content.iter_any():
-        into += chunk[: MAX_BODY_BYTES - len(into)]
-        if len(into) == MAX_BODY_BYTES:
-            return response.content.at_eof()
-    return True
 
 
 def excerpt_of(body: bytes, content_encoding: str) -> str | None:
@@ -51,7 +40,10 @@ def excerpt_of(body: bytes, content_encoding: str) -> str | None:
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> int | None:
     """Read `Retry-After`, whole seconds or an HTTP date, as seconds from now; None if it says nothing."""
-    value = headers.get("Retry-After", "").strip()
+    given = headers.get("Retry-After")
+    if given is None:
+        return None
+    value = given.strip()
     if re.fullmatch(r"[0-9]+", value):
         return min(int(value[:10]), _MAX_WAIT_S)
     try:
@@ -60,11 +52,6 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> int | None:
     except (ValueError, TypeError, IndexError, OverflowError):
         return None
     return min(max(0, ceil(wait_s)), _MAX_WAIT_S)
-
-
-def is_our_fault(fault: BaseException) -> bool:
-    """Tell whether this machine ran out of sockets or memory, which no receiver is to answer for."""
-    return isinstance(fault, OSError) and fault.errno in _OUT_OF_MEANS
 
 
 def error_code(fault: Exception) -> str:
@@ -78,7 +65,7 @@ def error_code(fault: Exception) -> str:
             return "tls_failed"
         case aiohttp.ClientConnectorError():
             return "connect_failed"
-        case OSError() | aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
+        case OSError() | aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError():
             return "connection_lost"
         case _:
             return "invalid_response"

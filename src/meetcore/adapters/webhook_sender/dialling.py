@@ -1,13 +1,15 @@
 """Keeps aiohttp from connecting anywhere but to the addresses vetted for one attempt.
 
 aiohttp would look names up itself, skip a custom resolver for address literals, and hand out a pooled
-connection to any peer that once served the name. So the URL that it is given never names the receiver:
-its host is a pseudonym of the receiver's name and of the vetted addresses. The pool is keyed by it, so
-that a connection is used again only for the same name at the same addresses. TLS and the Host header
-carry the real name.
+connection to any peer that once served the name. So what it is asked for never names the receiver: the
+host is a pseudonym of the receiver's name and of the vetted addresses. The pool is keyed by it, so that
+a connection is used again only for the same name at the same addresses. TLS and the Host header carry
+the real name.
 
 Three guards stand behind one another: the resolver answers with the vetted addresses, the socket
-factory opens no other, and the request is written to no other peer.
+factory opens no other, and a request is written to no other peer.
+
+Refuses to know what is sent and what comes back: that is the exchange's.
 """
 
 import asyncio
@@ -15,16 +17,29 @@ import hashlib
 import socket
 from contextvars import ContextVar
 from ipaddress import ip_address
-from typing import Any, cast
+from typing import Self, cast
 
-from aiohttp import ClientConnectionError, ClientRequest, ClientResponse
+from aiohttp import ClientConnectionError, ClientRequest
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.connector import AddrInfoType, Connection
-from attrs import define, frozen
+from attrs import define, field, frozen
+from yarl import URL
 
 from meetcore.domain.addresses import Address
 
-__all__ = ["Dial", "Target", "VettedRequest", "VettedResolver", "current_dial", "vetted_socket"]
+__all__ = [
+    "Call",
+    "Dial",
+    "Route",
+    "Target",
+    "VettedResolver",
+    "current_dial",
+    "vetted_socket",
+    "vetted_transport",
+]
+
+_RECEIVE_BUFFER_BYTES = 16 * 1024
+"""What the kernel holds for one connection, about: an answer is small, and hundreds may pour at once."""
 
 
 @frozen
@@ -35,15 +50,41 @@ class Target:
     port: int
 
 
-@define
-class Dial:
-    """One request on its way: where it may go, and how far it got."""
+class Call(ClientRequest):
+    """What aiohttp's connector wants to know of a request: where to connect, and for which name.
+
+    A request of aiohttp's own is built anew for each post, and most of it is of no use here. This one
+    serves every post of its route, and cannot be sent.
+    """
+
+    proxy = None
+    proxy_auth = None
+    proxy_headers = None
+
+    def __init__(self, host: str, pseudonym: str) -> None:
+        self.url = URL.build(scheme="https", host=pseudonym)
+        self.server_hostname = host
+        self._ssl = True
+
+
+@frozen
+class Route:
+    """The name of a receiver, the peers vetted for it, and what the pool knows both by."""
 
     host: str
     targets: tuple[Target, ...]
-    is_new_connection: bool = False
-    transport: asyncio.Transport | None = None
-    peer: str | None = None
+    call: Call = field(init=False, eq=False)
+    _peers: frozenset[tuple[str, int]] = field(init=False, eq=False)
+
+    @classmethod
+    def to(cls, host: str, addresses: tuple[Address, ...], port: int) -> Self:
+        """Give the route for a name to addresses that were vetted."""
+        return cls(host, tuple(Target(address, port) for address in addresses))
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "call", Call(self.host, self.pseudonym))
+        peers = frozenset((str(target.address), target.port) for target in self.targets)
+        object.__setattr__(self, "_peers", peers)
 
     @property
     def pseudonym(self) -> str:
@@ -51,6 +92,26 @@ class Dial:
         peers = sorted(f"{target.address} {target.port}" for target in self.targets)
         digest = hashlib.sha256("\n".join([self.host, *peers]).encode()).hexdigest()
         return f"{digest[:32]}.{digest[32:]}.invalid"
+
+    def leads_to(self, host: str, port: int) -> bool:
+        """Tell whether this peer, as the system writes its address, was vetted."""
+        # The system may write an address in another way than `ipaddress`: only then is it read.
+        return (host, port) in self._peers or Target(ip_address(host), port) in self.targets
+
+
+@define
+class Dial:
+    """One request on its way: where it may go, and how far it got.
+
+    Attributes:
+        shortage: why this machine could not open a socket for one of the targets.
+        peer: the address that the request was written to.
+    """
+
+    route: Route
+    is_new_connection: bool = False
+    shortage: OSError | None = None
+    peer: str | None = None
 
 
 current_dial: ContextVar[Dial] = ContextVar("current_dial")
@@ -75,7 +136,7 @@ class VettedResolver(AbstractResolver):
                 proto=0,
                 flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             )
-            for target in dial.targets
+            for target in dial.route.targets
         ]
 
     async def close(self) -> None:
@@ -87,31 +148,31 @@ def vetted_socket(addr_info: AddrInfoType) -> socket.socket:
 
     Raises:
         PermissionError: the address is not one of them, however aiohttp came by it.
+        OSError: this machine has none to give; the dial keeps it as its `shortage`.
     """
     family, type_, proto, _, peer = addr_info
-    if not _is_target(peer, current_dial.get()):
+    dial = current_dial.get()
+    if not dial.route.leads_to(peer[0], peer[1]):
         raise PermissionError("refused to dial an address that was not vetted")
-    return socket.socket(family, type_, proto)
+    try:
+        opened = socket.socket(family, type_, proto)
+    except OSError as shortage:
+        # Kept here: where several addresses fail in several ways, aiohttp tells neither which nor why.
+        dial.shortage = shortage
+        raise
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+    return opened
 
 
-class VettedRequest(ClientRequest):
-    """Writes itself only to a peer of the current dial, on a pooled connection as on a new one."""
+def vetted_transport(connection: Connection, dial: Dial) -> asyncio.Transport:
+    """Give what to write to, on a pooled connection as on a new one, and note the peer.
 
-    async def send(self, conn: Connection) -> ClientResponse:
-        """Check the peer, then send.
-
-        Raises:
-            ClientConnectionError: the peer is not among the vetted, or is gone.
-        """
-        dial = current_dial.get()
-        transport = conn.transport
-        peer = transport.get_extra_info("peername") if transport is not None else None
-        if peer is None or not _is_target(peer, dial):
-            raise ClientConnectionError("the connection's peer is not among the vetted addresses")
-        dial.transport = cast(asyncio.Transport, transport)
-        dial.peer = str(peer[0])
-        return await super().send(conn)
-
-
-def _is_target(peer: tuple[Any, ...], dial: Dial) -> bool:
-    return Target(ip_address(peer[0]), int(peer[1])) in dial.targets
+    Raises:
+        ClientConnectionError: the peer is not among the vetted, or is gone.
+    """
+    transport = connection.transport
+    peer = transport.get_extra_info("peername") if transport is not None else None
+    if peer is None or not dial.route.leads_to(peer[0], peer[1]):
+        raise ClientConnectionError("the connection's peer is not among the vetted addresses")
+    dial.peer = peer[0]
+    return cast(asyncio.Transport, transport)

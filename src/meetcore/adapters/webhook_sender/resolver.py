@@ -4,20 +4,23 @@ Owns the lookup and its time limit. It refuses to judge the addresses: that is t
 """
 
 import asyncio
+import errno
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeAlias
 
+from meetcore.adapters.webhook_sender.shortage import is_late
 from meetcore.domain.addresses import Address
 from meetcore.domain.errors import HostUnresolved
 from meetcore.ports.resolver import Resolver
 
 __all__ = ["BriefAnswers", "SystemResolver"]
 
-_Lookup = Callable[..., list[tuple[Any, ...]]]
+_Found: TypeAlias = list[tuple[Any, ...]]
+_Lookup: TypeAlias = Callable[..., _Found]
 
 
 class SystemResolver:
@@ -25,38 +28,62 @@ class SystemResolver:
 
     The event loop's own lookups share few threads (uvloop: four) with file access: a few names whose
     servers hang would stop every other lookup. A lookup cannot be cancelled, so one that takes longer
-    than the limit keeps its thread until the system gives up.
+    than the limit keeps its thread until the system gives up; who asks for the same name meanwhile waits
+    for that thread's answer instead of taking another one.
+
+    Nobody waits for a thread, because that would be our delay on the asked name's account: there is one
+    for each of `threads` names at a time, made when it is first needed, and past that a lookup fails at
+    once with the cause `OSError(EAGAIN)`.
     """
 
     def __init__(
-        self, timeout_s: float = 3.0, *, threads: int = 64, lookup: _Lookup = socket.getaddrinfo
+        self, timeout_s: float = 3.0, *, threads: int = 512, lookup: _Lookup = socket.getaddrinfo
     ) -> None:
         self._timeout_s = timeout_s
         self._lookup = lookup
+        self._most = threads
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="resolve")
+        self._asked: dict[str, asyncio.Future[_Found]] = {}
 
     async def resolve(self, host: str) -> tuple[Address, ...]:
         """Give every address the name has now, without doubles, in the system's order of preference.
 
         Raises:
-            HostUnresolved: no answer in time, no such name, or no address.
+            HostUnresolved: no answer in time, no such name, no address, or no thread to ask with.
         """
-        # Bytes, because text would be encoded a second time by rules that are not ours.
-        ask = partial(self._lookup, host.encode("ascii"), None, type=socket.SOCK_STREAM)
+        limit = asyncio.timeout(self._timeout_s)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                found = await asyncio.get_running_loop().run_in_executor(self._threads, ask)
+            asked = self._asked.get(host) or self._ask(host)
+            async with limit:
+                found = await asyncio.shield(asked)
             # The last field of an IPv6 answer is the scope; `str` keeps it as `%scope`, to be refused.
             addresses = tuple(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
-        except (OSError, ValueError, TimeoutError) as fault:
+        except (OSError, ValueError) as fault:
+            if isinstance(fault, TimeoutError) and is_late(limit):
+                fault = OSError(errno.EAGAIN, "this process did not look at the clock in time")
             raise HostUnresolved(f"The host {host} did not resolve.") from fault
         if not addresses:
             raise HostUnresolved(f"The host {host} has no address.")
         return addresses
 
+    def _ask(self, host: str) -> asyncio.Future[_Found]:
+        if len(self._asked) >= self._most:
+            raise OSError(errno.EAGAIN, "a lookup hangs in every thread")
+        # Bytes, because text would be encoded a second time by rules that are not ours.
+        question = partial(self._lookup, host.encode("ascii"), None, type=socket.SOCK_STREAM)
+        try:
+            asked = asyncio.get_running_loop().run_in_executor(self._threads, question)
+        except RuntimeError as refusal:
+            raise OSError(errno.EAGAIN, "no thread for a lookup") from refusal
+        self._asked[host] = asked
+        asked.add_done_callback(partial(_forget, self._asked, host))
+        return asked
+
     async def close(self) -> None:
         """Take no more lookups. Those under way are not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        for asked in tuple(self._asked.values()):
+            asked.cancel()
 
 
 class BriefAnswers:
@@ -71,7 +98,7 @@ class BriefAnswers:
         self._clock = clock
         self._serves_s = serves_s
         self._answers: dict[str, tuple[float, tuple[Address, ...]]] = {}
-        self._asked: dict[str, asyncio.Task[tuple[Address, ...]]] = {}
+        self._asked: dict[str, asyncio.Future[tuple[Address, ...]]] = {}
 
     async def resolve(self, host: str) -> tuple[Address, ...]:
         """As `Resolver.resolve`; an answer is at most `serves_s` seconds old.
@@ -85,25 +112,22 @@ class BriefAnswers:
         task = self._asked.get(host)
         if task is None:
             task = self._asked[host] = asyncio.create_task(self._ask(host))
-            task.add_done_callback(partial(self._forget_question, host))
+            task.add_done_callback(partial(_forget, self._asked, host))
         # Shielded: one caller that runs out of time must not fail the others.
         return await asyncio.shield(task)
 
     async def _ask(self, host: str) -> tuple[Address, ...]:
         addresses = await self._resolver.resolve(host)
         now = self._clock()
-        # Swept as it grows, so that it holds the hosts of the last second and no more.
-        self._answers = {
-            name: answer for name, answer in self._answers.items() if now - answer[0] < self._serves_s
-        }
+        # The oldest come first, so that what is kept is the hosts of the last second and no more.
+        self._answers.pop(host, None)
+        while self._answers:
+            oldest = next(iter(self._answers))
+            if now - self._answers[oldest][0] < self._serves_s:
+                break
+            del self._answers[oldest]
         self._answers[host] = (now, addresses)
         return addresses
-
-    def _forget_question(self, host: str, task: asyncio.Task[tuple[Address, ...]]) -> None:
-        del self._asked[host]
-        if not task.cancelled():
-            # Retrieved here too: every caller may have gone away by now.
-            task.exception()
 
     async def close(self) -> None:
         """Stop what is being asked."""
@@ -111,3 +135,10 @@ class BriefAnswers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _forget(asked: dict[str, asyncio.Future[Any]], host: str, question: asyncio.Future[Any]) -> None:
+    del asked[host]
+    if not question.cancelled():
+        # Retrieved here too: every caller may have gone away by now.
+        question.exception()

@@ -8,61 +8,43 @@ other side does.
 import asyncio
 import ssl
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import lru_cache
 from ipaddress import ip_address
 from time import monotonic
 
 import aiohttp
-from attrs import define, field
-from multidict import CIMultiDict
-from yarl import URL
+from aiohttp.http import HttpProcessingError
 
-from meetcore.adapters.webhook_sender.answers import (
-    error_code,
-    excerpt_of,
-    is_our_fault,
-    read_capped,
-    retry_after_s,
-)
-from meetcore.adapters.webhook_sender.dialling import (
-    Dial,
-    Target,
-    VettedRequest,
-    VettedResolver,
-    current_dial,
-    vetted_socket,
-)
+from meetcore.adapters.webhook_sender.answers import error_code, excerpt_of, retry_after_s
+from meetcore.adapters.webhook_sender.dialling import Dial, Route, current_dial
+from meetcore.adapters.webhook_sender.exchange import Exchange, converse, request_bytes
+from meetcore.adapters.webhook_sender.pool import ConnectionPool
 from meetcore.adapters.webhook_sender.resolver import BriefAnswers
-from meetcore.domain.addresses import Network, vet
+from meetcore.adapters.webhook_sender.shortage import is_late, is_shortage
+from meetcore.domain.addresses import Address, Network, vet
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.errors import DomainError
 from meetcore.domain.webhook_urls import WebhookUrl
 from meetcore.ports.resolver import Resolver
-from meetcore.ports.webhook_sender import OutgoingPost
+from meetcore.ports.webhook_sender import OutgoingPost, SenderExhausted
 
 __all__ = ["AiohttpWebhookSender"]
 
 _HTTPS_PORT = 443
-_NO_PIECES = aiohttp.ClientTimeout(total=None, connect=None, sock_connect=None, sock_read=None)
-"""One clock runs over the whole attempt; aiohttp's own would each begin anew."""
+_ROUTES = 4096
 
 
 def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-@define
-class _Exchange:
-    """What is known of an attempt so far: kept outside the clock, so that a time-out loses nothing."""
-
-    dial: Dial | None = None
-    status: int | None = None
-    headers: Mapping[str, str] = field(factory=dict)
-    body: bytearray = field(factory=bytearray)
-
-
 class AiohttpWebhookSender:
     """Posts to a vetted address within a time limit.
+
+    `post` ends at most `max_wait_s` + `timeout_s` after it was called, in an attempt or in
+    `SenderExhausted`: a claim that lasts longer is not lost meanwhile.
 
     Args:
         resolver: asked anew for every attempt; an answer serves one second at most.
@@ -71,7 +53,10 @@ class AiohttpWebhookSender:
         timeout_s: the limit for lookup, connecting, TLS, headers and body together.
         dial_overrides: for development: host names that are not looked up and not vetted but dialled
             at an address and port, such as a made-up name that stands for an inbox on this machine.
-        max_connections: posts at one time. The wait for a free one is ours and not on the clock.
+        max_connections: posts at one time. The wait for a free place is ours and not on the clock.
+        max_wait_s: the limit of that wait.
+        max_open: connections open at one time, idle ones included; when there are so many, the connection
+            of a post is closed after it and not kept.
         now: the wall clock.
     """
 
@@ -82,7 +67,9 @@ class AiohttpWebhookSender:
         ca_file: str | None = None,
         timeout_s: float = 10.0,
         dial_overrides: Mapping[str, tuple[str, int]] | None = None,
-        max_connections: int = 200,
+        max_connections: int = 512,
+        max_wait_s: float = 10.0,
+        max_open: int = 768,
         now: Callable[[], datetime] = _utc_now,
     ) -> None:
         self._answers = BriefAnswers(resolver, monotonic)
@@ -90,12 +77,16 @@ class AiohttpWebhookSender:
         self._ca_file = ca_file
         self._timeout_s = timeout_s
         self._overrides = {
-            host: (Target(ip_address(address), port),)
+            host: Route.to(host, (ip_address(address),), port)
             for host, (address, port) in (dial_overrides or {}).items()
         }
-        self._slots = asyncio.Semaphore(max_connections)
+        self._places = asyncio.Semaphore(max_connections)
+        self._max_wait_s = max_wait_s
         self._now = now
-        self._session: aiohttp.ClientSession | None = None
+        self._max_open = max_open
+        self._pool: ConnectionPool | None = None
+        # The verdict on an address follows from the address, so one serves every attempt that brings it.
+        self._vetted = lru_cache(_ROUTES)(self._vet)
 
     async def start(self) -> None:
         """Load the certificates and open the pool.
@@ -103,88 +94,95 @@ class AiohttpWebhookSender:
         Raises:
             OSError: the CA file cannot be read.
         """
-        context = await asyncio.to_thread(_tls_context, self._ca_file)
-        connector = aiohttp.TCPConnector(
-            ssl=context,
-            resolver=VettedResolver(),
-            socket_factory=vetted_socket,
-            use_dns_cache=False,
-            limit=0,  # the slots are the limit: aiohttp's queue would wait on the receiver's clock
-        )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            request_class=VettedRequest,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=_NO_PIECES,
-            auto_decompress=False,
-            trust_env=False,
-        )
+        self._pool = ConnectionPool(await asyncio.to_thread(_tls_context, self._ca_file), self._max_open)
 
     async def close(self) -> None:
-        """Close every connection. Posts under way end as lost connections."""
+        """Close every connection. Posts under way end in `SenderExhausted`."""
+        pool, self._pool = self._pool, None
         await self._answers.close()
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        if pool is not None:
+            await pool.close()
 
     async def post(self, post: OutgoingPost) -> Attempt:
         """Make one attempt; see `meetcore.ports.webhook_sender.WebhookSender.post`.
 
         Raises:
             RuntimeError: the sender was not started.
-            OSError: this machine is out of sockets or memory. No attempt has been made.
+            SenderExhausted: no place came free in time, or this side fell short in another way.
         """
-        if self._session is None:
+        pool = self._pool
+        if pool is None:
             raise RuntimeError("start() the sender before posting")
-        async with self._slots:
+        request = request_bytes(post)
+        await self._take_place()
+        try:
             at, started = self._now(), monotonic()
-            exchange = _Exchange()
-            error = await self._try(self._session, post, exchange)
+            exchange = Exchange()
+            error = await self._try(pool, post.url, request, exchange)
             return self._told(exchange, error, at, round((monotonic() - started) * 1000))
+        finally:
+            self._places.release()
+
+    async def _take_place(self) -> None:
+        try:
+            async with asyncio.timeout(self._max_wait_s) if self._places.locked() else nullcontext():
+                await self._places.acquire()
+        except TimeoutError as fault:
+            raise SenderExhausted("no place for one more post came free in time") from fault
 
     async def _try(
-        self, session: aiohttp.ClientSession, post: OutgoingPost, exchange: _Exchange
+        self, pool: ConnectionPool, url: WebhookUrl, request: bytes, exchange: Exchange
     ) -> str | None:
-        is_whole = False
+        clock = asyncio.timeout(self._timeout_s)
         try:
-            async with asyncio.timeout(self._timeout_s):
-                is_whole = await self._resolve_and_send(session, post, exchange)
-        except TimeoutError:
-            return _where_time_ran_out(exchange)
-        except (DomainError, aiohttp.ClientError, OSError) as fault:
-            if is_our_fault(fault):
+            async with clock:
+                await self._resolve_and_send(pool, url, request, exchange)
+        except asyncio.CancelledError as fault:
+            if self._pool is pool:
                 raise
+            raise SenderExhausted("the sender was closed") from fault
+        except TimeoutError as fault:
+            if is_late(clock):
+                raise SenderExhausted("this process did not look at the clock in time") from fault
+            return _where_time_ran_out(exchange)
+        except (DomainError, aiohttp.ClientError, HttpProcessingError, OSError) as fault:
+            if self._pool is not pool or is_shortage(fault, exchange.dial):
+                raise SenderExhausted("this machine fell short") from fault
             return error_code(fault)
-        finally:
-            if not is_whole and exchange.dial is not None and exchange.dial.transport is not None:
-                # At once: a polite TLS goodbye would wait half a minute for a peer that does not answer.
-                exchange.dial.transport.abort()
+        except (MemoryError, RuntimeError) as fault:
+            if is_shortage(fault, exchange.dial):
+                raise SenderExhausted("this machine fell short") from fault
+            raise
         return None
 
     async def _resolve_and_send(
-        self, session: aiohttp.ClientSession, post: OutgoingPost, exchange: _Exchange
-    ) -> bool:
-        targets = await self._vetted(post.url)
+        self, pool: ConnectionPool, url: WebhookUrl, request: bytes, exchange: Exchange
+    ) -> None:
+        route = await self._route(url)
         while True:
-            exchange.dial = Dial(post.url.host, targets)
-            current_dial.set(exchange.dial)
+            dial = exchange.dial = Dial(route)
+            current_dial.set(dial)
             try:
-                return await _send(session, post, exchange)
+                connection = await pool.connect(dial)
+                return await converse(connection, request, exchange, may_keep=pool.may_keep)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 # A pooled connection that the receiver had closed meanwhile is not a failed delivery. Should
                 # it have taken the event before it closed, the event's id lets it drop the double.
-                if exchange.dial.is_new_connection or exchange.status is not None:
+                if dial.is_new_connection or exchange.status is not None:
                     raise
 
-    async def _vetted(self, url: WebhookUrl) -> tuple[Target, ...]:
+    async def _route(self, url: WebhookUrl) -> Route:
         if (override := self._overrides.get(url.host)) is not None:
             return override
         literal = url.address
         addresses = (literal,) if literal is not None else await self._answers.resolve(url.host)
-        vet(addresses, self._allowed_networks)
-        return tuple(Target(address, _HTTPS_PORT) for address in addresses)
+        return self._vetted(url.host, addresses, _HTTPS_PORT)
 
-    def _told(self, exchange: _Exchange, error: str | None, at: datetime, duration_ms: int) -> Attempt:
+    def _vet(self, host: str, addresses: tuple[Address, ...], port: int) -> Route:
+        vet(addresses, self._allowed_networks)
+        return Route.to(host, addresses, port)
+
+    def _told(self, exchange: Exchange, error: str | None, at: datetime, duration_ms: int) -> Attempt:
         status = exchange.status
         if status is not None and not 200 <= status < 300:
             # What the receiver said counts for more than how its answer ended.
@@ -200,45 +198,10 @@ class AiohttpWebhookSender:
         )
 
 
-async def _send(session: aiohttp.ClientSession, post: OutgoingPost, exchange: _Exchange) -> bool:
-    """Send and read; tell whether the whole answer was read, so that the connection may be kept."""
-    dial = exchange.dial
-    assert dial is not None
-    url = post.url
-    async with session.post(
-        URL(f"https://{dial.pseudonym}{url.request_target}", encoded=True),
-        data=post.body,
-        headers=_headers(post),
-        server_hostname=url.host,
-        allow_redirects=False,
-    ) as response:
-        exchange.status = response.status
-        exchange.headers = response.headers
-        is_whole = await read_capped(response, exchange.body)
-        if not is_whole:
-            response.close()
-        return is_whole
-
-
-def _headers(post: OutgoingPost) -> CIMultiDict[str]:
-    headers = CIMultiDict(
-        {
-            "User-Agent": "meetcore",
-            "Content-Type": "application/json",
-            "Accept": "*/*",
-            "Accept-Encoding": "identity",
-        }
-    )
-    headers.update(post.headers)
-    host = post.url.host
-    headers["Host"] = f"[{host}]" if ":" in host else host
-    return headers
-
-
-def _where_time_ran_out(exchange: _Exchange) -> str:
+def _where_time_ran_out(exchange: Exchange) -> str:
     if exchange.dial is None:
         return "dns_failed"
-    return "connect_timeout" if exchange.dial.transport is None else "timeout"
+    return "connect_timeout" if exchange.dial.peer is None else "timeout"
 
 
 def _tls_context(ca_file: str | None) -> ssl.SSLContext:

@@ -1,19 +1,21 @@
 """The pump: claims due deliveries whenever the doorbell rings or a round comes, and keeps posts in flight.
 
-The database is the truth: a doorbell that is lost costs at most one round. Owns concurrency and
-rounds; refuses to decide anything about a delivery.
+The database is the truth: a doorbell that is lost costs at most one round. What comes back while a batch
+is being recorded is the next batch, so that the batches grow with the load. Owns concurrency and rounds;
+refuses to decide anything about a delivery.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 
 import structlog
 
 from meetcore.ports.deliveries import Claimed
-from meetcore.ports.lease import Lease
 from meetcore.ports.store import StoreAway
-from meetcore.usecases.deliver_webhooks import DeliverWebhooks
+from meetcore.ports.webhook_sender import SenderExhausted
+from meetcore.usecases.deliver_webhooks import DeliverWebhooks, Made
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 
 __all__ = ["Pump"]
@@ -29,7 +31,9 @@ class Pump:
         reconcile: the meetings that dead processes left.
         purge: forgets what is too old; called every `purge_every_s`.
         max_in_flight: posts at the same time.
+        batch: deliveries taken or recorded in one transaction, at most.
         round_s: how often due work is looked for without a ring.
+        breath_s: how long nothing is claimed after this machine had too little of something to post.
         sweep_every_s: how often what was left behind is mended.
     """
 
@@ -39,8 +43,10 @@ class Pump:
         reconcile: ReconcileMeetings,
         purge: Callable[[], Awaitable[None]],
         *,
-        max_in_flight: int = 100,
+        max_in_flight: int = 500,
+        batch: int = 200,
         round_s: float = 0.5,
+        breath_s: float = 1.0,
         sweep_every_s: float = 2.0,
         purge_every_s: float = 60.0,
     ) -> None:
@@ -48,12 +54,18 @@ class Pump:
         self._reconcile = reconcile
         self._purge = purge
         self._max_in_flight = max_in_flight
+        self._batch = batch
         self._round_s = round_s
+        self._breath_s = breath_s
+        self._is_exhausted = False
         self._sweep_every_s = sweep_every_s
         self._purge_every_s = purge_every_s
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._posts: set[asyncio.Task[None]] = set()
+        self._made: list[Made] = []
+        self._has_made = asyncio.Event()
+        self._is_drained = False
 
     def wake(self) -> None:
         """Look now. Call it on the pump's own loop."""
@@ -70,18 +82,29 @@ class Pump:
             asyncio.create_task(self._repeat(self._sweep, self._sweep_every_s)),
             asyncio.create_task(self._repeat(self._purge, self._purge_every_s)),
         )
+        recorder = asyncio.create_task(self._record_until_drained())
         try:
             while not self._stopping.is_set():
                 self._wake.clear()
-                is_more = await self._guard(self._claim, "claim")
-                if not is_more:
+                if self._is_exhausted:
+                    await self._breathe()
+                if not await self._guard(self._claim, "claim"):
                     await self._rest()
             if self._posts:
                 await asyncio.wait(self._posts)
+            self._is_drained = True
+            self._has_made.set()
+            await recorder
         finally:
-            for task in rounds:
+            for task in (*rounds, recorder):
                 task.cancel()
-            await asyncio.gather(*rounds, return_exceptions=True)
+            await asyncio.gather(*rounds, recorder, return_exceptions=True)
+
+    async def _breathe(self) -> None:
+        self._is_exhausted = False
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._breath_s):
+                await self._stopping.wait()
 
     async def _rest(self) -> None:
         try:
@@ -92,27 +115,61 @@ class Pump:
 
     async def _claim(self) -> bool:
         """Take what there is room for; true when there may be more."""
-        room = self._max_in_flight - len(self._posts)
+        room = min(self._batch, self._max_in_flight - len(self._posts) - len(self._made))
         if room <= 0:
             return False
-        batch = await self._deliver.claim(room)
-        for claimed in batch.deliveries:
-            task = asyncio.create_task(self._post(claimed, batch.lease))
+        claimed = await self._deliver.claim(room)
+        for one in claimed:
+            task = asyncio.create_task(self._post(one))
             self._posts.add(task)
-            task.add_done_callback(self._posted)
-        return len(batch.deliveries) == room
+            task.add_done_callback(self._posts.discard)
+        return len(claimed) == room
 
-    def _posted(self, task: asyncio.Task[None]) -> None:
-        was_full = len(self._posts) >= self._max_in_flight
-        self._posts.discard(task)
-        if was_full:
-            self._wake.set()
+    async def _post(self, claimed: Claimed) -> None:
+        async def post() -> bool:
+            try:
+                made = await self._deliver.post(claimed)
+            except SenderExhausted as error:
+                # Not the receiver's fault: the delivery is due again when its lease runs out.
+                self._is_exhausted = True
+                log.warning("cannot post", cause=str(error))
+                return False
+            self._made.append(made)  # whichever list it is by now: a recorder may have taken the one before
+            self._has_made.set()
+            return True
 
-    async def _post(self, claimed: Claimed, lease: Lease) -> None:
-        async def deliver() -> bool:
-            return await self._deliver.deliver(claimed, lease)
+        await self._guard(post, "post")
 
-        await self._guard(deliver, "deliver")
+    async def _record_until_drained(self) -> None:
+        while self._made or not self._is_drained:
+            await self._has_made.wait()
+            await self._record_made()
+
+    async def _record_made(self) -> None:
+        """Record whatever has come back by now, a batch at a time."""
+        self._has_made.clear()
+        while self._made:
+            is_full = len(self._posts) + len(self._made) >= self._max_in_flight
+            batch, self._made = self._made[: self._batch], self._made[self._batch :]
+            if await self._record(batch) or is_full:
+                self._wake.set()
+
+    async def _record(self, batch: list[Made]) -> bool:
+        """Record a batch; true when there is more to claim by it. One that fails spoils no other."""
+
+        async def record(made: list[Made]) -> bool:
+            return await self._deliver.record(made) > 0
+
+        try:
+            return await record(batch)
+        except StoreAway as error:
+            log.warning("store away", during="record", cause=repr(error.__cause__))
+            return False
+        except Exception:
+            log.exception("fault", during="record", deliveries=len(batch))
+        if len(batch) == 1:
+            return False
+        return any([await self._guard(partial(record, [one]), "record") for one in batch])
 
     async def _sweep(self) -> None:
         if await self._deliver.sweep():

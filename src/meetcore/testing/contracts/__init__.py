@@ -9,7 +9,7 @@ Subclass a suite, give its fixture, and pytest runs it::
       .IdempotencyRepository          IdempotencyRepositoryContract
       .EndpointRepository             EndpointRepositoryContract
     ports.deliveries
-      .DeliveryRepository             DeliveryRepositoryContract
+      .DeliveryRepository             DeliveryRepositoryContract, DeliveryLimitsContract
     ports.queries                   QueriesContract              rig: QueriesRig
     ports.registry                  RegistryContract             rig: RegistryRig
     ports.housekeeping              HousekeepingContract         rig: HousekeepingRig
@@ -37,6 +37,7 @@ is tested where the PostgreSQL adapter is.
 
 from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContract
 from meetcore.testing.contracts.clock import ClockContract
+from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
 from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
 from meetcore.testing.contracts.doorbell import (
     DoorbellContract,
@@ -73,6 +74,7 @@ from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting,
 __all__ = [
     "CipherContract",
     "ClockContract",
+    "DeliveryLimitsContract",
     "DeliveryRepositoryContract",
     "DoorbellContract",
     "DoorbellRig",

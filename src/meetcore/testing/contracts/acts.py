@@ -48,6 +48,7 @@ __all__ = [
     "provisioning",
     "query_of",
     "register",
+    "remove_endpoint",
     "reserve",
     "reserved",
     "save_endpoint",
@@ -319,9 +320,16 @@ async def register(rig: Rig, endpoint: Endpoint) -> Endpoint:
         return known or endpoint
 
 
-async def save_endpoint(rig: Rig, endpoint: Endpoint) -> int:
+async def save_endpoint(rig: Rig, endpoint: Endpoint) -> None:
     """Write an endpoint that is registered; how many deliveries became due."""
     async with rig.store.begin() as tx:
         await tx.endpoints.lock_account(endpoint.account_id)
         assert await tx.endpoints.load(endpoint.account_id, endpoint.id) is not None
-        return await tx.endpoints.save(endpoint)
+        await tx.endpoints.save(endpoint)
+
+
+async def remove_endpoint(rig: Rig, endpoint: Endpoint) -> bool:
+    """Forget an endpoint; false when there is none."""
+    async with rig.store.begin() as tx:
+        await tx.endpoints.lock_account(endpoint.account_id)
+        return await tx.endpoints.remove(endpoint.account_id, endpoint.id)

@@ -11,7 +11,7 @@ from attrs import evolve
 from meetcore.domain import ledger
 from meetcore.domain.deliveries import HELD_FOR, Delivery, DeliveryStatus, hold
 from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES, EndpointState, pause
-from meetcore.ports.deliveries import Claimed, ClaimedView
+from meetcore.ports.deliveries import Claimed, ClaimedView, Recorded
 from meetcore.testing.contracts.acts import (
     AT,
     KIND,
@@ -21,7 +21,7 @@ from meetcore.testing.contracts.acts import (
     save_endpoint,
     top_up,
 )
-from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, sweep
+from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, record_all, sweep
 from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["DeliveryRepositoryContract"]
@@ -29,16 +29,16 @@ __all__ = ["DeliveryRepositoryContract"]
 
 async def _look(rig: StoreRig, claimed: Claimed, token: UUID) -> ClaimedView | None:
     async with rig.store.begin() as tx:
-        return await tx.deliveries.load_claimed(claimed.account_id, claimed.delivery_id, token)
+        found = await tx.deliveries.load_claimed([evolve(claimed, token=token)])
+        return found[0] if found else None
 
 
 async def _rewrite(rig: StoreRig, claimed: Claimed, token: UUID, **fields: Any) -> Delivery:
     """Put a claimed delivery into a state of the test's own."""
     async with rig.store.begin() as tx:
-        view = await tx.deliveries.load_claimed(claimed.account_id, claimed.delivery_id, token)
-        assert view is not None
+        (view,) = await tx.deliveries.load_claimed([evolve(claimed, token=token)])
         delivery = evolve(view.delivery, **fields)
-        await tx.deliveries.save_attempt(delivery, view.endpoint, BAD)
+        await tx.deliveries.save_attempts([Recorded(delivery, BAD)], [view.endpoint])
         return delivery
 
 
@@ -86,7 +86,7 @@ class DeliveryRepositoryContract:
         customer, _ = await outbox(rig)
         ((lost,), old) = await claim(rig, seconds=-1)
         ((again,), new) = await claim(rig)
-        assert again == lost
+        assert evolve(again, token=lost.token) == lost
         assert await _look(rig, lost, old.token) is None
         assert not await record(rig, lost, old.token, GOOD)
         assert await record(rig, again, new.token, GOOD)
@@ -223,3 +223,23 @@ class DeliveryRepositoryContract:
         assert sorted(outcomes) == [False, True]
         stored = await rig.queries.find_endpoint(customer.account_id, endpoint.id)
         assert stored == evolve(endpoint, consecutive_failures=1)
+
+    async def test_failures_of_one_batch_disable_at_the_twentieth(self, rig: StoreRig) -> None:
+        customer, endpoint = await outbox(rig, 4, consecutive_failures=DISABLE_AFTER_FAILURES - 2)
+        found, _ = await claim(rig)
+        assert await record_all(rig, found, BAD) == 0
+        stored = await rig.queries.find_endpoint(customer.account_id, endpoint.id)
+        assert stored is not None
+        assert (stored.state, stored.consecutive_failures) == (EndpointState.DISABLED, DISABLE_AFTER_FAILURES)
+        deliveries = (await rig.deliveries(customer.account_id)).values()
+        assert [one.status for one in deliveries] == [DeliveryStatus.HELD] * 4
+
+    async def test_a_batch_over_many_accounts_is_recorded_whole(self, rig: StoreRig) -> None:
+        customers = [(await outbox(rig, 2))[0] for _ in range(3)]
+        found, _ = await claim(rig)
+        assert len(found) == 6
+        assert await record_all(rig, found, GOOD) == 0
+        for customer in customers:
+            deliveries = (await rig.deliveries(customer.account_id)).values()
+            assert [one.status for one in deliveries] == [DeliveryStatus.SUCCEEDED] * 2
+            assert await rig.attempts(customer.account_id) == [1, 1]

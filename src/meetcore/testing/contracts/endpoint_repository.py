@@ -20,6 +20,9 @@ from meetcore.testing.contracts.acts import (
     save_endpoint,
     top_up,
 )
+from meetcore.testing.contracts.endpoint_posting import EndpointPosting
+from meetcore.testing.contracts.endpoint_removal import EndpointRemoval
+from meetcore.testing.contracts.outbox import release
 from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["EndpointRepositoryContract"]
@@ -35,7 +38,7 @@ async def _statuses(rig: StoreRig, customer: Customer) -> list[DeliveryStatus]:
 
 
 @pytest.mark.asyncio
-class EndpointRepositoryContract:
+class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
     """What `ports.store.EndpointRepository` promises.
 
     Give a fixture `rig` that is a `StoreRig`, where you like::
@@ -114,10 +117,11 @@ class EndpointRepositoryContract:
         customer = await open_customer(rig)
         endpoint = await register(rig, new_endpoint(customer))
         await top_up(rig, customer, 5, "INV-1", KIND)
-        assert await save_endpoint(rig, pause(endpoint)) == 0
+        await save_endpoint(rig, pause(endpoint))
         assert await top_up(rig, customer, 5, "INV-2", KIND) == 0
         assert await _statuses(rig, customer) == [DeliveryStatus.HELD] * 2
-        assert await save_endpoint(rig, resume(pause(endpoint))) == 2
+        await save_endpoint(rig, resume(pause(endpoint)))
+        assert await release(rig, endpoint) == 2
         found = (await rig.deliveries(customer.account_id)).values()
         assert {one.status for one in found} == {DeliveryStatus.PENDING}
         assert all(one.next_attempt_at is not None and one.held_at is None for one in found)

@@ -1,15 +1,20 @@
-"""What a worker does with the outbox: claim, post elsewhere, record, sweep.
+"""What is done with the outbox: workers claim, post elsewhere, record, sweep; customers ask for a post.
 
 Each act is one transaction. Owns no expectation: that is the suites' business.
 """
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
-from meetcore.domain.deliveries import Attempt, record_attempt
+from attrs import evolve
+
+from meetcore.domain.deliveries import Attempt, Delivery, ReleasePace, open_delivery, record_attempt
 from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.events import Event, EventKind
 from meetcore.domain.retry_schedule import RetrySchedule
-from meetcore.ports.deliveries import Claimed
+from meetcore.ports.deliveries import Claimed, ClaimLimits, Recorded
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.acts import (
     AT,
@@ -23,10 +28,24 @@ from meetcore.testing.contracts.acts import (
 )
 from meetcore.testing.contracts.store_rig import Rig
 
-__all__ = ["BAD", "GOOD", "claim", "outbox", "record", "sweep"]
+__all__ = [
+    "AT_ONCE",
+    "BAD",
+    "GOOD",
+    "claim",
+    "outbox",
+    "post_again",
+    "post_test",
+    "record",
+    "record_all",
+    "release",
+    "sweep",
+]
 
+AT_ONCE = ReleasePace(1_000, timedelta(0))
 GOOD = Attempt(AT, 12, status_code=200, response_excerpt="ok", address="203.0.113.7")
 BAD = Attempt(AT, 12, status_code=500, error="status_500")
+SCHEDULE = RetrySchedule()
 
 
 async def outbox(rig: Rig, count: int = 1, **fields: Any) -> tuple[Customer, Endpoint]:
@@ -38,27 +57,79 @@ async def outbox(rig: Rig, count: int = 1, **fields: Any) -> tuple[Customer, End
     return customer, endpoint
 
 
-async def claim(rig: Rig, limit: int = 100, seconds: float = 60.0) -> tuple[list[Claimed], Lease]:
+async def claim(
+    rig: Rig, limit: int = 100, seconds: float = 60.0, per_endpoint: int = 1_000, per_account: int = 1_000
+) -> tuple[list[Claimed], Lease]:
     """Claim what is due for so many seconds; the claims, and the lease they are under."""
     lease = Lease(new_id(), seconds)
     async with rig.store.begin() as tx:
-        return list(await tx.deliveries.claim_due(limit, lease)), lease
+        limits = ClaimLimits(limit, per_endpoint, per_account)
+        return list(await tx.deliveries.claim_due(limits, lease)), lease
 
 
-async def record(rig: Rig, claimed: Claimed, token: UUID, attempt: Attempt) -> bool:
+async def record(
+    rig: Rig, claimed: Claimed, token: UUID, attempt: Attempt, schedule: RetrySchedule = SCHEDULE
+) -> bool:
     """What a worker does after its post; false when the claim was lost."""
+    return await record_all(rig, [evolve(claimed, token=token)], attempt, schedule) is not None
+
+
+async def record_all(
+    rig: Rig, claimed: Sequence[Claimed], attempt: Attempt, schedule: RetrySchedule = SCHEDULE
+) -> int | None:
+    """What a worker does after posts that all ended alike.
+
+    Returns:
+        How many may be claimed now that could not be before; none when every claim was lost.
+    """
     async with rig.store.begin() as tx:
-        view = await tx.deliveries.load_claimed(claimed.account_id, claimed.delivery_id, token)
-        if view is None:
-            return False
-        delivery, endpoint = record_attempt(
-            view.delivery, view.endpoint, attempt, RetrySchedule(), 0.5, view.now
-        )
-        await tx.deliveries.save_attempt(delivery, endpoint, attempt)
-        return True
+        views = await tx.deliveries.load_claimed(claimed)
+        endpoints: dict[UUID, Endpoint] = {}
+        recorded = []
+        for view in views:
+            endpoint = endpoints.get(view.endpoint.id, view.endpoint)
+            delivery, endpoints[endpoint.id] = record_attempt(
+                view.delivery, endpoint, attempt, schedule, 0.5, view.now
+            )
+            recorded.append(Recorded(delivery, attempt))
+        return await tx.deliveries.save_attempts(recorded, list(endpoints.values())) if recorded else None
 
 
-async def sweep(rig: Rig) -> int:
+async def sweep(rig: Rig, pace: ReleasePace = AT_ONCE) -> int:
     """What the sweeper does; how many deliveries became due."""
     async with rig.store.begin() as tx:
-        return await tx.deliveries.sweep_held()
+        return await tx.deliveries.sweep(pace)
+
+
+async def release(rig: Rig, endpoint: Endpoint, pace: ReleasePace = AT_ONCE) -> int:
+    """What follows the resuming of an endpoint; how many deliveries were released."""
+    async with rig.store.begin() as tx:
+        return await tx.deliveries.release_held(endpoint.account_id, endpoint.id, pace)
+
+
+async def post_test(rig: Rig, endpoint: Endpoint, **data: object) -> Delivery | None:
+    """Send `webhook.test` to an endpoint, held where it is inactive; none when it is not there."""
+    event = Event(new_id(), endpoint.account_id, EventKind.WEBHOOK_TEST, AT, data)
+    async with rig.store.begin() as tx:
+        view = await tx.endpoints.load_for_posting(endpoint.account_id, endpoint.id)
+        if view is None:
+            return None
+        delivery = open_delivery(
+            id=new_id(), endpoint=view.endpoint, event_id=event.id, event_kind=event.kind, created_at=AT,
+            now=view.now,
+        )  # fmt: skip
+        await tx.endpoints.post_event(event, delivery)
+        return delivery
+
+
+async def post_again(rig: Rig, endpoint: Endpoint, delivery_id: UUID) -> Delivery | None:
+    """Send the event of an earlier delivery again; none when there is none, or its event is gone."""
+    async with rig.store.begin() as tx:
+        view = await tx.endpoints.load_for_posting(endpoint.account_id, endpoint.id, delivery_id)
+        if view is None or view.earlier is None:
+            return None
+        delivery = open_delivery(
+            id=new_id(), endpoint=view.endpoint, event_id=view.earlier.event_id,
+            event_kind=view.earlier.event_kind, created_at=AT, now=view.now,
+        )  # fmt: skip
+        return delivery if await tx.endpoints.post_again(delivery) else None

@@ -19,12 +19,13 @@ from meetcore.testing.contracts.acts import (
     top_up,
 )
 from meetcore.testing.contracts.store_rig import QueriesRig
+from meetcore.testing.contracts.webhook_queries import WebhookQueries
 
 __all__ = ["QueriesContract"]
 
 
 @pytest.mark.asyncio
-class QueriesContract:
+class QueriesContract(WebhookQueries):
     """What `ports.queries.Queries` promises while the store answers.
 
     Give a fixture `rig` that is a `QueriesRig`, where you like::

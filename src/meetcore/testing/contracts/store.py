@@ -1,5 +1,6 @@
 """A whole store at once: every repository that a transaction carries."""
 
+from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
 from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
 from meetcore.testing.contracts.hosts import HostsContract
@@ -17,6 +18,7 @@ class StoreContract(
     IdempotencyRepositoryContract,
     EndpointRepositoryContract,
     DeliveryRepositoryContract,
+    DeliveryLimitsContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

@@ -1,0 +1,64 @@
+"""The receiver of the webhook benchmarks: TLS on one port of loopback, 200 to every post, nothing else.
+
+A process of its own and a raw protocol, so that it is cheaper than what posts to it. It makes its own
+authority: the certificate to believe is `ca.pem` in the directory that it is given.
+"""
+
+import argparse
+import asyncio
+import re
+from pathlib import Path
+from typing import cast
+
+import uvloop
+
+from meetcore.testing.receiver import Authority
+
+__all__ = ["CA_FILE", "NAMES"]
+
+CA_FILE = "ca.pem"
+NAMES = tuple(f"hooks{number}.test" for number in range(16))
+"""The names that its certificate is for."""
+
+_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+_LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.IGNORECASE)
+
+
+class _Answering(asyncio.Protocol):
+    """Counts the bytes of one request after the other; knows no chunks and no pipelining limits."""
+
+    def __init__(self) -> None:
+        self._held = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._held += data
+        while (end := self._held.find(b"\r\n\r\n")) >= 0:
+            found = _LENGTH.search(self._held, 0, end)
+            whole = end + 4 + (int(found[1]) if found else 0)
+            if len(self._held) < whole:
+                return
+            self._held = self._held[whole:]
+            self._transport.write(_ANSWER)
+
+
+async def _serve(directory: Path, port: int) -> None:
+    certificate = Authority(directory).certified(*NAMES)
+    loop = asyncio.get_running_loop()
+    server = await loop.create_server(_Answering, "127.0.0.1", port, ssl=certificate, backlog=1024)
+    await server.serve_forever()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=Path)
+    parser.add_argument("--port", type=int, required=True)
+    told = parser.parse_args()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_serve(told.directory, told.port))
+
+
+if __name__ == "__main__":
+    main()

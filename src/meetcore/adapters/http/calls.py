@@ -1,0 +1,108 @@
+"""What an operation is, and a request on its way to one: decoded, with its caller.
+
+Owns the shapes that the table of operations is made of. Refuses to know any operation.
+"""
+
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.adapters.http.answers import Rendered, unpack
+from meetcore.adapters.http.paging import Listing, Page
+from meetcore.domain.errors import NotFound
+from meetcore.domain.ids import parse_id
+from meetcore.domain.keys import Scope
+from meetcore.domain.pricing import TierCatalogue
+from meetcore.domain.rate_window import OperationClass
+from meetcore.ports.queries import Caller, Queries
+from meetcore.usecases.cancel_meeting import CancelMeeting
+from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.intent import Answer, Intent
+from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
+from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
+
+__all__ = ["API_ROOT", "Call", "Operation", "UseCases", "answered", "subject"]
+
+API_ROOT = "/api/v1"
+_NO_ID = UUID(int=0)  # no record has it: ids are of version 7
+
+
+@frozen
+class UseCases:
+    """What the operations call."""
+
+    create_meeting: CreateMeeting
+    cancel_meeting: CancelMeeting
+    register_webhook: RegisterWebhook
+    update_webhook: UpdateWebhook
+    remove_webhook: RemoveWebhook
+    rotate_secret: RotateSecret
+    send_test_event: SendTestEvent
+    resend_delivery: ResendDelivery
+    queries: Queries
+    catalogue: TierCatalogue
+
+
+@frozen
+class Call:
+    """A request that was let in and decoded. `intent` is there for mutating operations only."""
+
+    caller: Caller
+    now: datetime
+    path: dict[str, str]
+    body: Any
+    intent: Intent | None
+    page: Page = field(factory=Page)
+
+    @property
+    def purpose(self) -> Intent:
+        """The intent of a mutating operation."""
+        assert self.intent is not None
+        return self.intent
+
+
+@frozen
+class Operation:
+    """One operation: what it is called, who may call it, what it takes and gives.
+
+    `present` turns the outcome of a mutating operation into its answer; a read answers by itself.
+    `errors` are the statuses that spec part 4 lists, for the documentation.
+    """
+
+    name: str
+    method: str
+    path: str
+    summary: str
+    rate_class: OperationClass
+    handle: Callable[[Call], Awaitable[Rendered | Answer]]
+    errors: tuple[int, ...]
+    success: int = 200
+    scopes: tuple[Scope, ...] = ()
+    body: type | None = None
+    present: Callable[[object, datetime], Rendered] | None = None
+    response: str = ""
+    listing: Listing | None = None
+
+    @property
+    def is_mutating(self) -> bool:
+        """Whether it accepts an Idempotency-Key (spec part 4)."""
+        return self.present is not None
+
+
+def answered(answer: Rendered | Answer) -> tuple[Rendered, bool]:
+    """A handler's answer, and whether an earlier request made it."""
+    return (unpack(answer.payload), answer.is_replay) if isinstance(answer, Answer) else (answer, False)
+
+
+def subject(call: Call, name: str = "id") -> UUID:
+    """The id that a mutating operation names. A text that is no id goes the way of an unknown one.
+
+    So that both are answered identically (spec 7/404), under an idempotency key too.
+    """
+    try:
+        return parse_id(call.path[name], "record")
+    except NotFound:
+        return _NO_ID

@@ -1,0 +1,136 @@
+"""Which deliveries are posted next, in PostgreSQL.
+
+Two statements: the first locks the endpoints that something is due at, the second, with a snapshot
+taken under those locks, counts what is in flight and takes what there is room for. Whoever records
+an attempt holds the same locks, so that nothing is parked behind a post that is already over.
+
+Refuses to wait: what another worker is looking at is passed over, and comes in the next round.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import structlog
+
+from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.pool import Connection
+from meetcore.ports.cipher import Cipher, CipherRefused
+from meetcore.ports.deliveries import Claimed, ClaimLimits
+from meetcore.ports.lease import Lease
+
+__all__ = ["claim_due"]
+
+log = structlog.get_logger("meetcore.postgres")
+
+# How many of the longest due are looked at for each one that may be taken: what has no room is parked or
+# postponed by the same statement, so the next look gets past it.
+LOOK_AHEAD = 4
+
+# Locks the endpoints of the longest due deliveries, in any state. The time is the statement's: a volatile one
+# could not bound the scan of the index.
+_LOCK_ENDPOINTS = """
+WITH waiting AS (
+    SELECT account_id, endpoint_id FROM deliveries
+    WHERE status = 'pending' AND NOT is_parked AND due_at <= statement_timestamp()
+    ORDER BY due_at LIMIT %(window)s
+)
+SELECT account_id, id FROM webhook_endpoints
+WHERE (account_id, id) IN (SELECT account_id, endpoint_id FROM waiting)
+FOR NO KEY UPDATE SKIP LOCKED
+"""
+
+# Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
+# room at its endpoint is parked until a post there is recorded; what its account has no room for comes back in
+# a second; what is due at an inactive endpoint is held. Until its lease runs out what was taken is due to nobody.
+_CLAIM = """
+WITH place AS (
+    SELECT w.account_id, w.id, w.state, (
+        SELECT count(*) FROM deliveries b
+        WHERE b.account_id = w.account_id AND b.endpoint_id = w.id AND b.lease_token IS NOT NULL
+            AND b.status = 'pending' AND b.due_at > statement_timestamp()) AS posts
+    FROM unnest(%(account_ids)s::uuid[], %(endpoint_ids)s::uuid[]) AS locked (account_id, id)
+    JOIN webhook_endpoints w USING (account_id, id)
+), account AS (
+    SELECT a.account_id, (
+        SELECT count(*) FROM deliveries b
+        WHERE b.account_id = a.account_id AND b.lease_token IS NOT NULL
+            AND b.status = 'pending' AND b.due_at > statement_timestamp()) AS posts
+    FROM (SELECT DISTINCT account_id FROM place) a
+), due AS (
+    SELECT account_id, id, endpoint_id, due_at FROM deliveries
+    WHERE status = 'pending' AND NOT is_parked AND due_at <= statement_timestamp()
+    ORDER BY due_at LIMIT %(window)s
+), waiting AS (
+    SELECT due.*, place.state, place.posts + row_number() OVER (
+        PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS seat
+    FROM due JOIN place ON place.account_id = due.account_id AND place.id = due.endpoint_id
+), seated AS (
+    SELECT waiting.*, account.posts + row_number() OVER (
+        PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
+    FROM waiting JOIN account USING (account_id)
+    WHERE waiting.state = 'active' AND waiting.seat <= %(per_endpoint)s
+), chosen AS (
+    SELECT account_id, id, due_at FROM seated WHERE turn <= %(per_account)s
+    ORDER BY turn, due_at, id LIMIT %(total)s
+), parked AS (
+    UPDATE deliveries d SET is_parked = true, lease_token = NULL FROM waiting x
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
+        AND x.state = 'active' AND x.seat > %(per_endpoint)s
+), postponed AS (
+    UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second' FROM seated x
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.turn > %(per_account)s
+), held AS (
+    UPDATE deliveries d SET status = 'held', held_at = statement_timestamp(), due_at = NULL FROM waiting x
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.state <> 'active'
+), claimed AS (
+    UPDATE deliveries d
+    SET lease_token = %(token)s, due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
+    FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = 'pending'
+    RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at
+)
+SELECT c.account_id, c.id AS delivery_id, c.endpoint_id, c.event_id, c.event_kind, w.url, w.secret, e.payload
+FROM claimed c
+JOIN webhook_endpoints w ON w.account_id = c.account_id AND w.id = c.endpoint_id
+JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
+ORDER BY c.was_due_at, c.id
+"""
+
+
+async def claim_due(
+    connection: Connection, cipher: Cipher, limits: ClaimLimits, lease: Lease
+) -> Sequence[Claimed]:
+    """Take due deliveries on an open transaction.
+
+    One whose secret or payload does not open is logged and left to its lease, so that a key that
+    went missing stops what was sealed under it and nothing else.
+    """
+    window = limits.total * LOOK_AHEAD
+    locked = await (await connection.execute(_LOCK_ENDPOINTS, {"window": window})).fetchall()
+    if not locked:
+        return []
+    parameters = {
+        "account_ids": [row["account_id"] for row in locked],
+        "endpoint_ids": [row["id"] for row in locked],
+        "window": window,
+        "total": limits.total,
+        "per_endpoint": limits.per_endpoint,
+        "per_account": limits.per_account,
+        "token": lease.token,
+        "lease_s": lease.seconds,
+    }
+    found = await (await connection.execute(_CLAIM, parameters)).fetchall()
+    claimed = (_claimed(row, cipher, lease.token) for row in found)
+    return [one for one in claimed if one is not None]
+
+
+def _claimed(row: rows.Row, cipher: Cipher, token: UUID) -> Claimed | None:
+    account_id, event_id = row["account_id"], row["event_id"]
+    try:
+        secret = cipher.open(row["secret"], rows.endpoint_context(account_id, row["endpoint_id"]))
+        body = cipher.open(row["payload"], rows.event_context(account_id, event_id))
+    except CipherRefused:
+        log.exception("delivery does not open", delivery_id=str(row["delivery_id"]))
+        return None
+    return Claimed(
+        account_id, row["delivery_id"], event_id, row["event_kind"], row["url"], secret.decode(), body, token
+    )

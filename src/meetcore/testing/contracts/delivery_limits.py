@@ -1,0 +1,176 @@
+"""Who is posted to next, in a store: bounded at one endpoint, fair among accounts, paced after a pause."""
+
+import asyncio
+from datetime import timedelta
+from itertools import pairwise
+
+import pytest
+from attrs import evolve
+
+from meetcore.domain.deliveries import DeliveryStatus, ReleasePace
+from meetcore.domain.endpoints import Endpoint, pause, resume
+from meetcore.ports.deliveries import Claimed
+from meetcore.testing.contracts.acts import (
+    KIND,
+    Customer,
+    new_endpoint,
+    new_id,
+    register,
+    save_endpoint,
+    top_up,
+)
+from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record_all, release, sweep
+from meetcore.testing.contracts.store_rig import StoreRig
+
+__all__ = ["DeliveryLimitsContract"]
+
+PATIENCE = 50
+PACE = ReleasePace(4, timedelta(seconds=30))
+PENDING, HELD = DeliveryStatus.PENDING, DeliveryStatus.HELD
+
+
+async def _claim_bounded(rig: StoreRig, limit: int, rounds: int = PATIENCE, **bounds: int) -> list[Claimed]:
+    """What one worker claims in so many rounds, recording nothing."""
+    return [one for _ in range(rounds) for one in (await claim(rig, limit, **bounds))[0]]
+
+
+def _of(customer: Customer, found: list[Claimed]) -> list[Claimed]:
+    return [one for one in found if one.account_id == customer.account_id]
+
+
+@pytest.mark.asyncio
+class DeliveryLimitsContract:
+    """How much `ports.deliveries.DeliveryRepository` hands out, and to whom first.
+
+    Give a fixture `rig` that is a `StoreRig`, where you like::
+
+        class TestMySQLDeliveryLimits(DeliveryLimitsContract):
+            @pytest_asyncio.fixture
+            async def rig(self, mysql_pool):
+                return await fresh_mysql_rig(mysql_pool)
+    """
+
+    async def test_no_more_than_its_bound_is_in_flight_at_one_endpoint(self, rig: StoreRig) -> None:
+        await outbox(rig, 10)
+        assert len(await _claim_bounded(rig, 100, per_endpoint=3)) == 3
+
+    async def test_many_workers_together_keep_the_bound(self, rig: StoreRig) -> None:
+        await outbox(rig, 12)
+
+        async def work() -> list[Claimed]:
+            return await _claim_bounded(rig, 5, rounds=6, per_endpoint=4)
+
+        taken = [one for mine in await asyncio.gather(*(work() for _ in range(6))) for one in mine]
+        taken += await _claim_bounded(rig, 5, per_endpoint=4)
+        assert len({one.delivery_id for one in taken}) == len(taken) == 4
+
+    @pytest.mark.parametrize("is_good", [True, False])
+    async def test_each_recorded_post_makes_room_for_the_next(self, rig: StoreRig, is_good: bool) -> None:
+        customer, _ = await outbox(rig, 9)
+        in_flight = await _claim_bounded(rig, 100, per_endpoint=2)
+        taken = [one.delivery_id for one in in_flight]
+        while in_flight:
+            await record_all(rig, in_flight[:1], GOOD if is_good else BAD)
+            more = await _claim_bounded(rig, 100, rounds=3, per_endpoint=2)
+            in_flight = in_flight[1:] + more
+            taken += [one.delivery_id for one in more]
+            assert len(in_flight) <= 2
+        assert sorted(taken) == sorted(await rig.deliveries(customer.account_id))
+
+    async def test_recording_tells_that_there_is_more_to_claim(self, rig: StoreRig) -> None:
+        await outbox(rig, 5)
+        found = await _claim_bounded(rig, 100, per_endpoint=2)
+        assert await record_all(rig, found, GOOD) == 2
+
+    async def test_what_waits_behind_comes_in_its_order(self, rig: StoreRig) -> None:
+        customer, _ = await outbox(rig, 7)
+        order = sorted(await rig.deliveries(customer.account_id))
+        taken = []
+        while found := await _claim_bounded(rig, 100, rounds=2, per_endpoint=1):
+            taken += [one.delivery_id for one in found]
+            await record_all(rig, found, GOOD)
+        created = await rig.deliveries(customer.account_id)
+        assert [created[id_].created_at for id_ in taken] == [created[id_].created_at for id_ in order]
+        assert len(taken) == 7
+
+    async def test_a_lease_that_ran_out_takes_no_room(self, rig: StoreRig) -> None:
+        await outbox(rig, 4)
+        lost, _ = await claim(rig, seconds=-1, per_endpoint=2)
+        assert len(lost) == 2
+        assert len(await _claim_bounded(rig, 100, per_endpoint=2)) == 2
+
+    async def test_what_has_no_room_at_its_endpoint_hides_nobody(self, rig: StoreRig) -> None:
+        crowded, _ = await outbox(rig, 60)
+        alone, _ = await outbox(rig, 1)
+        found = await _claim_bounded(rig, 4, per_endpoint=2)
+        assert len(_of(crowded, found)) == 2
+        assert len(_of(alone, found)) == 1
+
+    async def test_the_account_with_the_least_in_flight_comes_first(self, rig: StoreRig) -> None:
+        busy, _ = await outbox(rig, 20)
+        modest, _ = await outbox(rig, 2)
+        found, _ = await claim(rig, 6)
+        assert len(_of(modest, found)) == 2
+        assert len(_of(busy, found)) == 4
+
+    async def test_no_account_has_more_than_its_bound_in_flight(self, rig: StoreRig) -> None:
+        hog, _ = await outbox(rig, 0)
+        for _ in range(6):
+            await register(rig, new_endpoint(hog))
+        for number in range(3):
+            await top_up(rig, hog, 5, f"many-{number}", KIND)
+        other, _ = await outbox(rig, 1)
+        found = await _claim_bounded(rig, 100, rounds=5, per_endpoint=8, per_account=5)
+        assert len(_of(hog, found)) == 5
+        assert len(_of(other, found)) == 1
+
+    async def test_what_was_held_is_released_in_portions_one_by_one_the_oldest_first(
+        self, rig: StoreRig
+    ) -> None:
+        customer, endpoint = await _held(rig, 9)
+        assert await release(rig, endpoint, PACE) == PACE.portion
+        stored = sorted((await rig.deliveries(customer.account_id)).values(), key=lambda one: one.id)
+        assert [one.status for one in stored] == [PENDING] * PACE.portion + [HELD] * 5
+        times = [one.next_attempt_at for one in stored if one.next_attempt_at is not None]
+        assert all(later - earlier == PACE.every for earlier, later in pairwise(times))
+        assert abs(times[0] - rig.now()) < timedelta(seconds=60)
+
+    async def test_the_next_portion_waits_until_the_one_before_is_through(self, rig: StoreRig) -> None:
+        _, endpoint = await _held(rig, 9)
+        assert await release(rig, endpoint, PACE) == PACE.portion
+        assert await release(rig, endpoint, PACE) == 0
+        assert await sweep(rig, PACE) == 0
+
+    async def test_the_sweep_releases_portion_after_portion(self, rig: StoreRig) -> None:
+        pace = ReleasePace(4, timedelta(0))
+        await _held(rig, 9)
+        assert [await sweep(rig, pace) for _ in range(4)] == [4, 4, 1, 0]
+        assert len((await claim(rig))[0]) == 9
+
+    async def test_nothing_is_released_at_an_endpoint_that_is_paused_or_none_of_ours(
+        self, rig: StoreRig
+    ) -> None:
+        _, endpoint = await _held(rig, 2)
+        await save_endpoint(rig, pause(endpoint))
+        assert await release(rig, endpoint) == 0
+        assert await release(rig, evolve(endpoint, account_id=new_id())) == 0
+
+    async def test_what_waits_behind_is_held_with_the_rest_when_its_endpoint_is_paused(
+        self, rig: StoreRig
+    ) -> None:
+        customer, endpoint = await outbox(rig, 6)
+        found = await _claim_bounded(rig, 100, per_endpoint=2)
+        await save_endpoint(rig, pause(endpoint))
+        deliveries = (await rig.deliveries(customer.account_id)).values()
+        assert [one.status for one in deliveries] == [HELD] * 6
+        await record_all(rig, found, GOOD)
+        await save_endpoint(rig, resume(pause(endpoint)))
+        assert await release(rig, endpoint) == 4
+
+
+async def _held(rig: StoreRig, count: int) -> tuple[Customer, Endpoint]:
+    """An active endpoint that holds so many deliveries."""
+    customer, endpoint = await outbox(rig, count)
+    await save_endpoint(rig, pause(endpoint))
+    await save_endpoint(rig, resume(pause(endpoint)))
+    return customer, endpoint

@@ -1,0 +1,104 @@
+"""Deliveries that a customer asks for: a test event, and an earlier delivery again.
+
+Both are refused where nothing would be sent: what is asked for in order to see it arrive is not kept
+for later.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.domain.deliveries import open_delivery
+from meetcore.domain.endpoints import require_active
+from meetcore.domain.errors import Gone, NotFound
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.records import endpoint_record
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.queries import Caller, DeliveryHistory
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.intent import Answer, Done, Intent, nothing, run_once
+from meetcore.usecases.world import World
+
+__all__ = ["ResendDelivery", "SendTestEvent"]
+
+
+@frozen
+class SendTestEvent:
+    """Sends `webhook.test` to one endpoint, whether or not it subscribed."""
+
+    store: Store
+    doorbell: Doorbell = field(repr=False)
+    world: World
+
+    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: Intent, now: datetime) -> Answer:
+        """Write the event and its delivery.
+
+        Returns:
+            The delivery. Or a refusal: NotFound, Conflict when the endpoint is paused or disabled.
+
+        Raises:
+            IdempotencyKeyReused: the key belongs to another request.
+            StoreAway: the database does not answer.
+        """
+
+        async def work(tx: Transaction, _: None) -> Done:
+            view = await tx.endpoints.load_for_posting(caller.account.id, endpoint_id)
+            if view is None:
+                raise NotFound("No webhook with this id.")
+            require_active(view.endpoint)
+            data = endpoint_record(view.endpoint, with_secret=False)
+            event = Event(self.world.new_id(now), caller.account.id, EventKind.WEBHOOK_TEST, now, data)
+            delivery = open_delivery(
+                id=self.world.new_id(now), endpoint=view.endpoint, event_id=event.id, event_kind=event.kind,
+                created_at=now, now=view.now,
+            )  # fmt: skip
+            await tx.endpoints.post_event(event, delivery)
+            return Done(DeliveryHistory(delivery), due=1)
+
+        answer = await run_once(self.store, caller.account.id, intent, work, nothing)
+        if answer.due:
+            self.doorbell.ring()
+        return answer
+
+
+@frozen
+class ResendDelivery:
+    """Sends the event of an earlier delivery again: the same bytes under the same event id."""
+
+    store: Store
+    doorbell: Doorbell = field(repr=False)
+    world: World
+
+    async def __call__(
+        self, caller: Caller, endpoint_id: UUID, delivery_id: UUID, intent: Intent, now: datetime
+    ) -> Answer:
+        """Write a new delivery. The earlier one stays as it is, whatever became of it.
+
+        Returns:
+            The delivery. Or a refusal: NotFound, Conflict when the endpoint is paused or disabled, Gone
+            when the event is past its retention.
+
+        Raises:
+            IdempotencyKeyReused: the key belongs to another request.
+            StoreAway: the database does not answer.
+        """
+
+        async def work(tx: Transaction, _: None) -> Done:
+            view = await tx.endpoints.load_for_posting(caller.account.id, endpoint_id, delivery_id)
+            if view is None or view.earlier is None:
+                raise NotFound("No delivery with this id.")
+            require_active(view.endpoint)
+            earlier = view.earlier
+            delivery = open_delivery(
+                id=self.world.new_id(now), endpoint=view.endpoint, event_id=earlier.event_id,
+                event_kind=earlier.event_kind, created_at=now, now=view.now,
+            )  # fmt: skip
+            if not await tx.endpoints.post_again(delivery):
+                raise Gone("The event of this delivery is past its retention.")
+            return Done(DeliveryHistory(delivery), due=1)
+
+        answer = await run_once(self.store, caller.account.id, intent, work, nothing)
+        if answer.due:
+            self.doorbell.ring()
+        return answer

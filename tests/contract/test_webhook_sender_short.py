@@ -1,0 +1,263 @@
+"""What the webhook sender does when this side falls short: nothing that counts against a receiver."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from ipaddress import ip_address
+from pathlib import Path
+
+import pytest
+
+from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver, shortage
+from meetcore.adapters.webhook_sender.dialling import Dial, Route
+from meetcore.domain.deliveries import judge
+from meetcore.domain.errors import HostUnresolved
+from meetcore.ports.resolver import Resolver
+from meetcore.ports.webhook_sender import SenderExhausted
+from meetcore.testing.contracts.webhook_setting import (
+    HOST,
+    SOON_S,
+    HangingResolver,
+    StaticResolver,
+    a_post,
+)
+from meetcore.testing.receiver import OK, Authority, Behaviour, answering, hang, pouring, receiving
+
+ROOT = Path(__file__).parents[2]
+POSTS = 500
+_HEAD = b"HTTP/1.1 200 OK\r\n" + b"".join(b"X-%03d: %b\r\n" % (n, b"v" * 240) for n in range(120)) + b"\r\n"
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    return Authority(tmp_path)
+
+
+async def in_hard_times(*words: str) -> dict[str, object]:
+    """What `hard_times` printed."""
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "tests.contract.hard_times", *words,
+        cwd=ROOT, env=os.environ | {"PYTHONPATH": "src"}, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    told, _ = await child.communicate()
+    assert child.returncode == 0
+    found: dict[str, object] = json.loads(told)
+    return found
+
+
+def stalling(answer: bytes) -> Behaviour:
+    """Answer these bytes, and nothing more until the sender goes."""
+
+    async def behaviour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(answer)
+        await reader.read()
+
+    return behaviour
+
+
+# Descriptors and memory, in a process of its own
+
+
+@pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
+async def test_without_descriptors_nothing_is_told_about_a_receiver(authority: Authority, loop: str) -> None:
+    async with receiving(authority.certified(HOST, "other.test"), answering(OK)) as receiver:
+        outcomes = await in_hard_times("descriptors", loop, authority.ca_file, str(receiver.port))
+    assert outcomes == {
+        "before": "ok", "kept connection": "ok", "new connection": "exhausted", "lookup": "exhausted",
+        "after": "ok",
+    }  # fmt: skip
+    assert receiver.connections == 2
+
+
+@pytest.mark.parametrize(("behaviour", "outcome", "most_mb"), [
+    (pouring(b"HTTP/1.1 200 OK\r\n\r\n"), "ok", 120),
+    # As much as is ever held for one post: a head and a body just below their caps.
+    (stalling(_HEAD + b"x" * 65_000), "timeout", 220),
+], ids=["endless", "stalling"])  # fmt: skip
+async def test_hundreds_of_hostile_answers_fit_into_memory(
+    authority: Authority, behaviour: Behaviour, outcome: str, most_mb: int
+) -> None:
+    async with receiving(authority.certified(HOST), behaviour) as receiver:
+        told = await in_hard_times(
+            "memory", "uvloop", authority.ca_file, str(receiver.port), f"--posts={POSTS}"
+        )
+    assert told["outcomes"] == {outcome: POSTS}
+    assert receiver.connections == POSTS + 1
+    assert isinstance(told["grew_mb"], float)
+    assert told["grew_mb"] < most_mb
+
+
+# Places, time and the end
+
+
+async def _sender(
+    authority: Authority, port: int, resolver: Resolver | None = None, **options: float
+) -> AiohttpWebhookSender:
+    there = {} if resolver is not None else {HOST: ("127.0.0.1", port)}
+    sender = AiohttpWebhookSender(
+        resolver or StaticResolver(()), ca_file=authority.ca_file, dial_overrides=there, **options  # type: ignore[arg-type]
+    )  # fmt: skip
+    await sender.start()
+    return sender
+
+
+async def test_a_post_that_finds_no_place_in_time_is_not_tried(authority: Authority) -> None:
+    arrived = asyncio.Event()
+
+    async def first_hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        is_first = not arrived.is_set()
+        arrived.set()
+        await (hang if is_first else answering(OK))(reader, writer)
+
+    async with receiving(authority.certified(HOST), first_hangs) as receiver:
+        sender = await _sender(authority, receiver.port, max_connections=1, max_wait_s=0.05)
+        holds_the_place = asyncio.create_task(sender.post(a_post()))
+        await asyncio.wait_for(arrived.wait(), 10)
+        with pytest.raises(SenderExhausted):
+            await sender.post(a_post())
+        holds_the_place.cancel()
+        await asyncio.gather(holds_the_place, return_exceptions=True)
+        assert judge(await sender.post(a_post()))
+        await sender.close()
+    assert len(receiver.heads) == 2
+
+
+@pytest.mark.parametrize("resolver", [None, HangingResolver()], ids=["at the receiver", "in the lookup"])
+async def test_posts_under_way_when_the_sender_closes_blame_nobody(
+    authority: Authority, resolver: Resolver | None
+) -> None:
+    arrived = asyncio.Event()
+
+    async def hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        await hang(reader, writer)
+
+    async with receiving(authority.certified(HOST), hangs) as receiver:
+        sender = await _sender(authority, receiver.port, resolver)
+        task = asyncio.create_task(sender.post(a_post()))
+        if resolver is None:
+            await asyncio.wait_for(arrived.wait(), 10)
+        else:
+            await asyncio.sleep(0)
+        await sender.close()
+        with pytest.raises(SenderExhausted):
+            await task
+
+
+async def test_a_process_that_stood_still_does_not_say_that_the_receiver_did(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shortage, "_LATE_S", 0.2)
+    arrived = asyncio.Event()
+
+    async def hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrived.set()
+        await hang(reader, writer)
+
+    async with receiving(authority.certified(HOST), hangs) as receiver:
+        sender = await _sender(authority, receiver.port, timeout_s=SOON_S)
+        task = asyncio.create_task(sender.post(a_post()))
+        await asyncio.wait_for(arrived.wait(), 10)
+        _stand_still(SOON_S + 0.3)
+        with pytest.raises(SenderExhausted):
+            await task
+        await sender.close()
+
+
+def _stand_still(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+# Lookups
+
+
+async def test_names_that_hang_in_every_thread_are_our_shortage_and_one_name_takes_one_thread(
+    authority: Authority,
+) -> None:
+    gate, asked = threading.Event(), list[bytes]()
+
+    def lookup(host: bytes, *_: object, **__: object) -> list[tuple[object, ...]]:
+        asked.append(host)
+        gate.wait()
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
+
+    resolver = SystemResolver(0.05, threads=2, lookup=lookup)
+    sender = await _sender(authority, 9, resolver)
+    try:
+        for host in ("one.test", "two.test", "one.test"):
+            assert (await sender.post(a_post(f"https://{host}/"))).error == "dns_failed"
+        with pytest.raises(SenderExhausted):
+            await sender.post(a_post("https://three.test/"))
+    finally:
+        gate.set()
+        await sender.close()
+        await resolver.close()
+    assert asked == [b"one.test", b"two.test"]
+
+
+async def test_a_thread_that_cannot_be_started_is_our_shortage(
+    authority: Authority, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    resolver = SystemResolver()
+    sender = await _sender(authority, 9, resolver)
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        with pytest.raises(SenderExhausted):
+            await sender.post(a_post())
+    await sender.close()
+    await resolver.close()
+
+
+# The telling apart
+
+
+def _dial(*addresses: str, peer: str | None = None, shortage: OSError | None = None) -> Dial:
+    return Dial(Route.to(HOST, tuple(map(ip_address, addresses)), 443), True, shortage, peer)
+
+
+def _unresolved(cause: Exception) -> HostUnresolved:
+    fault = HostUnresolved(HOST)
+    fault.__cause__ = cause
+    return fault
+
+
+_NO_MORE = OSError(errno.EMFILE, "Too many open files")
+_ASSIGNED = OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
+_REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
+
+
+@pytest.mark.parametrize(("fault", "dial", "is_ours"), [
+    (_unresolved(_NO_MORE), None, True),
+    (_unresolved(socket.gaierror(socket.EAI_MEMORY, "")), None, True),
+    # The numbers of the resolver's errors must not be read as the system's.
+    (_unresolved(socket.gaierror(errno.EMFILE, "")), None, False),
+    (_unresolved(socket.gaierror(socket.EAI_AGAIN, "")), None, False),
+    (_unresolved(TimeoutError()), None, False),
+    (MemoryError(), None, True),
+    (RuntimeError("a defect"), None, False),
+    (_REFUSED, _dial("8.8.8.8"), False),
+    (_NO_MORE, _dial("8.8.8.8"), True),
+    # One address refused, for the other no socket was left: aiohttp gives an error without a number.
+    (OSError("Multiple exceptions"), _dial("8.8.8.8", "8.8.4.4", shortage=_NO_MORE), True),
+    (OSError("Multiple exceptions"), _dial("8.8.8.8", "8.8.4.4"), False),
+    (_ASSIGNED, _dial("8.8.8.8"), True),
+    (_ASSIGNED, _dial("2001:db8::1"), False),
+    (RuntimeError("File descriptor 9 is used by transport"), _dial("8.8.8.8"), True),
+    # Once the request is written, an end of the connection is the receiver's.
+    (ConnectionResetError(errno.ECONNRESET, ""), _dial("8.8.8.8", peer="8.8.8.8"), False),
+    (_ASSIGNED, _dial("8.8.8.8", peer="8.8.8.8"), False),
+    (RuntimeError("a defect"), _dial("8.8.8.8", peer="8.8.8.8"), False),
+    (MemoryError(), _dial("8.8.8.8", peer="8.8.8.8"), True),
+])  # fmt: skip
+def test_whose_fault_it_is(fault: Exception, dial: Dial | None, is_ours: bool) -> None:
+    assert shortage.is_shortage(fault, dial) is is_ours

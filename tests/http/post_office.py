@@ -1,0 +1,93 @@
+"""A service that really delivers, to a receiver on loopback, in a database of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.app import Network, Service, Wiring
+from meetcore.domain.addresses import Address
+from tests import servers
+from tests.http.contract import Contract
+from tests.http.house import Customer, House, Slots, client_of, settings_for, started, until
+from tests.http.receiver import Received, Receiver, receiving
+
+HOST = "hooks.test"
+
+
+class Names:
+    """A name server whose answers change."""
+
+    def __init__(self) -> None:
+        self.known = {HOST: "127.0.0.1", "rebind.test": "93.184.216.34"}
+
+    async def resolve(self, host: str) -> tuple[Address, ...]:
+        return (ip_address(self.known[host]),)
+
+
+@frozen
+class PostOffice:
+    """A service that delivers, in a database where nobody else does, and who receives."""
+
+    house: House
+    receiver: Receiver
+    names: Names
+
+    async def register(self, customer: Customer, *kinds: str, host: str = HOST) -> dict[str, Any]:
+        return await customer.make_webhook(url=f"https://{host}/in?from=meetcore", event_types=list(kinds))
+
+    async def next(self, count: int = 1) -> list[Received]:
+        """Wait until so many have come, and take them."""
+        await until(lambda: len(self.receiver.received) >= count)
+        taken = list(self.receiver.received)
+        self.receiver.received.clear()
+        return taken
+
+    async def shown(self, customer: Customer, webhook: dict[str, Any], **fields: object) -> dict[str, Any]:
+        """Wait until the webhook shows these fields, and give it."""
+
+        async def look() -> dict[str, Any] | None:
+            record: dict[str, Any] = (await customer.get(f"/webhooks/{webhook['id']}")).json()
+            return record if fields.items() <= record.items() else None
+
+        found: dict[str, Any] = await until(look)
+        return found
+
+
+Opened = Callable[[str], AbstractAsyncContextManager[PostOffice]]
+
+
+def post_offices(postgres_server_url: str, contract: Contract, directory: Path) -> Opened:
+    """Opens a post office with a retry schedule."""
+
+    @asynccontextmanager
+    async def open_with(schedule: str) -> AsyncIterator[PostOffice]:
+        names = Names()
+        wirings: list[Wiring] = []
+
+        def keep(wiring: Wiring) -> list[Any]:
+            wirings.append(wiring)
+            return []
+
+        with servers.fresh_database(postgres_server_url) as url:
+            migrate(url)
+            async with receiving(HOST, directory) as receiver:
+                settings = settings_for(
+                    url,
+                    webhook_allowed_networks="127.0.0.0/8",
+                    webhook_ca_file=receiver.ca_file,
+                    webhook_retry_schedule=schedule,
+                )
+                network = Network(names, {HOST: ("127.0.0.1", receiver.port)})
+                service = Service(settings, network, extra_routes=keep)
+                async with started(service), client_of(service, contract) as http:
+                    await wirings[0].operate.add_host("host@example.test", 1000)
+                    yield PostOffice(House(wirings[0], http, Slots()), receiver, names)
+
+    return open_with

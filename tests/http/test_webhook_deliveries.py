@@ -1,0 +1,235 @@
+"""What became of deliveries, and deliveries that are asked for, with a receiver on loopback (spec 6)."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+import standardwebhooks
+
+from meetcore.domain import signature
+from meetcore.domain.keys import Scope
+from tests.http.house import Customer, code_of, new_key, until
+from tests.http.post_office import HOST, Opened
+from tests.http.test_webhook_operations import pages, without_secret
+
+SIGNATURE = signature.SIGNATURE_HEADER.lower()
+FIELDS = {"id", "event_id", "event_type", "status", "attempts", "next_attempt_at", "created_at"}
+ATTEMPT_FIELDS = {"at", "duration_ms", "status_code", "error", "response_excerpt"}
+
+
+async def settled(
+    customer: Customer, webhook: dict[str, Any], status: str, count: int = 1
+) -> list[dict[str, Any]]:
+    """Wait until so many deliveries stand in a status, and give them."""
+
+    async def look() -> list[dict[str, Any]] | None:
+        answer = await customer.get(f"/webhooks/{webhook['id']}/deliveries?status={status}")
+        found: list[dict[str, Any]] = answer.json()["data"]
+        return found if len(found) >= count else None
+
+    deliveries: list[dict[str, Any]] = await until(look)
+    return deliveries
+
+
+@pytest.mark.spec("6/7", "1/op/deliveries")
+async def test_every_attempt_can_be_inspected(opened: Opened) -> None:
+    async with opened("0") as office:
+        customer = await office.house.customer()
+        webhook = await office.register(customer, "meeting.created")
+        office.receiver.answers[:] = [503]
+        meeting = await customer.make_meeting()
+        sent = await office.next(2)
+        [delivery] = await settled(customer, webhook, "succeeded")
+
+        assert set(delivery) == FIELDS
+        assert UUID(delivery["id"]).version == 7
+        assert delivery["id"] == sent[0].headers["x-service-delivery"]
+        assert delivery["event_id"] == sent[0].headers["webhook-id"]
+        assert (delivery["event_type"], delivery["next_attempt_at"]) == ("meeting.created", None)
+        assert delivery["created_at"] == json.loads(sent[0].body)["created_at"]
+        refused, taken = delivery["attempts"]
+        assert set(refused) == set(taken) == ATTEMPT_FIELDS
+        assert (refused["status_code"], refused["error"]) == (503, "status_503")
+        assert (taken["status_code"], taken["error"]) == (204, None)
+        for attempt in (refused, taken):
+            assert datetime.fromisoformat(attempt["at"]).utcoffset() is not None
+            assert 0 <= attempt["duration_ms"] < 10_000
+
+        path = f"/webhooks/{webhook['id']}/deliveries/{delivery['id']}"
+        assert (await customer.get(path)).json() == delivery
+        reader = await office.house.colleague(customer, [Scope.WEBHOOKS_READ])
+        assert (await reader.get(path)).json() == delivery
+        assert json.loads(sent[0].body)["data"] == meeting
+
+
+@pytest.mark.spec("6/7")
+async def test_the_dialled_address_is_the_operators_secret(opened: Opened) -> None:
+    async with opened("") as office:
+        customer = await office.house.customer()
+        webhook = await office.register(customer, "meeting.created")
+        await customer.make_meeting()
+        [delivery] = await settled(customer, webhook, "succeeded")
+        [row] = await office.house.query("SELECT address FROM delivery_attempts")
+        assert row["address"] == "127.0.0.1"
+        assert "127.0.0.1" not in json.dumps(delivery)
+        assert "address" not in json.dumps(delivery)
+
+
+@pytest.mark.spec("6/7", "1/op/deliveries", "3/pause")
+async def test_deliveries_are_listed_newest_first_by_status_and_in_pages(opened: Opened) -> None:
+    async with opened("") as office:
+        customer = await office.house.customer()
+        webhook = await office.register(customer, "credit.topup.succeeded")
+        path = f"/webhooks/{webhook['id']}/deliveries"
+        top_up = office.house.wiring.operate.top_up
+        for _ in range(3):
+            await top_up(customer.account_id, 1)
+        await settled(customer, webhook, "succeeded", 3)
+        office.receiver.status = 410
+        await top_up(customer.account_id, 1)
+        [failed] = await settled(customer, webhook, "failed")
+        await customer.patch(f"/webhooks/{webhook['id']}", {"is_active": False})
+        await top_up(customer.account_id, 1)
+        [held] = await settled(customer, webhook, "held")
+
+        everything = (await customer.get(path)).json()["data"]
+        ids = [delivery["id"] for delivery in everything]
+        assert ids == sorted(ids, reverse=True)
+        assert everything[:2] == [held, failed]
+        assert [delivery["status"] for delivery in everything] == ["held", "failed"] + ["succeeded"] * 3
+        assert (held["attempts"], held["next_attempt_at"]) == ([], None)
+        assert failed["attempts"][0]["error"] == "status_410"
+        assert await pages(customer, f"{path}?limit=2") == [everything[:2], everything[2:4], everything[4:]]
+        assert await pages(customer, f"{path}?limit=2&status=succeeded") == [everything[2:4], everything[4:]]
+        assert (await customer.get(f"{path}?status=expired")).json() == {"data": [], "next_cursor": None}
+
+
+@pytest.mark.spec("6/kinds", "1/webhooks", "6/2", "5/9")
+async def test_a_test_event_reaches_one_endpoint_subscribed_or_not(opened: Opened) -> None:
+    async with opened("") as office:
+        customer = await office.house.customer()
+        webhook = await office.register(customer, "meeting.created")
+        await customer.make_webhook(url=f"https://{HOST}/other", event_types=["webhook.test"])
+        answer = await customer.post(f"/webhooks/{webhook['id']}/test", None)
+        assert answer.status_code == 202
+        told = answer.json()
+        assert (told["status"], told["event_type"], told["attempts"]) == ("pending", "webhook.test", [])
+        assert told["next_attempt_at"] is not None
+
+        [done] = await settled(customer, webhook, "succeeded")
+        assert done | {"status": 0, "attempts": 0, "next_attempt_at": 0} == told | {
+            "status": 0, "attempts": 0, "next_attempt_at": 0,
+        }  # fmt: skip
+        [sent] = await office.next()
+        assert sent.path == "/in?from=meetcore"
+        assert sent.headers["x-service-event"] == "webhook.test"
+        assert sent.headers["x-service-delivery"] == told["id"]
+        payload = json.loads(sent.body)
+        assert (payload["id"], payload["type"]) == (told["event_id"], "webhook.test")
+        assert payload["data"] == without_secret(webhook)
+        signature.verify([webhook["secret"]], sent.body, sent.headers[SIGNATURE], int(time.time()))
+
+
+@pytest.mark.spec("6/7", "6/2", "6/3")
+async def test_a_delivery_can_be_sent_again_as_the_same_event(opened: Opened) -> None:
+    async with opened("") as office:
+        customer = await office.house.customer()
+        webhook = await office.register(customer, "meeting.created")
+        office.receiver.answers[:] = [410]
+        await customer.make_meeting()
+        [first] = await office.next()
+        [failed] = await settled(customer, webhook, "failed")
+        path = f"/webhooks/{webhook['id']}/deliveries"
+
+        answer = await customer.post(f"{path}/{failed['id']}/resend", None)
+        assert answer.status_code == 202
+        told = answer.json()
+        assert set(told) == FIELDS
+        assert told["id"] > failed["id"]
+        assert (told["event_id"], told["event_type"]) == (failed["event_id"], "meeting.created")
+        assert (told["status"], told["attempts"]) == ("pending", [])
+        [second] = await office.next()
+        assert second.body == first.body
+        assert second.headers["webhook-id"] == first.headers["webhook-id"]
+        assert second.headers["x-service-delivery"] == told["id"]
+        signature.verify([webhook["secret"]], second.body, second.headers[SIGNATURE], int(time.time()))
+        standardwebhooks.Webhook(webhook["secret"]).verify(second.body.decode(), second.headers)
+        [done] = await settled(customer, webhook, "succeeded")
+        assert (await customer.get(path)).json()["data"] == [done, failed], "the earlier one stays as it was"
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-accepted")
+async def test_what_is_asked_for_twice_under_one_key_is_sent_once(opened: Opened) -> None:
+    async with opened("") as office:
+        customer = await office.house.customer()
+        webhook = await office.register(customer, "credit.low")
+        path, key, other = f"/webhooks/{webhook['id']}", new_key(), new_key()
+        tests = [await customer.post(f"{path}/test", None, idem=key) for _ in range(3)]
+        assert len({answer.content for answer in tests}) == 1
+        again = f"{path}/deliveries/{tests[0].json()['id']}/resend"
+        resent = [await customer.post(again, None, idem=other) for _ in range(3)]
+        assert len({answer.content for answer in resent}) == 1
+        assert resent[2].headers["Idempotent-Replayed"] == "true"
+        await settled(customer, webhook, "succeeded", 2)
+        assert len(office.receiver.received) == 2
+        assert len((await customer.get(f"{path}/deliveries")).json()["data"]) == 2
+
+
+@pytest.mark.spec("4.3/3", "1/op/rotate-secret", "6/2")
+async def test_what_waits_is_signed_with_the_new_secret(opened: Opened) -> None:
+    async with opened("2") as office:
+        customer = await office.house.customer()
+        webhook = await office.register(customer, "credit.topup.succeeded")
+        office.receiver.answers[:] = [500]
+        await office.house.wiring.operate.top_up(customer.account_id, 5)
+        [first] = await office.next()
+        rotated = (await customer.post(f"/webhooks/{webhook['id']}/rotate-secret", None)).json()
+        [second] = await office.next()
+        assert second.body == first.body
+        now = int(time.time())
+        signature.verify([webhook["secret"]], first.body, first.headers[SIGNATURE], now)
+        signature.verify([rotated["secret"]], second.body, second.headers[SIGNATURE], now)
+        standardwebhooks.Webhook(rotated["secret"]).verify(second.body.decode(), second.headers)
+        with pytest.raises(signature.WrongSignature):
+            signature.verify([webhook["secret"]], second.body, second.headers[SIGNATURE], now)
+
+
+@pytest.mark.spec("1/webhooks")
+async def test_what_waits_for_a_removed_webhook_is_never_sent(opened: Opened) -> None:
+    async with opened("1") as office:
+        customer = await office.house.customer()
+        webhook = await office.register(customer, "credit.topup.succeeded")
+        office.receiver.status = 500
+        top_up = office.house.wiring.operate.top_up
+        await top_up(customer.account_id, 5)
+        await office.shown(customer, webhook, consecutive_failures=1)
+        await office.next()
+        assert (await customer.delete(f"/webhooks/{webhook['id']}")).status_code == 204
+        await top_up(customer.account_id, 5)
+        rows = await office.house.query(
+            "SELECT id FROM deliveries WHERE account_id = %s", customer.account_id
+        )
+        assert rows == []
+        office.receiver.status = 204
+        again = await office.register(customer, "credit.topup.succeeded")
+        await top_up(customer.account_id, 777)
+        [told] = await settled(customer, again, "succeeded")
+        assert [json.loads(each.body)["id"] for each in office.receiver.received] == [told["event_id"]]
+
+
+@pytest.mark.spec("7/410")
+async def test_an_event_past_its_retention_cannot_be_sent_again(opened: Opened) -> None:
+    async with opened("") as office:
+        customer = await office.house.customer()
+        webhook = await office.register(customer, "meeting.created")
+        await customer.make_meeting()
+        [delivery] = await settled(customer, webhook, "succeeded")
+        path = f"/webhooks/{webhook['id']}/deliveries/{delivery['id']}"
+        await office.house.query("DELETE FROM events WHERE id = %s", delivery["event_id"])
+        assert code_of(await customer.post(f"{path}/resend", None)) == (410, "gone")
+        assert (await customer.get(path)).json() == delivery

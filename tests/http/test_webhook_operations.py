@@ -1,0 +1,264 @@
+"""Listing and removing webhooks, and giving them new secrets."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any
+
+import httpx
+import pytest
+
+from meetcore.domain.keys import Scope
+from tests.http.house import Customer, House, code_of, fields_of, new_key
+
+NO_ID = "01890000-0000-7000-8000-000000000000"
+
+
+def without_secret(webhook: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in webhook.items() if name != "secret"}
+
+
+def cursor_of(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+async def pages(customer: Customer, path: str) -> list[list[dict[str, Any]]]:
+    """Every page of a list, as its cursors lead."""
+    found: list[list[dict[str, Any]]] = []
+    following = ""
+    while True:
+        page = await customer.get(f"{path}{following}")
+        assert page.status_code == 200, page.text
+        assert set(page.json()) == {"data", "next_cursor"}
+        found.append(page.json()["data"])
+        if page.json()["next_cursor"] is None:
+            return found
+        following = f"&cursor={page.json()['next_cursor']}"
+
+
+@pytest.mark.spec("1/webhooks", "2.3/secret", "5/8", "4.3/3")
+async def test_webhooks_are_listed_newest_first_without_secrets(house: House, customer: Customer) -> None:
+    assert (await customer.get("/webhooks")).json() == {"data": [], "next_cursor": None}
+    made = [await customer.make_webhook(description=f"{number}") for number in range(3)]
+    await (await house.customer()).make_webhook()
+    expected = [without_secret(webhook) for webhook in made[::-1]]
+    assert (await customer.get("/webhooks")).json() == {"data": expected, "next_cursor": None}
+    reader = await house.colleague(customer, [Scope.WEBHOOKS_READ])
+    assert (await reader.get("/webhooks")).json()["data"] == expected
+
+
+@pytest.mark.spec("1/webhooks")
+async def test_webhooks_come_in_pages(customer: Customer) -> None:
+    made = [without_secret(await customer.make_webhook()) for _ in range(5)][::-1]
+    assert await pages(customer, "/webhooks?limit=2") == [made[:2], made[2:4], made[4:]]
+    assert await pages(customer, "/webhooks?limit=5") == [made]
+    first = (await customer.get("/webhooks?limit=2")).json()
+    await customer.delete(f"/webhooks/{made[1]['id']}")
+    rest = (await customer.get(f"/webhooks?limit=100&cursor={first['next_cursor']}")).json()
+    assert rest["data"] == made[2:], "the last one seen may be gone"
+
+
+@pytest.mark.spec("7/400")
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("limit=0", {"limit"}),
+        ("limit=101", {"limit"}),
+        ("limit=1e1", {"limit"}),
+        ("limit=", {"limit"}),
+        ("limit=2&limit=3", {"limit"}),
+        ("cursor=", {"cursor"}),
+        ("cursor=!", {"cursor"}),
+        (f"cursor={cursor_of('standard-100')}", {"cursor"}),
+        (f"cursor={cursor_of(NO_ID[:-1])}", {"cursor"}),
+        ("status=pending", {"status"}),
+        ("limit=x&cursor=y&offset=3&status=held", {"limit", "cursor", "offset", "status"}),
+    ],
+)
+async def test_all_problems_of_a_query(customer: Customer, query: str, named: set[str]) -> None:
+    assert set(fields_of(await customer.get(f"/webhooks?{query}"))) == named
+
+
+@pytest.mark.spec("7/400", "1/op/deliveries")
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        ("status=", {"status"}),
+        ("status=PENDING", {"status"}),
+        ("status=pending,held", {"status"}),
+        ("status=held&status=held", {"status"}),
+        ("state=held", {"state"}),
+        ("limit=0&cursor=x&status=gone&page=2", {"limit", "cursor", "status", "page"}),
+    ],
+)
+async def test_all_problems_of_a_filtered_list(customer: Customer, query: str, named: set[str]) -> None:
+    path = f"/webhooks/{(await customer.make_webhook())['id']}/deliveries"
+    problems = fields_of(await customer.get(f"{path}?{query}"))
+    assert set(problems) == named
+    if problems.get("status") and "&status" not in query:
+        assert problems["status"] == ["must be one of pending, held, succeeded, failed, expired"]
+
+
+@pytest.mark.spec("1/webhooks", "4.4/1", "4.3/2")
+async def test_a_removed_webhook_is_gone_and_its_url_free(house: House, customer: Customer) -> None:
+    body = house.webhook_body()
+    made = (await customer.post("/webhooks", body)).json()
+    other = await customer.make_webhook()
+    path = f"/webhooks/{made['id']}"
+    removed = await customer.delete(path)
+    assert (removed.status_code, removed.content) == (204, b"")
+    for method, below in (
+        ("GET", ""),
+        ("PATCH", ""),
+        ("DELETE", ""),
+        ("GET", "/deliveries"),
+        ("POST", "/test"),
+    ):
+        answer = await customer.send(method, path + below, {} if method == "PATCH" else None)
+        assert code_of(answer) == (404, "not_found")
+    assert (await customer.get("/webhooks")).json()["data"] == [without_secret(other)]
+    again = await customer.post("/webhooks", body)
+    assert again.status_code == 201
+    assert again.json()["id"] != made["id"]
+    assert again.json()["secret"] != made["secret"]
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-accepted")
+async def test_a_removal_is_replayed_whoever_registered_again(house: House, customer: Customer) -> None:
+    body, key = house.webhook_body(), new_key()
+    path = f"/webhooks/{(await customer.post('/webhooks', body)).json()['id']}"
+    first = await customer.delete(path, idem=key)
+    again = (await customer.post("/webhooks", body)).json()
+    second = await customer.delete(path, idem=key)
+    assert (first.status_code, second.status_code, second.content) == (204, 204, b"")
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert (await customer.get(f"/webhooks/{again['id']}")).json() == again
+
+
+@pytest.mark.spec("1/webhooks")
+async def test_removing_at_the_same_time(customer: Customer) -> None:
+    path = f"/webhooks/{(await customer.make_webhook())['id']}"
+    answers = await asyncio.gather(*(customer.delete(path) for _ in range(5)))
+    assert sorted(answer.status_code for answer in answers) == [204, 404, 404, 404, 404]
+
+
+@pytest.mark.spec("1/op/rotate-secret", "4.3/3", "2.3/secret")
+async def test_a_rotation_gives_another_secret_and_changes_nothing_else(
+    house: House, customer: Customer
+) -> None:
+    made = await customer.make_webhook(description="Catatan")
+    path = f"/webhooks/{made['id']}"
+    await customer.patch(path, {"is_active": False})
+    rotated = await customer.post(f"{path}/rotate-secret", None)
+    assert rotated.status_code == 200
+    record = rotated.json()
+    assert record["secret"] != made["secret"]
+    assert len(base64.b64decode(record["secret"].removeprefix("whsec_"))) == 32
+    assert without_secret(record) == without_secret(made) | {"is_active": False}
+    assert (await customer.get(path)).json() == record
+    [row] = await house.query("SELECT secret FROM webhook_endpoints WHERE id = %s", made["id"])
+    assert record["secret"].encode() not in bytes(row["secret"])
+
+
+@pytest.mark.spec("1/op/rotate-secret", "4/idem-replay", "4/idem-reused")
+async def test_a_repeated_rotation_gives_the_same_secret(customer: Customer) -> None:
+    path, key = f"/webhooks/{(await customer.make_webhook())['id']}", new_key()
+    first = await customer.post(f"{path}/rotate-secret", None, idem=key)
+    again = await customer.post(f"{path}/rotate-secret", None, idem=key)
+    assert again.content == first.content
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert (await customer.get(path)).json() == first.json()
+    other = await customer.post(f"{path}/test", None, idem=key)
+    assert code_of(other) == (422, "idempotency_key_reused")
+
+
+INACTIVE = [
+    ("UPDATE webhook_endpoints SET state = 'paused' WHERE id = %s", "paused"),
+    (
+        "UPDATE webhook_endpoints SET state = 'disabled', consecutive_failures = 20, disabled_at = now() "
+        "WHERE id = %s",
+        "disabled",
+    ),
+]
+
+
+@pytest.mark.spec("7/409", "4/idem-replay")
+@pytest.mark.parametrize(("statement", "state"), INACTIVE)
+async def test_what_would_only_be_held_is_refused(
+    house: House, customer: Customer, statement: str, state: str
+) -> None:
+    made = await customer.make_webhook()
+    path = f"/webhooks/{made['id']}"
+    sent = (await customer.post(f"{path}/test", None)).json()
+    await house.query(statement, made["id"])
+    rows = await house.query("SELECT id FROM deliveries WHERE account_id = %s", customer.account_id)
+    for below in ("/test", f"/deliveries/{sent['id']}/resend"):
+        key = new_key()
+        answers = [await customer.post(path + below, None, idem=key) for _ in "ab"]
+        for answer in answers:
+            assert code_of(answer) == (409, "conflict")
+            assert answer.json()["error"]["details"] == {"id": made["id"]}
+            assert state in answer.json()["error"]["message"]
+        assert answers[1].headers["Idempotent-Replayed"] == "true"
+    assert rows == await house.query("SELECT id FROM deliveries WHERE account_id = %s", customer.account_id)
+
+
+@pytest.mark.spec("7/404", "5/8", "4.4/3")
+@pytest.mark.parametrize("name", ["x", "%00", NO_ID, "urn:uuid", "a" * 500])
+async def test_an_id_that_is_none_of_ours(house: House, customer: Customer, name: str) -> None:
+    path = f"/webhooks/{(await customer.make_webhook())['id']}"
+    sent = (await customer.post(f"{path}/test", None)).json()
+    for method, asked in (
+        ("DELETE", f"/webhooks/{name}"),
+        ("POST", f"/webhooks/{name}/rotate-secret"),
+        ("POST", f"/webhooks/{name}/test"),
+        ("GET", f"/webhooks/{name}/deliveries"),
+        ("GET", f"/webhooks/{name}/deliveries/{sent['id']}"),
+        ("GET", f"{path}/deliveries/{name}"),
+        ("POST", f"/webhooks/{name}/deliveries/{sent['id']}/resend"),
+        ("POST", f"{path}/deliveries/{name}/resend"),
+    ):
+        assert code_of(await customer.send(method, asked)) == (404, "not_found"), asked
+
+
+@pytest.mark.spec("5/8", "7/404", "4.4/3")
+async def test_another_accounts_webhook_is_answered_as_an_unknown_one(
+    house: House, customer: Customer
+) -> None:
+    owner = await house.customer()
+    theirs = (await owner.make_webhook())["id"]
+    sent = (await owner.post(f"/webhooks/{theirs}/test", None)).json()["id"]
+    ours = (await customer.make_webhook())["id"]
+
+    def told(answer: httpx.Response) -> dict[str, Any]:
+        assert code_of(answer) == (404, "not_found")
+        return {name: text for name, text in answer.json()["error"].items() if name != "request_id"}
+
+    for method, path in (
+        ("DELETE", "/webhooks/{0}"),
+        ("POST", "/webhooks/{0}/rotate-secret"),
+        ("POST", "/webhooks/{0}/test"),
+        ("GET", "/webhooks/{0}/deliveries"),
+        ("GET", "/webhooks/{0}/deliveries/{1}"),
+        ("POST", "/webhooks/{0}/deliveries/{1}/resend"),
+    ):
+        unknown = await customer.send(method, path.format(NO_ID, NO_ID))
+        not_an_id = await customer.send(method, path.format("x", "x"))
+        foreign = await customer.send(method, path.format(theirs, sent))
+        assert told(foreign) == told(unknown) == told(not_an_id)
+    for below in (f"/deliveries/{sent}", f"/deliveries/{sent}/resend"):
+        method = "POST" if below.endswith("resend") else "GET"
+        told(await customer.send(method, f"/webhooks/{ours}{below}"))
+    assert (await owner.get(f"/webhooks/{theirs}")).status_code == 200
+
+
+@pytest.mark.spec("4.3/4", "5/7")
+async def test_it_costs_nothing(house: House) -> None:
+    poor = await house.customer(credits=0, daily_cap=0)
+    path = f"/webhooks/{(await poor.make_webhook())['id']}"
+    sent = await poor.post(f"{path}/test", None)
+    assert sent.status_code == 202
+    assert (await poor.post(f"{path}/deliveries/{sent.json()['id']}/resend", None)).status_code == 202
+    assert (await poor.delete(path)).status_code == 204
+    assert await poor.balance() == 0
