@@ -15,6 +15,7 @@ import structlog
 from attrs import frozen
 
 from benchmarks.creations import measure_creations
+from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
 from benchmarks.house import ID_LEAD, House, account_number, furnish, furnish_numbered, wired
 from benchmarks.pgbench import prepared
@@ -67,6 +68,12 @@ def _measure(effort: Effort) -> list[Result]:
     rules = measure_rules(effort.rules_s)
     _say("webhook posts")
     posts = measure_posts(effort.rounds, effort.seconds / 2)
+    _say("webhook deliveries")
+    with database_server() as server:
+        with fresh_database(server) as url:
+            deliveries = measure_deliveries(url, effort.rounds, int(effort.seconds * 1500))
+        with fresh_database(server) as url:
+            deliveries += measure_latency(url, effort.seconds * 2)
     with ExitStack() as stack:
         server = stack.enter_context(database_server())
         ours_url, floor_url = (stack.enter_context(fresh_database(server)) for _ in range(2))
@@ -82,7 +89,7 @@ def _measure(effort: Effort) -> list[Result]:
         _say("POST /meetings")
         with prepared(script, floor_url) as floor:
             creations = measure_creations(ours, house, floor, effort.rounds, effort.seconds)
-    return [*creations, reads, posts, *results, *rules]
+    return [*creations, reads, posts, *deliveries, *results, *rules]
 
 
 def main() -> None:

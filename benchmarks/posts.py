@@ -30,7 +30,7 @@ from meetcore.domain.signature import new_secret, signing_headers
 from meetcore.domain.webhook_urls import parse_webhook_url
 from meetcore.ports.webhook_sender import OutgoingPost
 
-__all__ = ["measure_posts"]
+__all__ = ["bare_posts", "here", "measure_posts"]
 
 IN_FLIGHT = 64
 _ID = "0192a3b4-c5d6-7e8f-9012-345678901234"
@@ -65,7 +65,7 @@ async def _turns(
     ca_file: str, port: int, rounds: int, seconds: float
 ) -> list[tuple[float, float, float, float]]:
     turns = []
-    async with _ours(ca_file, port) as ours, _bare(ca_file, port) as bare:
+    async with _ours(ca_file, port) as ours, bare_posts(ca_file, port) as bare:
         for side in (ours, bare):
             await _flight(side, seconds / 4)  # the connections are opened
         for _ in range(rounds):
@@ -100,9 +100,14 @@ class _Here:
         return (IPv4Address(_HERE),)
 
 
+def here() -> _Here:
+    """A resolver that finds every name on this machine."""
+    return _Here()
+
+
 @asynccontextmanager
 async def _ours(ca_file: str, port: int) -> AsyncIterator[Post]:
-    sender = AiohttpWebhookSender(_Here(), [IPv4Network(f"{_HERE}/32")], ca_file)
+    sender = AiohttpWebhookSender(here(), [IPv4Network(f"{_HERE}/32")], ca_file)
     url = parse_webhook_url(f"https://{NAMES[0]}{_TARGET}")
 
     async def post() -> None:
@@ -131,7 +136,8 @@ class _BareHere(AbstractResolver):
 
 
 @asynccontextmanager
-async def _bare(ca_file: str, port: int) -> AsyncIterator[Post]:
+async def bare_posts(ca_file: str, port: int) -> AsyncIterator[Post]:
+    """What posts one signed body with a session of aiohttp, reads the answer, and keeps no books."""
     connector = aiohttp.TCPConnector(
         ssl=ssl.create_default_context(cafile=ca_file), limit=0, resolver=_BareHere(port)
     )

@@ -1,4 +1,6 @@
-"""The receiver of the webhook benchmarks: TLS on one port of loopback, 200 to every post, nothing else.
+"""The receiver of the webhook benchmarks: TLS on one port of loopback, 200 to every post.
+
+But 500 where the path begins with `/fail`, and no answer at all where it begins with `/hang`.
 
 A process of its own and a raw protocol, so that it is cheaper than what posts to it. It makes its own
 authority: the certificate to believe is `ca.pem` in the directory that it is given.
@@ -21,6 +23,7 @@ NAMES = tuple(f"hooks{number}.test" for number in range(16))
 """The names that its certificate is for."""
 
 _ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nok"
+_FAILURE = b"HTTP/1.1 500 Internal Server Error\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nno"
 _LENGTH = re.compile(rb"\r\ncontent-length: *([0-9]+)", re.IGNORECASE)
 
 
@@ -40,8 +43,9 @@ class _Answering(asyncio.Protocol):
             whole = end + 4 + (int(found[1]) if found else 0)
             if len(self._held) < whole:
                 return
-            self._held = self._held[whole:]
-            self._transport.write(_ANSWER)
+            path, self._held = self._held[5:10], self._held[whole:]
+            if path != b"/hang":
+                self._transport.write(_FAILURE if path == b"/fail" else _ANSWER)
 
 
 async def _serve(directory: Path, port: int) -> None:

@@ -1,0 +1,285 @@
+"""Webhook deliveries with the database: a worker beside a bare aiohttp loop, and how soon an event arrives.
+
+The worker's pump runs here, on the event loop that the program runs on, with the real sender against the
+receiver of `posts`. Beside it the bare loop posts the same signed bodies to the same receiver and keeps no
+books. Then events are written one after another while some endpoints fail and many hang.
+"""
+
+import asyncio
+import os
+import tempfile
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from ipaddress import IPv4Network
+from pathlib import Path
+from unittest.mock import patch
+from uuid import UUID, uuid4
+
+import psycopg
+import uvloop
+from attrs import define, field, frozen
+
+from benchmarks.posts import bare_posts, here
+from benchmarks.processes import tls_receiver
+from benchmarks.report import Result, middle
+from benchmarks.tls_receiver import CA_FILE, NAMES
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.adapters.postgres.rows import endpoint_context, event_context
+from meetcore.adapters.postgres.store import PostgresStore
+from meetcore.adapters.secrets import AesGcmCipher
+from meetcore.adapters.system import SystemClock, SystemEntropy
+from meetcore.adapters.webhook_sender import AiohttpWebhookSender
+from meetcore.adapters.webhook_sender import sender as sender_module
+from meetcore.adapters.worker.pump import Pump
+from meetcore.domain.deliveries import Attempt
+from meetcore.domain.retry_schedule import RetrySchedule
+from meetcore.domain.signature import new_secret
+from meetcore.ports.webhook_sender import OutgoingPost
+from meetcore.usecases.deliver_webhooks import DeliverWebhooks
+from meetcore.usecases.world import World
+
+__all__ = ["measure_deliveries", "measure_latency"]
+
+BODY = b'{"x":"' + b"y" * 1016 + b'"}'
+ENDPOINTS = 128
+IN_FLIGHT = 128
+EVENTS_PER_S = 200
+HANGING, FAILING, HEALTHY = 50, 10, 90
+WARM_UP_S = 12  # until every post that hangs has hung, and the connections are open
+
+
+@frozen
+class Endpoint:
+    """Where a benchmark's events go."""
+
+    account_id: UUID
+    id: UUID
+    path: str
+
+
+class _NoMeetings:
+    async def sweep(self) -> None:
+        pass
+
+
+async def _no_purge() -> None:
+    pass
+
+
+@define
+class Timed:
+    """The real sender, and when each event was answered by a healthy receiver."""
+
+    sender: AiohttpWebhookSender
+    answered: dict[str, float] = field(factory=dict)
+    count: int = 0
+    more: asyncio.Event = field(factory=asyncio.Event)
+
+    async def reached(self, count: int) -> None:
+        while self.count < count:
+            self.more.clear()
+            await self.more.wait()
+
+    async def post(self, post: OutgoingPost) -> Attempt:
+        attempt = await self.sender.post(post)
+        self.count += 1
+        self.more.set()
+        if attempt.error is None:
+            self.answered.setdefault(post.headers["webhook-id"], time.monotonic())
+        return attempt
+
+
+def furnish(url: str, cipher: AesGcmCipher, paths: list[str]) -> list[Endpoint]:
+    """An account for every eight endpoints, each endpoint with a path of its own."""
+    made: list[Endpoint] = []
+    with psycopg.connect(url, autocommit=True) as connection:
+        for number, path in enumerate(paths):
+            account_id = made[-1].account_id if number % 8 else uuid4()
+            endpoint = Endpoint(account_id, uuid4(), path)
+            if number % 8 == 0:
+                connection.execute(
+                    """INSERT INTO accounts (id, user_id, email, full_name, low_threshold, created_at, is_low)
+                    VALUES (%s, %s, %s, 'B', 0, now(), false)""",
+                    (account_id, uuid4(), f"{account_id}@example.com"),
+                )
+            secret = new_secret(os.urandom(32)).encode()
+            address = f"https://{NAMES[number % len(NAMES)]}{path}?{endpoint.id}"
+            connection.execute(
+                """INSERT INTO webhook_endpoints (account_id, id, url, url_key, event_types, state,
+                    consecutive_failures, created_by, created_at, secret)
+                VALUES (%s, %s, %s, %s, '{meeting.created}', 'active', 0, 'bench', now(), %s)""",
+                (
+                    account_id, endpoint.id, address, address,
+                    cipher.seal(secret, endpoint_context(account_id, endpoint.id)),
+                ),
+            )  # fmt: skip
+            made.append(endpoint)
+    return made
+
+
+def _write_events(url: str, cipher: AesGcmCipher, endpoints: list[Endpoint], count: int) -> None:
+    now = datetime.now(UTC)
+    events = [(endpoints[number % len(endpoints)], uuid4()) for number in range(count)]
+    with psycopg.connect(url, autocommit=True) as connection, connection.cursor() as cursor:
+        with cursor.copy("COPY events (account_id, id, kind, payload, created_at) FROM STDIN") as rows:
+            for to, id_ in events:
+                sealed = cipher.seal(BODY, event_context(to.account_id, id_))
+                rows.write_row((to.account_id, id_, "meeting.created", sealed, now))
+        with cursor.copy(
+            """COPY deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, created_at)
+            FROM STDIN"""
+        ) as rows:
+            for to, id_ in events:
+                rows.write_row((to.account_id, uuid4(), to.id, id_, "meeting.created", "pending", now, now))
+        connection.execute("VACUUM ANALYZE")
+
+
+@asynccontextmanager
+async def _pump(url: str, cipher: AesGcmCipher, ca_file: str, port: int) -> AsyncIterator[tuple[Pump, Timed]]:
+    pool = make_pool(url, min_size=2, max_size=8)
+    await pool.open()
+    sender = AiohttpWebhookSender(here(), [IPv4Network("127.0.0.1/32")], ca_file)
+    # Nobody may listen on 443 here; everything else is as in service, vetting included.
+    with patch.object(sender_module, "_HTTPS_PORT", port):
+        await sender.start()
+        timed = Timed(sender)
+        world = World(SystemClock(), SystemEntropy())
+        deliver = DeliverWebhooks(PostgresStore(pool, cipher), timed, RetrySchedule(), world)
+        pump = Pump(deliver, _NoMeetings(), _no_purge)  # type: ignore[arg-type]  # there are no meetings here
+        running = asyncio.create_task(pump.run())
+        try:
+            yield pump, timed
+        finally:
+            pump.stop()
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+            await sender.close()
+            await pool.close()
+
+
+@contextmanager
+def _place() -> Iterator[tuple[str, int, asyncio.Runner]]:
+    with (
+        tempfile.TemporaryDirectory() as place,
+        tls_receiver(place) as receiver,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        yield str(Path(place) / CA_FILE), receiver.port, runner
+
+
+def measure_deliveries(url: str, rounds: int, count: int) -> list[Result]:
+    """Deliveries a second and µs of processor time a delivery, from one worker, beside the bare loop."""
+    cipher = AesGcmCipher([os.urandom(32)])
+    endpoints = furnish(url, cipher, ["/hook"] * ENDPOINTS)
+    turns = []
+    with _place() as (ca_file, port, runner):
+        for _ in range(rounds):
+            _write_events(url, cipher, endpoints, count)
+            ours = runner.run(_drain(url, cipher, ca_file, port, count))
+            turns.append((*ours, *runner.run(_bare(ca_file, port, count))))
+    rate, cpu_us, floor_rate, floor_us = (middle(list(column)) for column in zip(*turns, strict=True))
+    extra = {"note": f"{ENDPOINTS} endpoints; the database and the receiver are on the same two cores"}
+    return [
+        Result("deliver webhooks", rate, floor_rate, "1/s", "ratio ≥ 0.2, ≥ 1 500/s", extra),
+        Result("deliver a webhook, CPU", cpu_us, floor_us, "µs", "≤ 400 µs"),
+    ]
+
+
+async def _drain(url: str, cipher: AesGcmCipher, ca_file: str, port: int, count: int) -> tuple[float, float]:
+    async with _pump(url, cipher, ca_file, port) as (pump, timed):
+        started, cpu_s = time.monotonic(), time.process_time()
+        pump.wake()
+        async with asyncio.timeout(120):
+            await timed.reached(count)
+        return count / (time.monotonic() - started), (time.process_time() - cpu_s) / count * 1e6
+
+
+async def _bare(ca_file: str, port: int, count: int) -> tuple[float, float]:
+    left = count
+
+    async def one_after_the_other() -> None:
+        nonlocal left
+        while left > 0:
+            left -= 1
+            await post()
+
+    async with bare_posts(ca_file, port) as post:
+        started, cpu_s = time.monotonic(), time.process_time()
+        await asyncio.gather(*(one_after_the_other() for _ in range(IN_FLIGHT)))
+        return count / (time.monotonic() - started), (time.process_time() - cpu_s) / count * 1e6
+
+
+def measure_latency(url: str, seconds: float) -> list[Result]:
+    """Milliseconds from the commit of an event to its receiver's answer, while others fail and hang."""
+    cipher = AesGcmCipher([os.urandom(32)])
+    paths = ["/hook"] * HEALTHY + ["/fail"] * FAILING
+    with _place() as (ca_file, port, runner):
+        alone = runner.run(_latencies(url, cipher, ca_file, port, furnish(url, cipher, paths), seconds))
+        crowd = furnish(url, cipher, paths + ["/hang"] * HANGING)
+        crowded = runner.run(_latencies(url, cipher, ca_file, port, crowd, seconds))
+    note = f"{EVENTS_PER_S} events/s, {FAILING} endpoints fail, {HANGING} hang; floor: none hangs"
+    return [
+        Result("event to answer, p50", crowded[0], alone[0], "ms", "≤ 20 ms", {"note": note}),
+        Result("event to answer, p95", crowded[1], alone[1], "ms", "≤ 100 ms; ratio ≤ 1.1"),
+    ]
+
+
+async def _latencies(
+    url: str, cipher: AesGcmCipher, ca_file: str, port: int, endpoints: list[Endpoint], seconds: float
+) -> tuple[float, float]:
+    written: dict[str, float] = {}
+    async with _pump(url, cipher, ca_file, port) as (pump, timed):
+        loop = asyncio.get_running_loop()
+        count = int((WARM_UP_S + seconds) * EVENTS_PER_S)
+        writer = threading.Thread(
+            target=_write_slowly,
+            args=(url, cipher, endpoints, count, written, lambda: loop.call_soon_threadsafe(pump.wake)),
+        )
+        writer.start()
+        await asyncio.to_thread(writer.join)
+        await asyncio.sleep(2)
+    settled = min(written.values()) + WARM_UP_S
+    took = sorted(
+        1000 * (timed.answered[id_] - at)
+        for id_, at in written.items()
+        if id_ in timed.answered and at >= settled
+    )
+    return took[len(took) // 2], took[int(len(took) * 0.95)]
+
+
+def _write_slowly(
+    url: str,
+    cipher: AesGcmCipher,
+    endpoints: list[Endpoint],
+    count: int,
+    written: dict[str, float],
+    ring: object,
+) -> None:
+    assert callable(ring)
+    started = time.monotonic()
+    healthy = [one for one in endpoints if one.path == "/hook"]
+    others = [one for one in endpoints if one.path != "/hook"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        for number in range(count):
+            # One event in five goes where it fails or hangs.
+            to = others[number // 5 % len(others)] if number % 5 == 0 else healthy[number % len(healthy)]
+            id_, now = uuid4(), datetime.now(UTC)
+            sealed = cipher.seal(BODY, event_context(to.account_id, id_))
+            connection.execute(
+                """WITH event AS (
+                    INSERT INTO events (account_id, id, kind, payload, created_at)
+                    VALUES (%(account_id)s, %(id)s, 'meeting.created', %(payload)s, %(now)s))
+                INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at,
+                    created_at)
+                VALUES (%(account_id)s, gen_random_uuid(), %(to)s, %(id)s, 'meeting.created', 'pending',
+                    clock_timestamp(), %(now)s)""",
+                {"account_id": to.account_id, "id": id_, "payload": sealed, "now": now, "to": to.id},
+            )
+            written[str(id_)] = time.monotonic()
+            ring()
+            pause_s = started + (number + 1) / EVENTS_PER_S - time.monotonic()
+            if pause_s > 0:
+                time.sleep(pause_s)
