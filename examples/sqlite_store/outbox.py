@@ -36,10 +36,11 @@ VALUES (:account_id, :id, :endpoint_id, :event_id, :event_kind, :status, :attemp
     :held_at, :created_at)
 """
 
-# Sets the waiting deliveries of an inactive endpoint aside.
+# Sets the waiting deliveries of an inactive endpoint aside. A post in flight is judged when it ends.
 _HOLD_WAITING = """
-UPDATE deliveries SET status = 'held', held_at = :now, next_attempt_at = NULL
+UPDATE deliveries SET status = 'held', held_at = :now, next_attempt_at = NULL, lease_token = NULL
 WHERE account_id = :account_id AND endpoint_id = :endpoint_id AND status = 'pending'
+    AND (lease_token IS NULL OR next_attempt_at <= :now)
 """
 
 

@@ -241,6 +241,7 @@ async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
         settings.allowed_networks,
         ca_file=settings.webhook_ca_file or None,
         dial_overrides=wiring.network.dial_overrides,
+        # As many as the pump keeps in flight, or posts to hanging receivers would keep all others waiting.
         max_connections=settings.webhook_posts_in_flight,
     )
     deliver = DeliverWebhooks(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import select
+import socket
 import ssl
 import threading
 from collections.abc import Iterator
@@ -11,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from ipaddress import IPv4Address
 from pathlib import Path
 from secrets import randbelow
-from time import time
+from time import sleep, time
 from typing import Any
 
 import pytest
@@ -38,13 +40,21 @@ class Post:
 
 @define
 class Receiver:
-    """Remembers every post and answers with `status`; posts to `/hang` wait until `release` is set."""
+    """Remembers every post and answers with `status`, `pause_s` seconds later.
+
+    Posts to `/hang` and what begins with it wait until `release` is set or the sender hangs up. `most_open`
+    tells for each path how many posts were waiting for their answer at once, at most.
+    """
 
     address: str
     ca_file: Path
     status: int = 200
+    pause_s: float = 0.0
     posts: list[Post] = field(factory=list)
     release: threading.Event = field(factory=threading.Event)
+    most_open: dict[str, int] = field(factory=dict)
+    _open: dict[str, set[socket.socket]] = field(factory=dict)
+    _counting: threading.Lock = field(factory=threading.Lock)
 
     def url(self, path: str) -> str:
         return f"https://{self.address}/{path}"
@@ -53,10 +63,32 @@ class Receiver:
         """What came to one path."""
         return [post for post in list(self.posts) if post.path == f"/{path}"]
 
+    @contextmanager
+    def counted(self, path: str, connection: socket.socket) -> Iterator[None]:
+        """A post is open from here on; left before its answer leaves."""
+        with self._counting:
+            there = self._open.setdefault(path, set())
+            there.add(connection)
+            # A sender that gave up, or died, may post again before the thread of its old post has noticed.
+            waiting = sum(not has_hung_up(each) for each in there)
+            self.most_open[path] = max(waiting, self.most_open.get(path, 0))
+        try:
+            yield
+        finally:
+            with self._counting:
+                there.discard(connection)
+
     @property
     def settings(self) -> dict[str, Any]:
         """What a process needs to be set to so as to post here."""
         return {"webhook_allowed_networks": f"{self.address}/32", "webhook_ca_file": self.ca_file}
+
+
+def has_hung_up(connection: socket.socket, within_s: float = 0) -> bool:
+    """Whether the sender of a post is gone: before the answer it has nothing else to say."""
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(within_s * 1000))
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -72,11 +104,21 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.receiver.posts.append(Post(time(), self.path, dict(self.headers.items()), body))
-        if self.path.startswith("/hang"):
-            self.receiver.release.wait(30)
+        with self.receiver.counted(self.path, self.connection):
+            if self.path.startswith("/hang") and not self._hang():
+                self.close_connection = True
+                return
+            sleep(self.receiver.pause_s)
         self.send_response(self.receiver.status)
         self.send_header("Content-Length", "0")
         self.end_headers()
+
+    def _hang(self) -> bool:
+        """Wait; false when the sender did not."""
+        while not self.receiver.release.is_set():
+            if has_hung_up(self.connection, within_s=0.2):
+                return False
+        return True
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""

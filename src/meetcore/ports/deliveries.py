@@ -81,7 +81,8 @@ class DeliveryRepository(Protocol):
     async def save_attempts(self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]) -> int:
         """Record attempts, what they did to their deliveries, and the endpoints that they changed.
 
-        Ends the claims. Whatever else waits at an endpoint that is inactive now is held.
+        Ends the claims. Whatever else waits at an endpoint that is inactive now is held; posts in
+        flight keep their claim.
 
         Args:
             recorded: each delivery once, loaded in this transaction.

@@ -307,7 +307,10 @@ class EndpointRepository(Protocol):
         ...
 
     async def save(self, endpoint: Endpoint) -> None:
-        """Write what an update changed. What waits at an endpoint that is inactive now is held."""
+        """Write what an update changed.
+
+        What waits at an endpoint that is inactive now is held; posts in flight keep their claim.
+        """
         ...
 
     async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:

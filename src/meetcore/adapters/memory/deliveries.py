@@ -43,10 +43,7 @@ class MemoryDeliveryRepository:
         return [self._claim(delivery, lease.token, until) for _, _, delivery in chosen]
 
     def _in_flight(self, now: datetime) -> Iterator[StoredDelivery]:
-        for stored in self._tables.deliveries.values():
-            due = stored.delivery.next_attempt_at
-            if stored.token is not None and due is not None and due > now:
-                yield stored
+        return (stored for stored in self._tables.deliveries.values() if stored.is_in_flight(now))
 
     def _waiting(self, now: datetime) -> list[tuple[datetime, Delivery]]:
         """What is due at active endpoints, the longest due first."""
@@ -127,7 +124,7 @@ class MemoryDeliveryRepository:
                 continue  # final: what waited went with its endpoint
             due = delivery.next_attempt_at
             if due is not None and due <= now and not self._endpoint(delivery).is_active:
-                self._tables.deliveries[name] = StoredDelivery(hold(delivery, now), stored.token)
+                self._tables.deliveries[name] = StoredDelivery(hold(delivery, now))
             else:
                 self._tables.deliveries[name] = StoredDelivery(expire(delivery, now), stored.token)
         return sum(

@@ -40,11 +40,12 @@ def write_events(
 
 
 def hold_waiting(tables: Tables, endpoint: Endpoint, now: datetime) -> None:
-    """Set the waiting deliveries of an inactive endpoint aside."""
+    """Set the waiting deliveries of an inactive endpoint aside; a post in flight is judged when it ends."""
     for name, stored in tables.deliveries.items():
         one = stored.delivery
-        if (one.account_id, one.endpoint_id) == (endpoint.account_id, endpoint.id):
-            tables.deliveries[name] = StoredDelivery(hold(one, now), stored.token)
+        is_there = (one.account_id, one.endpoint_id) == (endpoint.account_id, endpoint.id)
+        if is_there and not stored.is_in_flight(now):
+            tables.deliveries[name] = StoredDelivery(hold(one, now))
 
 
 def release_held(tables: Tables, endpoint: Endpoint, pace: ReleasePace, now: datetime) -> int:

@@ -98,6 +98,11 @@ class StoredDelivery:
     delivery: Delivery
     token: UUID | None = field(default=None, repr=False)
 
+    def is_in_flight(self, now: datetime) -> bool:
+        """Whether somebody has it under a lease that lasts."""
+        due = self.delivery.next_attempt_at
+        return self.token is not None and due is not None and due > now
+
 
 @define
 class Tables:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from uuid import UUID
 
 import structlog
+from attrs import evolve
 
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection
@@ -23,10 +24,12 @@ __all__ = ["claim_due"]
 log = structlog.get_logger("meetcore.postgres")
 
 # How many of the longest due are looked at for each one that may be taken: what has no room is parked or
-# postponed by the same statement, so the next look gets past it.
+# postponed by the same statement, so the next look gets past it. A claim looks again while it finds nothing but
+# such, or a backlog at one endpoint would cost everybody behind it a round of the worker for each look.
 LOOK_AHEAD = 4
+LOOKS = 16
 
-# Locks the endpoints of the longest due deliveries, in any state. The time is the statement's: a volatile one
+# Locks the endpoints of the longest due deliveries, in any state, and tells how many deliveries those are. The time is the statement's: a volatile one
 # could not bound the scan of the index.
 _LOCK_ENDPOINTS = """
 WITH waiting AS (
@@ -34,7 +37,7 @@ WITH waiting AS (
     WHERE status = 'pending' AND NOT is_parked AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 )
-SELECT account_id, id FROM webhook_endpoints
+SELECT account_id, id, (SELECT count(*) FROM waiting) AS waiting FROM webhook_endpoints
 WHERE (account_id, id) IN (SELECT account_id, endpoint_id FROM waiting)
 FOR NO KEY UPDATE SKIP LOCKED
 """
@@ -77,10 +80,11 @@ WITH place AS (
     WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
         AND x.state = 'active' AND x.seat > %(per_endpoint)s
 ), postponed AS (
-    UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second' FROM seated x
+    UPDATE deliveries d SET due_at = statement_timestamp() + interval '1 second', lease_token = NULL FROM seated x
     WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.turn > %(per_account)s
 ), held AS (
-    UPDATE deliveries d SET status = 'held', held_at = statement_timestamp(), due_at = NULL FROM waiting x
+    UPDATE deliveries d SET status = 'held', held_at = statement_timestamp(), due_at = NULL, lease_token = NULL
+    FROM waiting x
     WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.state <> 'active'
 ), claimed AS (
     UPDATE deliveries d
@@ -104,10 +108,22 @@ async def claim_due(
     One whose secret or payload does not open is logged and left to its lease, so that a key that
     went missing stops what was sealed under it and nothing else.
     """
+    found: list[rows.Row] = []
+    for _ in range(LOOKS):
+        taken, is_all = await _look(connection, evolve(limits, total=limits.total - len(found)), lease)
+        found += taken
+        if is_all or len(found) >= limits.total:
+            break
+    claimed = (_claimed(row, cipher, lease.token) for row in found)
+    return [one for one in claimed if one is not None]
+
+
+async def _look(connection: Connection, limits: ClaimLimits, lease: Lease) -> tuple[Sequence[rows.Row], bool]:
+    """Take what has room among the longest due; whether those were all that is due, or is free to look at."""
     window = limits.total * LOOK_AHEAD
     locked = await (await connection.execute(_LOCK_ENDPOINTS, {"window": window})).fetchall()
     if not locked:
-        return []
+        return [], True
     parameters = {
         "account_ids": [row["account_id"] for row in locked],
         "endpoint_ids": [row["id"] for row in locked],
@@ -119,8 +135,7 @@ async def claim_due(
         "lease_s": lease.seconds,
     }
     found = await (await connection.execute(_CLAIM, parameters)).fetchall()
-    claimed = (_claimed(row, cipher, lease.token) for row in found)
-    return [one for one in claimed if one is not None]
+    return found, locked[0]["waiting"] < window
 
 
 def _claimed(row: rows.Row, cipher: Cipher, token: UUID) -> Claimed | None:

@@ -57,8 +57,9 @@ UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_a
 FROM made WHERE d.account_id = made.account_id AND d.id = made.id
 """
 
-# What the attempts did to their endpoints. At one that is inactive now whatever waits is held; at an active one
-# as many as were recorded come out of the park, the longest due first. Tells how many may be claimed at once.
+# What the attempts did to their endpoints. At one that is inactive now whatever waits is held, but for the posts
+# in flight, which are judged when they end; at an active one as many as were recorded come out of the park, the
+# longest due first. Tells how many may be claimed at once.
 _SAVE_ENDPOINTS = """
 WITH seen AS (
     SELECT * FROM jsonb_to_recordset(%(seen)s::jsonb)
@@ -69,9 +70,10 @@ WITH seen AS (
     FROM seen WHERE w.account_id = seen.account_id AND w.id = seen.id
         AND (w.state, w.consecutive_failures) IS DISTINCT FROM (seen.state, seen.failures)
 ), held AS (
-    UPDATE deliveries d SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false
+    UPDATE deliveries d
+    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false, lease_token = NULL
     FROM seen WHERE seen.state <> 'active' AND d.account_id = seen.account_id AND d.endpoint_id = seen.id
-        AND d.status = 'pending'
+        AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
 ), unparked AS (
     UPDATE deliveries d SET is_parked = false
     FROM seen CROSS JOIN LATERAL (

@@ -43,15 +43,18 @@ SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w
 WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE
 """
 
-# Writes an endpoint. What waits at one that is inactive now is held, the parked too.
+# Writes an endpoint. What waits at one that is inactive now is held, the parked too; a post in flight keeps its
+# claim, is judged when it ends and still counts as in flight if the endpoint is active again by then.
 _SAVE = """
 WITH endpoint AS (
     UPDATE webhook_endpoints SET description = %(description)s, event_types = %(event_types)s, state = %(state)s,
         consecutive_failures = %(consecutive_failures)s, disabled_at = %(disabled_at)s, secret = %(secret)s
     WHERE account_id = %(account_id)s AND id = %(id)s
 )
-UPDATE deliveries SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false
+UPDATE deliveries
+SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false, lease_token = NULL
 WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'pending' AND NOT %(is_active)s
+    AND (lease_token IS NULL OR due_at <= statement_timestamp())
 """
 
 # Waits for whoever writes a delivery to the endpoint or records one: what they wrote is seen by the

@@ -124,6 +124,13 @@ class DeliveryLimitsContract:
         assert len(_of(hog, found)) == 5
         assert len(_of(other, found)) == 1
 
+    async def test_one_look_gets_past_a_backlog_that_has_no_room(self, rig: StoreRig) -> None:
+        hog, _ = await outbox(rig, 20)
+        other, _ = await outbox(rig, 1)
+        first = await _claim_bounded(rig, 1, rounds=1, per_endpoint=1)
+        assert len(_of(hog, first)) == 1
+        assert len(_of(other, await _claim_bounded(rig, 1, rounds=1, per_endpoint=1))) == 1
+
     async def test_what_was_held_is_released_in_portions_one_by_one_the_oldest_first(
         self, rig: StoreRig
     ) -> None:
@@ -162,10 +169,22 @@ class DeliveryLimitsContract:
         found = await _claim_bounded(rig, 100, per_endpoint=2)
         await save_endpoint(rig, pause(endpoint))
         deliveries = (await rig.deliveries(customer.account_id)).values()
-        assert [one.status for one in deliveries] == [HELD] * 6
+        assert sorted(one.status for one in deliveries) == [HELD] * 4 + [PENDING] * 2
         await record_all(rig, found, GOOD)
         await save_endpoint(rig, resume(pause(endpoint)))
         assert await release(rig, endpoint) == 4
+
+    async def test_pausing_and_resuming_makes_no_room_beside_the_posts_in_flight(self, rig: StoreRig) -> None:
+        _, endpoint = await outbox(rig, 4)
+        found = await _claim_bounded(rig, 100, per_endpoint=2)
+        await save_endpoint(rig, pause(endpoint))
+        await save_endpoint(rig, resume(pause(endpoint)))
+        assert await release(rig, endpoint, ReleasePace(20, timedelta(0))) == 2
+        assert await _claim_bounded(rig, 100, per_endpoint=2) == []
+        await record_all(rig, found, GOOD)
+        again = await _claim_bounded(rig, 100, per_endpoint=2)
+        assert not {one.delivery_id for one in again} & {one.delivery_id for one in found}
+        assert len(again) == 2
 
 
 async def _held(rig: StoreRig, count: int) -> tuple[Customer, Endpoint]:

@@ -151,11 +151,20 @@ class DeliveryRepositoryContract:
         customer, endpoint = await outbox(rig)
         ((claimed,), lease) = await claim(rig)
         await save_endpoint(rig, pause(endpoint))
-        assert (await _only(rig, customer)).status is DeliveryStatus.HELD
+        assert (await _only(rig, customer)).status is DeliveryStatus.PENDING
         assert await record(rig, claimed, lease.token, GOOD)
         assert (await _only(rig, customer)).status is DeliveryStatus.SUCCEEDED
         stored = await rig.queries.find_endpoint(customer.account_id, endpoint.id)
         assert stored == pause(endpoint)
+
+    async def test_a_post_in_flight_that_fails_after_its_endpoint_was_paused_is_held(
+        self, rig: StoreRig
+    ) -> None:
+        customer, endpoint = await outbox(rig)
+        ((claimed,), lease) = await claim(rig)
+        await save_endpoint(rig, pause(endpoint))
+        assert await record(rig, claimed, lease.token, BAD)
+        assert (await _only(rig, customer)).status is DeliveryStatus.HELD
 
     async def test_the_sweep_releases_what_an_active_endpoint_holds(self, rig: StoreRig) -> None:
         customer, _ = await outbox(rig)

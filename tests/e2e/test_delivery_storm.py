@@ -1,0 +1,312 @@
+"""Deliveries under fire: killed workers and APIs, a broker that goes, receivers that hang or fail at once."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import combinations
+from pathlib import Path
+from statistics import median
+
+import httpx
+import pytest
+import redis
+from standardwebhooks import Webhook
+
+from meetcore.domain.deliveries import RELEASE_PACE
+from meetcore.domain.signature import verify
+from tests import servers
+from tests.e2e.customers import Customer, client, customer, enrol, meeting_body
+from tests.e2e.outbox import ask, claims, statuses
+from tests.e2e.program import Site, free_port, until
+from tests.e2e.receiver import Post, Receiver
+
+KILLS = 8
+LEASE_S = 3
+PER_ENDPOINT = 8
+SWEPT_WITHIN_S = 5.0
+PROMPTLY_S = 3.0
+ROUND_S = 0.5
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[str]:
+    """A Redis that no worker but ours listens on: a stranger's would take our rings."""
+    with servers.own_redis(tmp_path) as url:
+        yield url
+
+
+def meeting_of(post: Post) -> str:
+    """The meeting that a post tells of."""
+    return str(json.loads(post.body)["data"]["id"])
+
+
+def check_signatures(posts: list[Post], secret: str) -> None:
+    """Both signatures of every post, by our verifier and by the standard's own."""
+    for post in posts:
+        verify([secret], post.body, post.headers["X-Service-Signature"], int(post.at))
+        Webhook(secret).verify(post.body, post.headers)
+
+
+@pytest.mark.spec("6/2")
+def test_kills_lose_nothing_and_repeat_no_more_than_was_in_flight(
+    site: Site, receiver: Receiver, rabbitmq_url: str
+) -> None:
+    receiver.pause_s = 0.05
+    settings = receiver.settings | {"broker_url": rabbitmq_url, "webhook_lease_s": LEASE_S}
+    with ExitStack() as stack:
+        api = stack.enter_context(site.serve(**settings))
+        crowd = [stack.enter_context(customer(site, api)) for _ in range(2)]
+        hooks = {f"{a}-{b}": crowd[a].hook(receiver.url(f"{a}-{b}")) for a in range(2) for b in range(5)}
+        made: list[list[str]] = [[], []]
+        cut_off: set[tuple[object, ...]] = set()
+        for _ in range(KILLS):
+            with site.worker(**settings) as worker:
+                seen = len(receiver.posts)
+                for who, meetings in zip(crowd, made, strict=True):
+                    meetings.extend(who.meet()["id"] for _ in range(12))
+                until(lambda seen=seen: len(receiver.posts) > seen, "this worker posts")  # type: ignore[misc]
+                # The instant of the kill is the point of it; nothing is waited for.
+                time.sleep(random.uniform(0, 0.25))
+                worker.kill()
+            cut_off |= claims(site)
+        killed_at = time.monotonic()
+        with site.worker(**settings):
+            wanted = {"succeeded": 5 * sum(map(len, made))}
+            until(lambda: statuses(site, *(who.account_id for who in crowd)) == wanted, "all have come")
+            lasted_s = time.monotonic() - killed_at
+    repeats = 0
+    for path, endpoint in hooks.items():
+        posts = receiver.at(path)
+        times = Counter(meeting_of(post) for post in posts)
+        assert times.keys() == set(made[int(path[0])]), "none is lost"
+        assert len({(post.event_id, post.body) for post in posts}) == len(times), "a repeat repeats the same"
+        repeats += times.total() - len(times)
+        check_signatures(posts, endpoint["secret"])
+        assert receiver.most_open[f"/{path}"] <= PER_ENDPOINT
+    print(f"{KILLS} kills, {wanted}, lost 0, in flight {len(cut_off)}, repeated {repeats}, {lasted_s=:.1f}")
+    assert cut_off, "the kills hit something"
+    assert repeats <= len(cut_off) <= KILLS * len(hooks) * PER_ENDPOINT
+    assert lasted_s < LEASE_S + SWEPT_WITHIN_S
+    accounts = [who.account_id for who in crowd]
+    tries = "SELECT DISTINCT attempts_made FROM deliveries WHERE account_id = ANY(%s::uuid[])"
+    assert ask(site, tries, accounts) == [(1,)], "what a dead worker did is recorded nowhere"
+
+
+def meet_until_it_dies(url: str, key: str, acknowledged: list[str]) -> None:
+    """Make meetings until the server is gone; remember those that it answered for."""
+    with client(url, key) as http:
+        while True:
+            try:
+                made = http.post("/meetings", json=meeting_body())
+            except httpx.TransportError:
+                return
+            assert made.status_code == 201, made.text
+            acknowledged.append(made.json()["id"])
+
+
+def test_what_a_killed_api_has_answered_is_told_without_a_ring(
+    site: Site, receiver: Receiver, own_broker: str
+) -> None:
+    # The API rings where nobody is: as if each kill had come between the commit and the ring.
+    deaf = receiver.settings | {"broker_url": f"redis://127.0.0.1:{free_port()}/0"}
+    account_id, _, key = enrol(site, 100_000)
+    acknowledged: list[str] = []
+    with site.worker(**receiver.settings | {"broker_url": own_broker}):
+        for life in range(3):
+            with site.serve(**deaf) as api, ThreadPoolExecutor(4) as pool:
+                if life == 0:
+                    with client(api.url, key) as http:
+                        Customer(account_id, "", http).hook(receiver.url("a"))
+                enough = len(acknowledged) + 15
+                asking = [pool.submit(meet_until_it_dies, api.url, key, acknowledged) for _ in range(4)]
+                until(lambda enough=enough: len(acknowledged) >= enough, "answers")  # type: ignore[misc]
+                api.kill()
+                for each in asking:
+                    each.result()
+        until(
+            lambda: {meeting_of(post) for post in receiver.at("a")} >= set(acknowledged),
+            "every meeting that was answered for is told", PROMPTLY_S,
+        )  # fmt: skip
+    events = [post.event_id for post in receiver.at("a")]
+    assert len(events) == len(set(events)), "no worker died: nothing comes twice"
+
+
+HANGING = 32
+HEALTHY_EVERY_S = 0.1
+HEALTHY = 30
+# From the request for the meeting to its receipt takes a few ms, a round of the worker (0.5 s) when a ring is
+# lost, and up to ten seconds when hanging receivers hold what the healthy one needs. Two tell these apart on
+# the slowest machine.
+HEALTHY_WITHIN_S = 2.0
+
+
+def healthy_delays(who: Customer, receiver: Receiver) -> list[float]:
+    """Make meetings at a steady pace; how long each took to arrive, in seconds."""
+    asked_at = {}
+    for _ in range(HEALTHY):
+        before = time.time()
+        asked_at[who.meet()["id"]] = before
+        time.sleep(HEALTHY_EVERY_S)  # the load's pace
+    heard_at = until(
+        lambda: (
+            {meeting_of(post): post.at for post in receiver.at("healthy")}
+            if len(receiver.at("healthy")) >= HEALTHY
+            else {}
+        ),
+        "the healthy one has all",
+    )
+    return [heard_at[each] - at for each, at in asked_at.items()]
+
+
+@pytest.mark.spec("6/4")
+def test_hanging_receivers_hold_up_nobody_else(site: Site, receiver: Receiver, own_broker: str) -> None:
+    settings = receiver.settings | {"broker_url": own_broker}
+    with ExitStack() as stack:
+        api = stack.enter_context(site.serve(**settings))
+        stack.enter_context(site.worker(**settings))
+        *hung, healthy = [stack.enter_context(customer(site, api)) for _ in range(5)]
+        stack.callback(receiver.release.set)
+        hooks = [
+            (who, who.hook(receiver.url(f"hang-{a}-{b}")))
+            for a, who in enumerate(hung)
+            for b in range(HANGING // len(hung))
+        ]
+        healthy.hook(receiver.url("healthy"))
+        for who in hung:
+            for _ in range(2 * PER_ENDPOINT):
+                who.meet()
+        full = HANGING * PER_ENDPOINT
+        until(lambda: len(receiver.posts) >= full, "every hanging endpoint has all that it may have")
+        delays = healthy_delays(healthy, receiver)
+        print(
+            f"healthy: median {sorted(delays)[HEALTHY // 2] * 1000:.0f} ms, worst {max(delays) * 1000:.0f} ms"
+        )
+        assert max(delays) < HEALTHY_WITHIN_S
+        assert len(receiver.posts) == full + HEALTHY, "not one more at a hanging endpoint"
+        until(lambda: len(receiver.posts) > full + HEALTHY + HANGING, "their time limit runs out", 15)
+        before = time.time()
+        last = healthy.meet()["id"]
+        heard = until(lambda: [post for post in receiver.at("healthy") if meeting_of(post) == last])
+        assert heard[0].at - before < HEALTHY_WITHIN_S, "nor while hundreds of posts time out"
+        hangs = {path: most for path, most in receiver.most_open.items() if path.startswith("/hang")}
+        assert hangs == dict.fromkeys(hangs, PER_ENDPOINT)
+        assert len(hangs) == HANGING
+        for who, endpoint in hooks:  # or they would go on, beside the tests to come
+            assert who.http.patch(f"/webhooks/{endpoint['id']}", json={"is_active": False}).is_success
+
+
+def chained_delays(who: Customer, receiver: Receiver, count: int) -> list[float]:
+    """Meetings one after the other, each once the last has arrived; how long each took, in seconds.
+
+    So without a ring each waits for a whole round of the worker: the last one came with a round.
+    """
+    delays = []
+    for _ in range(count):
+        before, heard = time.time(), len(receiver.posts)
+        who.meet()
+        until(lambda heard=heard: len(receiver.posts) > heard, "a post", PROMPTLY_S)  # type: ignore[misc]
+        delays.append(receiver.posts[-1].at - before)
+    return delays
+
+
+def test_a_broker_that_stops_and_comes_back_loses_and_doubles_nothing(
+    site: Site, receiver: Receiver, tmp_path: Path
+) -> None:
+    port = free_port()
+    with ExitStack() as stack, ExitStack() as broker:
+        settings = receiver.settings | {"broker_url": broker.enter_context(servers.own_redis(tmp_path, port))}
+        api = stack.enter_context(site.serve(**settings))
+        stack.enter_context(site.worker(**settings))
+        who = stack.enter_context(customer(site, api))
+        who.hook(receiver.url("a"))
+        chained_delays(who, receiver, 5)
+        broker.close()
+        away = chained_delays(who, receiver, 5)
+        assert "broker away" in api.err.read_text()
+
+        url = broker.enter_context(servers.own_redis(tmp_path, port))
+        until(
+            lambda: chained_delays(who, receiver, 1) and "broker back" in api.err.read_text(), "the API rings"
+        )
+        with redis.Redis.from_url(url) as client:
+            until(lambda: client.llen("meetcore:meetcore.wake") == 0, "the worker hears it")
+        back = chained_delays(who, receiver, 9)
+        print(f"median delay in s: {median(away):.3f} by the rounds, {median(back):.3f} by the bell")
+        assert median(back) < ROUND_S / 2
+        ((made,),) = ask(site, "SELECT count(*) FROM deliveries WHERE account_id = %s", who.account_id)
+        until(lambda: statuses(site, who.account_id) == {"succeeded": made}, "all are recorded")
+        assert len({post.event_id for post in receiver.posts}) == len(receiver.posts) == made
+
+
+BURST = 60
+
+
+def check_pace(posts: list[Post]) -> None:
+    """Nowhere more than the pace and one portion: between any two posts, not only from the first one on."""
+    every_s = RELEASE_PACE.every.total_seconds()
+    for (i, first), (j, last) in combinations(enumerate(posts), 2):
+        assert j - i <= RELEASE_PACE.portion + (last.at - first.at) / every_s
+
+
+@pytest.mark.spec("3/disable-at-20", "3/re-enable", "6/5", "4.4/2")
+def test_a_burst_of_failures_disables_once_and_comes_back_paced(
+    site: Site, receiver: Receiver, own_broker: str
+) -> None:
+    receiver.status, receiver.pause_s = 500, 0.02
+    settings = receiver.settings | {"broker_url": own_broker}
+    with ExitStack() as stack:
+        api = stack.enter_context(site.serve(**settings))
+        who = stack.enter_context(customer(site, api))
+        endpoint = who.hook(receiver.url("down"))
+        made = [who.meet()["id"] for _ in range(BURST)]
+        for _ in range(2):
+            stack.enter_context(site.worker(**settings))
+        disabled = until(lambda: who.webhook(endpoint)["disabled_at"], "it is disabled")
+        until(lambda: statuses(site, who.account_id) == {"held": BURST} and not claims(site), "all are held")
+        record = who.webhook(endpoint)
+        assert (record["is_active"], record["consecutive_failures"]) == (False, 20)
+        assert record["disabled_at"] == disabled
+        failed = len(receiver.posts)
+        assert 20 <= failed <= 20 + PER_ENDPOINT, "then only what was in flight"
+        tries = "SELECT count(*) FROM delivery_attempts WHERE account_id = %s AND status_code = 500"
+        assert ask(site, tries, who.account_id) == [(failed,)]
+
+        receiver.status = 200
+        assert who.http.patch(f"/webhooks/{endpoint['id']}", json={"is_active": True}).json()["is_active"]
+        until(lambda: statuses(site, who.account_id) == {"succeeded": BURST}, "all have come")
+        posts = receiver.posts[failed:]
+        came = [made.index(meeting_of(post)) for post in posts]
+        assert sorted(came) == list(range(BURST)), "each once"
+        # The oldest first; what is in flight together may arrive in any order.
+        assert all(abs(place - rank) < PER_ENDPOINT for place, rank in enumerate(came)), came
+        check_pace(posts)
+        record = who.webhook(endpoint)
+        assert (record["is_active"], record["consecutive_failures"]) == (True, 0)
+
+
+def test_pausing_and_resuming_posts_nothing_twice(site: Site, receiver: Receiver, own_broker: str) -> None:
+    settings = receiver.settings | {"broker_url": own_broker}
+    with ExitStack() as stack:
+        api = stack.enter_context(site.serve(**settings))
+        stack.enter_context(site.worker(**settings))
+        who = stack.enter_context(customer(site, api))
+        stack.callback(receiver.release.set)
+        endpoint = who.hook(receiver.url("hang"))
+        made = {who.meet()["id"] for _ in range(2 * PER_ENDPOINT)}
+        until(lambda: len(receiver.posts) == PER_ENDPOINT, "as many as may be are in flight")
+        for is_active in (False, True):
+            answer = who.http.patch(f"/webhooks/{endpoint['id']}", json={"is_active": is_active})
+            assert answer.json()["is_active"] is is_active
+        # What was behind the posts in flight has been looked at, and is parked there once more.
+        parked = "SELECT count(*) FROM deliveries WHERE account_id = %s AND is_parked"
+        until(lambda: ask(site, parked, who.account_id) == [(PER_ENDPOINT,)], "the others wait again")
+        receiver.release.set()
+        until(lambda: statuses(site, who.account_id) == {"succeeded": len(made)}, "all have come")
+        assert receiver.most_open["/hang"] <= PER_ENDPOINT
+        assert sorted(map(meeting_of, receiver.posts)) == sorted(made), "each once"
