@@ -105,8 +105,10 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
 
 def _check_usage(usage: CapUsage, api_key_id: UUID, day: date) -> None:
     # The usage of another day or key would let a spend pass the cap unseen.
-    if usage.day != day or usage.api_key_id != api_key_id:
-        raise ValueError(f"the usage is of {usage.day}, the spend of {day}, or their keys differ")
+    if usage.api_key_id != api_key_id:
+        raise ValueError("the usage is of another key than the spend")
+    if usage.day != day:
+        raise ValueError(f"the usage is of {usage.day}, the spend of {day}")
 
 
 def _check_open(funds: Funds, usage: CapUsage, hold: Hold) -> None:

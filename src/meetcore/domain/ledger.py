@@ -192,9 +192,12 @@ def top_up(
     Raises:
         InvalidAmount: see `check_amount`.
         Conflict: the reference is taken by a top-up of another amount.
+        ValueError: the existing transfer is not this reference's.
     """
     check_amount(amount)
     if existing is not None:
+        if existing.operation != top_up_operation(reference):
+            raise ValueError(f"{existing.operation!r} is not the top-up of {reference!r}")
         if existing.amount != amount:
             raise Conflict(
                 f"The reference {reference!r} belongs to a top-up of {existing.amount} credits.", existing.id
@@ -244,11 +247,13 @@ def refund(
         the cap day of its charge.
 
     Raises:
-        ValueError: the transfer is not a meeting's charge.
+        ValueError: the transfer is not a meeting's charge, or the existing one is not its refund.
     """
     if charge.kind is not TransferKind.MEETING_CHARGE:
         raise ValueError("only a meeting's charge is refunded")
     if existing is not None:
+        if existing.reverses != charge.id:
+            raise ValueError("the existing transfer does not reverse this charge")
         return Posting(funds, None)
     source, destination = ROUTES[TransferKind.MEETING_REFUND]
     transfer = Transfer(

@@ -85,7 +85,13 @@ def check_start(start_at: datetime, now: datetime) -> None:
 
 
 def cap_day(at: datetime) -> date:
-    """The day on which a spend counts against a daily cap: days begin at 00:00 WIB."""
+    """The day on which a spend counts against a daily cap: days begin at 00:00 WIB.
+
+    Raises:
+        ValueError: an instant without a time zone, whose day would be another on every machine.
+    """
+    if at.utcoffset() is None:
+        raise ValueError(f"the day of an instant needs its time zone, and {at} has none")
     return (at.astimezone(UTC) + _WIB_OFFSET).date()
 
 

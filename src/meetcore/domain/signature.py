@@ -69,7 +69,13 @@ def new_secret(random_32_bytes: bytes) -> str:
 
 
 def sign(secret: str, body: bytes, at: int) -> str:
-    """Sign the raw body at a unix time (seconds): the value of `X-Service-Signature` (spec 6 rule 2)."""
+    """Sign the raw body at a unix time (seconds): the value of `X-Service-Signature` (spec 6 rule 2).
+
+    Raises:
+        TypeError: the time is no whole number: its fraction would be signed, and no verifier reads it.
+    """
+    if type(at) is not int:
+        raise TypeError(f"a signature's time is in whole seconds, not {at!r}: int(time.time())")
     return f"t={at},v1={_v1(secret, body, b'%d' % at)}"
 
 
@@ -77,23 +83,31 @@ def _v1(secret: str, body: bytes, timestamp: bytes) -> str:
     return hmac.digest(secret.encode(), timestamp + b"." + body, "sha256").hex()
 
 
-def verify(secrets: Iterable[str], body: bytes, header: str, now: int, tolerance_s: int = MAX_AGE_S) -> None:
+def verify(
+    secrets: Iterable[str], body: bytes, header: str | None, now: int, tolerance_s: int = MAX_AGE_S
+) -> None:
     """Check `X-Service-Signature` as a receiver must (spec 6 rule 3); returns if it is to be believed.
 
     Args:
         secrets: any of them may have signed, so that a receiver can hold the old and the new one while
             a secret is rotated.
         body: the raw bytes as received, never parsed and written again.
-        header: the header's value. Several `v1` are allowed; parts of unknown versions are ignored.
+        header: the header's value, or None where there was none. Several `v1` are allowed; parts of unknown
+            versions are ignored.
         now: unix time in seconds.
         tolerance_s: how far the timestamp may lie from `now`, in the past or, for clocks that differ, in
             the future.
 
     Raises:
-        MalformedSignature: the header cannot be read.
+        MalformedSignature: the header is missing or cannot be read.
         TimestampRejected: the timestamp is out of tolerance.
         WrongSignature: nothing matches. The comparison takes the same time wherever they differ.
+        TypeError: the secrets are one text instead of several.
     """
+    if isinstance(secrets, str):
+        raise TypeError("give the secrets as a list: [secret]")
+    if header is None:
+        raise MalformedSignature(f"there is no {SIGNATURE_HEADER} header")
     timestamp, candidates = _read_header(header)
     age_s = now - int(timestamp)
     if age_s > tolerance_s:

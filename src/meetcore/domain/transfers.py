@@ -118,8 +118,16 @@ def check_amount(amount: int) -> int:
         InvalidAmount: a bool, a float (NaN and infinity too), zero, negative or too large.
     """
     if type(amount) is not int or not 1 <= amount <= MAX_CREDITS:
-        raise InvalidAmount(f"credits are whole numbers from 1 to {MAX_CREDITS}")
+        raise InvalidAmount(f"credits are whole numbers from 1 to {MAX_CREDITS}, not {_short(amount)}")
     return amount
+
+
+def _short(amount: object) -> str:
+    # Two numbers may look alike and differ in kind; one may have a million digits.
+    told = (
+        "a longer number" if isinstance(amount, int) and abs(amount) > 10 * MAX_CREDITS else repr(amount)[:40]
+    )
+    return f"{told} ({type(amount).__name__})"
 
 
 def legs(transfer: Transfer) -> tuple[Leg, Leg]:

@@ -38,7 +38,7 @@ __all__ = ["Snapshot", "StoreStage", "refused"]
 Snapshot = dict[str, object]
 
 START = datetime(
-    2026, 12, 1, 16, 58, tzinfo=UTC
+    2026, 12, 1, 16, 58, 0, 123_456, tzinfo=UTC
 )  # two minutes before midnight WIB, where the cap's day turns
 DAILY_CAP = 60
 LOW_THRESHOLD = 40

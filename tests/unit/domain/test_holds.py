@@ -311,7 +311,8 @@ def test_the_usage_of_another_day_or_key_is_refused_because_it_would_let_the_cap
         lambda: release(funds, usage, hold),
         lambda: settle(funds, usage, hold, 5, UUID(int=2), MIDNIGHT),
     ):
-        with pytest.raises(ValueError, match="the usage is of"):
+        told = "another key" if usage.day == DAY else "2026-12-01, the spend of 2026-12-02"
+        with pytest.raises(ValueError, match=f"the usage is of {told}"):
             decide()
 
 

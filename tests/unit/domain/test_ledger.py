@@ -315,3 +315,21 @@ def test_an_adjustment_gives_freely_and_takes_what_is_available_and_not_what_is_
 def test_funds_cannot_be_changed() -> None:
     with pytest.raises(FrozenInstanceError):
         FULL.balance = 1_000_000  # type: ignore[misc]
+
+
+def test_the_top_up_of_another_reference_is_no_proof_of_this_one() -> None:
+    first = top_up(FULL, UUID(int=2), "INV-7", 5, NOW)
+    assert first.entry is not None
+    with pytest.raises(ValueError, match="is not the top-up of 'INV-8'"):
+        top_up(first.funds, UUID(int=3), "INV-8", 5, NOW, first.entry.transfer)
+
+
+def test_the_refund_of_another_charge_is_no_proof_of_this_one() -> None:
+    charge = Transfer(
+        UUID(int=5), "meeting:5", TransferKind.MEETING_CHARGE, 5, Book.CUSTOMER, Book.MEETINGS,
+        Reference("meeting", "5"),
+    )  # fmt: skip
+    refunded = refund(FULL, charge, UUID(int=6), NOW).entry
+    assert refunded is not None
+    with pytest.raises(ValueError, match="does not reverse this charge"):
+        refund(FULL, evolve(charge, id=UUID(int=7)), UUID(int=8), NOW, refunded.transfer)

@@ -1,6 +1,6 @@
 """Time at the edges: WIB in, UTC inside, RFC 3339 out."""
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta, tzinfo
 
 import pytest
 from hypothesis import example, given
@@ -209,3 +209,18 @@ def test_the_machines_own_time_zone_does_not_matter() -> None:
 def test_the_texts_as_the_contract_writes_them() -> None:
     at = datetime(2026, 12, 1, 2, 0, 0, 999_999, tzinfo=UTC)
     assert (utc_text(at), wib_text(at)) == ("2026-12-01T02:00:00Z", "2026-12-01T09:00:00+07:00")
+
+
+class _Zoneless(tzinfo):
+    """A zone that does not know its offset: such an instant is as naive as one without a zone."""
+
+    def utcoffset(self, at: datetime | None) -> None:
+        return None
+
+    dst = tzname = utcoffset
+
+
+@pytest.mark.parametrize("zone", [None, _Zoneless()])
+def test_an_instant_without_a_zone_has_no_cap_day(zone: tzinfo | None) -> None:
+    with pytest.raises(ValueError, match="needs its time zone"):
+        cap_day(datetime(2026, 12, 1, 23, tzinfo=zone))

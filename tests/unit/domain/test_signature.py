@@ -297,3 +297,20 @@ def test_the_standard_trio_needs_a_well_formed_secret_and_does_not_repeat_it(sec
     with pytest.raises(ValueError, match=f"^{told}$") as refused:
         standard_webhooks_headers(secret, "evt", BODY, NOW)
     assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("at", [1_793_500_000.5, 1_793_500_000.0, "1793500000", True, None])
+def test_a_time_with_a_fraction_is_not_signed(at: Any) -> None:
+    with pytest.raises(TypeError, match="whole seconds"):
+        sign(SECRET, b"{}", at)
+
+
+def test_a_missing_header_is_refused_as_any_other_malformed_one() -> None:
+    with pytest.raises(MalformedSignature, match="there is no X-Service-Signature header"):
+        verify([SECRET], b"{}", None, 1_793_500_000)
+
+
+def test_one_secret_instead_of_several_is_a_mistake_that_is_named() -> None:
+    header = sign(SECRET, b"{}", 1_793_500_000)
+    with pytest.raises(TypeError, match="as a list"):
+        verify(SECRET, b"{}", header, 1_793_500_000)

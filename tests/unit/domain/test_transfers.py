@@ -49,7 +49,7 @@ def test_every_whole_number_up_to_the_largest_is_let_through(amount: int) -> Non
 @example("1")
 @example(None)
 def test_nothing_else_is_an_amount(amount: Any) -> None:
-    with pytest.raises(InvalidAmount, match=r"^credits are whole numbers from 1 to 1000000000000000$"):
+    with pytest.raises(InvalidAmount, match=r"^credits are whole numbers from 1 to 1000000000000000, not "):
         check_amount(amount)
 
 
@@ -99,3 +99,24 @@ def test_a_transfer_cannot_be_changed(name: str) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(TOP_UP, name, None)
     assert before == TOP_UP
+
+
+@pytest.mark.parametrize(
+    ("amount", "told"),
+    [
+        (10.0, "10.0 (float)"),
+        (0, "0 (int)"),
+        (True, "True (bool)"),
+        ("7", "'7' (str)"),
+        ("9" * 80, "'" + "9" * 39 + " (str)"),
+        (10 * MAX_CREDITS, f"{10 * MAX_CREDITS} (int)"),
+        (-10 * MAX_CREDITS - 1, "a longer number (int)"),
+        (10 * MAX_CREDITS + 1, "a longer number (int)"),
+        (10**5_000, "a longer number (int)"),
+    ],
+    ids=range(9),
+)
+def test_a_bad_amount_is_told_with_its_kind(amount: Any, told: str) -> None:
+    with pytest.raises(InvalidAmount) as refused:
+        check_amount(amount)
+    assert str(refused.value) == f"credits are whole numbers from 1 to {MAX_CREDITS}, not {told}"

@@ -58,7 +58,9 @@ __all__ = [
     "top_up",
 ]
 
-AT = datetime(2026, 12, 1, 3, tzinfo=UTC)  # when everything happens that is dated by the caller
+AT = datetime(
+    2026, 12, 1, 3, 0, 0, 123_456, tzinfo=UTC
+)  # a store that loses microseconds is found out  # when everything happens that is dated by the caller
 TOMORROW = datetime(2027, 3, 2, 9, tzinfo=UTC)  # when the meetings that are wished for start
 KIND = EventKind.CREDIT_TOPUP_SUCCEEDED  # what an endpoint subscribes to unless it says otherwise
 # Ids rise from one run to the next too: accounts of earlier runs may still be in the store.
