@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta, timezone
 from functools import partial
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from threading import Barrier
@@ -277,6 +278,7 @@ def test_tampering_shows(account: UUID, tampering: Callable[[Any], object]) -> N
     services.buy(account, "o-1", 10, NOW)
     services.buy(account, "o-2", 10, NOW)
     with transaction.atomic():
+        unguard()
         call_command("wallet", "prove", stdout=StringIO())
         tampering(EntryRow.objects.filter(account=account).order_by("number"))
         assert not is_proven(account)
@@ -284,6 +286,45 @@ def test_tampering_shows(account: UUID, tampering: Callable[[Any], object]) -> N
             call_command("wallet", "prove", stdout=StringIO())
         transaction.set_rollback(True)
     assert is_proven(account)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE wallet_entryrow SET amount = amount + 1",
+        "UPDATE wallet_entryrow SET reference_id = reference_id WHERE number = 1",
+        "DELETE FROM wallet_entryrow WHERE number = 1",
+        "TRUNCATE wallet_entryrow",
+        "INSERT OR REPLACE INTO wallet_entryrow SELECT * FROM wallet_entryrow",
+    ],
+)
+def test_the_database_refuses_to_change_an_entry(database: str, account: UUID, statement: str) -> None:
+    only_in = {"TRUNCATE": "postgres", "INSERT": "sqlite"}.get(statement.split()[0], database)
+    if only_in != database:
+        pytest.skip(f"a statement of {only_in}")
+    with pytest.raises(IntegrityError, match="append-only"), connection.cursor() as cursor:
+        cursor.execute(statement)
+    assert (balance(account), is_proven(account)) == (100, True)
+    with transaction.atomic():
+        unguard()
+        with connection.cursor() as cursor:
+            cursor.execute(statement)  # it was the guard alone
+        transaction.set_rollback(True)
+
+
+def test_the_models_are_refused_too(account: UUID) -> None:
+    rows = EntryRow.objects.filter(account=account)
+    for act in (rows.delete, rows[0].delete, rows[0].save, partial(rows.update, amount=1)):
+        with pytest.raises(IntegrityError, match="append-only"):
+            act()
+    assert is_proven(account)
+
+
+def unguard() -> None:
+    """Take the guard off, for somebody who can; the caller rolls it back."""
+    guard = import_module("examples.django_ledger.wallet.migrations.0002_entries_never_change")
+    with connection.schema_editor() as editor:
+        guard.open_up(None, editor)
 
 
 @pytest.mark.parametrize("taken", ["number", "transfer_id", "operation", "reverses"])

@@ -6,8 +6,9 @@
     PENDING --FAIL-----> FAILED           HELD    --RELEASE--> PENDING
     PENDING --RETRY----> PENDING          HELD    --EXPIRE---> EXPIRED
 
-While its endpoint is inactive a delivery is HELD. A post that was in flight when that happened is still
-judged: it may make a held delivery succeed or fail, and a retry of it stays held.
+While its endpoint is inactive a delivery is HELD, but for a post in flight, which keeps its claim and is
+judged when it ends: one that is to be tried again is held then. A held delivery whose post comes back
+late, after its claim was thought dead, is still judged.
 
 Owns the states, the judgement of an attempt and its effect on delivery and endpoint together. It
 refuses to post, to claim, to keep the attempts and to know what is in the body.

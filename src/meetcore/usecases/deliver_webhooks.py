@@ -81,6 +81,10 @@ class DeliverWebhooks:
             claimed, await self.sender.post(OutgoingPost(_url_of(claimed.url), headers, claimed.body))
         )
 
+    def is_worth_recording(self, made: Made) -> bool:
+        """Whether the claim may still be ours: its lease was taken a little before the post began."""
+        return (self.world.now() - made.attempt.at).total_seconds() < self.lease_s
+
     async def record(self, made: Sequence[Made]) -> int:
         """Record what came of posts, in the order in which they ended; a lost claim is passed over.
 

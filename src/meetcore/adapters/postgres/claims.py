@@ -27,10 +27,11 @@ log = structlog.get_logger("meetcore.postgres")
 # postponed by the same statement, so the next look gets past it. A claim looks again while it finds nothing but
 # such, or a backlog at one endpoint would cost everybody behind it a round of the worker for each look.
 LOOK_AHEAD = 4
+LOOK_AT_LEAST = 200
 LOOKS = 16
 
-# Locks the endpoints of the longest due deliveries, in any state, and tells how many deliveries those are. The time is the statement's: a volatile one
-# could not bound the scan of the index.
+# Locks the endpoints of the longest due deliveries, in any state, and tells how many deliveries those are. The time
+# is the statement's: a volatile one could not bound the scan of the index.
 _LOCK_ENDPOINTS = """
 WITH waiting AS (
     SELECT account_id, endpoint_id FROM deliveries
@@ -120,7 +121,7 @@ async def claim_due(
 
 async def _look(connection: Connection, limits: ClaimLimits, lease: Lease) -> tuple[Sequence[rows.Row], bool]:
     """Take what has room among the longest due; whether those were all that is due, or is free to look at."""
-    window = limits.total * LOOK_AHEAD
+    window = max(LOOK_AT_LEAST, limits.total * LOOK_AHEAD)
     locked = await (await connection.execute(_LOCK_ENDPOINTS, {"window": window})).fetchall()
     if not locked:
         return [], True

@@ -164,12 +164,21 @@ class Pump:
             return await record(batch)
         except StoreAway as error:
             log.warning("store away", during="record", cause=repr(error.__cause__))
+            await self._keep(batch)
             return False
         except Exception:
             log.exception("fault", during="record", deliveries=len(batch))
         if len(batch) == 1:
             return False
         return any([await self._guard(partial(record, [one]), "record") for one in batch])
+
+    async def _keep(self, batch: list[Made]) -> None:
+        """Try a batch again that the store was away for, while its claims last: nobody else knows it."""
+        if not self._stopping.is_set():
+            self._made[:0] = [made for made in batch if self._deliver.is_worth_recording(made)]
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._round_s):
+                    await self._stopping.wait()
 
     async def _sweep(self) -> None:
         if await self._deliver.sweep():
