@@ -2,10 +2,15 @@
 
 ::
 
+    pip install . django
     python -m examples.django_ledger migrate
     python -m examples.django_ledger wallet demo      # tops up, buys, is refused, gives back
     python -m examples.django_ledger wallet prove     # proves every account's history
-    python -m examples.django_ledger runserver        # POST /accounts/<id>/purchases
+    python -m examples.django_ledger runserver        # answers until it is interrupted
+
+With the account that `wallet demo` named, buy from another terminal; sent again, it is paid once::
+
+    curl -i -d '{"order": "o-3", "price": 10}' http://127.0.0.1:8000/accounts/ACCOUNT/purchases
 
 The database is `wallet.sqlite3` where you start it, or PostgreSQL when `WALLET_POSTGRES_URL` names one.
 """

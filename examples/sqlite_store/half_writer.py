@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
-from meetcore.adapters.system.clock import SystemClock
-from meetcore.adapters.system.entropy import SystemEntropy
 from meetcore.domain import ledger
 from meetcore.ports.store import Transaction
 from meetcore.testing.contracts.acts import AT, Customer, new_endpoint, new_event, new_id
 
 from .connection import open_database
 from .store import SqliteStore
+from .system import SystemClock, SystemEntropy
 
 __all__: list[str] = []
 

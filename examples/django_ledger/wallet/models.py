@@ -52,7 +52,7 @@ class Account(models.Model):
 
 
 class EntryRow(models.Model):
-    """One entry with its transfer. Rows are added, never changed and never deleted."""
+    """One entry with its transfer. Rows are added; the database refuses to change or to delete them (migration 0002)."""
 
     account = models.ForeignKey(Account, models.PROTECT)
     number = models.BigIntegerField()

@@ -13,7 +13,7 @@ def configure_logs(level: str) -> None:
     number = logging.getLevelNamesMapping()[level.upper()]
     is_terminal = sys.stderr.isatty()
     renderer: structlog.typing.Processor = (
-        # The plain form, because the default one shows the local variables of every frame, secrets among them.
+        # Plain, because the default form shows the local variables of every frame, secrets among them.
         structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
         if is_terminal
         else structlog.processors.JSONRenderer()
