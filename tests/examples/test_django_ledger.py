@@ -107,6 +107,12 @@ def is_proven(account_id: UUID) -> bool:
     return account_id not in dict(services.unproven())
 
 
+def unguard() -> None:
+    """Take the guard off, for somebody who can; the caller rolls it back."""
+    guard = import_module("examples.django_ledger.wallet.migrations.0002_entries_never_change")
+    guard.open_up(None, connection.schema_editor())
+
+
 def at_once(*acts: Callable[[], object]) -> list[object]:
     """What each gave or raised, each in a thread and on a connection of its own."""
     start = Barrier(len(acts))
@@ -318,13 +324,6 @@ def test_the_models_are_refused_too(account: UUID) -> None:
         with pytest.raises(IntegrityError, match="append-only"):
             act()
     assert is_proven(account)
-
-
-def unguard() -> None:
-    """Take the guard off, for somebody who can; the caller rolls it back."""
-    guard = import_module("examples.django_ledger.wallet.migrations.0002_entries_never_change")
-    with connection.schema_editor() as editor:
-        guard.open_up(None, editor)
 
 
 @pytest.mark.parametrize("taken", ["number", "transfer_id", "operation", "reverses"])

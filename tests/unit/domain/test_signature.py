@@ -312,5 +312,5 @@ def test_a_missing_header_is_refused_as_any_other_malformed_one() -> None:
 
 def test_one_secret_instead_of_several_is_a_mistake_that_is_named() -> None:
     header = sign(SECRET, b"{}", 1_793_500_000)
-    with pytest.raises(TypeError, match="as a list"):
+    with pytest.raises(TypeError, match=r"^give the secrets as a list: \[secret\]$"):
         verify(SECRET, b"{}", header, 1_793_500_000)
