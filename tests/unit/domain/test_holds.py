@@ -285,16 +285,16 @@ def test_a_hold_ends_once(hold: Hold) -> None:
     released = release(taken.funds, taken.usage, hold)
     settled = settle(taken.funds, taken.usage, hold, hold.amount, UUID(int=2), MIDNIGHT)
     for funds, usage in ((released.funds, released.usage), (settled.posting.funds, settled.usage)):
-        with pytest.raises(ValueError, match="^a hold ends once: less is held than this one reserves$"):
+        with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
             release(funds, usage, hold)
-        with pytest.raises(ValueError, match="^a hold ends once: less is held than this one reserves$"):
+        with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
             settle(funds, usage, hold, hold.amount, UUID(int=3), MIDNIGHT)
 
 
 @pytest.mark.parametrize("usage", [CapUsage(KEY, DAY, held=5), CapUsage(KEY, DAY, held=9)])
 def test_a_hold_that_only_the_account_or_only_the_key_knows_of_is_no_open_one(usage: CapUsage) -> None:
     funds = Funds(ACCOUNT, 100, held=9 if usage.held == 5 else 5)
-    with pytest.raises(ValueError, match="^a hold ends once: less is held than this one reserves$"):
+    with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
         release(funds, usage, hold_of(6))
 
 

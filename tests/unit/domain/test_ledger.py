@@ -331,5 +331,5 @@ def test_the_refund_of_another_charge_is_no_proof_of_this_one() -> None:
     )  # fmt: skip
     refunded = refund(FULL, charge, UUID(int=6), NOW).entry
     assert refunded is not None
-    with pytest.raises(ValueError, match="^the existing transfer does not reverse this charge$"):
+    with pytest.raises(ValueError, match=r"^the existing transfer does not reverse this charge$"):
         refund(FULL, evolve(charge, id=UUID(int=7)), UUID(int=8), NOW, refunded.transfer)
