@@ -1,43 +1,72 @@
-"""docs/state-machines.md, drawn from the tables of the domain: a diagram and a grid for each machine.
+"""docs/state-machines.md, drawn from the tables of the domain: diagram, grid and events of each machine.
 
 Without arguments it writes the page; with `--check` it writes nothing and exits 1 where the page no
-longer says what the tables say.
+longer says what the tables say. An event of the domain without a line here ends it with an error.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from datetime import timedelta
 from enum import Enum
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-from attrs import frozen
+from attrs import Attribute, field, frozen
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "state-machines.md"
 sys.path.insert(0, str(ROOT / "src"))
 
 from meetcore.domain import deliveries, endpoints, idempotency, meetings  # noqa: E402  # the path comes first
+from meetcore.domain.deliveries import DeliveryEvent  # noqa: E402
+from meetcore.domain.endpoints import EndpointEvent  # noqa: E402
+from meetcore.domain.idempotency import KeyEvent  # noqa: E402
+from meetcore.domain.meetings import MeetingEvent  # noqa: E402
 
 HEAD = """# State machines
 
 Each machine is one table in the domain, and this page is drawn from those tables by
 `python scripts/check_state_machines.py`: do not edit it. An arrow that is not
-there is illegal and changes nothing; in the grids its cell is empty.
+there is illegal and changes nothing; in the grids its cell is empty. Whether an
+illegal event is passed over or raises is said with each machine.
 """
+
+
+def _members(member: Enum) -> list[Any]:
+    return list(type(member))
+
+
+def _events(machine: Machine) -> list[Any]:
+    return _members(next(iter(machine.table))[1])
+
+
+def _all_told(machine: Machine, _: Attribute[Mapping[Any, str]], events: Mapping[Any, str]) -> None:
+    """Refuse a machine with an event of which nothing is told."""
+    untold = [event.name for event in _events(machine) if event not in events]
+    if untold:
+        raise ValueError(
+            f"{machine.title}: scripts/{Path(__file__).name} has no line for {', '.join(untold)}"
+        )
 
 
 @frozen
 class Machine:
-    """A table, the state in which it begins, and what a reader should know of it."""
+    """A table, the state in which it begins, and what a reader should know of it.
+
+    `illegal` says what comes of an event that the table does not know in a state; `events`, by event, who
+    sends it and what it means.
+    """
 
     title: str
     source: str
     table: Mapping[tuple[Any, Any], Any]
     starts: Any
     words: str
+    illegal: str
+    events: Mapping[Any, str] = field(validator=_all_told)
 
 
 MACHINES = (
@@ -48,6 +77,19 @@ MACHINES = (
         meetings.MeetingStatus.PROVISIONING,
         "Customers see neither `provisioning` nor `abandoned`, and `cancelling` as `scheduled`. What is "
         "shown also follows the clock: `started` from `start_at` on, `ended` from `end_at` on.",
+        "`meetings.transition` raises `ValueError`. What a provider reports too late or twice is passed over "
+        "before it gets there.",
+        {
+            MeetingEvent.PROVISIONED: "whoever creates it, or finishes it for a process that died: the "
+            "provider has made it, and it is paid",
+            MeetingEvent.ABANDON: "the same: the provider has made nothing, and the hold is released",
+            MeetingEvent.CANCEL: "the customer's request, before the start: the provider is to remove it",
+            MeetingEvent.CANCEL_FAILED: "whoever cancels: the provider did not let go, nothing is refunded",
+            MeetingEvent.CANCELLED: "whoever cancels: the provider has removed it, the charge is refunded",
+            MeetingEvent.START: "the provider's report: it has begun",
+            MeetingEvent.END: "the provider's report, or a cancellation that found it running: it is over, "
+            "nothing is refunded",
+        },
     ),
     Machine(
         "Webhook endpoint",
@@ -56,6 +98,16 @@ MACHINES = (
         endpoints.EndpointState.ACTIVE,
         f"`disable` is the failure that is the {endpoints.DISABLE_AFTER_FAILURES}th in a row. Only `active` "
         "is sent to. Pausing a disabled endpoint leaves it disabled, and resuming it starts the count again.",
+        "the functions of `endpoints` give the endpoint back as it is, and raise nothing.",
+        {
+            EndpointEvent.SUCCEEDED: "`record_success`, after a post: the receiver took it, the count of "
+            "failures is 0 again",
+            EndpointEvent.FAILED: "`record_failure`, after a post: one more failure in a row",
+            EndpointEvent.DISABLE: "`record_failure`, after the post whose failure fills the row",
+            EndpointEvent.PAUSE: "`pause`, at the customer's wish (`is_active` false): the count stays",
+            EndpointEvent.RESUME: "`resume`, at the customer's wish (`is_active` true): what was disabled "
+            "starts to count again",
+        },
     ),
     Machine(
         "Webhook delivery",
@@ -64,14 +116,39 @@ MACHINES = (
         deliveries.DeliveryStatus.PENDING,
         "A delivery is `held` while its endpoint is not active. A post that was in flight at that moment is "
         "still judged.",
+        "the functions of `deliveries` give the delivery back as it is, and raise nothing: an attempt on a "
+        "final one belongs to somebody who lost the claim, and changes the endpoint neither.",
+        {
+            DeliveryEvent.SUCCEED: "`record_attempt`, after a post: the receiver answered 2xx",
+            DeliveryEvent.RETRY: "`record_attempt`: it did not, and the schedule has another attempt",
+            DeliveryEvent.FAIL: "`record_attempt`: the schedule is exhausted, or the receiver answered 410",
+            DeliveryEvent.HOLD: "`hold`: the endpoint was paused or disabled, or is so when the event comes",
+            DeliveryEvent.RELEASE: "`release`: the endpoint was resumed; in portions, the oldest first",
+            DeliveryEvent.EXPIRE: "`expire`, by the worker's sweep: it was held for "
+            f"{deliveries.HELD_FOR // timedelta(hours=1)} hours",
+        },
     ),
     Machine(
         "Idempotency key",
         "meetcore.domain.idempotency.TRANSITIONS",
         idempotency.TRANSITIONS,
         idempotency.KeyState.UNKNOWN,
-        "`lapse` is the clock's and written by nobody. A key is forgotten "
-        f"{idempotency.REMEMBERED_HOURS} hours after it was first seen.",
+        "`unknown`: there is no record. `bound`: an earlier try ended in something temporary, and the key "
+        "belongs to that request, which may try again. `running`: work goes on beyond a transaction, under a "
+        "lease. `lapsed`: the lease ran out, so its process is taken for dead, and one repeated request or "
+        "the sweep takes over. `done`: the answer is kept and replayed. Only keys on which nothing runs are "
+        f"forgotten, {idempotency.REMEMBERED_HOURS} hours after they were first seen.",
+        "nothing takes it. The domain decides what a request is to do (below), and a store writes "
+        "the record together with what it is about.",
+        {
+            KeyEvent.CLAIM: "a request with the key: it begins work that goes on beyond its transaction",
+            KeyEvent.TAKE_OVER: "a repeated request, or the sweep: the work goes on under a new lease",
+            KeyEvent.LAPSE: "the clock, and nobody writes it: the lease is over",
+            KeyEvent.FINISH: "whoever does the work: there is a result, or a refusal that is final",
+            KeyEvent.GIVE_UP: "whoever does the work: it ended in something temporary, such as a provider "
+            "that is away; nothing is kept but whose key it is",
+            KeyEvent.FORGET: "the housekeeping: the key is new again",
+        },
     ),
 )
 
@@ -96,6 +173,8 @@ def page() -> str:
         parts.append(f"## {machine.title}\n\n{words}\n")
         parts.append(f"```mermaid\n{diagram(machine)}\n```\n")
         parts.append(grid(machine))
+        parts.append(fill(f"An illegal event: {machine.illegal}", 110, break_on_hyphens=False) + "\n")
+        parts.append(told(machine))
     parts.append(
         "### What a request with a known key gets\n\nFrom `meetcore.domain.idempotency.DECISIONS`.\n"
     )
@@ -121,11 +200,17 @@ def diagram(machine: Machine) -> str:
 def grid(machine: Machine) -> str:
     """Every pair of state and event; an empty cell is illegal."""
     states = _members(machine.starts)
-    events = _members(next(iter(machine.table))[1])
+    events = _events(machine)
     rows = [
         [state.value] + [_target(machine.table.get((state, event))) for event in events] for state in states
     ]
     return _table(["state \\ event", *(event.value for event in events)], rows)
+
+
+def told(machine: Machine) -> str:
+    """Who sends each event, and what it means."""
+    rows = [[event.value, machine.events[event]] for event in _events(machine)]
+    return _table(["event", "who sends it, and what it means"], rows)
 
 
 def decisions() -> str:
@@ -135,10 +220,6 @@ def decisions() -> str:
         for state in idempotency.KeyState
     ]
     return _table(["state", "same request", "another request"], rows)
-
-
-def _members(member: Enum) -> list[Any]:
-    return list(type(member))
 
 
 def _target(state: Any) -> str:

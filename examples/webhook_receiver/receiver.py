@@ -1,9 +1,19 @@
-"""A webhook receiver that believes nothing it has not verified, on the standard library alone.
+r"""A webhook receiver that believes nothing it has not verified, on the standard library alone.
 
 Run it from the root of the checkout, with meetcore installed, and put TLS in front of it: webhooks go to
-https only. While a secret is rotated, give both::
+https only. The secret is the one that you were given when you registered the endpoint. While it is rotated,
+give both::
 
-    WEBHOOK_SECRETS='whsec_NEW whsec_OLD' python -m examples.webhook_receiver.receiver 8080
+    NEW=whsec_b25seS1hbi1leGFtcGxlLW5ldmVyLXVzZS1pdC1uZXc=
+    OLD=whsec_b25seS1hbi1leGFtcGxlLW5ldmVyLXVzZS1pdC1vbGQ=
+    WEBHOOK_SECRETS="$NEW $OLD" python -m examples.webhook_receiver.receiver 8080
+
+Try it from another terminal, without TLS and without the service; it answers 204 and prints the event::
+
+    SECRET=whsec_b25seS1hbi1leGFtcGxlLW5ldmVyLXVzZS1pdC1uZXc= python -c 'import os, time; \
+        from urllib.request import Request, urlopen; from meetcore.domain.signature import *; \
+        body = b"{\"id\": \"e-1\"}"; signed = sign(os.environ["SECRET"], body, int(time.time())); \
+        print(urlopen(Request("http://127.0.0.1:8080", body, {SIGNATURE_HEADER: signed})).status)'
 
 In the order in which a careful receiver works:
 
@@ -28,7 +38,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from examples.webhook_receiver.inbox import Inbox
-from meetcore.domain.signature import SIGNATURE_HEADER, SignatureRejected, verify
+from meetcore.domain.signature import SECRET_PREFIX, SIGNATURE_HEADER, SignatureRejected, verify
 
 __all__ = ["MAX_BODY_BYTES", "DeliveryServer", "Receiver", "receiver", "work"]
 
@@ -125,14 +135,31 @@ def show(body: bytes) -> None:
     print(body.decode(), flush=True)  # noqa: T201 - what this program does
 
 
+def arguments() -> tuple[int, list[str]]:
+    """The port and the secrets that the program was given.
+
+    Raises:
+        SystemExit: one of them is missing or is none; the message says what to give.
+    """
+    secrets = os.environ.get("WEBHOOK_SECRETS", "").split()
+    if not secrets or not all(secret.startswith(SECRET_PREFIX) for secret in secrets):
+        raise SystemExit(
+            f"Set WEBHOOK_SECRETS to the endpoint's secret, {SECRET_PREFIX}..., as it was given when the"
+            " endpoint was registered. While it is rotated, set it to the new and the old one: 'NEW OLD'."
+        )
+    if len(sys.argv) != 2 or not sys.argv[1].isdecimal():
+        raise SystemExit("Give the port to listen on, such as 8080; 0 takes a free one.")
+    return int(sys.argv[1]), secrets
+
+
 def main() -> None:
     """Serve on a port of loopback until interrupted; the inbox is a file where it was started."""
+    port, secrets = arguments()
     inbox, stop = Inbox(Path("inbox.sqlite3")), Event()
     worker = Thread(target=work, args=(inbox, show, stop))
     worker.start()
     try:
-        address = ("127.0.0.1", int(sys.argv[1]))
-        with receiver(address, os.environ["WEBHOOK_SECRETS"].split(), inbox) as server:
+        with receiver(("127.0.0.1", port), secrets, inbox) as server:
             sys.stderr.write(f"receiving on http://127.0.0.1:{server.server_address[1]}\n")
             server.serve_forever()
     except KeyboardInterrupt:

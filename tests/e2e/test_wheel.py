@@ -178,11 +178,16 @@ def test_the_kit_says_what_to_install(clean: Clean) -> None:
 def test_callers_are_checked_against_the_installed_types(clean: Clean, tmp_path: Path) -> None:
     # By the interpreter of the clean environment, so that the types are those of the wheel (PEP 561).
     files = [ROOT / "tests" / "types" / name for name in ("consumer.py", "misuse.py")]
+    for number, block in enumerate(each for each in python_blocks() if each.name.startswith("embedding.md")):
+        files.append(tmp_path / f"example_{number}.py")
+        files[-1].write_text("\n".join(code for _, code in block.parts), "utf-8")
+    assert len(files) > 8
     done = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores", "--config-file", os.devnull,
-            "--python-executable", str(clean.python), "--cache-dir", str(tmp_path), *map(str, files),
+            "--python-executable", str(clean.python), "--cache-dir", str(tmp_path / "cache"),
+            *map(str, files),
         ],
         cwd=tmp_path, env=CLEAN, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert done.stdout == "Success: no issues found in 2 source files\n", done.stderr
+    assert done.stdout == f"Success: no issues found in {len(files)} source files\n", done.stderr

@@ -294,28 +294,27 @@ def test_tampering_shows(account: UUID, tampering: Callable[[Any], object]) -> N
     assert is_proven(account)
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "UPDATE wallet_entryrow SET amount = amount + 1",
-        "UPDATE wallet_entryrow SET reference_id = reference_id WHERE number = 1",
-        "DELETE FROM wallet_entryrow WHERE number = 1",
-        "TRUNCATE wallet_entryrow",
-        "INSERT OR REPLACE INTO wallet_entryrow SELECT * FROM wallet_entryrow",
-    ],
-)
-def test_the_database_refuses_to_change_an_entry(database: str, account: UUID, statement: str) -> None:
-    only_in = {"TRUNCATE": "postgres", "INSERT": "sqlite"}.get(statement.split()[0], database)
-    if only_in != database:
-        pytest.skip(f"a statement of {only_in}")
-    with pytest.raises(IntegrityError, match="append-only"), connection.cursor() as cursor:
-        cursor.execute(statement)
-    assert (balance(account), is_proven(account)) == (100, True)
-    with transaction.atomic():
-        unguard()
-        with connection.cursor() as cursor:
-            cursor.execute(statement)  # it was the guard alone
-        transaction.set_rollback(True)
+CHANGES = [
+    "UPDATE wallet_entryrow SET amount = amount + 1",
+    "UPDATE wallet_entryrow SET reference_id = reference_id WHERE number = 1",
+    "DELETE FROM wallet_entryrow WHERE number = 1",
+]
+CHANGES_OF = {
+    "sqlite": [*CHANGES, "INSERT OR REPLACE INTO wallet_entryrow SELECT * FROM wallet_entryrow"],
+    "postgres": [*CHANGES, "TRUNCATE wallet_entryrow"],
+}
+
+
+def test_the_database_refuses_to_change_an_entry(database: str, account: UUID) -> None:
+    for statement in CHANGES_OF[database]:
+        with pytest.raises(IntegrityError, match="append-only"), connection.cursor() as cursor:
+            cursor.execute(statement)
+        assert (balance(account), is_proven(account)) == (100, True)
+        with transaction.atomic():
+            unguard()
+            with connection.cursor() as cursor:
+                cursor.execute(statement)  # it was the guard alone
+            transaction.set_rollback(True)
 
 
 def test_the_models_are_refused_too(account: UUID) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import os
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +19,7 @@ from threading import Event, Thread
 import pytest
 from attrs import field, frozen
 
+from examples.webhook_receiver import receiver as receiver_module
 from examples.webhook_receiver.inbox import Inbox
 from examples.webhook_receiver.receiver import MAX_BODY_BYTES, receiver, work
 from meetcore.domain.signature import SIGNATURE_HEADER, new_secret, sign
@@ -209,24 +211,56 @@ def test_what_was_answered_survives_a_restart(tmp_path: Path) -> None:
 
 
 def test_the_program_runs_as_its_first_lines_say(tmp_path: Path) -> None:
-    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", "WEBHOOK_SECRETS": f"{NEW} {OLD}"}
+    start, send = re.findall(r"::\n\n((?:    .+\n)+)", receiver_module.__doc__ or "")
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    # In the shell's place, so that the signal below reaches the program.
+    start = told(start).replace("WEBHOOK_SECRETS", "exec env WEBHOOK_SECRETS").replace("8080", "0")
     program = subprocess.Popen(
-        [sys.executable, "-m", "examples.webhook_receiver.receiver", "0"],
+        ["/bin/sh", "-c", start],
         cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert program.stdout is not None
     assert program.stderr is not None
     with program:
         try:
-            told = re.search(r":(\d+)$", program.stderr.readline().strip())
-            assert told is not None
-            connection = http.client.HTTPConnection("127.0.0.1", int(told[1]), timeout=10)
-            headers = {SIGNATURE_HEADER: sign(OLD, BODY, int(time.time()))}
-            connection.request("POST", "/", BODY, headers)
-            assert connection.getresponse().status == 204
-            connection.close()
-            assert program.stdout.readline() == BODY.decode() + "\n"
+            port = re.search(r":(\d+)$", program.stderr.readline().strip())
+            assert port is not None
+            sent = subprocess.run(
+                ["/bin/sh", "-c", told(send).replace("8080", port[1])],
+                env=environment, capture_output=True, text=True, check=True,
+            )  # fmt: skip
+            assert sent.stdout == "204\n"
+            assert program.stdout.readline() == '{"id": "e-1"}\n'
             program.send_signal(signal.SIGINT)
             assert program.wait(10) == 0
         finally:
             program.kill()
+
+
+def told(lines: str) -> str:
+    """Lines of a shell, with this Python for `python`."""
+    return re.sub(r"\bpython -", f"{shlex.quote(sys.executable)} -", lines)
+
+
+@pytest.mark.parametrize(
+    ("secrets", "words", "wanted"),
+    [
+        pytest.param(None, ["8080"], "Set WEBHOOK_SECRETS", id="no-secret"),
+        pytest.param(" ", ["8080"], "Set WEBHOOK_SECRETS", id="empty"),
+        pytest.param("new old", ["8080"], "Set WEBHOOK_SECRETS", id="no-secrets-of-ours"),
+        pytest.param(NEW, [], "Give the port", id="no-port"),
+        pytest.param(NEW, ["http"], "Give the port", id="a-name-for-a-port"),
+    ],
+)
+def test_what_the_program_misses_is_said_in_words(
+    tmp_path: Path, secrets: str | None, words: list[str], wanted: str
+) -> None:
+    environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    if secrets is not None:
+        environment["WEBHOOK_SECRETS"] = secrets
+    command = [sys.executable, "-m", "examples.webhook_receiver.receiver", *words]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(wanted)
+    assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

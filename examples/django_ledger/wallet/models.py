@@ -52,7 +52,7 @@ class Account(models.Model):
 
 
 class EntryRow(models.Model):
-    """One entry with its transfer. Rows are added; the database refuses to change or to delete them (migration 0002)."""
+    """One entry with its transfer. Rows are added; the database itself refuses to change or delete them."""
 
     account = models.ForeignKey(Account, models.PROTECT)
     number = models.BigIntegerField()

@@ -74,9 +74,13 @@ def sign(secret: str, body: bytes, at: int) -> str:
     Raises:
         TypeError: the time is no whole number: its fraction would be signed, and no verifier reads it.
     """
+    _check_time(at)
+    return f"t={at},v1={_v1(secret, body, b'%d' % at)}"
+
+
+def _check_time(at: int) -> None:
     if type(at) is not int:
         raise TypeError(f"a signature's time is in whole seconds, not {at!r}: int(time.time())")
-    return f"t={at},v1={_v1(secret, body, b'%d' % at)}"
 
 
 def _v1(secret: str, body: bytes, timestamp: bytes) -> str:
@@ -155,7 +159,9 @@ def standard_webhooks_headers(secret: str, event_id: str, body: bytes, at: int) 
 
     Raises:
         ValueError: the secret is not `whsec_` and base64.
+        TypeError: see `sign`.
     """
+    _check_time(at)
     digest = hmac.digest(_decoded(secret), b"%b.%d.%b" % (event_id.encode(), at, body), "sha256")
     return {
         "webhook-id": event_id,
