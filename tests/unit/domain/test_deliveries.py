@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from meetcore.domain.deliveries import (
     HELD_FOR,
+    RELEASE_PACE,
     TRANSITIONS,
     Attempt,
     Delivery,
     DeliveryEvent,
     DeliveryStatus,
+    ReleasePace,
     expire,
     hold,
     judge,
@@ -260,3 +262,14 @@ def test_no_history_makes_an_impossible_record(history: list[str], failures: int
             delivery = hold(delivery, NOW) if word == "hold" else release(delivery, NOW)
         assert is_possible(delivery)
         assert delivery.attempts_made <= 3
+
+
+@given(portion=st.integers(1, 1_000), every_ms=st.integers(0, 10_000))
+def test_a_portion_lasts_until_the_first_of_the_next_may_be_due(portion: int, every_ms: int) -> None:
+    pace = ReleasePace(portion, timedelta(milliseconds=every_ms))
+    assert pace.lasts == timedelta(milliseconds=portion * every_ms)
+
+
+def test_what_was_held_comes_back_at_ten_a_second() -> None:
+    assert RELEASE_PACE.every == timedelta(milliseconds=100)
+    assert RELEASE_PACE.lasts == timedelta(seconds=2)
