@@ -51,7 +51,7 @@ _MAY_ASK_TO_WAIT = frozenset({429, 503})
 
 
 class DeliveryStatus(StrEnum):
-    """Where a delivery stands; the last three are final."""
+    """Where a delivery stands. What has succeeded, failed or expired is final."""
 
     PENDING = "pending"
     HELD = "held"

@@ -218,7 +218,8 @@ def require_active(endpoint: Endpoint) -> None:
     """
     if not endpoint.is_active:
         raise Conflict(
-            f"This webhook is {endpoint.state.value}: nothing is sent to it. Set is_active to true first.",
+            f"This webhook is {endpoint.state.value}: nothing is sent to it. "
+            "Set is_active to true first, then ask again with a new Idempotency-Key.",
             endpoint.id,
         )
 

@@ -72,9 +72,10 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
     "conflict": ErrorPage(
         "The request clashes with a record that is already in place, or with the state of one: nothing is "
         "sent to a webhook that is inactive.",
-        "Look at the record in details.id.",
-        "No.",
-        "id: the record in place.",
+        "Look at the record in details.id. Where a webhook is inactive, resume it (PATCH is_active) and ask "
+        "again.",
+        "Not with the same Idempotency-Key: it gets the same answer.",
+        "id: the record in place, or the one whose state is in the way.",
     ),
     "gone": ErrorPage(
         "The data existed and is permanently gone, for example a recording or an event past its retention "
