@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="rougher figures in under a minute")
     effort = QUICK if parser.parse_args().quick else FULL
     started = time.monotonic()
-    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     results = _measure(effort)
     show(results)
     write(results)
