@@ -49,6 +49,7 @@ IN_FLIGHT = 128
 EVENTS_PER_S = 200
 HANGING, FAILING, HEALTHY = 50, 10, 90
 FINISHED = 200_000
+GRACE_S = 3
 WARM_UP_S = 12  # until every post that hangs has hung, and the connections are open
 
 
@@ -155,6 +156,8 @@ async def _pump(url: str, cipher: AesGcmCipher, ca_file: str, port: int) -> Asyn
             yield pump, timed
         finally:
             pump.stop()
+            # What is in flight is recorded, or the next round waits for its leases; what hangs is given up.
+            await asyncio.wait([running], timeout=GRACE_S)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
             await sender.close()
