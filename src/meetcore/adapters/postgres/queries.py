@@ -61,16 +61,18 @@ _ATTEMPTS = """
         ORDER BY a.number
     ) a ON true"""
 
-# A page of the deliveries to an endpoint, each with its attempts: one row for each attempt, and one
-# without a delivery where the endpoint has none. The inner limit is for the planner: of a parameter it
-# would expect a tenth of the table, and sort that instead of reading an index backwards.
-_LIST_DELIVERIES = f"""
+
+def _page_of_deliveries(condition: str = "") -> str:
+    # A page of the deliveries to an endpoint, each with its attempts: one row for each attempt, and one
+    # without a delivery where the endpoint has none. The inner limit is for the planner: of a parameter it
+    # would expect a tenth of the table, and sort that instead of reading an index backwards.
+    return f"""
 SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
 FROM webhook_endpoints w
     LEFT JOIN LATERAL (
         SELECT * FROM (
             SELECT {DELIVERY_COLUMNS} FROM deliveries d
-            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s
+            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s {condition}
             ORDER BY d.id DESC LIMIT {MAX_PAGE}
         ) d LIMIT %(limit)s
     ) d ON true{_ATTEMPTS}
@@ -78,37 +80,13 @@ WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
 ORDER BY d.delivery_id DESC, a.number
 """
 
-# The same of those that succeeded, which most have.
-_LIST_SUCCEEDED = f"""
-SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
-FROM webhook_endpoints w
-    LEFT JOIN LATERAL (
-        SELECT * FROM (
-            SELECT {DELIVERY_COLUMNS} FROM deliveries d
-            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s AND d.status = 'succeeded'
-            ORDER BY d.id DESC LIMIT {MAX_PAGE}
-        ) d LIMIT %(limit)s
-    ) d ON true{_ATTEMPTS}
-WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
-ORDER BY d.delivery_id DESC, a.number
-"""
 
-# The same of those that stand in another status. That they have not succeeded is said once more, as
-# an index over the few that have not says it.
-_LIST_NOT_SUCCEEDED = f"""
-SELECT w.account_id, w.id AS endpoint_id, d.*, a.*
-FROM webhook_endpoints w
-    LEFT JOIN LATERAL (
-        SELECT * FROM (
-            SELECT {DELIVERY_COLUMNS} FROM deliveries d
-            WHERE d.account_id = w.account_id AND d.endpoint_id = w.id AND d.id < %(before)s
-                AND d.status = %(status)s AND d.status <> 'succeeded'
-            ORDER BY d.id DESC LIMIT {MAX_PAGE}
-        ) d LIMIT %(limit)s
-    ) d ON true{_ATTEMPTS}
-WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
-ORDER BY d.delivery_id DESC, a.number
-"""
+_LIST_DELIVERIES = _page_of_deliveries()
+
+# Those that succeeded, which most have; and those in another status: that they have not succeeded is said once
+# more, as an index over the few that have not says it.
+_LIST_SUCCEEDED = _page_of_deliveries("AND d.status = 'succeeded'")
+_LIST_NOT_SUCCEEDED = _page_of_deliveries("AND d.status = %(status)s AND d.status <> 'succeeded'")
 
 # One delivery with its attempts, if its endpoint is still there.
 _FIND_DELIVERY = f"""
