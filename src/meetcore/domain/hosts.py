@@ -5,10 +5,11 @@ that a host is free at this moment, and stays so, is the store's promise.
 """
 
 from collections.abc import Iterable
+from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
-from attrs import Attribute, field, frozen
+from attrs import Attribute, evolve, field, frozen
 
 __all__ = ["Host", "choose_host"]
 
@@ -23,7 +24,8 @@ class Host:
     """An account at the video provider that may run meetings.
 
     `capacity` is seats, `max_concurrent` how many meetings it may run at a time, `uses` how many
-    it was chosen for. A disabled host gets no new meetings.
+    it was chosen for, `creations` how many of them on the day `creations_on`, in UTC. A disabled host gets
+    no new meetings, and one that rests none before `rests_until`.
     """
 
     id: UUID
@@ -32,6 +34,26 @@ class Host:
     max_concurrent: int = field(default=1, validator=_at_least_one)
     uses: int = 0
     is_active: bool = True
+    creations: int = 0
+    creations_on: date | None = None
+    rests_until: datetime | None = None
+
+    def can_take(self, at: datetime, per_day: int | None = None) -> bool:
+        """Whether it may be given a new meeting at an instant, whenever that takes place.
+
+        Args:
+            at: the instant; the day is its day in UTC.
+            per_day: how many may be made for one host a day; none for any number.
+        """
+        if not self.is_active or self.rests_until is not None and at < self.rests_until:
+            return False
+        return per_day is None or self.creations_on != at.astimezone(UTC).date() or self.creations < per_day
+
+    def used(self, at: datetime) -> "Host":
+        """The host once it was given one more meeting."""
+        day = at.astimezone(UTC).date()
+        creations = self.creations + 1 if self.creations_on == day else 1
+        return evolve(self, uses=self.uses + 1, creations=creations, creations_on=day)
 
 
 def choose_host(free: Iterable[Host], seats: int) -> Host | None:

@@ -29,6 +29,7 @@ from meetcore.domain.pricing import PricingTier, Quote, RecordingWish, TierCatal
 from meetcore.domain.schedule import check_start, meeting_start
 
 __all__ = [
+    "HOST_KEY_SHOWN_BEFORE",
     "PASSWORD_RANDOM_BYTES",
     "TRANSITIONS",
     "VISIBLE",
@@ -41,8 +42,11 @@ __all__ = [
     "ProviderAbilities",
     "Provisioned",
     "can_cancel",
+    "generate_host_key",
     "generate_password",
+    "has_host_key_due",
     "plan_meeting",
+    "shown_host_key",
     "shown_status",
     "transition",
 ]
@@ -87,7 +91,12 @@ TRANSITIONS: Final = {
 VISIBLE: Final = frozenset(MeetingStatus) - {MeetingStatus.PROVISIONING, MeetingStatus.ABANDONED}
 """The states in which a customer can see a meeting."""
 
+_OPEN: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED})
+
 PASSWORD_RANDOM_BYTES: Final = 16
+
+HOST_KEY_SHOWN_BEFORE: Final = timedelta(minutes=15)
+"""How long before its start a meeting shows the key of its host."""
 
 
 @frozen
@@ -101,12 +110,23 @@ class PasswordRule:
 
 @frozen
 class ProviderAbilities:
-    """What the configured provider can do. `password` is none where it takes no password."""
+    """What the configured provider can do.
+
+    `password` is none where it takes no password. `has_hosts` tells that each meeting needs a licensed host,
+    `creations_per_host_day` how many it may make for one between midnights in UTC, `host_key_digits` how long a
+    host's key is; none where there are no such limits and keys.
+    """
 
     name: str
     password: PasswordRule | None
     has_recording: bool = True
     has_capacity: bool = True
+    has_login: bool = True
+    has_mute: bool = True
+    has_notification: bool = True
+    has_hosts: bool = True
+    creations_per_host_day: int | None = None
+    host_key_digits: int | None = None
 
 
 @frozen
@@ -148,7 +168,11 @@ class Provisioned:
 
 @frozen
 class Meeting:
-    """A meeting as it is stored. Durations are minutes, `credits` the price and the charge."""
+    """A meeting as it is stored. Durations are minutes, `credits` the price and the charge.
+
+    `host_id` is none with a provider that has no hosts. `host_key` is the host's present key where this meeting
+    is the next on its host; `shown_host_key` tells whether to show it.
+    """
 
     id: UUID
     account_id: UUID
@@ -167,7 +191,7 @@ class Meeting:
     must_login: bool
     mic_off: bool
     email_notification: bool
-    host_id: UUID
+    host_id: UUID | None
     provider: str
     created_at: datetime
     password: str | None = field(default=None, repr=False)
@@ -215,13 +239,32 @@ def plan_meeting(
     tier = catalogue.find(request.pricing_tier_id)
     check_start(start_at, now)
     quote = quote_meeting(tier, RecordingWish(request.with_recording, request.auto_notulen))
-    if quote.with_recording and not abilities.has_recording:
-        raise Unprocessable(
-            f"The provider {abilities.name} records no meetings: "
-            "send neither with_recording nor auto_notulen."
-        )
+    _check_abilities(request, abilities)
     _check_password(request.password, abilities)
     return MeetingPlan(request, tier, quote, start_at, start_at + timedelta(minutes=tier.max_duration))
+
+
+def _check_abilities(request: MeetingRequest, abilities: ProviderAbilities) -> None:
+    lacking = [
+        problem
+        for is_asked, is_able, problem in (
+            (
+                request.with_recording or request.auto_notulen,
+                abilities.has_recording,
+                "records no meetings: send neither with_recording nor auto_notulen",
+            ),
+            (request.must_login, abilities.has_login, "has no logins: leave must_login out"),
+            (request.mic_off, abilities.has_mute, "mutes nobody: leave mic_off out"),
+            (
+                request.email_notification,
+                abilities.has_notification,
+                "sends no mail: leave email_notification out",
+            ),
+        )
+        if is_asked and not is_able
+    ]
+    if lacking:
+        raise Unprocessable(f"The provider {abilities.name} {'; it '.join(lacking)}.")
 
 
 def _check_password(password: str | None, abilities: ProviderAbilities) -> None:
@@ -256,6 +299,30 @@ def generate_password(rule: PasswordRule, random: bytes) -> str:
         number, index = divmod(number, size)
         drawn.append(rule.alphabet[index])
     return "".join(drawn)
+
+
+def generate_host_key(digits: int, random: bytes) -> str:
+    """Draw a host's key.
+
+    Args:
+        digits: how many; the first may be a zero.
+        random: at least 16 random bytes; the bias of the remainder is below 2^-60.
+
+    Raises:
+        ValueError: fewer random bytes: the key could be guessed.
+    """
+    return generate_password(PasswordRule("0123456789", digits, digits), random)
+
+
+def has_host_key_due(meeting: Meeting, now: datetime) -> bool:
+    """Whether the key of its host has been, or is, the meeting's to show: from 15 minutes before its start."""
+    return now >= meeting.start_at - HOST_KEY_SHOWN_BEFORE
+
+
+def shown_host_key(meeting: Meeting, now: datetime) -> str | None:
+    """The host's key as a customer sees it: near the meeting only, until it is over."""
+    is_near = has_host_key_due(meeting, now) and shown_status(meeting, now) in _OPEN
+    return meeting.host_key if is_near else None
 
 
 def shown_status(meeting: Meeting, now: datetime) -> MeetingStatus:

@@ -10,7 +10,7 @@ from datetime import datetime
 from meetcore.domain.deliveries import Attempt, Delivery
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting, shown_status
+from meetcore.domain.meetings import Meeting, shown_host_key, shown_status
 from meetcore.domain.pricing import PricingTier
 from meetcore.domain.schedule import utc_text, wib_text
 
@@ -42,7 +42,7 @@ def meeting_record(meeting: Meeting, now: datetime) -> Record:
         "capacity": meeting.capacity,
         "join_url": meeting.join_url,
         "password": meeting.password,
-        "host_key": meeting.host_key,
+        "host_key": shown_host_key(meeting, now),
         "provider_meeting_id": meeting.provider_meeting_id,
         "auto_notulen": meeting.auto_notulen,
         "created_at": utc_text(meeting.created_at),

@@ -14,6 +14,7 @@ from attrs import field, frozen
 from meetcore.domain.meetings import ProviderAbilities, Provisioned
 
 __all__ = [
+    "HostUnavailable",
     "ProviderMeetingState",
     "ProviderOrder",
     "ProviderRefused",
@@ -26,21 +27,36 @@ class ProviderRefused(Exception):
     """The provider said no: nothing was made or changed. The text is for the log only."""
 
 
+class HostUnavailable(ProviderRefused):
+    """This host cannot have another meeting made before `until`; another host may. Nothing was made."""
+
+    def __init__(self, text: str, until: datetime) -> None:
+        super().__init__(text)
+        self.until = until
+
+
 class ProviderUnknown(Exception):
     """No answer came: the provider may or may not have done it. The text is for the log only."""
 
 
 class ProviderMeetingState(StrEnum):
-    """What the provider says of a meeting when it is to be removed."""
+    """What the provider says of a meeting when it is to be removed.
+
+    OVER: it took place and has ended. GONE: there is none, whatever there was.
+    """
 
     REMOVED = "removed"
     IN_PROGRESS = "in_progress"
+    OVER = "over"
     GONE = "gone"
 
 
 @frozen
 class ProviderOrder:
-    """What to make. `meeting_id` is our own id and the correlation: asking twice makes one."""
+    """What to make. `meeting_id` is our own id and the correlation: asking twice makes one.
+
+    `provider_user_id` is the host; empty where the provider has none.
+    """
 
     meeting_id: UUID
     provider_user_id: str
@@ -67,6 +83,7 @@ class VideoProvider(Protocol):
         """Make a meeting.
 
         Raises:
+            HostUnavailable: not for this host, not before a certain instant.
             ProviderRefused: it said no.
             ProviderUnknown: no answer within the limit.
         """
@@ -81,7 +98,7 @@ class VideoProvider(Protocol):
         ...
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Delete a meeting that has not started; says so when it runs or is gone already.
+        """Delete a meeting that has not started; says so when it runs, is over or gone already.
 
         Raises:
             ProviderRefused, ProviderUnknown: it was not removed, or nobody knows.
@@ -93,5 +110,13 @@ class VideoProvider(Protocol):
 
         Raises:
             ProviderRefused, ProviderUnknown: it may still run.
+        """
+        ...
+
+    async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
+        """Give a host another key; the one before opens nothing any more. Setting it twice is setting it once.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: the host may have either key.
         """
         ...

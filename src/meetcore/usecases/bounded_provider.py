@@ -53,6 +53,10 @@ class BoundedProvider:
         """End a meeting that runs."""
         await self._within(self.provider.end(provider_meeting_id))
 
+    async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
+        """Give a host another key."""
+        await self._within(self.provider.set_host_key(provider_user_id, host_key))
+
     async def _within(self, call: Awaitable[T]) -> T:
         try:
             async with asyncio.timeout(self.timeout_s):

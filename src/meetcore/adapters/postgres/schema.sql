@@ -101,6 +101,8 @@ CREATE TABLE cap_usage (
     PRIMARY KEY (account_id, api_key_id, day)
 ) WITH (fillfactor = 50);
 
+-- `creations` were made for a host on `creations_on`, a day in UTC. Its key is sealed; while `key_due_at` is
+-- there the key is another meeting's and is to be replaced, by whoever bears `key_token` until then.
 CREATE TABLE hosts (
     id                uuid PRIMARY KEY,
     provider_user_id  text NOT NULL UNIQUE,
@@ -108,10 +110,18 @@ CREATE TABLE hosts (
     max_concurrent    integer NOT NULL CHECK (max_concurrent >= 1),
     uses              bigint NOT NULL DEFAULT 0,
     is_active         boolean NOT NULL DEFAULT true,
-    created_at        timestamptz NOT NULL
+    created_at        timestamptz NOT NULL,
+    creations         integer NOT NULL DEFAULT 0 CHECK (creations >= 0),
+    creations_on      date,
+    rests_until       timestamptz,
+    host_key          bytea,
+    key_token         uuid,
+    key_due_at        timestamptz DEFAULT clock_timestamp()
 );
 CREATE INDEX hosts_best_fit ON hosts (capacity, uses, id) WHERE is_active;
+CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL;
 
+-- `due_at`: when the clock sees to a meeting, at its end, or once more after it was given up.
 CREATE TABLE meetings (
     account_id           uuid NOT NULL REFERENCES accounts,
     id                   uuid NOT NULL,
@@ -130,7 +140,7 @@ CREATE TABLE meetings (
     must_login           boolean NOT NULL,
     mic_off              boolean NOT NULL,
     email_notification   boolean NOT NULL,
-    host_id              uuid NOT NULL REFERENCES hosts,
+    host_id              uuid REFERENCES hosts,
     provider             text NOT NULL,
     created_at           timestamptz NOT NULL,
     password             bytea,
@@ -142,11 +152,13 @@ CREATE TABLE meetings (
     idempotency_key      text,
     lease_token          uuid,
     lease_until          timestamptz,
+    due_at               timestamptz,
     PRIMARY KEY (account_id, id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70);
 CREATE UNIQUE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WHERE provider_meeting_id IS NOT NULL;
 CREATE INDEX meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
+CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
 
 -- One row for each meeting that occupies a host; two that overlap on one slot cannot exist.
 CREATE TABLE host_reservations (
@@ -158,6 +170,7 @@ CREATE TABLE host_reservations (
     PRIMARY KEY (account_id, meeting_id),
     CONSTRAINT host_reservations_no_overlap EXCLUDE USING gist (host_id WITH =, slot WITH =, during WITH &&)
 );
+CREATE INDEX host_reservations_ends ON host_reservations (upper(during));
 
 -- `released_until`: what was held and is released by now is due one by one until then; no more before.
 CREATE TABLE webhook_endpoints (
