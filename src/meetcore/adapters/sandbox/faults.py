@@ -16,9 +16,9 @@ title contains        the provider
 ``[sandbox:lost]``    never hears of it, and nobody can tell (502 at once, then undone)
 ====================  ===========================================================================
 
-A test plans them one by one for each kind of call, and one more: a host that is ``full`` for the day. No title
-asks for that, because it is about a host and not a meeting: the next host would be tried with the same title,
-and one meeting would put every host to rest.
+A test plans them one by one for each kind of call, and one more: a host that is ``full`` for the day. No
+title asks for that: the next host would be tried with the same title, and one meeting would put every host to
+rest.
 
 Owns which fault is due; what a fault does is the provider's business.
 """
