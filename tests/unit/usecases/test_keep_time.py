@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState, SandboxProvider
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import Meeting, MeetingStatus
@@ -100,7 +100,7 @@ async def test_one_that_cannot_be_seen_to_spoils_no_other():
         await town.create()(town.caller, request(), town.intent(None), town.now())
     broken = town.meetings()[1]
 
-    class Broken(type(town.provider)):
+    class Broken(SandboxProvider):
         """The sandbox with a defect."""
 
         async def remove(self, provider_meeting_id):
