@@ -2,13 +2,12 @@
 
 from datetime import datetime
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from meetcore.domain.events import Event
-from meetcore.domain.meetings import TRANSITIONS, MeetingEvent, MeetingStatus
+from meetcore.domain.meetings import MeetingEvent
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.store import Store
-from meetcore.usecases.cancellation import ended_event
+from meetcore.usecases.advance import advance
 from meetcore.usecases.world import World
 
 __all__ = ["TrackMeeting"]
@@ -32,16 +31,9 @@ class TrackMeeting:
         """
         async with self.store.begin() as tx:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
-            if meeting is None or meeting.status is MeetingStatus.CANCELLING:
-                return False  # whoever cancels asks the provider and learns what became of it
-            status = TRANSITIONS.get((meeting.status, happened))
-            if status is None:
-                return False
-            moved = evolve(meeting, status=status)
-            events: list[Event] = []
-            if status is MeetingStatus.ENDED:
-                events.append(ended_event(self.world, moved, now))
-            due = await tx.meetings.save_lifecycle(moved, events)
-        if due:
+            moved = None if meeting is None else await advance(tx, self.world, meeting, happened, now)
+        if moved is None:
+            return False
+        if moved[1]:
             self.doorbell.ring()
         return True
