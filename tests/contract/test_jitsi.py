@@ -67,7 +67,7 @@ def _are_one_key(one: bytes, other: bytes) -> bool:
     return one.ljust(64, b"\0") == other.ljust(64, b"\0")  # HMAC fills short keys up with zeros
 
 
-async def test_meetings_one_after_the_other_have_rooms_that_tell_nothing_of_each_other():
+def test_meetings_one_after_the_other_have_rooms_that_tell_nothing_of_each_other():
     rooms = JitsiRooms(URL, KEY)
     names = [rooms.name(UUID(int=MEETING.int + n)).replace("-", "") for n in range(2000)]
     assert len(set(names)) == len(names)
@@ -156,6 +156,6 @@ def test_what_it_cannot_do_is_refused_before_anything_is_made(wanted: dict[str, 
     now = order_for(JitsiProvider(URL, KEY)).start_at
     asked = MeetingRequest("Rapat", "2026-12-02", "09:00", "standard-100", mic_off=True)
     abilities = JitsiProvider(URL, KEY).abilities
-    assert plan_meeting(asked, DEFAULT_TIERS, abilities, now)
+    assert plan_meeting(asked, DEFAULT_TIERS, abilities, now).request == asked
     with pytest.raises(Unprocessable, match=f"jitsi {word}"):
         plan_meeting(evolve(asked, **wanted), DEFAULT_TIERS, abilities, now)

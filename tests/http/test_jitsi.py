@@ -1,4 +1,4 @@
-"""Jitsi as the provider: what a customer gets, what is refused, what a cancellation returns."""
+"""Jitsi as the provider of the service: what a customer gets, and what is refused."""
 
 from __future__ import annotations
 

@@ -57,8 +57,8 @@ class SandboxProvider:
             that were given out before stop working.
         latency_s: seconds that each call takes.
         faults: planned faults; those in titles work without.
-        patience_s: seconds after which a call that nothing answers is unknown by itself. Whoever calls
-            has a shorter limit, or a test would wait as long as a customer does.
+        patience_s: seconds after which a call that gets no answer is unknown by itself, for callers that
+            have no shorter limit of their own.
         now: the present instant, aware.
     """
 
