@@ -43,7 +43,7 @@ from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import SystemClock, SystemEntropy, configure_logs
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver
-from meetcore.adapters.worker.pump import Pump
+from meetcore.adapters.worker.pump import Chore, Pump
 from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.domain.meetings import Meeting, MeetingEvent
 from meetcore.ports.rate_counters import RateStoreAway
@@ -69,6 +69,8 @@ __all__ = ["Network", "Service", "Wiring", "app", "check_schema", "check_secrets
 
 RATE_WINDOWS_KEPT_S = 600
 DOORBELL_SPACING_S = 0.02
+SWEEP_EVERY_S = 2.0
+PURGE_EVERY_S = 60.0
 
 log = structlog.get_logger("meetcore")
 
@@ -253,7 +255,8 @@ async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
         per_endpoint=settings.webhook_posts_per_endpoint,
         per_account=max(settings.webhook_posts_per_endpoint, settings.webhook_posts_in_flight // 4),
     )
-    pump = Pump(deliver, wiring.reconcile, _purge(wiring), max_in_flight=settings.webhook_posts_in_flight)
+    chores = (Chore("sweep", deliver.sweep, SWEEP_EVERY_S), *_chores(wiring))
+    pump = Pump(deliver, chores, max_in_flight=settings.webhook_posts_in_flight)
     loop = asyncio.get_running_loop()
     bell = WakeUpWorker(wiring.broker, lambda: loop.call_soon_threadsafe(pump.wake), log, threads=threads)
     await sender.start()
@@ -266,6 +269,13 @@ async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
         await task
         await asyncio.to_thread(bell.stop)
         await sender.close()
+
+
+def _chores(wiring: Wiring) -> tuple[Chore, ...]:
+    return (
+        Chore("reconcile", wiring.reconcile.sweep, SWEEP_EVERY_S),
+        Chore("purge", _purge(wiring), PURGE_EVERY_S),
+    )
 
 
 def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
