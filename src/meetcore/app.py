@@ -36,20 +36,17 @@ from meetcore.adapters.queue.broker import broker_from_url
 from meetcore.adapters.queue.doorbell import DramatiqDoorbell
 from meetcore.adapters.queue.worker import WakeUpWorker
 from meetcore.adapters.rate_fallback import FallbackRateCounters
-from meetcore.adapters.sandbox.pages import sandbox_routes
-from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
-from meetcore.adapters.sandbox.provider import SandboxProvider
-from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
+from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import SystemClock, SystemEntropy, configure_logs
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver
 from meetcore.adapters.worker.pump import Chore, Pump
 from meetcore.domain.idempotency import REMEMBERED_HOURS
-from meetcore.domain.meetings import Meeting, MeetingEvent
 from meetcore.ports.rate_counters import RateStoreAway
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.store import StoreAway
 from meetcore.ports.video_provider import VideoProvider
+from meetcore.providers import chosen_provider, sandbox_pages
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
@@ -88,7 +85,10 @@ class Network:
 
 @frozen
 class Wiring:
-    """The adapters of one process and the use cases on them."""
+    """The adapters of one process and the use cases on them.
+
+    `video` is the provider as it is; `provider` bounds its calls.
+    """
 
     settings: Settings
     pool: Pool
@@ -98,13 +98,13 @@ class Wiring:
     store: PostgresStore
     queries: PostgresQueries
     registry: PostgresRegistry
-    sandbox: SandboxProvider
+    video: VideoProvider
     network: Network
 
     @property
     def provider(self) -> VideoProvider:
         """The provider, each call within its time limit."""
-        return BoundedProvider(self.sandbox)
+        return BoundedProvider(self.video)
 
     @property
     def provisioner(self) -> Provisioner:
@@ -123,6 +123,11 @@ class Wiring:
             self.store, self.provider, self.provisioner, self.cancellation, self.doorbell, self.world,
             lease_s=self.settings.meeting_lease_s,
         )  # fmt: skip
+
+    @property
+    def track(self) -> TrackMeeting:
+        """Told what a provider says of its meetings."""
+        return TrackMeeting(self.store, self.doorbell, self.world)
 
     @property
     def operate(self) -> Operate:
@@ -194,7 +199,8 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
     A database that is away does not keep a process from starting: it answers 503 meanwhile.
 
     Raises:
-        SettingsRefused: the database or the secrets key is not set, or the key is malformed.
+        SettingsRefused: the database, the secrets key or what the provider needs is not set, or the key
+            is malformed.
     """
     url = settings.require_database()
     keys = check_secrets(settings)
@@ -202,16 +208,14 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
     pool = make_pool(url, max_size=settings.database_pool_size)
     broker = broker_from_url(str(settings.broker_url) or None)
     doorbell = DramatiqDoorbell(broker, log, spacing_s=DOORBELL_SPACING_S)
-    provider = SandboxProvider(
-        settings.base_url, PostgresSandboxState(pool), derive(keys[-1], "sandbox join links")
-    )
     await pool.open(wait=False)
     try:
-        yield Wiring(
-            settings, pool, broker, doorbell, World(SystemClock(), SystemEntropy()),
-            PostgresStore(pool, cipher), PostgresQueries(pool, cipher), PostgresRegistry(pool),
-            provider, network or Network(),
-        )  # fmt: skip
+        async with chosen_provider(settings, pool, keys) as provider:
+            yield Wiring(
+                settings, pool, broker, doorbell, World(SystemClock(), SystemEntropy()),
+                PostgresStore(pool, cipher), PostgresQueries(pool, cipher), PostgresRegistry(pool),
+                provider, network or Network(),
+            )  # fmt: skip
     finally:
         await asyncio.to_thread(doorbell.close)
         await pool.close()
@@ -334,7 +338,7 @@ class Service:
             self._pages.router.routes[:] = [
                 *_health_routes(wiring),
                 *docs_routes(table),
-                *_sandbox_routes(wiring),
+                *sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.world),
                 *self._extra_routes(wiring),
             ]
             if not str(wiring.settings.broker_url):
@@ -359,20 +363,6 @@ def _health_routes(wiring: Wiring) -> list[Route]:
         return PlainTextResponse("ok\n")
 
     return [Route("/healthz", live), Route("/readyz", ready)]
-
-
-def _sandbox_routes(wiring: Wiring) -> list[Route]:
-    track = TrackMeeting(wiring.store, wiring.doorbell, wiring.world)
-    happened = {"started": MeetingEvent.START, "ended": MeetingEvent.END}
-    name = wiring.provider.abilities.name
-
-    async def on_event(kind: str, provider_meeting_id: str) -> None:
-        await track(name, provider_meeting_id, happened[kind], wiring.world.now())
-
-    async def lookup(provider_meeting_id: str) -> Meeting | None:
-        return await wiring.queries.find_at_provider(name, provider_meeting_id)
-
-    return sandbox_routes(wiring.sandbox, lookup, on_event, now=wiring.world.now)
 
 
 app = Service()

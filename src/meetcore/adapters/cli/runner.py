@@ -53,6 +53,7 @@ def ready_settings() -> Settings:
         StoreAway: the database does not answer.
     """
     settings = load_settings()
+    settings.require_provider()
     check_secrets(settings)
     check_schema(settings)
     return settings

@@ -31,6 +31,9 @@ __all__ = ["DEFAULT_BASE_URL", "Settings", "SettingsRefused", "load_settings"]
 
 PREFIX = "MEETCORE_"
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
+PROVIDERS = ("sandbox", "jitsi", "zoom")
+# What a provider cannot do without, by the names of the settings.
+_PROVIDER_NEEDS = {"zoom": ("zoom_account_id", "zoom_client_id", "zoom_client_secret")}
 _OPTION = re.compile(r"for option '(\w+)'")
 
 
@@ -95,6 +98,10 @@ def _is_server(text: str, *schemes: str) -> bool:
     return all(place.scheme in schemes and place.port != 0 for place in places)
 
 
+def _is_one_word(text: str) -> bool:
+    return text.isascii() and text.isprintable() and " " not in text
+
+
 def _check_authorities(path: str) -> None:
     if path:
         SSLContext(PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
@@ -118,6 +125,8 @@ def _lower(text: str) -> str:
 
 
 _REDIS_OR_AMQP = _needs(lambda text: _is_server(text, "redis", "rediss", "amqp", "amqps"))
+_HTTP_ADDRESS = _checked(_needs(_is_http_origin), "must be an http:// or https:// address")
+_ONE_WORD = _checked(_needs(_is_one_word), "must be one word of ASCII, as it is shown at the provider")
 _POSITIVE = _checked(_needs(lambda number: number >= 1), "must be a whole number of at least 1")
 
 
@@ -140,11 +149,7 @@ class Settings:
             "must be a redis:// address, or empty for the database",
         ),
     )
-    base_url: str = field(
-        default=DEFAULT_BASE_URL,
-        converter=_without_slash,
-        validator=_checked(_needs(_is_http_origin), "must be an http:// or https:// address"),
-    )
+    base_url: str = field(default=DEFAULT_BASE_URL, converter=_without_slash, validator=_HTTP_ADDRESS)
     key_prefix: str = field(
         default="mk",
         validator=_checked(
@@ -153,8 +158,20 @@ class Settings:
     )
     provider: str = field(
         default="sandbox",
-        validator=_checked(_needs(lambda text: text in ("sandbox",)), "must be one of: sandbox"),
+        validator=_checked(_needs(lambda text: text in PROVIDERS), f"must be one of: {', '.join(PROVIDERS)}"),
     )
+    zoom_account_id: str = field(default="", validator=_ONE_WORD)
+    zoom_client_id: str = field(default="", validator=_ONE_WORD)
+    zoom_client_secret: typed_settings.SecretStr = field(
+        default=typed_settings.SecretStr(""), validator=_ONE_WORD
+    )
+    zoom_webhook_token: typed_settings.SecretStr = field(
+        default=typed_settings.SecretStr(""), validator=_ONE_WORD
+    )
+    zoom_api_url: str = field(
+        default="https://api.zoom.us/v2", converter=_without_slash, validator=_HTTP_ADDRESS
+    )
+    zoom_oauth_url: str = field(default="https://zoom.us/oauth/token", validator=_HTTP_ADDRESS)
     tiers_file: str = field(
         default="",
         validator=_checked(_read_tiers, "must be a TOML file of [[tier]] tables; see docs/operating.md"),
@@ -227,6 +244,17 @@ class Settings:
                 "or run `meetcore dev`, which brings its own."
             )
         return str(url)
+
+    def require_provider(self) -> None:
+        """Make sure that all is set that the provider cannot do without.
+
+        Raises:
+            SettingsRefused: something is not; the message names each.
+        """
+        lacking = [name for name in _PROVIDER_NEEDS.get(self.provider, ()) if not str(getattr(self, name))]
+        if lacking:
+            names = ", ".join(f"{PREFIX}{name.upper()}" for name in lacking)
+            raise SettingsRefused(f"MEETCORE_PROVIDER is {self.provider}, which needs {names} too.")
 
 
 def load_settings() -> Settings:

@@ -1,0 +1,97 @@
+"""The part of the composition root that chooses who runs the meetings, and what each choice brings along.
+
+Owns the one place that knows every provider by name. Refuses to bound their calls: the wiring does.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import structlog
+from starlette.routing import Route
+
+from meetcore.adapters.postgres.pool import Pool
+from meetcore.adapters.sandbox.pages import sandbox_routes
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.adapters.secrets import derive
+from meetcore.adapters.settings import Settings, SettingsRefused
+from meetcore.adapters.system import SystemClock
+from meetcore.domain.meetings import Meeting, MeetingEvent
+from meetcore.ports.queries import Queries
+from meetcore.ports.video_provider import VideoProvider
+from meetcore.usecases.track_meeting import TrackMeeting
+from meetcore.usecases.world import World
+
+__all__ = ["chosen_provider", "sandbox_pages"]
+
+log = structlog.get_logger("meetcore")
+
+
+@asynccontextmanager
+async def chosen_provider(
+    settings: Settings, pool: Pool, keys: tuple[bytes, ...]
+) -> AsyncIterator[VideoProvider]:
+    """The provider that the settings name, and its connections while the context lasts.
+
+    Args:
+        settings: which one, and how it is reached.
+        pool: where the sandbox keeps its state.
+        keys: what secrets are kept under; the last one signs the sandbox's links.
+
+    Raises:
+        SettingsRefused: something that this provider needs is not set.
+    """
+    settings.require_provider()
+    if settings.provider == "sandbox":
+        yield SandboxProvider(
+            settings.base_url, PostgresSandboxState(pool), derive(keys[-1], "sandbox join links")
+        )
+    elif settings.provider == "zoom":
+        async with _zoom(settings) as provider:
+            yield provider
+    else:
+        raise SettingsRefused(f"MEETCORE_PROVIDER names one that is not built in: {settings.provider}")
+
+
+@asynccontextmanager
+async def _zoom(settings: Settings) -> AsyncIterator[VideoProvider]:
+    # Only who uses Zoom loads its client.
+    from meetcore.adapters.zoom import ZoomAccess, ZoomProvider
+
+    access = ZoomAccess(
+        account_id=settings.zoom_account_id,
+        client_id=settings.zoom_client_id,
+        client_secret=str(settings.zoom_client_secret),
+        api_url=settings.zoom_api_url,
+        oauth_url=settings.zoom_oauth_url,
+    )
+    provider = ZoomProvider(access, log, now=SystemClock().now)
+    try:
+        yield provider
+    finally:
+        await provider.aclose()
+
+
+def sandbox_pages(
+    provider: VideoProvider, queries: Queries, track: TrackMeeting, world: World
+) -> list[Route]:
+    """The join pages of the sandbox; none where another provider runs the meetings.
+
+    Args:
+        provider: the one that was chosen.
+        queries: where the pages look a meeting up.
+        track: told what a click means.
+        world: the clock.
+    """
+    if not isinstance(provider, SandboxProvider):
+        return []
+    happened = {"started": MeetingEvent.START, "ended": MeetingEvent.END}
+    name = provider.abilities.name
+
+    async def on_event(kind: str, provider_meeting_id: str) -> None:
+        await track(name, provider_meeting_id, happened[kind], world.now())
+
+    async def lookup(provider_meeting_id: str) -> Meeting | None:
+        return await queries.find_at_provider(name, provider_meeting_id)
+
+    return sandbox_routes(provider, lookup, on_event, now=world.now)
