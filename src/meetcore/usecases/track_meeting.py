@@ -6,6 +6,7 @@ from attrs import evolve, frozen
 
 from meetcore.domain.events import Event
 from meetcore.domain.meetings import TRANSITIONS, MeetingEvent, MeetingStatus
+from meetcore.domain.provider_events import Heed
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.store import Store
 from meetcore.usecases.cancellation import ended_event
@@ -24,19 +25,24 @@ class TrackMeeting:
 
     async def __call__(
         self, provider: str, provider_meeting_id: str, happened: MeetingEvent, now: datetime
-    ) -> bool:
-        """Take note of an event; false when the meeting is unknown or the event comes too late.
+    ) -> Heed:
+        """Take note of an event.
+
+        Returns:
+            TAKEN where the meeting moved, PASSED where the event comes too late, EARLY where nobody knows the
+            meeting yet or it is being cancelled: whoever cancels asks the provider and learns what became of
+            it, but if the provider does not answer, the meeting is put back and the event is needed again.
 
         Raises:
-            StoreAway: the database does not answer; the provider is to try again.
+            StoreAway: the database does not answer; tell it again.
         """
         async with self.store.begin() as tx:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
             if meeting is None or meeting.status is MeetingStatus.CANCELLING:
-                return False  # whoever cancels asks the provider and learns what became of it
+                return Heed.EARLY
             status = TRANSITIONS.get((meeting.status, happened))
             if status is None:
-                return False
+                return Heed.PASSED
             moved = evolve(meeting, status=status)
             events: list[Event] = []
             if status is MeetingStatus.ENDED:
@@ -44,4 +50,4 @@ class TrackMeeting:
             due = await tx.meetings.save_lifecycle(moved, events)
         if due:
             self.doorbell.ring()
-        return True
+        return Heed.TAKEN

@@ -31,8 +31,8 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.clock                     ClockContract                clock
     ports.entropy                   EntropyContract              entropy
 
-`StoreContract` joins those below it down to the recordings. A rig is an adapter with a look behind it: `store_rig` says
-what it must tell, and one class that fills `FullRig` serves all of these suites.
+`StoreContract` joins those below it, down to the recordings. A rig is an adapter with a look behind it:
+`store_rig` says what it must tell, and one class that fills `FullRig` serves all of these suites.
 `meetcore.testing.memory_rig` is one to copy from.
 
 Owns what every adapter of a port has to do. Refuses to know one: what only PostgreSQL can do wrong
