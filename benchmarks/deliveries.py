@@ -33,7 +33,7 @@ from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
-from meetcore.adapters.worker.pump import Pump
+from meetcore.adapters.worker.pump import Chore, Pump
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import new_secret
@@ -42,6 +42,8 @@ from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.world import World
 
 __all__ = ["measure_deliveries", "measure_latency"]
+
+SWEEP_EVERY_S = 2.0
 
 BODY = b'{"x":"' + b"y" * 1016 + b'"}'
 ENDPOINTS = 128
@@ -60,15 +62,6 @@ class Endpoint:
     account_id: UUID
     id: UUID
     path: str
-
-
-class _NoMeetings:
-    async def sweep(self) -> None:
-        pass
-
-
-async def _no_purge() -> None:
-    pass
 
 
 @define
@@ -150,7 +143,7 @@ async def _pump(url: str, cipher: AesGcmCipher, ca_file: str, port: int) -> Asyn
         timed = Timed(sender)
         world = World(SystemClock(), SystemEntropy())
         deliver = DeliverWebhooks(PostgresStore(pool, cipher), timed, RetrySchedule(), world)
-        pump = Pump(deliver, _NoMeetings(), _no_purge)  # type: ignore[arg-type]  # there are no meetings here
+        pump = Pump(deliver, [Chore("sweep", deliver.sweep, SWEEP_EVERY_S)])
         running = asyncio.create_task(pump.run())
         try:
             yield pump, timed

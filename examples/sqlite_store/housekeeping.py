@@ -18,6 +18,13 @@ DELETE FROM idempotency_keys WHERE rowid IN (
     ORDER BY created_at LIMIT :portion)
 """
 
+# Forgets the oldest events of providers that are done.
+_PURGE_PROVIDER_EVENTS = """
+DELETE FROM provider_events WHERE rowid IN (
+    SELECT rowid FROM provider_events WHERE received_at < :before AND due_at IS NULL
+    ORDER BY received_at LIMIT :portion)
+"""
+
 
 class SqliteHousekeeping:
     """The store's broom."""
@@ -28,11 +35,18 @@ class SqliteHousekeeping:
 
     async def purge_idempotency(self, older_than_s: float) -> int:
         """Forget keys first seen longer ago than this, unless work under them still runs."""
+        return await self._purge(_PURGE_IDEMPOTENCY, older_than_s)
+
+    async def purge_provider_events(self, older_than_s: float) -> int:
+        """Forget events of providers that were told longer ago than this and are done."""
+        return await self._purge(_PURGE_PROVIDER_EVENTS, older_than_s)
+
+    async def _purge(self, statement: str, older_than_s: float) -> int:
         old = {"before": self._clock.now() - timedelta(seconds=older_than_s), "portion": PORTION}
         gone = 0
         while True:
             async with self._database.transaction() as connection:
-                portion = await connection.change(_PURGE_IDEMPOTENCY, old)
+                portion = await connection.change(statement, old)
             gone += portion
             if portion < PORTION:
                 return gone

@@ -11,13 +11,25 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar, get_args, get_origin
 from uuid import UUID
 
-from attrs import asdict
+from attrs import asdict, evolve
 from cattrs import Converter
 
 from meetcore.domain.holds import Hold
 from meetcore.domain.ledger import Entry, Transfer
+from meetcore.domain.recordings import Recording, RecordingFile
 
-__all__ = ["Row", "bound", "entry", "fields_of", "hold", "microseconds", "record", "reference_of", "transfer"]
+__all__ = [
+    "Row",
+    "bound",
+    "entry",
+    "fields_of",
+    "hold",
+    "microseconds",
+    "record",
+    "recording",
+    "reference_of",
+    "transfer",
+]
 
 Row = dict[str, Any]
 T = TypeVar("T")
@@ -103,3 +115,8 @@ def entry(row: Row) -> Entry:
         _instant(row["at"]),
         row["hash"],
     )
+
+
+def recording(row: Row, files: tuple[RecordingFile, ...]) -> Recording:
+    """A recording with the files of its document."""
+    return evolve(record(Recording, row | {"files": "[]"}), files=files)

@@ -243,4 +243,34 @@ CREATE TABLE IF NOT EXISTS idempotency_keys (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS idempotency_keys_age ON idempotency_keys (created_at);
 
+-- What providers told. Null in `due_at` means done, and then only the digest is left, by which a double is known.
+CREATE TABLE IF NOT EXISTS provider_events (
+    id           TEXT PRIMARY KEY,
+    provider     TEXT NOT NULL,
+    digest       BLOB NOT NULL CHECK (length(digest) = 32),
+    kind         TEXT NOT NULL,
+    payload      BLOB,
+    received_at  INTEGER NOT NULL,
+    tries        INTEGER NOT NULL,
+    due_at       INTEGER,
+    lease_token  TEXT,
+    UNIQUE (provider, digest),
+    CHECK ((payload IS NULL) = (due_at IS NULL))
+) STRICT;
+CREATE INDEX IF NOT EXISTS provider_events_due ON provider_events (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS provider_events_done ON provider_events (received_at) WHERE due_at IS NULL;
+
+CREATE TABLE IF NOT EXISTS recordings (
+    account_id   TEXT NOT NULL REFERENCES accounts,
+    id           TEXT NOT NULL,
+    meeting_id   TEXT NOT NULL,
+    status       TEXT NOT NULL,
+    files        BLOB NOT NULL,
+    recorded_at  INTEGER NOT NULL,
+    created_at   INTEGER NOT NULL,
+    duration_s   INTEGER CHECK (duration_s >= 0),
+    PRIMARY KEY (account_id, id),
+    UNIQUE (account_id, meeting_id)
+) STRICT;
+
 COMMIT;

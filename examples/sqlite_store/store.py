@@ -13,6 +13,8 @@ from .endpoints import SqliteEndpointRepository
 from .idempotency import SqliteIdempotencyRepository
 from .ledger import SqliteLedgerRepository
 from .meetings import SqliteMeetingRepository
+from .provider_events import SqliteProviderEventInbox
+from .recordings import SqliteRecordingRepository
 
 __all__ = ["SqliteStore", "SqliteTransaction"]
 
@@ -49,6 +51,16 @@ class SqliteTransaction:
     def deliveries(self) -> SqliteDeliveryRepository:
         """The outbox as the worker sees it."""
         return SqliteDeliveryRepository(self._connection, self._clock)
+
+    @cached_property
+    def inbox(self) -> SqliteProviderEventInbox:
+        """What providers told."""
+        return SqliteProviderEventInbox(self._connection, self._clock)
+
+    @cached_property
+    def recordings(self) -> SqliteRecordingRepository:
+        """What was recorded of meetings."""
+        return SqliteRecordingRepository(self._connection)
 
 
 class SqliteStore:

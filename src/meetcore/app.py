@@ -23,6 +23,7 @@ from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.operations import operations
+from meetcore.adapters.http.provider_events import provider_event_routes
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
@@ -40,13 +41,13 @@ from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import SystemClock, SystemEntropy, configure_logs
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver
-from meetcore.adapters.worker.pump import Pump
+from meetcore.adapters.worker.pump import Chore, Pump
 from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.ports.rate_counters import RateStoreAway
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.store import StoreAway
 from meetcore.ports.video_provider import VideoProvider
-from meetcore.providers import chosen_provider, sandbox_pages
+from meetcore.providers import chosen_provider, notice_readers, sandbox_pages
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
@@ -55,8 +56,10 @@ from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.operate import Operate
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
+from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.record_recording import RecordRecording
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
@@ -66,6 +69,10 @@ __all__ = ["Network", "Service", "Wiring", "app", "check_schema", "check_secrets
 
 RATE_WINDOWS_KEPT_S = 600
 DOORBELL_SPACING_S = 0.02
+SWEEP_EVERY_S = 2.0
+PROVIDER_EVENTS_EVERY_S = 1.0
+PROVIDER_EVENTS_KEPT = timedelta(days=7)
+PURGE_EVERY_S = 60.0
 
 log = structlog.get_logger("meetcore")
 
@@ -126,6 +133,17 @@ class Wiring:
     def track(self) -> TrackMeeting:
         """Told what a provider says of its meetings."""
         return TrackMeeting(self.store, self.doorbell, self.world)
+
+    @property
+    def receive_provider_event(self) -> ReceiveProviderEvent:
+        """Takes in what a provider tells."""
+        return ReceiveProviderEvent(self.store, self.doorbell, self.world)
+
+    @property
+    def handle_provider_events(self) -> HandleProviderEvents:
+        """Works on what providers told."""
+        record = RecordRecording(self.store, self.world)
+        return HandleProviderEvents(self.store, self.track, record, self.world)
 
     @property
     def operate(self) -> Operate:
@@ -257,7 +275,8 @@ async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
         per_endpoint=settings.webhook_posts_per_endpoint,
         per_account=max(settings.webhook_posts_per_endpoint, settings.webhook_posts_in_flight // 4),
     )
-    pump = Pump(deliver, wiring.reconcile, _purge(wiring), max_in_flight=settings.webhook_posts_in_flight)
+    chores = (Chore("sweep", deliver.sweep, SWEEP_EVERY_S), *_chores(wiring))
+    pump = Pump(deliver, chores, max_in_flight=settings.webhook_posts_in_flight)
     loop = asyncio.get_running_loop()
     bell = WakeUpWorker(wiring.broker, lambda: loop.call_soon_threadsafe(pump.wake), log, threads=threads)
     await sender.start()
@@ -272,11 +291,20 @@ async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
         await sender.close()
 
 
+def _chores(wiring: Wiring) -> tuple[Chore, ...]:
+    return (
+        Chore("reconcile", wiring.reconcile.sweep, SWEEP_EVERY_S),
+        Chore("provider events", wiring.handle_provider_events, PROVIDER_EVENTS_EVERY_S, is_rung=True),
+        Chore("purge", _purge(wiring), PURGE_EVERY_S),
+    )
+
+
 def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
     broom, counters = PostgresHousekeeping(wiring.pool), PostgresRateCounters(wiring.pool)
 
     async def purge() -> None:
         await broom.purge_idempotency(timedelta(hours=REMEMBERED_HOURS).total_seconds())
+        await broom.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
         with suppress(RateStoreAway):  # the next round is soon enough
             await counters.purge(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)
 
@@ -329,6 +357,9 @@ class Service:
                 *_health_routes(wiring),
                 *docs_routes(table),
                 *sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.world),
+                *provider_event_routes(
+                    notice_readers(settings), wiring.receive_provider_event, wiring.world, base_url
+                ),
                 *self._extra_routes(wiring),
             ]
             if not str(wiring.settings.broker_url):

@@ -18,12 +18,13 @@ from meetcore.adapters.secrets import derive
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock
 from meetcore.domain.meetings import Meeting, MeetingEvent
+from meetcore.ports.provider_events import ReadNotice
 from meetcore.ports.queries import Queries
 from meetcore.ports.video_provider import VideoProvider
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.world import World
 
-__all__ = ["chosen_provider", "sandbox_pages"]
+__all__ = ["chosen_provider", "notice_readers", "sandbox_pages"]
 
 log = structlog.get_logger("meetcore")
 
@@ -73,6 +74,20 @@ async def _zoom(settings: Settings) -> AsyncIterator[VideoProvider]:
         yield provider
     finally:
         await provider.aclose()
+
+
+def notice_readers(settings: Settings) -> dict[str, ReadNotice]:
+    """How the requests of each provider that may tell us something are read, by the provider's name.
+
+    A provider may tell whenever the secret is set that it signs with, whoever runs the meetings now: those of
+    yesterday's provider end, too.
+    """
+    secret = str(settings.zoom_webhook_token)
+    if not secret:
+        return {}
+    from meetcore.adapters.zoom.events import PROVIDER, zoom_notices
+
+    return {PROVIDER: zoom_notices(secret)}
 
 
 def sandbox_pages(

@@ -71,7 +71,7 @@ class PostgresRig:
     async def reset(self) -> None:
         await self.rows(
             """TRUNCATE hosts, meetings, host_reservations, webhook_endpoints, events, deliveries,
-                delivery_attempts"""
+                delivery_attempts, provider_events, recordings"""
         )
 
     async def plant(self, *hosts: Host) -> None:

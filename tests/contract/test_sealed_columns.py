@@ -24,6 +24,8 @@ from meetcore.testing.contracts.acts import (
     schedule,
     start_cancelling,
 )
+from meetcore.testing.contracts.provider_event_inbox import new_file, tell, told
+from meetcore.testing.contracts.recording_repository import keep_recording, new_recording
 from tests.contract.rigs import PostgresRig
 
 PLAIN = "not-a-secret"
@@ -52,6 +54,8 @@ async def live(rig: PostgresRig) -> Customer:
     record = IdempotencyRecord("b", b"f" * 32, is_done=True, answer=b"SEALED-bound")
     async with rig.store.begin() as tx:
         await tx.idempotency.save(customer.account_id, record)
+    await tell(rig, told(files=(new_file(url="https://files.example/SEALED-told"),)))
+    await keep_recording(rig, new_recording(customer))
     return customer
 
 
@@ -80,7 +84,7 @@ async def test_no_column_holds_a_secret_in_the_clear(sealed_rig: PostgresRig):
 async def test_the_search_for_secrets_finds_them_where_nothing_is_sealed(postgres_rig: PostgresRig):
     await live(postgres_rig)
     stored = await everything(postgres_rig)
-    for kind in (b"draft-pw", b"room-pw", b"answer", b"bound", b"hook-2", b"event"):
+    for kind in (b"draft-pw", b"room-pw", b"answer", b"bound", b"hook-2", b"event", b"told", b"file"):
         assert b"SEALED-" + kind in stored
 
 

@@ -9,7 +9,8 @@ name, so that `holds.release` and `deliveries.release` stay two things::
 money        `ledger` (double entry), `transfers` and `chain` (what it is made of), `holds`
              (reservations, the daily cap), `pricing` (tiers, the coercion of recording, quotes)
 meetings     `meetings` (the life of one, the plan of a new one), `hosts` (best fit among the free),
-             `schedule` (WIB in, UTC inside)
+             `schedule` (WIB in, UTC inside), `provider_events` (what a provider tells),
+             `recordings` (the files of one, gathered)
 requests     `keys` (form, digest, scopes), `rate_window` (the wall-clock minute),
              `idempotency` (what a repeated request gets), `errors` (every refusal and its code)
 webhooks     `endpoints` (disabled at twenty failures), `deliveries`, `retry_schedule`, `events`,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         ledger,
         meetings,
         pricing,
+        provider_events,
         rate_window,
         recordings,
         records,
@@ -62,6 +64,7 @@ __all__ = [
     "ledger",
     "meetings",
     "pricing",
+    "provider_events",
     "rate_window",
     "recordings",
     "records",

@@ -15,3 +15,11 @@ class Housekeeping(Protocol):
             How many went.
         """
         ...
+
+    async def purge_provider_events(self, older_than_s: float) -> int:
+        """Forget events of providers that were told longer ago than this and are done.
+
+        Returns:
+            How many went.
+        """
+        ...

@@ -24,6 +24,8 @@ from meetcore.domain.ledger import Entry, Funds, Transfer
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.deliveries import DeliveryRepository
 from meetcore.ports.lease import Lease
+from meetcore.ports.provider_events import ProviderEventInbox
+from meetcore.ports.recordings import RecordingRepository
 
 __all__ = [
     "Claim",
@@ -423,6 +425,16 @@ class Transaction(Protocol):
     @property
     def deliveries(self) -> DeliveryRepository:
         """The outbox as the worker sees it."""
+        ...
+
+    @property
+    def inbox(self) -> ProviderEventInbox:
+        """What providers told."""
+        ...
+
+    @property
+    def recordings(self) -> RecordingRepository:
+        """What was recorded of meetings."""
         ...
 
 

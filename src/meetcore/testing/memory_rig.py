@@ -68,6 +68,8 @@ class MemoryRig:
             tables.events.clear()
             tables.deliveries.clear()
             tables.attempts.clear()
+            tables.provider_events.clear()
+            tables.recordings.clear()
 
     async def plant(self, *hosts: Host) -> None:
         """Put hosts in place as they are."""

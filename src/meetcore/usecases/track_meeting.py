@@ -4,7 +4,8 @@ from datetime import datetime
 
 from attrs import frozen
 
-from meetcore.domain.meetings import MeetingEvent
+from meetcore.domain.meetings import MeetingEvent, MeetingStatus
+from meetcore.domain.provider_events import Heed
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.store import Store
 from meetcore.usecases.advance import advance
@@ -23,17 +24,24 @@ class TrackMeeting:
 
     async def __call__(
         self, provider: str, provider_meeting_id: str, happened: MeetingEvent, now: datetime
-    ) -> bool:
-        """Take note of an event; false when the meeting is unknown or the event comes too late.
+    ) -> Heed:
+        """Take note of an event.
+
+        Returns:
+            TAKEN where the meeting moved, PASSED where the event comes too late, EARLY where nobody knows the
+            meeting yet or it is being cancelled: whoever cancels asks the provider and learns what became of
+            it, but if the provider does not answer, the meeting is put back and the event is needed again.
 
         Raises:
-            StoreAway: the database does not answer; the provider is to try again.
+            StoreAway: the database does not answer; tell it again.
         """
         async with self.store.begin() as tx:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
-            moved = None if meeting is None else await advance(tx, self.world, meeting, happened, now)
+            if meeting is None or meeting.status is MeetingStatus.CANCELLING:
+                return Heed.EARLY
+            moved = await advance(tx, self.world, meeting, happened, now)
         if moved is None:
-            return False
+            return Heed.PASSED
         if moved[1]:
             self.doorbell.ring()
-        return True
+        return Heed.TAKEN

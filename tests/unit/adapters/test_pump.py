@@ -9,7 +9,7 @@ import pytest
 from attrs import define, field
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
-from meetcore.adapters.worker.pump import Pump
+from meetcore.adapters.worker.pump import Chore, Pump
 from meetcore.domain.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.retry_schedule import RetrySchedule
@@ -59,24 +59,13 @@ class ScriptedSender:
         return Attempt(self.rig.now(), 3, 200)
 
 
-class _NoMeetings:
-    async def sweep(self) -> None:
-        pass
-
-
-async def _no_purge() -> None:
-    pass
-
-
 @asynccontextmanager
 async def pumping(
-    rig: MemoryRig, store: object, sender: object, breath_s: float = 1.0
+    rig: MemoryRig, store: object, sender: object, breath_s: float = 1.0, chores: Sequence[Chore] = ()
 ) -> AsyncIterator[Pump]:
     world = World(rig.clock, SeededEntropy(5))
     deliver = DeliverWebhooks(cast(Store, store), cast(Any, sender), RetrySchedule(), world)
-    pump = Pump(
-        deliver, cast(Any, _NoMeetings()), _no_purge, round_s=0.01, sweep_every_s=0.05, breath_s=breath_s
-    )
+    pump = Pump(deliver, [Chore("sweep", deliver.sweep, 0.05), *chores], round_s=0.01, breath_s=breath_s)
     running = asyncio.create_task(pump.run())
     try:
         yield pump
@@ -186,3 +175,83 @@ async def test_stopping_records_what_was_in_flight() -> None:
         pump.stop()
         going.set()
     assert statuses(rig) == [DeliveryStatus.SUCCEEDED] * 4
+
+
+async def test_a_chore_that_hangs_delays_no_other_and_no_delivery() -> None:
+    rig = MemoryRig()
+    await outbox(rig, 2, secret=SECRET)
+    done: list[str] = []
+
+    async def hang() -> None:
+        await asyncio.Event().wait()
+
+    async def work() -> None:
+        done.append("work")
+
+    chores = [Chore("hangs", hang, 0.01), Chore("works", work, 0.01)]
+    async with pumping(rig, rig.store, ScriptedSender(rig), chores=chores):
+        await until(lambda: len(done) > 2 and statuses(rig) == [DeliveryStatus.SUCCEEDED] * 2)
+
+
+async def test_only_a_chore_that_is_rung_runs_at_the_doorbell() -> None:
+    rig = MemoryRig()
+    done: list[str] = []
+
+    def chore(name: str, *, is_rung: bool) -> Chore:
+        async def work() -> None:
+            done.append(name)
+
+        return Chore(name, work, 3600.0, is_rung)
+
+    chores = [chore("quiet", is_rung=False), chore("rung", is_rung=True)]
+    async with pumping(rig, rig.store, ScriptedSender(rig), chores=chores) as pump:
+        await until(lambda: sorted(done) == ["quiet", "rung"])
+        pump.wake()
+        await until(lambda: done.count("rung") == 2)
+        pump.wake()
+        await until(lambda: done.count("rung") == 3)
+    assert done.count("quiet") == 1
+
+
+async def test_a_ring_in_the_middle_of_a_chore_is_heard() -> None:
+    rig = MemoryRig()
+    begun: list[int] = []
+    going = asyncio.Event()
+
+    async def work() -> None:
+        begun.append(len(begun))
+        await going.wait()
+
+    async with pumping(
+        rig, rig.store, ScriptedSender(rig), chores=[Chore("slow", work, 3600.0, is_rung=True)]
+    ) as pump:
+        await until(lambda: len(begun) == 1)
+        pump.wake()
+        going.set()
+        await until(lambda: len(begun) == 2)
+
+
+async def test_a_chore_that_left_something_due_runs_again_at_once_until_it_did_not() -> None:
+    rig = MemoryRig()
+    left = [True, True, False]
+
+    async def work() -> bool:
+        return left.pop(0)
+
+    async with pumping(
+        rig, rig.store, ScriptedSender(rig), chores=[Chore("drains", work, 3600.0, is_rung=True)]
+    ):
+        await until(lambda: not left)
+
+
+@pytest.mark.filterwarnings("ignore")
+async def test_a_chore_with_a_fault_comes_round_again() -> None:
+    rig = MemoryRig()
+    tries: list[int] = []
+
+    async def work() -> None:
+        tries.append(len(tries))
+        raise StoreAway("away") if len(tries) == 1 else ValueError("a fault")
+
+    async with pumping(rig, rig.store, ScriptedSender(rig), chores=[Chore("faulty", work, 0.01)]):
+        await until(lambda: len(tries) > 2)

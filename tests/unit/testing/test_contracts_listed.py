@@ -19,6 +19,8 @@ STORE_SUITES = [
     contracts.EndpointRepositoryContract,
     contracts.DeliveryRepositoryContract,
     contracts.DeliveryLimitsContract,
+    contracts.ProviderEventInboxContract,
+    contracts.RecordingRepositoryContract,
 ]
 # Proven by the suite that is named, because nobody meets them alone.
 WITHIN = {

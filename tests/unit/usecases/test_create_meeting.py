@@ -283,5 +283,9 @@ async def test_when_every_host_has_had_its_share_nothing_is_charged_and_the_key_
     assert (town.funds().balance, town.funds().held) == (100, 0)
     assert not town.state.committed.reservations
     town.clock.advance(24 * 3600 - 1)
+    with pytest.raises(ServiceUnavailable):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    town.clock.advance(1)
     await town.create()(town.caller, request(date="2026-12-04"), town.intent("other"), town.now())
+    assert town.funds().balance == 90
     town.prove()

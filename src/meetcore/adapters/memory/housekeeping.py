@@ -27,3 +27,16 @@ class MemoryHousekeeping:
             for name in old:
                 del tables.idempotency[name], tables.idempotency_since[name]
         return len(old)
+
+    async def purge_provider_events(self, older_than_s: float) -> int:
+        """Forget events of providers that were told longer ago than this and are done."""
+        limit = self._clock.now() - timedelta(seconds=older_than_s)
+        async with self._state.change() as tables:
+            old = [
+                id_
+                for id_, stored in tables.provider_events.items()
+                if stored.due_at is None and stored.received_at < limit
+            ]
+            for id_ in old:
+                del tables.provider_events[id_]
+        return len(old)

@@ -26,6 +26,8 @@ from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting
+from meetcore.domain.provider_events import ProviderEvent
+from meetcore.domain.recordings import Recording
 from meetcore.ports.registry import NewAccount
 
 __all__ = [
@@ -38,6 +40,7 @@ __all__ = [
     "StoredEvent",
     "StoredHostKey",
     "StoredMeeting",
+    "StoredProviderEvent",
     "Tables",
     "account_of",
     "meeting_at_provider",
@@ -115,6 +118,19 @@ class StoredDelivery:
         return self.token is not None and due is not None and due > now
 
 
+@frozen
+class StoredProviderEvent:
+    """What a provider told. Once it is done the event is forgotten, and nothing is due."""
+
+    provider: str
+    digest: bytes
+    received_at: datetime
+    event: ProviderEvent | None
+    due_at: datetime | None
+    tries: int = 0
+    token: UUID | None = field(default=None, repr=False)
+
+
 @define
 class Tables:
     """Everything by its key; what belongs to an account has the account's id first."""
@@ -139,6 +155,8 @@ class Tables:
     events: dict[tuple[UUID, UUID], StoredEvent] = field(factory=dict)
     deliveries: dict[tuple[UUID, UUID], StoredDelivery] = field(factory=dict)
     attempts: dict[tuple[UUID, UUID, int], Attempt] = field(factory=dict)
+    provider_events: dict[UUID, StoredProviderEvent] = field(factory=dict)
+    recordings: dict[tuple[UUID, UUID], Recording] = field(factory=dict)
 
     def copy(self) -> "Tables":
         """The same values in tables of their own."""

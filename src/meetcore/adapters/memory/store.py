@@ -8,6 +8,8 @@ from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
+from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
+from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.state import MemoryState, Tables
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
@@ -24,6 +26,8 @@ class MemoryTransaction:
         self._meetings = MemoryMeetingRepository(tables, clock, entropy)
         self._endpoints = MemoryEndpointRepository(tables, clock)
         self._deliveries = MemoryDeliveryRepository(tables, clock)
+        self._inbox = MemoryProviderEventInbox(tables, clock)
+        self._recordings = MemoryRecordingRepository(tables)
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:
@@ -49,6 +53,16 @@ class MemoryTransaction:
     def deliveries(self) -> MemoryDeliveryRepository:
         """The outbox."""
         return self._deliveries
+
+    @property
+    def inbox(self) -> MemoryProviderEventInbox:
+        """What providers told."""
+        return self._inbox
+
+    @property
+    def recordings(self) -> MemoryRecordingRepository:
+        """What was recorded of meetings."""
+        return self._recordings
 
 
 class MemoryStore:

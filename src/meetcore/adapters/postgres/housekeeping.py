@@ -16,6 +16,14 @@ DELETE FROM idempotency_keys WHERE ctid IN (
     ORDER BY created_at LIMIT %(portion)s)
 """
 
+# Forgets the oldest events of providers that are done.
+_PURGE_PROVIDER_EVENTS = """
+DELETE FROM provider_events WHERE ctid IN (
+    SELECT ctid FROM provider_events
+    WHERE received_at < clock_timestamp() - %(older_than_s)s * interval '1 second' AND due_at IS NULL
+    ORDER BY received_at LIMIT %(portion)s)
+"""
+
 
 class PostgresHousekeeping:
     """The store's broom."""
@@ -25,11 +33,16 @@ class PostgresHousekeeping:
 
     async def purge_idempotency(self, older_than_s: float) -> int:
         """Forget keys first seen longer ago than this, unless work under them still runs."""
+        return await self._purge(_PURGE_IDEMPOTENCY, older_than_s)
+
+    async def purge_provider_events(self, older_than_s: float) -> int:
+        """Forget events of providers that were told longer ago than this and are done."""
+        return await self._purge(_PURGE_PROVIDER_EVENTS, older_than_s)
+
+    async def _purge(self, query: str, older_than_s: float) -> int:
         gone = 0
         while True:
-            portion = await self._delete(
-                _PURGE_IDEMPOTENCY, {"older_than_s": older_than_s, "portion": PORTION}
-            )
+            portion = await self._delete(query, {"older_than_s": older_than_s, "portion": PORTION})
             gone += portion
             if portion < PORTION:
                 return gone

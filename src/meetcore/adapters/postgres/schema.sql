@@ -256,6 +256,40 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
 
+-- The inbox: what providers told and is not worked on yet. It belongs to no account, because only the work finds
+-- out whose meeting it is about. `due_at` is when anyone may take an event next; it is null once an event is done,
+-- and then only the digest is left, by which a double is known.
+CREATE TABLE provider_events (
+    id           uuid PRIMARY KEY,
+    provider     text NOT NULL,
+    digest       bytea NOT NULL CHECK (length(digest) = 32),
+    kind         text NOT NULL,
+    payload      bytea,
+    received_at  timestamptz NOT NULL,
+    tries        integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    due_at       timestamptz,
+    lease_token  uuid,
+    UNIQUE (provider, digest),
+    CHECK ((payload IS NULL) = (due_at IS NULL))
+) WITH (fillfactor = 70);
+CREATE INDEX provider_events_due ON provider_events (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX provider_events_done ON provider_events (received_at) WHERE due_at IS NULL;
+
+-- At most one recording for each meeting. Its files are one sealed document: their addresses are secrets, every
+-- decision needs all of them, and nobody asks for one alone.
+CREATE TABLE recordings (
+    account_id   uuid NOT NULL REFERENCES accounts,
+    id           uuid NOT NULL,
+    meeting_id   uuid NOT NULL,
+    status       text NOT NULL CHECK (status IN ('available', 'expired')),
+    files        bytea NOT NULL,
+    recorded_at  timestamptz NOT NULL,
+    created_at   timestamptz NOT NULL,
+    duration_s   integer CHECK (duration_s >= 0),
+    PRIMARY KEY (account_id, id),
+    UNIQUE (account_id, meeting_id)
+);
+
 -- Counters of the present minute. Unlogged: a crash of the database forgets them, which errs on
 -- the customer's side for at most one minute.
 CREATE UNLOGGED TABLE rate_counters (

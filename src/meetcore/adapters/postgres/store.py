@@ -10,6 +10,8 @@ from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
 from meetcore.adapters.postgres.ledger import PostgresLedgerRepository
 from meetcore.adapters.postgres.meetings import PostgresMeetingRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
+from meetcore.adapters.postgres.provider_events import PostgresProviderEventInbox
+from meetcore.adapters.postgres.recordings import PostgresRecordingRepository
 from meetcore.ports.cipher import Cipher
 
 __all__ = ["PostgresStore", "PostgresTransaction"]
@@ -46,6 +48,16 @@ class PostgresTransaction:
     def deliveries(self) -> PostgresDeliveryRepository:
         """The outbox as the worker sees it."""
         return PostgresDeliveryRepository(self._connection, self._cipher)
+
+    @cached_property
+    def inbox(self) -> PostgresProviderEventInbox:
+        """What providers told."""
+        return PostgresProviderEventInbox(self._connection, self._cipher)
+
+    @cached_property
+    def recordings(self) -> PostgresRecordingRepository:
+        """What was recorded of meetings."""
+        return PostgresRecordingRepository(self._connection, self._cipher)
 
 
 class PostgresStore:

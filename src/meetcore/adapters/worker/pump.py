@@ -1,26 +1,41 @@
 """The pump: claims due deliveries whenever the doorbell rings or a round comes, and keeps posts in flight.
 
 The database is the truth: a doorbell that is lost costs at most one round. What comes back while a batch
-is being recorded is the next batch, so that the batches grow with the load. Owns concurrency and rounds;
-refuses to decide anything about a delivery.
+is being recorded is the next batch, so that the batches grow with the load. Beside the deliveries it does
+chores, each in rounds of its own, so that a provider that is slow to answer delays nothing else. Owns
+concurrency and rounds; refuses to decide anything about a delivery or a chore.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
 import structlog
+from attrs import frozen
 
 from meetcore.ports.deliveries import Claimed
 from meetcore.ports.store import StoreAway
 from meetcore.ports.webhook_sender import SenderExhausted
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks, Made
-from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 
-__all__ = ["Pump"]
+__all__ = ["Chore", "Pump"]
 
 log = structlog.get_logger("meetcore.worker")
+
+
+@frozen
+class Chore:
+    """Work that comes round every `every_s`, counted from the end of the round before.
+
+    `work` tells whether something may be due by what it did: then the pump looks at once. One that `is_rung`
+    also runs when the doorbell rings.
+    """
+
+    name: str
+    work: Callable[[], Awaitable[object]]
+    every_s: float
+    is_rung: bool = False
 
 
 class Pump:
@@ -28,38 +43,30 @@ class Pump:
 
     Args:
         deliver: the deliveries.
-        reconcile: the meetings that dead processes left.
-        purge: forgets what is too old; called every `purge_every_s`.
+        chores: what else is to be done; none waits for another.
         max_in_flight: posts at the same time.
         batch: deliveries taken or recorded in one transaction, at most.
         round_s: how often due work is looked for without a ring.
         breath_s: how long nothing is claimed after this machine had too little of something to post.
-        sweep_every_s: how often what was left behind is mended.
     """
 
     def __init__(
         self,
         deliver: DeliverWebhooks,
-        reconcile: ReconcileMeetings,
-        purge: Callable[[], Awaitable[None]],
+        chores: Sequence[Chore],
         *,
         max_in_flight: int = 500,
         batch: int = 200,
         round_s: float = 0.5,
         breath_s: float = 1.0,
-        sweep_every_s: float = 2.0,
-        purge_every_s: float = 60.0,
     ) -> None:
         self._deliver = deliver
-        self._reconcile = reconcile
-        self._purge = purge
+        self._bells = [(chore, asyncio.Event()) for chore in chores]
         self._max_in_flight = max_in_flight
         self._batch = batch
         self._round_s = round_s
         self._breath_s = breath_s
         self._is_exhausted = False
-        self._sweep_every_s = sweep_every_s
-        self._purge_every_s = purge_every_s
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
         self._posts: set[asyncio.Task[None]] = set()
@@ -70,18 +77,19 @@ class Pump:
     def wake(self) -> None:
         """Look now. Call it on the pump's own loop."""
         self._wake.set()
+        for chore, bell in self._bells:
+            if chore.is_rung:
+                bell.set()
 
     def stop(self) -> None:
         """Claim nothing more and return from `run` once the posts in flight are recorded."""
         self._stopping.set()
-        self._wake.set()
+        for event in (self._wake, *(bell for _, bell in self._bells)):
+            event.set()
 
     async def run(self) -> None:
         """Pump until `stop`."""
-        rounds = (
-            asyncio.create_task(self._repeat(self._sweep, self._sweep_every_s)),
-            asyncio.create_task(self._repeat(self._purge, self._purge_every_s)),
-        )
+        rounds = [asyncio.create_task(self._repeat(chore, bell)) for chore, bell in self._bells]
         recorder = asyncio.create_task(self._record_until_drained())
         try:
             while not self._stopping.is_set():
@@ -180,22 +188,19 @@ class Pump:
                 async with asyncio.timeout(self._round_s):
                     await self._stopping.wait()
 
-    async def _sweep(self) -> None:
-        if await self._deliver.sweep():
-            self._wake.set()
-        await self._reconcile.sweep()
-
-    async def _repeat(self, work: Callable[[], Awaitable[None]], every_s: float) -> None:
+    async def _repeat(self, chore: Chore, bell: asyncio.Event) -> None:
         async def once() -> bool:
-            await work()
-            return True
+            return bool(await chore.work())
 
         # The event, too: a cancellation that falls together with what it cancels may be lost in the pool.
         while not self._stopping.is_set():
-            await self._guard(once, "sweep")
-            with suppress(TimeoutError):
-                async with asyncio.timeout(every_s):
-                    await self._stopping.wait()
+            bell.clear()
+            if await self._guard(once, chore.name):
+                self.wake()
+            if not self._stopping.is_set():  # stopped in the middle of it: its bell has been cleared
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(chore.every_s):
+                        await bell.wait()
 
     async def _guard(self, work: Callable[[], Awaitable[bool]], what: str) -> bool:
         """Do one thing; a fault is logged and costs a round, never the worker."""

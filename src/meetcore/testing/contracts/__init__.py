@@ -10,6 +10,10 @@ Subclass a suite, give its fixture, and pytest runs it::
       .EndpointRepository             EndpointRepositoryContract
     ports.deliveries
       .DeliveryRepository             DeliveryRepositoryContract, DeliveryLimitsContract
+    ports.provider_events
+      .ProviderEventInbox             ProviderEventInboxContract
+    ports.recordings
+      .RecordingRepository            RecordingRepositoryContract
     ports.queries                   QueriesContract              rig: QueriesRig
     ports.registry                  RegistryContract             rig: RegistryRig
     ports.housekeeping              HousekeepingContract         rig: HousekeepingRig
@@ -27,8 +31,8 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.clock                     ClockContract                clock
     ports.entropy                   EntropyContract              entropy
 
-`StoreContract` joins the six below it. A rig is an adapter with a look behind it: `store_rig` says
-what it must tell, and one class that fills `FullRig` serves all of these suites.
+`StoreContract` joins those below it, down to the recordings. A rig is an adapter with a look behind it:
+`store_rig` says what it must tell, and one class that fills `FullRig` serves all of these suites.
 `meetcore.testing.memory_rig` is one to copy from.
 
 Owns what every adapter of a port has to do. Refuses to know one: what only PostgreSQL can do wrong
@@ -54,8 +58,10 @@ from meetcore.testing.contracts.idempotency_repository import IdempotencyReposit
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
+from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 from meetcore.testing.contracts.registry import RegistryContract
 from meetcore.testing.contracts.resolver import ResolverContract
 from meetcore.testing.contracts.store import StoreContract
@@ -92,9 +98,11 @@ __all__ = [
     "MakeSender",
     "MeetingRepositoryContract",
     "PretendCipherContract",
+    "ProviderEventInboxContract",
     "QueriesContract",
     "QueriesRig",
     "RateCountersContract",
+    "RecordingRepositoryContract",
     "RegistryContract",
     "RegistryRig",
     "RemoteDoorbellContract",

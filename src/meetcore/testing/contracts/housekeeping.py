@@ -6,6 +6,7 @@ import pytest
 
 from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.testing.contracts.acts import Wish, new_host, open_customer, reserved
+from meetcore.testing.contracts.provider_event_inbox import claim_told, finish_told, tell, told
 from meetcore.testing.contracts.store_rig import HousekeepingRig
 
 __all__ = ["HousekeepingContract"]
@@ -66,3 +67,18 @@ class HousekeepingContract:
         await rig.age_keys(2 * DAY_S)
         await rig.housekeeping.purge_idempotency(DAY_S)
         assert await _keys_of(rig, customer.account_id, "running") == ["running"]
+
+    async def test_an_event_that_is_done_is_forgotten_after_its_time(self, rig: HousekeepingRig) -> None:
+        await tell(rig, told(), b"d" * 32)
+        (claimed,) = [one for one in await claim_told(rig) if one.event == told()]
+        await finish_told(rig, claimed)
+        await rig.housekeeping.purge_provider_events(DAY_S)
+        assert await tell(rig, told(), b"d" * 32) is None
+        assert await rig.housekeeping.purge_provider_events(-60) == 1  # as if a minute had gone by
+        assert await tell(rig, told(), b"d" * 32) is not None
+
+    async def test_an_event_that_is_not_done_is_kept_however_old(self, rig: HousekeepingRig) -> None:
+        await tell(rig, told(), b"d" * 32)
+        await claim_told(rig, seconds=-1)
+        assert await rig.housekeeping.purge_provider_events(-60) == 0
+        assert len(await claim_told(rig)) == 1

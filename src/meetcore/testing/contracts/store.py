@@ -7,6 +7,8 @@ from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
+from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 
 __all__ = ["StoreContract"]
 
@@ -19,6 +21,8 @@ class StoreContract(
     EndpointRepositoryContract,
     DeliveryRepositoryContract,
     DeliveryLimitsContract,
+    ProviderEventInboxContract,
+    RecordingRepositoryContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

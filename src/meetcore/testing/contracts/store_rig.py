@@ -86,7 +86,9 @@ class StoreRig(QueriesRig, RegistryRig, Protocol):
         ...
 
     async def reset(self) -> None:
-        """Forget every host, meeting, reservation, endpoint, event, delivery and attempt.
+        """Forget every host, meeting, reservation, recording, endpoint, event, delivery and attempt.
+
+        And every event that a provider told.
 
         Accounts, keys and the ledger may stay.
         """

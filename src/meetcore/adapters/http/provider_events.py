@@ -1,0 +1,142 @@
+"""Where providers tell what happened: `POST /provider-events/{provider}`, outside the API's gate.
+
+A provider has no key of ours. It signs, and gives us seconds: what is true is kept and answered at once, and
+worked on by a worker. Whatever we cannot keep now is answered 503, so that it comes again. Owns the way from
+bytes to the inbox and the statuses. Refuses to know any provider's words: what reads them is passed in. An
+answer says what was wrong and nothing of what would have been right.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+from attrs import frozen
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from meetcore.adapters.http.answers import PayloadTooLarge, render_error, render_record
+from meetcore.domain.errors import (
+    DomainError,
+    InternalError,
+    InvalidApiKey,
+    InvalidRequest,
+    ServiceUnavailable,
+)
+from meetcore.ports.provider_events import NoticeMalformed, NoticeUntrusted, ReadNotice
+from meetcore.ports.store import StoreAway
+from meetcore.usecases.provider_events import ReceiveProviderEvent
+from meetcore.usecases.world import World
+
+__all__ = ["MAX_NOTICE_BYTES", "provider_event_routes"]
+
+MAX_NOTICE_BYTES: Final = 1024 * 1024
+KEEP_WITHIN_S: Final = 2.0
+"""A provider waits three seconds at least: what is not kept by then is told again."""
+
+RETRY_AFTER_S: Final = 5
+
+log = structlog.get_logger("meetcore.http")
+
+
+def provider_event_routes(
+    readers: Mapping[str, ReadNotice], receive: ReceiveProviderEvent, world: World, base_url: str
+) -> list[Route]:
+    """Serve one path for each provider that there is a reader for; any other is unknown.
+
+    Args:
+        readers: how each provider's requests are verified and read, by the provider's name.
+        receive: keeps what was told.
+        world: the clock that signatures are held against.
+        base_url: for the addresses in refusals.
+    """
+    return [
+        Route(
+            f"/provider-events/{name}",
+            _Door(name, read, receive, world, base_url).answer,
+            methods=["POST"],
+        )
+        for name, read in readers.items()
+    ]
+
+
+@frozen
+class _Door:
+    provider: str
+    read: ReadNotice
+    receive: ReceiveProviderEvent
+    world: World
+    base_url: str
+
+    async def answer(self, request: Request) -> Response:
+        """Answer one request, whatever happens."""
+        try:
+            return await self._take(request)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
+        except Exception as error:  # noqa: BLE001  (whatever it is, the provider gets an answer)
+            return self._refuse(error)
+
+    async def _take(self, request: Request) -> Response:
+        body = await _body(request)
+        notice = self.read(body, request.headers, self.world.now())
+        if notice.answer is not None:
+            answer = render_record(200, notice.answer)
+            return Response(answer.body, 200, _HEADERS, "application/json")
+        if notice.event is not None:
+            async with asyncio.timeout(KEEP_WITHIN_S):
+                await self.receive(notice.event, hashlib.sha256(body).digest())
+        return Response(status_code=204, headers=_HEADERS)
+
+    def _refuse(self, error: Exception) -> Response:
+        refusal = self._refusal_of(error)
+        request_id = str(self.world.new_id(self.world.now()))
+        headers = dict(_HEADERS)
+        if isinstance(refusal, ServiceUnavailable):
+            headers["Retry-After"] = str(refusal.retry_after_s)
+        told = {"provider": self.provider, "request_id": request_id, "code": refusal.code}
+        if isinstance(refusal, InternalError):
+            log.error("fault", **told, exc_info=error)
+        else:
+            log.warning("provider event refused", **told, cause=repr(error))
+        answer = render_error(refusal, self.base_url, request_id)
+        return Response(answer.body, answer.status, headers, "application/json")
+
+    def _refusal_of(self, error: Exception) -> DomainError:
+        match error:
+            case DomainError():
+                return error
+            case NoticeUntrusted():
+                return InvalidApiKey(
+                    "The signature is not that of the secret token that is set here, or its time is more "
+                    "than 5 minutes off."
+                )
+            case NoticeMalformed():
+                return InvalidRequest({"body": [f"must be an event of {self.provider}"]})
+            case StoreAway() | TimeoutError():
+                return ServiceUnavailable("The event cannot be kept now. Tell it again.", RETRY_AFTER_S)
+            case _:
+                return InternalError("Something went wrong at the service. Tell the event again.")
+
+
+_HEADERS: Final = {"Cache-Control": "no-store"}
+
+
+async def _body(request: Request) -> bytes:
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > MAX_NOTICE_BYTES:
+        raise _too_large()
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > MAX_NOTICE_BYTES:
+            raise _too_large()
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large() -> PayloadTooLarge:
+    problem = f"must not be larger than {MAX_NOTICE_BYTES // 1024} KiB"
+    return PayloadTooLarge({"body": [problem]}, f"The body {problem}.")

@@ -1,0 +1,103 @@
+"""What providers told, in PostgreSQL: an inbox whose events are claimed by pushing their due time past a lease."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+import msgspec
+import structlog
+
+from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.pool import Connection
+from meetcore.domain.provider_events import ProviderEvent
+from meetcore.ports.cipher import Cipher, CipherRefused
+from meetcore.ports.lease import Lease
+from meetcore.ports.provider_events import ClaimedEvent
+
+__all__ = ["PostgresProviderEventInbox"]
+
+log = structlog.get_logger("meetcore.postgres")
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(ProviderEvent)
+
+# Takes an event in, unless the same bytes are known.
+_ADD = """
+INSERT INTO provider_events (id, provider, digest, kind, payload, received_at, due_at)
+VALUES (%(id)s, %(provider)s, %(digest)s, %(kind)s, %(payload)s, clock_timestamp(), clock_timestamp())
+ON CONFLICT (provider, digest) DO NOTHING
+"""
+
+# Takes what is due, the longest due first, and passes over what another worker is taking.
+_CLAIM = """
+WITH due AS (
+    SELECT id, due_at FROM provider_events WHERE due_at <= statement_timestamp()
+    ORDER BY due_at, id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), claimed AS (
+    UPDATE provider_events e SET tries = e.tries + 1, lease_token = %(token)s,
+        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
+    FROM due WHERE e.id = due.id
+    RETURNING e.id, e.payload, e.tries, due.due_at AS was_due_at
+)
+SELECT id, payload, tries FROM claimed ORDER BY was_due_at, id
+"""
+
+# Gives an event back until later, for the bearer of its claim only.
+_POSTPONE = """
+UPDATE provider_events
+SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second'
+WHERE id = %(id)s AND lease_token = %(token)s
+"""
+
+# Leaves the digest of an event, for the bearer of its claim only.
+_DONE = """
+UPDATE provider_events SET payload = NULL, lease_token = NULL, due_at = NULL
+WHERE id = %(id)s AND lease_token = %(token)s
+"""
+
+
+class PostgresProviderEventInbox:
+    """The inbox, on one open transaction."""
+
+    def __init__(self, connection: Connection, cipher: Cipher) -> None:
+        self._connection = connection
+        self._cipher = cipher
+
+    async def add(self, id: UUID, event: ProviderEvent, digest: bytes) -> bool:
+        """Take an event in, due at once; false when the same bytes are known."""
+        payload = self._cipher.seal(_encoder.encode(event), rows.provider_event_context(id))
+        parameters = {
+            "id": id,
+            "provider": event.provider,
+            "digest": digest,
+            "kind": event.kind.value,
+            "payload": payload,
+        }
+        cursor = await self._connection.execute(_ADD, parameters)
+        return cursor.rowcount == 1
+
+    async def claim(self, limit: int, lease: Lease) -> Sequence[ClaimedEvent]:
+        """Take events that are due, each under the lease.
+
+        One that does not open is logged and left to its lease, as a delivery is: a key that went missing
+        stops what was sealed under it and nothing else.
+        """
+        parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
+        cursor = await self._connection.execute(_CLAIM, parameters)
+        claimed = [self._claimed(row, lease.token) for row in await cursor.fetchall()]
+        return [one for one in claimed if one is not None]
+
+    def _claimed(self, row: rows.Row, token: UUID) -> ClaimedEvent | None:
+        try:
+            payload = self._cipher.open(row["payload"], rows.provider_event_context(row["id"]))
+        except CipherRefused:
+            log.exception("provider event does not open", event_id=str(row["id"]))
+            return None
+        return ClaimedEvent(row["id"], _decoder.decode(payload), row["tries"], token)
+
+    async def postpone(self, id: UUID, token: UUID, seconds: float) -> None:
+        """Give an event back, due in so many seconds; a lost claim changes nothing."""
+        await self._connection.execute(_POSTPONE, {"id": id, "token": token, "seconds": seconds})
+
+    async def done(self, id: UUID, token: UUID) -> None:
+        """Be done with an event for good; a lost claim changes nothing."""
+        await self._connection.execute(_DONE, {"id": id, "token": token})

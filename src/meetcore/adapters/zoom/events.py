@@ -1,0 +1,201 @@
+"""What Zoom tells of its meetings: verified over the raw body, then put into our words.
+
+Zoom signs each request with the webhook's secret token: `x-zm-signature` is `v0=` and the HMAC-SHA256, in
+hex, of `v0:{x-zm-request-timestamp}:{raw body}`. An old request may be somebody's replay, so the timestamp may
+be five minutes off and no more. Nothing is read before the signature is found true: the answer to Zoom's
+challenge is an HMAC under the same secret, and given to anybody it would be a signature for sale.
+
+Owns signature, challenge and Zoom's words, which are no two alike: the id of a meeting is a text in the events
+of meetings and a number in those of recordings. Refuses to know what becomes of an event. What Zoom tells and
+we have no use for is verified and let go.
+"""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Final
+
+import msgspec
+from attrs import field, frozen
+from msgspec import Meta
+
+from meetcore.domain.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.ports.provider_events import Notice, NoticeMalformed, NoticeUntrusted, ReadNotice
+
+__all__ = ["PROVIDER", "TOLERANCE_S", "zoom_notices"]
+
+PROVIDER: Final = "zoom"
+TOLERANCE_S: Final = 300
+
+_VERSION = "v0"
+_TIMESTAMP = re.compile(r"[0-9]{1,12}")
+# What Zoom sends is a short random text. A colon would make it the beginning of something that is signed.
+_PLAIN_TOKEN = re.compile(r"[!-9;-~]{1,256}")
+_CHALLENGE = "endpoint.url_validation"
+_MEETINGS: Final = {
+    "meeting.started": ProviderEventKind.MEETING_STARTED,
+    "meeting.ended": ProviderEventKind.MEETING_ENDED,
+}
+# The transcript is ready later than the media: it is one more file of the same recording.
+_RECORDINGS: Final = frozenset({"recording.completed", "recording.transcript_completed"})
+# By `file_type`. Chats, captions and time lines are not kept.
+_FILE_KINDS: Final = {"MP4": FileKind.VIDEO, "M4A": FileKind.AUDIO, "TRANSCRIPT": FileKind.TRANSCRIPT}
+
+_Id = Annotated[str, Meta(pattern="^[!-~]{1,64}$")] | Annotated[int, Meta(ge=0)]
+
+
+@frozen
+class _Kind:
+    event: str
+
+
+@frozen
+class _Challenge:
+    plainToken: str = field(repr=False)  # noqa: N815  (Zoom's own name)
+
+
+@frozen
+class _ChallengeEvent:
+    payload: _Challenge
+
+
+@frozen
+class _Meeting:
+    id: _Id
+
+
+@frozen
+class _MeetingPayload:
+    object: _Meeting
+
+
+@frozen
+class _MeetingEvent:
+    payload: _MeetingPayload
+    event_ts: int
+
+
+@frozen
+class _File:
+    id: str = ""
+    file_type: str = ""
+    status: str = "completed"
+    file_size: Annotated[int, Meta(ge=0)] = 0
+    recording_start: str = ""
+    recording_end: str = ""
+    download_url: str = field(default="", repr=False)
+
+
+@frozen
+class _Recording:
+    id: _Id
+    recording_files: tuple[_File, ...] = ()
+
+
+@frozen
+class _RecordingPayload:
+    object: _Recording
+
+
+@frozen
+class _RecordingEvent:
+    payload: _RecordingPayload
+    event_ts: int
+
+
+def zoom_notices(secret: str) -> ReadNotice:
+    """Reads requests that Zoom signed with this secret token.
+
+    Raises:
+        ValueError: the secret is empty: anybody could sign with it.
+    """
+    if not secret:
+        raise ValueError("the secret token of Zoom's webhook is empty")
+    key = secret.encode()
+
+    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> Notice:
+        _verify(key, body, headers, now)
+        return _read(key, body)
+
+    return read
+
+
+def _verify(key: bytes, body: bytes, headers: Mapping[str, str], now: datetime) -> None:
+    """Make sure that Zoom sent this, not long ago.
+
+    Raises:
+        NoticeUntrusted: the signature or the time is not right, or missing.
+    """
+    timestamp = headers.get("x-zm-request-timestamp", "")
+    signature = headers.get("x-zm-signature", "")
+    if not _TIMESTAMP.fullmatch(timestamp):
+        raise NoticeUntrusted("without a timestamp")
+    expected = f"{_VERSION}={_mac(key, f'{_VERSION}:{timestamp}:'.encode() + body)}"
+    # As bytes: texts are compared in constant time only where they are ASCII.
+    if not hmac.compare_digest(expected.encode(), signature.encode()):
+        raise NoticeUntrusted("the signature is wrong")
+    if abs(now.timestamp() - int(timestamp)) > TOLERANCE_S:
+        raise NoticeUntrusted("the timestamp is too far off")
+
+
+def _mac(key: bytes, text: bytes) -> str:
+    return hmac.new(key, text, hashlib.sha256).hexdigest()
+
+
+def _read(key: bytes, body: bytes) -> Notice:
+    try:
+        kind = msgspec.json.decode(body, type=_Kind).event
+        if kind == _CHALLENGE:
+            token = msgspec.json.decode(body, type=_ChallengeEvent).payload.plainToken
+            return Notice(answer=_answer(key, token))
+        if kind in _MEETINGS:
+            told = msgspec.json.decode(body, type=_MeetingEvent)
+            return Notice(_event(_MEETINGS[kind], told.payload.object.id, told.event_ts))
+        if kind in _RECORDINGS:
+            about = msgspec.json.decode(body, type=_RecordingEvent)
+            recording = about.payload.object
+            files = _files(recording.recording_files)
+            return Notice(_event(ProviderEventKind.RECORDING_READY, recording.id, about.event_ts, files))
+    except (msgspec.DecodeError, ValueError, OverflowError, OSError, RecursionError) as error:
+        raise NoticeMalformed("not one of Zoom's events") from error
+    return Notice()
+
+
+def _answer(key: bytes, plain_token: str) -> dict[str, str]:
+    if not _PLAIN_TOKEN.fullmatch(plain_token):
+        raise ValueError("no such token comes from Zoom")
+    return {"plainToken": plain_token, "encryptedToken": _mac(key, plain_token.encode())}
+
+
+def _event(
+    kind: ProviderEventKind, meeting_id: str | int, at_ms: int, files: tuple[RecordingFile, ...] = ()
+) -> ProviderEvent:
+    happened_at = datetime.fromtimestamp(at_ms / 1000, UTC)
+    return ProviderEvent(PROVIDER, kind, str(meeting_id), happened_at, files)
+
+
+def _files(told: Sequence[_File]) -> tuple[RecordingFile, ...]:
+    return tuple(_file(one, _FILE_KINDS[one.file_type]) for one in told if _is_whole(one))
+
+
+def _is_whole(told: _File) -> bool:
+    """Whether it is a file of a kind that is kept, and Zoom is done with it."""
+    is_done = told.status == "completed" and bool(told.recording_end)
+    return told.file_type in _FILE_KINDS and is_done and bool(told.id and told.download_url)
+
+
+def _file(told: _File, kind: FileKind) -> RecordingFile:
+    return RecordingFile(
+        told.id, kind, told.file_size, _instant(told.recording_start), _instant(told.recording_end),
+        told.download_url,
+    )  # fmt: skip
+
+
+def _instant(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    if at.tzinfo is None:
+        raise ValueError("an instant without a zone")
+    return at.astimezone(UTC)

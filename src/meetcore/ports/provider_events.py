@@ -1,0 +1,94 @@
+"""What providers tell, from the door to its effect.
+
+A provider waits seconds for an answer and tells a thing again when it gets none. So an event is verified,
+put into the inbox by one insert and answered; it is worked on afterwards, under a lease: a worker that dies
+leaves an event that is due again. The inbox knows what it has seen by a digest of the bytes.
+
+An event is nobody's until its meeting is found: the inbox is the one part of the store that belongs to no
+account.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.domain.provider_events import ProviderEvent
+from meetcore.ports.lease import Lease
+
+__all__ = [
+    "ClaimedEvent",
+    "Notice",
+    "NoticeMalformed",
+    "NoticeUntrusted",
+    "ProviderEventInbox",
+    "ReadNotice",
+]
+
+
+class NoticeUntrusted(Exception):
+    """Not signed with the secret that the provider and we share, or not at about this time."""
+
+
+class NoticeMalformed(Exception):
+    """Signed, and yet nothing that the provider documents."""
+
+
+@frozen
+class Notice:
+    """What a provider's request comes to. With neither an event nor an answer it is of no interest.
+
+    `answer` is what the provider wants to hear back, as a JSON object: the proof that we know the secret.
+    """
+
+    event: ProviderEvent | None = None
+    answer: Mapping[str, str] | None = field(default=None, repr=False)
+
+
+ReadNotice = Callable[[bytes, Mapping[str, str], datetime], Notice]
+"""Verify and read a provider's request: the raw body, the headers by their names in lower case, the present
+instant. Raises `NoticeUntrusted` and `NoticeMalformed`."""
+
+
+@frozen
+class ClaimedEvent:
+    """An event to work on now, under a token. `tries` counts this time too."""
+
+    id: UUID
+    event: ProviderEvent
+    tries: int
+    token: UUID = field(repr=False)
+
+
+class ProviderEventInbox(Protocol):
+    """What providers told and nobody has worked on yet. On a transaction, as `tx.inbox`."""
+
+    async def add(self, id: UUID, event: ProviderEvent, digest: bytes) -> bool:
+        """Take an event in, due at once.
+
+        Args:
+            id: the new event's.
+            event: what was told.
+            digest: 32 bytes that stand for the bytes it was told in.
+
+        Returns:
+            False when the same bytes of this provider are known, done or not; nothing was written.
+        """
+        ...
+
+    async def claim(self, limit: int, lease: Lease) -> Sequence[ClaimedEvent]:
+        """Take events that are due, the longest due first; each is due again when the lease runs out."""
+        ...
+
+    async def postpone(self, id: UUID, token: UUID, seconds: float) -> None:
+        """Give an event back, due in so many seconds; a lost claim changes nothing."""
+        ...
+
+    async def done(self, id: UUID, token: UUID) -> None:
+        """Be done with an event for good; a lost claim changes nothing.
+
+        What it told is forgotten, and only the digest kept, so that a double is known.
+        """
+        ...

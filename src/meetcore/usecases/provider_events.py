@@ -1,0 +1,127 @@
+"""What providers tell: taken in by one insert and answered, worked on afterwards by a worker.
+
+Receiving promises nothing but that the event is kept. Handling applies it: a worker that dies in between
+leaves an event that is due again, and applying it twice changes nothing. Owns the way of an event through
+the inbox. Refuses to verify, and to know what a meeting does with it: `TrackMeeting` and `RecordRecording`
+do that.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from attrs import frozen
+
+from meetcore.domain.meetings import MeetingEvent
+from meetcore.domain.provider_events import MAX_TRIES, Heed, ProviderEvent, ProviderEventKind, next_try
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.lease import Lease
+from meetcore.ports.provider_events import ClaimedEvent
+from meetcore.ports.store import Store, StoreAway
+from meetcore.usecases.record_recording import RecordRecording
+from meetcore.usecases.track_meeting import TrackMeeting
+from meetcore.usecases.world import World
+
+__all__ = ["HandleProviderEvents", "ReceiveProviderEvent"]
+
+_LIFECYCLE: Final[Mapping[ProviderEventKind, MeetingEvent]] = {
+    ProviderEventKind.MEETING_STARTED: MeetingEvent.START,
+    ProviderEventKind.MEETING_ENDED: MeetingEvent.END,
+}
+
+
+@frozen
+class ReceiveProviderEvent:
+    """Puts a verified event into the inbox."""
+
+    store: Store
+    doorbell: Doorbell
+    world: World
+
+    async def __call__(self, event: ProviderEvent, digest: bytes) -> bool:
+        """Take an event in; false when it is a double.
+
+        Args:
+            event: what was told.
+            digest: 32 bytes that stand for the bytes it was told in.
+
+        Raises:
+            StoreAway: the database does not answer; the provider is to try again.
+        """
+        async with self.store.at_once() as tx:
+            is_new = await tx.inbox.add(self.world.new_id(self.world.now()), event, digest)
+        if is_new:
+            self.doorbell.ring()
+        return is_new
+
+
+@frozen
+class HandleProviderEvents:
+    """Works on what is in the inbox, `in_flight` events at a time.
+
+    `lease_s` must exceed the time that a batch takes. An event that comes too early is tried again, as
+    `next_try` says.
+    """
+
+    store: Store
+    track: TrackMeeting
+    record: RecordRecording
+    world: World
+    batch: int = 50
+    in_flight: int = 4
+    lease_s: float = 60.0
+
+    async def __call__(self) -> bool:
+        """Work on one batch; whether there may be more.
+
+        Raises:
+            StoreAway: the database does not answer; what was not done is due again later.
+            ExceptionGroup: faults. What met one is due again when its lease runs out, and is dropped at its
+                last try; the others of the batch are done.
+        """
+        lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
+        async with self.store.begin() as tx:
+            claimed = await tx.inbox.claim(self.batch, lease)
+        room = asyncio.Semaphore(self.in_flight)
+
+        async def handle(one: ClaimedEvent) -> None:
+            async with room:
+                await self._handle(one)
+
+        outcomes = await asyncio.gather(*(handle(one) for one in claimed), return_exceptions=True)
+        _tell([outcome for outcome in outcomes if isinstance(outcome, Exception)])
+        return len(claimed) == self.batch
+
+    async def _handle(self, claimed: ClaimedEvent) -> None:
+        try:
+            heed = await self._apply(claimed.event)
+        except StoreAway:
+            raise
+        except Exception:
+            if claimed.tries >= MAX_TRIES:
+                await self._end(claimed, Heed.PASSED)
+            raise
+        await self._end(claimed, heed)
+
+    async def _apply(self, event: ProviderEvent) -> Heed:
+        name, now = (event.provider, event.provider_meeting_id), self.world.now()
+        if event.kind is ProviderEventKind.RECORDING_READY:
+            return await self.record(*name, event.files, now)
+        return await self.track(*name, _LIFECYCLE[event.kind], now)
+
+    async def _end(self, claimed: ClaimedEvent, heed: Heed) -> None:
+        wait = next_try(claimed.tries) if heed is Heed.EARLY else None
+        async with self.store.at_once() as tx:
+            if wait is None:
+                await tx.inbox.done(claimed.id, claimed.token)
+            else:
+                await tx.inbox.postpone(claimed.id, claimed.token, wait.total_seconds())
+
+
+def _tell(faults: list[Exception]) -> None:
+    """Raise what went wrong: an outage as the one thing that it is, unless something worse is among it."""
+    worse = [fault for fault in faults if not isinstance(fault, StoreAway)]
+    if worse:
+        raise ExceptionGroup("events of a provider could not be worked on", worse)
+    if faults:
+        raise faults[0]

@@ -1,0 +1,50 @@
+"""What the provider tells of a recording: it has these files. Doubles and disorder are harmless."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from attrs import frozen
+
+from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.provider_events import Heed
+from meetcore.domain.recordings import RecordingFile, can_be_recorded, gather_files, open_recording
+from meetcore.ports.store import Store
+from meetcore.usecases.world import World
+
+__all__ = ["RecordRecording"]
+
+
+@frozen
+class RecordRecording:
+    """Gathers a meeting's files in its one recording."""
+
+    store: Store
+    world: World
+
+    async def __call__(
+        self, provider: str, provider_meeting_id: str, files: Sequence[RecordingFile], now: datetime
+    ) -> Heed:
+        """Take note of files.
+
+        Returns:
+            TAKEN where the recording is new or has more files now, PASSED where nothing is new or the meeting
+            was not sold with a recording, EARLY where nobody knows the meeting yet or it is being cancelled.
+
+        Raises:
+            StoreAway: the database does not answer; tell it again.
+        """
+        async with self.store.begin() as tx:
+            meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
+            if meeting is None or meeting.status is MeetingStatus.CANCELLING:
+                return Heed.EARLY
+            if not can_be_recorded(meeting):
+                return Heed.PASSED
+            known = await tx.recordings.load(meeting.account_id, meeting.id)
+            if known is None:
+                recording = open_recording(self.world.new_id(now), meeting, files, now)
+            else:
+                recording = gather_files(known, files)
+            if recording is None or recording == known:
+                return Heed.PASSED
+            await tx.recordings.save(recording)
+        return Heed.TAKEN

@@ -1,0 +1,25 @@
+"""What providers told, in every store: taken in once, worked on by one at a time, kept until it is done."""
+
+from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
+from meetcore.testing.contracts import ProviderEventInboxContract
+from meetcore.testing.contracts.provider_event_inbox import claim_told, finish_told, tell, told
+from tests.contract.rigs import PostgresRig
+
+
+class TestProviderEventInbox(ProviderEventInboxContract):
+    """In memory and in Postgres."""
+
+
+async def test_an_event_that_does_not_open_keeps_no_other_from_being_worked_on(postgres_rig: PostgresRig):
+    other_key = PostgresRig(postgres_rig.pool, AesGcmCipher([bytes(KEY_BYTES)]))
+    await tell(other_key, told(provider_meeting_id="sealed under another key"))
+    await tell(postgres_rig, told(provider_meeting_id="ours"))
+    assert [one.event.provider_meeting_id for one in await claim_told(postgres_rig)] == ["ours"]
+
+
+async def test_what_is_done_leaves_its_digest_only(postgres_rig: PostgresRig):
+    await tell(postgres_rig, told())
+    (claimed,) = await claim_told(postgres_rig)
+    await finish_told(postgres_rig, claimed)
+    [row] = await postgres_rig.rows("SELECT payload, due_at, lease_token FROM provider_events")
+    assert set(row.values()) == {None}
