@@ -82,14 +82,17 @@ class HandleProviderEvents:
         lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
         async with self.store.begin() as tx:
             claimed = await tx.inbox.claim(self.batch, lease)
-        room = asyncio.Semaphore(self.in_flight)
+        room, faults = asyncio.Semaphore(self.in_flight), list[Exception]()
 
         async def handle(one: ClaimedEvent) -> None:
             async with room:
-                await self._handle(one)
+                try:
+                    await self._handle(one)
+                except Exception as fault:  # noqa: BLE001  (told below, when the others are done)
+                    faults.append(fault)
 
-        outcomes = await asyncio.gather(*(handle(one) for one in claimed), return_exceptions=True)
-        _tell([outcome for outcome in outcomes if isinstance(outcome, Exception)])
+        await asyncio.gather(*(handle(one) for one in claimed))
+        _tell(faults)
         return len(claimed) == self.batch
 
     async def _handle(self, claimed: ClaimedEvent) -> None:

@@ -1,13 +1,13 @@
 """What Zoom tells of its meetings: verified over the raw body, then put into our words.
 
 Zoom signs each request with the webhook's secret token: `x-zm-signature` is `v0=` and the HMAC-SHA256, in
-hex, of `v0:{x-zm-request-timestamp}:{raw body}`. An old request may be somebody's replay, so the timestamp may
-be five minutes off and no more. Nothing is read before the signature is found true: the answer to Zoom's
+hex, of `v0:{x-zm-request-timestamp}:{raw body}`. An old request may be somebody's replay, so the timestamp
+may be five minutes off and no more. Nothing is read before the signature is found true: the answer to Zoom's
 challenge is an HMAC under the same secret, and given to anybody it would be a signature for sale.
 
-Owns signature, challenge and Zoom's words, which are no two alike: the id of a meeting is a text in the events
-of meetings and a number in those of recordings. Refuses to know what becomes of an event. What Zoom tells and
-we have no use for is verified and let go.
+Owns signature, challenge and Zoom's words, which are no two alike: the id of a meeting is a text in the
+events of meetings and a number in those of recordings. Refuses to know what becomes of an event. What Zoom
+tells and we have no use for is verified and let go.
 """
 
 import hashlib
