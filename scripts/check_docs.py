@@ -28,6 +28,7 @@ ABOUT = {
     "broker_url": "wakes the workers of other processes",
     "rate_store_url": "counts requests for all processes",
     "provider": "who runs the meetings",
+    "jitsi_url": "the Jitsi server that links lead to",
     "zoom_account_id": "the account whose hosts hold the meetings",
     "zoom_client_id": "the server-to-server application of that account",
     "zoom_client_secret": "its secret",

@@ -13,7 +13,7 @@ from .connection import Connection
 from .idempotency import claim_key, load_key
 from .ledger import entry_of, load_funds, write_funds, write_usage
 
-__all__ = ["free_host", "load_creation", "load_usage", "save_provisioning"]
+__all__ = ["free_host", "load_creation", "load_usage", "rest_host", "save_provisioning"]
 
 # A key's cap in credits a day.
 _DAILY_CAP = "SELECT daily_cap FROM api_keys WHERE id = :api_key_id"
@@ -23,8 +23,9 @@ _USAGE = """
 SELECT * FROM cap_usage WHERE account_id = :account_id AND api_key_id = :api_key_id AND day = :day
 """
 
-# Every host that is large enough and has a free slot for the range. Which of them is best is the
-# domain's to say. There are some dozens of hosts; a store for thousands would order and cut here.
+# Every host that is large enough and has a free slot for the range. Which of them can take another meeting
+# now, and which is best, is the domain's to say. There are some dozens of hosts; a store for thousands would
+# choose, order and cut here.
 _FREE_HOSTS = """
 SELECT h.* FROM hosts h
 WHERE h.is_active AND h.capacity >= :seats AND h.max_concurrent > (
@@ -44,10 +45,22 @@ INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, start_at, 
 VALUES (:account_id, :id, :host_id, :slot, :start_at, :end_at)
 """
 
-_COUNT_USE = "UPDATE hosts SET uses = uses + 1 WHERE id = :host_id"
+_HOST = "SELECT * FROM hosts WHERE id = :host_id"
+_COUNT_USE = """
+UPDATE hosts SET uses = :uses, creations = :creations, creations_on = :creations_on WHERE id = :id
+"""
 
-# Gives the host back.
-_FREE_HOST = "DELETE FROM host_reservations WHERE account_id = :account_id AND meeting_id = :meeting_id"
+# Lets a host rest, and never less long than it was to.
+_REST = "UPDATE hosts SET rests_until = max(coalesce(rests_until, 0), :until) WHERE id = :host_id"
+
+# Gives the host back; and forgets its key, if that was the meeting's to show: no earlier meeting of the host,
+# which runs one at a time, is not over.
+_FREE_HOST = "DELETE FROM host_reservations WHERE account_id = :account_id AND meeting_id = :id"
+_SPOIL_HOST_KEY = """
+UPDATE hosts SET host_key = NULL, key_token = NULL, key_due_at = :now
+WHERE id = :host_id AND max_concurrent = 1 AND NOT EXISTS (
+    SELECT 1 FROM host_reservations WHERE host_id = :host_id AND start_at < :start_at)
+"""
 
 _WRITE_HOLD = """
 INSERT INTO holds (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
@@ -85,15 +98,22 @@ async def load_creation(connection: Connection, query: CreationQuery, now: datet
         daily_cap=None if key is None else key["daily_cap"],
         charged=None if charged is None else charged.transfer,
         idempotency=KeyView(await load_key(connection, account_id, query.idempotency_key), now),
-        free_hosts=[rows.record(Host, row) for row in await connection.fetch(_FREE_HOSTS, asked)],
+        free_hosts=await _free_hosts(connection, query),
         is_contended=False,
     )
+
+
+async def _free_hosts(connection: Connection, query: CreationQuery) -> list[Host]:
+    if not query.needs_host:
+        return []
+    free = [rows.record(Host, row) for row in await connection.fetch(_FREE_HOSTS, rows.fields_of(query))]
+    return [host for host in free if host.can_take(query.now, query.per_day)]
 
 
 async def save_provisioning(connection: Connection, made: Provisioning, now: datetime) -> bool:
     """Write meeting, hold, reservation, lease and claim; false, and nothing, when the host was taken."""
     meeting, until = made.meeting, now + timedelta(seconds=made.lease.seconds)
-    if not await _reserve_host(connection, meeting):
+    if meeting.host_id is not None and not await _reserve_host(connection, meeting):
         return False
     work = {
         "hold_id": made.hold.id,
@@ -111,15 +131,17 @@ async def save_provisioning(connection: Connection, made: Provisioning, now: dat
 
 async def _reserve_host(connection: Connection, meeting: Meeting) -> bool:
     wanted = rows.fields_of(meeting)
-    host = await connection.fetch_one(_SLOTS, wanted)
-    if host is None:
+    slots = await connection.fetch_one(_SLOTS, wanted)
+    if slots is None:
         return False
     taken = {row["slot"] for row in await connection.fetch(_TAKEN, wanted)}
-    slot = next((slot for slot in range(host["max_concurrent"]) if slot not in taken), None)
+    slot = next((slot for slot in range(slots["max_concurrent"]) if slot not in taken), None)
     if slot is None:
         return False
     await connection.change(_RESERVE, wanted | {"slot": slot})
-    await connection.change(_COUNT_USE, wanted)
+    row = await connection.fetch_one(_HOST, wanted)
+    assert row is not None
+    await connection.change(_COUNT_USE, rows.fields_of(rows.record(Host, row).used(meeting.created_at)))
     return True
 
 
@@ -128,6 +150,15 @@ async def _write_hold(connection: Connection, account_id: UUID, hold: Hold) -> N
     await connection.change(_WRITE_HOLD, rows.fields_of(hold) | about)
 
 
-async def free_host(connection: Connection, meeting: Meeting) -> None:
-    """Give the host of a meeting back."""
-    await connection.change(_FREE_HOST, {"account_id": meeting.account_id, "meeting_id": meeting.id})
+async def free_host(
+    connection: Connection, meeting: Meeting, now: datetime, *, spoils_host_key: bool
+) -> None:
+    """Give the host of a meeting back; its key is forgotten where it was the meeting's to show."""
+    was_there = await connection.change(_FREE_HOST, rows.fields_of(meeting))
+    if was_there and spoils_host_key:
+        await connection.change(_SPOIL_HOST_KEY, rows.fields_of(meeting) | {"now": now})
+
+
+async def rest_host(connection: Connection, meeting: Meeting, until: datetime) -> None:
+    """Give the host of a meeting no new one before an instant."""
+    await connection.change(_REST, rows.fields_of(meeting) | {"until": until})

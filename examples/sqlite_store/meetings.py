@@ -18,6 +18,7 @@ from meetcore.ports.store import (
     Claim,
     CreationQuery,
     CreationView,
+    DueMeeting,
     KeyView,
     Lapsed,
     LeaseView,
@@ -38,7 +39,8 @@ _LOAD = "SELECT * FROM meetings WHERE account_id = :account_id AND id = :id"
 
 # A meeting in progress, for the bearer of its lease only.
 _LOAD_LEASED = """
-SELECT m.*, h.provider_user_id FROM meetings m JOIN hosts h ON h.id = m.host_id
+SELECT m.*, coalesce(h.provider_user_id, '') AS provider_user_id
+FROM meetings m LEFT JOIN hosts h ON h.id = m.host_id
 WHERE m.account_id = :account_id AND m.id = :id AND m.lease_token = :token
 """
 
@@ -49,11 +51,11 @@ _CHARGE = "SELECT * FROM entries WHERE account_id = :account_id AND transfer_id 
 # A hold that was settled or released.
 _END_HOLD = "DELETE FROM holds WHERE account_id = :account_id AND id = :hold_id"
 
-# What became of a meeting. The work on it ends.
+# What became of a meeting. The work on it ends; `due_at` is when the clock sees to it, if it still has to.
 _END_WORK = """
 UPDATE meetings SET status = :status, provider_meeting_id = :provider_meeting_id, join_url = :join_url,
     password = :password, charge_id = :charge_id, credits_refunded = :credits_refunded, hold_id = NULL,
-    idempotency_key = NULL, lease_token = NULL, lease_until = NULL
+    idempotency_key = NULL, lease_token = NULL, lease_until = NULL, due_at = :due_at
 WHERE account_id = :account_id AND id = :id
 """
 
@@ -69,7 +71,18 @@ SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :pro
 """
 
 # A status that the provider or the clock brought; whoever works on the meeting goes on.
-_WRITE_STATUS = "UPDATE meetings SET status = :status WHERE account_id = :account_id AND id = :id"
+_WRITE_STATUS = """
+UPDATE meetings SET status = :status, due_at = CASE WHEN :status = 'ended' THEN NULL ELSE due_at END
+WHERE account_id = :account_id AND id = :id
+"""
+
+# What the clock must see to, the longest due first; when it comes again; and when it need not any more.
+_DUE = """
+SELECT m.*, coalesce(h.provider_user_id, '') AS provider_user_id
+FROM meetings m LEFT JOIN hosts h ON h.id = m.host_id
+WHERE m.due_at <= :now ORDER BY m.due_at LIMIT :limit
+"""
+_SET_DUE = "UPDATE meetings SET due_at = :due_at WHERE account_id = :account_id AND id = :id"
 
 # Work that a process left behind, the longest lapsed first; and one meeting of it.
 _LAPSED = "SELECT account_id, id FROM meetings WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit"
@@ -133,15 +146,22 @@ class SqliteMeetingRepository:
             return None
         await append_entry(self._connection, entry)
         await self._end_hold(view, funds, usage)
-        await self._connection.change(_END_WORK, rows.fields_of(meeting))
+        await self._end_work(meeting, due_at=meeting.end_at)
         await finish_key(self._connection, meeting.account_id, view.claim, answer)
         return await self._tell(events)
 
-    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
+    async def save_abandoned(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+    ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again."""
+        now = self._clock.now()
         await self._end_hold(view, funds, usage)
-        await self._connection.change(_END_WORK, rows.fields_of(meeting))
-        await creations.free_host(self._connection, meeting)
+        due_at = None if look_again_s is None else now + timedelta(seconds=look_again_s)
+        await self._end_work(meeting, due_at=due_at)
+        await creations.free_host(self._connection, meeting, now, spoils_host_key=False)
+        if host_rests_until is not None:
+            await creations.rest_host(self._connection, meeting, host_rests_until)
         await end_claim(self._connection, meeting.account_id, view.claim)
 
     async def load_for_cancel(
@@ -166,7 +186,7 @@ class SqliteMeetingRepository:
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None,
+        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
     ) -> int:  # fmt: skip
         """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
         if refund is not None:
@@ -174,14 +194,15 @@ class SqliteMeetingRepository:
             await append_entry(self._connection, entry)
             await write_funds(self._connection, funds)
             await write_usage(self._connection, meeting.account_id, usage)
-        await self._connection.change(_END_WORK, rows.fields_of(meeting))
-        await creations.free_host(self._connection, meeting)
+        await self._end_work(meeting, due_at=None)
+        now = self._clock.now()
+        await creations.free_host(self._connection, meeting, now, spoils_host_key=spoils_host_key)
         await finish_key(self._connection, meeting.account_id, view.claim, answer)
         return await self._tell(events)
 
     async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
         """Put a meeting back that the provider would not let go of; its key may try again."""
-        await self._connection.change(_END_WORK, rows.fields_of(meeting))
+        await self._end_work(meeting, due_at=meeting.end_at)
         await end_claim(self._connection, meeting.account_id, view.claim)
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
@@ -190,12 +211,34 @@ class SqliteMeetingRepository:
         row = await self._connection.fetch_one(_FIND_AT_PROVIDER, known)
         return None if row is None else rows.record(Meeting, row)
 
-    async def save_lifecycle(self, meeting: Meeting, events: Sequence[Event]) -> int:
+    async def save_lifecycle(
+        self, meeting: Meeting, events: Sequence[Event], *, spoils_host_key: bool
+    ) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
         await self._connection.change(_WRITE_STATUS, rows.fields_of(meeting))
         if meeting.status is MeetingStatus.ENDED:
-            await creations.free_host(self._connection, meeting)
+            now = self._clock.now()
+            await creations.free_host(self._connection, meeting, now, spoils_host_key=spoils_host_key)
         return await self._tell(events)
+
+    async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
+        """Meetings that the clock must see to, the longest due first; each comes again unless seen to."""
+        now = self._clock.now()
+        found = await self._connection.fetch(_DUE, {"now": now, "limit": limit})
+        due = [DueMeeting(rows.record(Meeting, row), row["provider_user_id"]) for row in found]
+        for one in due:
+            await self._set_due(one.meeting, now + timedelta(seconds=again_s))
+        return due
+
+    async def save_seen_to(self, meeting: Meeting) -> None:
+        """The clock need not see to this meeting again."""
+        await self._set_due(meeting, None)
+
+    async def _set_due(self, meeting: Meeting, due_at: datetime | None) -> None:
+        await self._connection.change(_SET_DUE, rows.fields_of(meeting) | {"due_at": due_at})
+
+    async def _end_work(self, meeting: Meeting, *, due_at: datetime | None) -> None:
+        await self._connection.change(_END_WORK, rows.fields_of(meeting) | {"due_at": due_at})
 
     async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
         """Take over meetings whose lease ran out, the longest lapsed first."""

@@ -92,7 +92,14 @@ CREATE TABLE IF NOT EXISTS hosts (
     max_concurrent    INTEGER NOT NULL CHECK (max_concurrent >= 1),
     uses              INTEGER NOT NULL,
     is_active         INTEGER NOT NULL,
-    created_at        INTEGER NOT NULL
+    created_at        INTEGER NOT NULL,
+    creations         INTEGER NOT NULL DEFAULT 0 CHECK (creations >= 0),
+    creations_on      TEXT,
+    rests_until       INTEGER,
+    -- The key and its replacement: due from then on, for whoever bears the token.
+    host_key          TEXT,
+    key_token         TEXT,
+    key_due_at        INTEGER DEFAULT 0
 ) STRICT;
 
 CREATE TABLE IF NOT EXISTS meetings (
@@ -113,7 +120,7 @@ CREATE TABLE IF NOT EXISTS meetings (
     must_login           INTEGER NOT NULL,
     mic_off              INTEGER NOT NULL,
     email_notification   INTEGER NOT NULL,
-    host_id              TEXT NOT NULL REFERENCES hosts,
+    host_id              TEXT REFERENCES hosts,
     provider             TEXT NOT NULL,
     created_at           INTEGER NOT NULL,
     password             TEXT,
@@ -127,6 +134,8 @@ CREATE TABLE IF NOT EXISTS meetings (
     idempotency_key      TEXT,
     lease_token          TEXT,
     lease_until          INTEGER,
+    -- When the clock sees to it.
+    due_at               INTEGER,
     PRIMARY KEY (account_id, id),
     UNIQUE (provider, provider_meeting_id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import structlog
 from starlette.routing import Route
 
+from meetcore.adapters.jitsi import JitsiProvider
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.sandbox.pages import sandbox_routes
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
@@ -37,7 +38,7 @@ async def chosen_provider(
     Args:
         settings: which one, and how it is reached.
         pool: where the sandbox keeps its state.
-        keys: what secrets are kept under; the last one signs the sandbox's links.
+        keys: what secrets are kept under; from the last one follow the sandbox's links and Jitsi's rooms.
 
     Raises:
         SettingsRefused: something that this provider needs is not set.
@@ -47,6 +48,8 @@ async def chosen_provider(
         yield SandboxProvider(
             settings.base_url, PostgresSandboxState(pool), derive(keys[-1], "sandbox join links")
         )
+    elif settings.provider == "jitsi":
+        yield JitsiProvider(settings.jitsi_url, derive(keys[-1], "jitsi rooms"))
     elif settings.provider == "zoom":
         async with _zoom(settings) as provider:
             yield provider

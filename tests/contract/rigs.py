@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import psycopg
+from attrs import asdict
 from psycopg.types.json import Jsonb
 
 from meetcore.adapters.postgres import rows
@@ -22,6 +23,10 @@ from meetcore.domain.ledger import Entry
 from meetcore.ports.cipher import Cipher
 
 __all__ = ["PostgresRig"]
+
+
+def _json(value: object) -> object:
+    return value if value is None or isinstance(value, int) else str(value)
 
 
 class PostgresRig:
@@ -71,25 +76,16 @@ class PostgresRig:
 
     async def plant(self, *hosts: Host) -> None:
         await self.rows(
-            """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, created_at)
+            """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, creations,
+                creations_on, rests_until, created_at)
             SELECT *, now() FROM jsonb_to_recordset(%(hosts)s) AS h (id uuid, provider_user_id text,
-                capacity int, max_concurrent int, uses bigint, is_active boolean)
-            ON CONFLICT (id) DO UPDATE SET (provider_user_id, capacity, max_concurrent, uses, is_active) =
+                capacity int, max_concurrent int, uses bigint, is_active boolean, creations int,
+                creations_on date, rests_until timestamptz)
+            ON CONFLICT (id) DO UPDATE SET (provider_user_id, capacity, max_concurrent, uses, is_active,
+                creations, creations_on, rests_until) =
                 (excluded.provider_user_id, excluded.capacity, excluded.max_concurrent, excluded.uses,
-                excluded.is_active)""",
-            hosts=Jsonb(
-                [
-                    {
-                        "id": str(host.id),
-                        "provider_user_id": host.provider_user_id,
-                        "capacity": host.capacity,
-                        "max_concurrent": host.max_concurrent,
-                        "uses": host.uses,
-                        "is_active": host.is_active,
-                    }
-                    for host in hosts
-                ]
-            ),
+                excluded.is_active, excluded.creations, excluded.creations_on, excluded.rests_until)""",
+            hosts=Jsonb([{name: _json(value) for name, value in asdict(host).items()} for host in hosts]),
         )
 
     async def until_somebody_waits(self) -> None:

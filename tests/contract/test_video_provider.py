@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta, timezone
 from uuid import UUID, uuid4
 
 import pytest
@@ -26,11 +27,13 @@ from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.state import STEPS
 from meetcore.ports.store import StoreAway
 from meetcore.ports.video_provider import (
+    HostUnavailable,
     ProviderMeetingState,
     ProviderRefused,
     ProviderUnknown,
 )
 from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
+from meetcore.usecases.bounded_provider import BoundedProvider
 
 BASE_URL = "http://127.0.0.1:8000"
 KEY = bytes(range(32))
@@ -114,7 +117,7 @@ async def test_a_running_meeting_is_not_removed(state: SandboxState):
     assert await provider.remove(name) is ProviderMeetingState.IN_PROGRESS
     await provider.end(name)
     assert await state.get(name) is ENDED
-    assert await provider.remove(name) is ProviderMeetingState.GONE
+    assert await provider.remove(name) is ProviderMeetingState.OVER
     assert await provider.find(order) is not None
 
 
@@ -136,6 +139,28 @@ def test_a_name_tells_its_meeting(meeting_id: UUID):
 
 
 # Its state
+
+
+async def test_a_host_has_the_key_that_it_was_given_last(state: SandboxState):
+    provider = SandboxProvider(BASE_URL, state, KEY)
+    one, other = f"host-{uuid4()}", f"host-{uuid4()}"
+    assert await state.host_key(one) is None
+    for key in ("000000", "123456", "654321", "654321"):
+        await provider.set_host_key(one, key)
+        assert await state.host_key(one) == key
+    assert await state.host_key(other) is None
+
+
+@pytest.mark.parametrize(
+    "key", ["", "12345", "1234567", "12345a", "12345 ", "\uff11\uff12\uff13\uff14\uff15\uff16", "12345²"]
+)
+async def test_a_key_that_is_none_is_refused_and_the_host_keeps_its_own(key: str):
+    state = MemorySandboxState()
+    provider = SandboxProvider(BASE_URL, state, KEY)
+    await provider.set_host_key("host-1", "123456")
+    with pytest.raises(ProviderRefused):
+        await provider.set_host_key("host-1", key)
+    assert await state.host_key("host-1") == "123456"
 
 
 @pytest.mark.parametrize("to", SandboxMeetingState)
@@ -165,7 +190,10 @@ async def test_a_state_that_is_away_is_an_unknown_outcome(database_url: str):
     provider = SandboxProvider(BASE_URL, state, KEY)
     order = order_for(provider)
     name = (await provider.create(order)).provider_meeting_id
-    for call in (provider.find(order), provider.remove(name), provider.end(name)):
+    with pytest.raises(StoreAway):
+        await state.host_key("host-1")
+    key_is_set = provider.set_host_key("host-1", "123456")
+    for call in (provider.find(order), provider.remove(name), provider.end(name), key_is_set):
         with pytest.raises(ProviderUnknown):
             await call
 
@@ -177,6 +205,8 @@ async def test_a_state_that_is_away_is_an_unknown_outcome(database_url: str):
     ("title", "error", "is_made"),
     [
         ("Rapat [sandbox:refuse]", ProviderRefused, False),
+        ("[sandbox:hang] rapat", ProviderUnknown, False),
+        ("[sandbox:late] rapat", ProviderUnknown, True),
         ("[sandbox:timeout] rapat", ProviderUnknown, True),
         ("[sandbox:drop]", ProviderUnknown, True),
         ("[sandbox:lost] [sandbox:drop]", ProviderUnknown, False),
@@ -184,7 +214,7 @@ async def test_a_state_that_is_away_is_an_unknown_outcome(database_url: str):
 )
 async def test_a_title_asks_for_a_fault(title: str, error: type[Exception], is_made: bool):
     state = MemorySandboxState()
-    provider = SandboxProvider(BASE_URL, state, KEY)
+    provider = SandboxProvider(BASE_URL, state, KEY, patience_s=0)
     order = order_for(provider, title)
     with pytest.raises(error):
         await provider.create(order)
@@ -193,7 +223,9 @@ async def test_a_title_asks_for_a_fault(title: str, error: type[Exception], is_m
         assert (await asked.find(order) is not None) is is_made
 
 
-@pytest.mark.parametrize("title", ["[sandbox:]", "[sandbox:nonsense]", "sandbox:refuse", "[SANDBOX:REFUSE]"])
+@pytest.mark.parametrize(
+    "title", ["[sandbox:]", "[sandbox:nonsense]", "sandbox:refuse", "[SANDBOX:REFUSE]", "[sandbox:full]"]
+)
 async def test_other_titles_are_titles(title: str):
     provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY)
     order = order_for(provider, title)
@@ -233,17 +265,85 @@ async def test_calls_about_a_meeting_meet_their_faults_too():
     assert await provider.remove(name) is ProviderMeetingState.GONE
 
 
-async def test_latency_is_spent_on_every_call(monkeypatch: pytest.MonkeyPatch):
-    slept: list[float] = []
+@pytest.mark.parametrize("fault", [SandboxFault.HANG, SandboxFault.LATE])
+async def test_a_call_that_nothing_answers_lasts_until_somebody_ends_it(fault: SandboxFault):
+    faults, state = SandboxFaults(), MemorySandboxState()
+    provider = SandboxProvider(BASE_URL, state, KEY, faults=faults)
+    bounded = BoundedProvider(provider, timeout_s=0.05)
+    order = order_for(provider)
+    faults.plan(SandboxCall.CREATE, fault)
+    with pytest.raises(ProviderUnknown, match="no answer within"):
+        await bounded.create(order)
+    assert (await provider.find(order) is not None) is fault.does_the_work
+    name = provider_meeting_id(order.meeting_id)
+    faults.plan(SandboxCall.FIND, fault)
+    faults.plan(SandboxCall.SET_HOST_KEY, fault)
+    faults.plan(SandboxCall.REMOVE, fault)
+    for call in (bounded.find(order), bounded.set_host_key("host-1", "123456"), bounded.remove(name)):
+        with pytest.raises(ProviderUnknown, match="no answer within"):
+            await call
+    assert (await state.host_key("host-1") is not None) is fault.does_the_work
+    assert (await state.get(name) is REMOVED) is fault.does_the_work
+
+
+@pytest.mark.parametrize("fault", SandboxFault)
+async def test_a_fault_takes_the_time_that_it_would_take(fault: SandboxFault, slept: list[float]):
+    faults = SandboxFaults()
+    provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY, faults=faults, patience_s=7)
+    faults.plan(SandboxCall.CREATE, fault)
+    with pytest.raises((ProviderRefused, ProviderUnknown)):
+        await provider.create(order_for(provider))
+    assert slept == ([7] if fault in (SandboxFault.HANG, SandboxFault.LATE) else [])
+
+
+JAKARTA = timezone(timedelta(hours=7))
+
+
+@pytest.mark.parametrize(
+    ("now", "until"),
+    [
+        (datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC), datetime(2027, 1, 1, tzinfo=UTC)),
+        (datetime(2027, 1, 1, tzinfo=UTC), datetime(2027, 1, 2, tzinfo=UTC)),
+        (datetime(2026, 12, 1, 6, 59, tzinfo=JAKARTA), datetime(2026, 12, 1, tzinfo=UTC)),
+    ],
+)
+async def test_a_full_host_can_take_more_on_the_next_day(now: datetime, until: datetime):
+    faults = SandboxFaults()
+    provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY, faults=faults, now=lambda: now)
+    faults.plan(SandboxCall.CREATE, SandboxFault.FULL)
+    order = order_for(provider)
+    with pytest.raises(HostUnavailable) as refused:
+        await provider.create(order)
+    assert refused.value.until == until
+    assert await provider.find(order) is None
+    elsewhere = evolve(order, provider_user_id="host-2")
+    assert await provider.create(elsewhere) == await provider.find(elsewhere)
+
+
+@pytest.mark.parametrize("call", [call for call in SandboxCall if call is not SandboxCall.CREATE])
+def test_only_the_making_of_a_meeting_meets_a_full_host(call: SandboxCall):
+    with pytest.raises(ValueError, match="not of"):
+        SandboxFaults().plan(call, SandboxFault.DROP, SandboxFault.FULL)
+
+
+@pytest.fixture
+def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """What the sandbox would have slept, in seconds, one after another."""
+    seconds_slept: list[float] = []
 
     async def sleep(seconds: float) -> None:
-        slept.append(seconds)
+        seconds_slept.append(seconds)
 
-    provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY, 0.25)
     monkeypatch.setattr("meetcore.adapters.sandbox.provider.asyncio.sleep", sleep)
+    return seconds_slept
+
+
+async def test_latency_is_spent_on_every_call(slept: list[float]):
+    provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY, 0.25)
     order = order_for(provider)
     name = (await provider.create(order)).provider_meeting_id
     await provider.find(order)
     await provider.remove(name)
     await provider.end(name)
-    assert slept == [0.25] * 4
+    await provider.set_host_key("host-1", "123456")
+    assert slept == [0.25] * 5

@@ -209,6 +209,7 @@ IMPOSSIBLE = {
     "base_url": ["meet.example", "ftp://meet.example", "http://meet.example:port"],
     "key_prefix": ["", "MK", "1x"],
     "provider": ["zomo"],
+    "jitsi_url": ["meet.example", "https://meet.example/#x", f"https://u:{SECRET}@meet.example"],
     "tiers_file": ["/nowhere.toml", __file__],
     "quota_read": ["0", "many"],
     "quota_write": ["-1"],

@@ -155,7 +155,7 @@ class BurningProvider(SandboxProvider):
 @pytest.mark.spec("7/500", "7/envelope", "4.1/errors")
 async def test_a_fault_at_the_service(house: House, customer: Customer, contract: Contract) -> None:
     provider = BurningProvider(BASE_URL, PostgresSandboxState(house.wiring.pool), bytes(32))
-    async with gate_on(house.wiring, sandbox=provider) as gate:
+    async with gate_on(house.wiring, video=provider) as gate:
         there = customer.at(client_of(gate, contract))
         answer = await there.post("/meetings", house.body())
     assert code_of(answer) == (500, "internal_error")

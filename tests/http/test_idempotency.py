@@ -289,16 +289,16 @@ async def impatient(
         return evolve(use, create_meeting=create)
 
     state = PostgresSandboxState(house.wiring.pool)
-    provider = SandboxProvider(BASE_URL, state, bytes(32), latency_s)
+    provider = SandboxProvider(BASE_URL, state, bytes(32), latency_s, patience_s=0.05)
     async with (
-        gate_on(house.wiring, adjust, sandbox=provider) as gate,
+        gate_on(house.wiring, adjust, video=provider) as gate,
         client_of(gate, contract) as http,
     ):
         yield http
 
 
 @pytest.mark.spec("4/idem-replay", "7/502")
-@pytest.mark.parametrize("fault", ["timeout", "drop"])
+@pytest.mark.parametrize("fault", ["late", "timeout", "drop"])
 async def test_a_lost_answer_is_found_by_the_retry(
     house: House, customer: Customer, contract: Contract, fault: str
 ) -> None:
@@ -320,10 +320,11 @@ async def test_a_lost_answer_is_found_by_the_retry(
 
 
 @pytest.mark.spec("4/idem-replay", "7/502")
+@pytest.mark.parametrize("fault", ["hang", "lost"])
 async def test_a_meeting_that_was_never_made_is_undone(
-    house: House, customer: Customer, contract: Contract
+    house: House, customer: Customer, contract: Contract, fault: str
 ) -> None:
-    body, key = house.body(title="[sandbox:lost]"), new_key()
+    body, key = house.body(title=f"[sandbox:{fault}]"), new_key()
     async with impatient(house, contract, lease_s=0.2, wait_s=5) as http:
         there = customer.at(http)
         assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")

@@ -112,9 +112,9 @@ class PasswordRule:
 class ProviderAbilities:
     """What the configured provider can do.
 
-    `password` is none where it takes no password. `has_hosts` tells that each meeting needs a licensed host,
-    `creations_per_host_day` how many it may make for one between midnights in UTC, `host_key_digits` how long a
-    host's key is; none where there are no such limits and keys.
+    `password` is none where it takes no password. `has_hosts` tells that each meeting needs a licensed
+    host, `creations_per_host_day` how many it may make for one between midnights in UTC,
+    `host_key_digits` how long a host's key is; none where there are no such limits and keys.
     """
 
     name: str
@@ -170,8 +170,8 @@ class Provisioned:
 class Meeting:
     """A meeting as it is stored. Durations are minutes, `credits` the price and the charge.
 
-    `host_id` is none with a provider that has no hosts. `host_key` is the host's present key where this meeting
-    is the next on its host; `shown_host_key` tells whether to show it.
+    `host_id` is none with a provider that has no hosts. `host_key` is the host's present key where this
+    meeting is the next on its host; `shown_host_key` tells whether to show it.
     """
 
     id: UUID
@@ -315,7 +315,7 @@ def generate_host_key(digits: int, random: bytes) -> str:
 
 
 def has_host_key_due(meeting: Meeting, now: datetime) -> bool:
-    """Whether the key of its host has been, or is, the meeting's to show: from 15 minutes before its start."""
+    """Whether the key of its host is, or was, the meeting's to show: from 15 minutes before its start."""
     return now >= meeting.start_at - HOST_KEY_SHOWN_BEFORE
 
 

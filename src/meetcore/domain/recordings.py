@@ -42,9 +42,9 @@ class FileKind(StrEnum):
 class RecordingFile:
     """One file of a recording, as the provider names it.
 
-    A meeting that was paused has several of each kind; `starts_at` and `ends_at` tell which belong together.
-    They are the provider's word and include pauses. `url` opens the file for whoever bears the provider's
-    token.
+    A meeting that was paused has several of each kind; `starts_at` and `ends_at` tell which belong
+    together. They are the provider's word and include pauses. `url` opens the file for whoever bears the
+    provider's token.
     """
 
     provider_file_id: str

@@ -31,6 +31,7 @@ __all__ = [
     "Claim",
     "CreationQuery",
     "CreationView",
+    "DueMeeting",
     "EndpointRepository",
     "IdempotencyRepository",
     "KeyView",
@@ -70,7 +71,11 @@ class KeyView:
 
 @frozen
 class CreationQuery:
-    """What the decision on a new meeting needs. `operation` is the charge's permanent name."""
+    """What the decision on a new meeting needs. `operation` is the charge's permanent name.
+
+    `now` is the request's instant and `per_day` how many meetings may be made for one host a day, for
+    `Host.can_take`. `needs_host` is false with a provider that has none.
+    """
 
     account_id: UUID
     api_key_id: UUID
@@ -80,12 +85,15 @@ class CreationQuery:
     seats: int
     start_at: datetime
     end_at: datetime
+    now: datetime
+    per_day: int | None = None
+    needs_host: bool = True
     can_wait_for_host: bool = False
 
 
 @frozen
 class CreationView:
-    """The account under its lock, and hosts that are free for the range and kept so until the end.
+    """The account under its lock, and hosts that can take a meeting, free for the range until the end.
 
     `is_contended` tells that a fitting host is free but in another transaction's hands: ask again
     with `can_wait_for_host`. `daily_cap` is the key's cap at this moment.
@@ -102,7 +110,7 @@ class CreationView:
 
 @frozen
 class Provisioning:
-    """A meeting about to be made: its hold, its host, its lease, its idempotency key."""
+    """A meeting about to be made: its hold, its host if there is one, its lease, its idempotency key."""
 
     meeting: Meeting
     hold: Hold
@@ -222,8 +230,20 @@ class MeetingRepository(Protocol):
         """
         ...
 
-    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
-        """The hold and the host are released; the idempotency key may try again."""
+    async def save_abandoned(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+    ) -> None:  # fmt: skip
+        """The hold and the host are released; the idempotency key may try again.
+
+        Args:
+            view: the meeting in progress.
+            meeting: the same, given up.
+            funds: after the release.
+            usage: after the release.
+            host_rests_until: the host gets no new meeting before, where given.
+            look_again_s: when the meeting is due for `claim_due`, where given.
+        """
         ...
 
     async def load_for_cancel(
@@ -238,9 +258,12 @@ class MeetingRepository(Protocol):
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: "tuple[Funds, CapUsage, Entry] | None",
-        events: Sequence[Event], answer: bytes | None,
+        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
     ) -> int:  # fmt: skip
-        """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
+        """Write the end of a cancellation: the refund where there is one, the host free, the key done.
+
+        `spoils_host_key` as in `save_lifecycle`.
+        """
         ...
 
     async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
@@ -251,12 +274,31 @@ class MeetingRepository(Protocol):
         """Find the meeting that a provider speaks of, take its account's lock and read it again."""
         ...
 
-    async def save_lifecycle(self, meeting: Meeting, events: Sequence[Event]) -> int:
+    async def save_lifecycle(
+        self, meeting: Meeting, events: Sequence[Event], *, spoils_host_key: bool
+    ) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host.
+
+        Args:
+            meeting: with its new status.
+            events: to be told.
+            spoils_host_key: where the host is freed, its key was the meeting's to show: it is forgotten
+                and due to be replaced, unless an earlier meeting of the host is not over.
 
         Returns:
             How many deliveries are due now.
         """
+        ...
+
+    async def claim_due(self, limit: int, again_s: float) -> "Sequence[DueMeeting]":
+        """Meetings that the clock must see to: at their end, or once more after they were given up.
+
+        Each comes again after `again_s`, until it is saved as ended or cancelled, or `save_seen_to`.
+        """
+        ...
+
+    async def save_seen_to(self, meeting: Meeting) -> None:
+        """The clock need not see to this meeting again."""
         ...
 
     async def claim_lapsed(self, limit: int, lease: Lease) -> "Sequence[Lapsed]":
@@ -275,6 +317,14 @@ class Lapsed:
     account_id: UUID
     meeting_id: UUID
     token: UUID = field(repr=False)
+
+
+@frozen
+class DueMeeting:
+    """A meeting that the clock must see to, and its host at the provider, empty where there is none."""
+
+    meeting: Meeting
+    provider_user_id: str
 
 
 @frozen

@@ -114,7 +114,7 @@ class VideoProvider(Protocol):
         ...
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a host another key; the one before opens nothing any more. Setting it twice is setting it once.
+        """Give a host another key; the one before opens nothing any more. Twice is once.
 
         Raises:
             ProviderRefused, ProviderUnknown: the host may have either key.

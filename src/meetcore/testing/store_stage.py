@@ -134,7 +134,7 @@ class StoreStage:
         start_at = START + timedelta(days=2, hours=slot)
         query = CreationQuery(
             self.account_id, self.key_ids[key], schedule.cap_day(now), f"meeting:{meeting_id}", None, 10,
-            start_at, start_at + timedelta(hours=1),
+            start_at, start_at + timedelta(hours=1), now,
         )  # fmt: skip
         async with self.rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
@@ -224,7 +224,9 @@ class StoreStage:
         status = transition(view.meeting.status, MeetingEvent.CANCELLED)
         cancelled = evolve(view.meeting, status=status, credits_refunded=charge.amount)
         refund = (posting.funds, usage, posting.entry)
-        return await tx.meetings.save_cancelled(view, cancelled, refund, self._events(posting), None)
+        return await tx.meetings.save_cancelled(
+            view, cancelled, refund, self._events(posting), None, spoils_host_key=False
+        )
 
     # Webhooks
 
@@ -336,7 +338,7 @@ class StoreStage:
         far = START + timedelta(days=300)
         query = CreationQuery(
             self.account_id, key_id, schedule.cap_day(self.world.now()), "none", None, 1, far,
-            far + timedelta(hours=1),
+            far + timedelta(hours=1), self.world.now(),
         )  # fmt: skip
         return (await tx.meetings.load_creation(query)).usage
 

@@ -19,7 +19,8 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.store import MeetingView, Store, Transaction
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
-from meetcore.usecases.cancellation import Cancellation, ended_event
+from meetcore.usecases.advance import advance
+from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.intent import Answer, Intent, recall, refuse, remembered, render_for_replay
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.world import World
@@ -170,10 +171,8 @@ class CancelMeeting:
                 return answer
             stored = meeting if view is None else view.meeting
             due = 0
-            if stored.status is not MeetingStatus.ENDED:
-                status = transition(stored.status, MeetingEvent.END)
-                stored = evolve(stored, status=status)
-                due = await tx.meetings.save_lifecycle(stored, [ended_event(self.world, stored, now)])
+            if (moved := await advance(tx, self.world, stored, MeetingEvent.END, now)) is not None:
+                stored, due = moved
             payload = intent.render(stored)
             if intent.key is not None:
                 await tx.idempotency.save(meeting.account_id, remembered(intent, payload, meeting.id))

@@ -3,7 +3,7 @@
 The provider is asked to remove the meeting, then one fenced transaction writes what came of it:
 
     removed, or gone already   -> CANCELLED, the charge refunded once, the host free
-    it is in progress          -> ended there, ENDED here, nothing refunded
+    it is in progress, or over -> ended there, ENDED here, nothing refunded
     the provider is away       -> back to SCHEDULED, nothing refunded
 """
 
@@ -13,11 +13,10 @@ from uuid import UUID
 from attrs import evolve, frozen
 
 from meetcore.domain import ledger
-from meetcore.domain.events import Event, EventKind
+from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage, refund_usage
 from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting, MeetingEvent, transition
-from meetcore.domain.records import meeting_record
+from meetcore.domain.meetings import Meeting, MeetingEvent, has_host_key_due, transition
 from meetcore.ports.store import LeaseView, Store
 from meetcore.ports.video_provider import (
     ProviderMeetingState,
@@ -25,10 +24,11 @@ from meetcore.ports.video_provider import (
     ProviderUnknown,
     VideoProvider,
 )
+from meetcore.usecases.advance import ended_event
 from meetcore.usecases.intent import Render
 from meetcore.usecases.world import World
 
-__all__ = ["Cancellation", "Cancelled", "ended_event"]
+__all__ = ["Cancellation", "Cancelled", "clear"]
 
 
 @frozen
@@ -40,10 +40,19 @@ class Cancelled:
     due: int
 
 
-def ended_event(world: World, meeting: Meeting, at: datetime) -> Event:
-    """`meeting.ended` with the meeting as the API shows it."""
-    record = meeting_record(meeting, at)
-    return Event(world.new_id(at), meeting.account_id, EventKind.MEETING_ENDED, at, record)
+async def clear(provider: VideoProvider, provider_meeting_id: str) -> ProviderMeetingState:
+    """See that nobody can meet there any more: remove the meeting, or end it if it runs.
+
+    Returns:
+        What the provider said of it before.
+
+    Raises:
+        ProviderRefused, ProviderUnknown: it may still be there, or run.
+    """
+    state = await provider.remove(provider_meeting_id)
+    if state is ProviderMeetingState.IN_PROGRESS:
+        await provider.end(provider_meeting_id)
+    return state
 
 
 @frozen
@@ -65,13 +74,11 @@ class Cancellation:
         """
         provider_meeting_id = meeting.provider_meeting_id or ""
         try:
-            state = await self.provider.remove(provider_meeting_id)
-            if state is ProviderMeetingState.IN_PROGRESS:
-                await self.provider.end(provider_meeting_id)
+            state = await clear(self.provider, provider_meeting_id)
         except (ProviderRefused, ProviderUnknown):
             await self._put_back(meeting, token)
             raise
-        is_refunded = state is not ProviderMeetingState.IN_PROGRESS
+        is_refunded = state in (ProviderMeetingState.REMOVED, ProviderMeetingState.GONE)
         return await self._write(meeting, token, at, render, is_refunded=is_refunded)
 
     async def _put_back(self, meeting: Meeting, token: UUID) -> None:
@@ -96,7 +103,9 @@ class Cancellation:
                 over, refund = evolve(view.meeting, status=status, credits_refunded=0), None
                 events = [ended_event(self.world, over, at)]
             payload = None if render is None else render(over)
-            due = await tx.meetings.save_cancelled(view, over, refund, events, payload)
+            due = await tx.meetings.save_cancelled(
+                view, over, refund, events, payload, spoils_host_key=has_host_key_due(over, at)
+            )
         return Cancelled(over, payload, due)
 
     def _refunded(

@@ -33,7 +33,7 @@ from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
 from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.store import CreationQuery, CreationView, LeaseView, Provisioning, Store
-from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.intent import Answer, Intent, Recalled, recall, refuse, render_for_replay
 from meetcore.usecases.provision import Provisioner, order_of
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
@@ -43,6 +43,7 @@ __all__ = ["CreateMeeting"]
 
 NO_HOST_RETRY_AFTER_S = 60
 MAX_HOST_ATTEMPTS = 64
+MAX_HOSTS_ASKED = 8
 
 
 @frozen
@@ -80,12 +81,22 @@ class CreateMeeting:
             StoreAway: the database does not answer.
         """
         deadline = asyncio.get_running_loop().time() + self.wait_s
-        while True:
-            step = await self._reserve(caller, request, intent, now)
+        for _ in range(MAX_HOSTS_ASKED):
+            step = await self._reserve_or_wait(caller, request, intent, now, deadline)
             if isinstance(step, Answer):
                 return step
-            if isinstance(step, LeaseView):
-                return await self._make(step, intent, now)
+            if (answer := await self._make(step, intent, now)) is not None:
+                return answer
+        raise _no_host()
+
+    async def _reserve_or_wait(
+        self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime, deadline: float
+    ) -> Answer | LeaseView:
+        """A meeting to make, or the result of whoever is making it."""
+        while True:
+            step = await self._reserve(caller, request, intent, now)
+            if not isinstance(step, Recalled):
+                return step
             if (answer := await self._catch_up(caller, intent, step)) is not None:
                 return answer
             if asyncio.get_running_loop().time() >= deadline:
@@ -103,7 +114,7 @@ class CreateMeeting:
             return await self._remember(caller, intent, error)
         meeting_id = self.world.new_id(now)
         for attempt in range(MAX_HOST_ATTEMPTS):
-            query = _query(caller, plan, intent, meeting_id, now, can_wait=attempt > 0)
+            query = self._query(caller, plan, intent, meeting_id, now, can_wait=attempt > 0)
             step = await self._try_reserve(caller, plan, intent, query, meeting_id, now)
             if step is not None:
                 return step
@@ -132,6 +143,19 @@ class CreateMeeting:
             raise refusal
         return Answer(payload)
 
+    def _query(
+        self, caller: Caller, plan: MeetingPlan, intent: Intent, meeting_id: UUID, now: datetime, *,
+        can_wait: bool,
+    ) -> CreationQuery:  # fmt: skip
+        abilities = self.provider.abilities
+        # The charge's permanent name comes from the caller's key where there is one, so that even a
+        # key that was forgotten after its 24 hours cannot charge again.
+        operation = f"meeting:{meeting_id}" if intent.key is None else f"meeting:key:{intent.key}"
+        return CreationQuery(
+            caller.account.id, caller.key.id, cap_day(now), operation, intent.key, plan.tier.capacity,
+            plan.start_at, plan.end_at, now, abilities.creations_per_host_day, abilities.has_hosts, can_wait,
+        )  # fmt: skip
+
     def _decide(
         self, caller: Caller, plan: MeetingPlan, intent: Intent, view: CreationView, operation: str,
         meeting_id: UUID, now: datetime,
@@ -152,16 +176,18 @@ class CreateMeeting:
         )
         reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
         host = choose_host(view.free_hosts, plan.tier.capacity)
-        if host is None:
+        if host is None and self.provider.abilities.has_hosts:
             raise _no_host()
         meeting = self._draft(caller, plan, host, meeting_id, now)
         lease = Lease(self.world.new_id(now), self.lease_s)
         return Provisioning(
             meeting, hold, reserved.funds, reserved.usage, lease, intent.claim(meeting_id),
-            host.provider_user_id,
+            "" if host is None else host.provider_user_id,
         )  # fmt: skip
 
-    def _draft(self, caller: Caller, plan: MeetingPlan, host: Host, id_: UUID, now: datetime) -> Meeting:
+    def _draft(
+        self, caller: Caller, plan: MeetingPlan, host: Host | None, id_: UUID, now: datetime
+    ) -> Meeting:
         request, abilities = plan.request, self.provider.abilities
         password = request.password
         if password is None and abilities.password is not None:
@@ -185,16 +211,22 @@ class CreateMeeting:
             must_login=request.must_login,
             mic_off=request.mic_off,
             email_notification=request.email_notification,
-            host_id=host.id,
+            host_id=None if host is None else host.id,
             provider=abilities.name,
             created_at=now,
             password=password,
         )
 
-    async def _make(self, view: LeaseView, intent: Intent, now: datetime) -> Answer:
+    async def _make(self, view: LeaseView, intent: Intent, now: datetime) -> Answer | None:
+        """Have the meeting made; none when its host cannot take it, and another is to be tried."""
         meeting = view.meeting
         try:
             made = await self.provider.create(order_of(meeting, view.provider_user_id))
+        except HostUnavailable as error:
+            await self.provisioner.undo(
+                meeting.account_id, meeting.id, view.token, host_rests_until=error.until
+            )
+            return None
         except ProviderRefused as error:
             await self.provisioner.undo(meeting.account_id, meeting.id, view.token)
             raise UpstreamError(
@@ -260,18 +292,6 @@ def _replay(recalled: Recalled) -> Answer | Recalled:
 def _as_made(meeting: Meeting) -> Meeting:
     """The meeting as the first answer showed it, whatever happened to it since."""
     return evolve(meeting, status=MeetingStatus.SCHEDULED)
-
-
-def _query(
-    caller: Caller, plan: MeetingPlan, intent: Intent, meeting_id: UUID, now: datetime, *, can_wait: bool
-) -> CreationQuery:
-    # The charge's permanent name comes from the caller's key where there is one, so that even a
-    # key that was forgotten after its 24 hours cannot charge again.
-    operation = f"meeting:{meeting_id}" if intent.key is None else f"meeting:key:{intent.key}"
-    return CreationQuery(
-        caller.account.id, caller.key.id, cap_day(now), operation, intent.key, plan.tier.capacity,
-        plan.start_at, plan.end_at, can_wait,
-    )  # fmt: skip
 
 
 def _no_host() -> ServiceUnavailable:

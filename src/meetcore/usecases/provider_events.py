@@ -19,6 +19,7 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.store import Store, StoreAway
 from meetcore.usecases.record_recording import RecordRecording
+from meetcore.usecases.together import together
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.world import World
 
@@ -82,17 +83,13 @@ class HandleProviderEvents:
         lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
         async with self.store.begin() as tx:
             claimed = await tx.inbox.claim(self.batch, lease)
-        room, faults = asyncio.Semaphore(self.in_flight), list[Exception]()
+        room = asyncio.Semaphore(self.in_flight)
 
         async def handle(one: ClaimedEvent) -> None:
             async with room:
-                try:
-                    await self._handle(one)
-                except Exception as fault:  # noqa: BLE001  (told below, when the others are done)
-                    faults.append(fault)
+                await self._handle(one)
 
-        await asyncio.gather(*(handle(one) for one in claimed))
-        _tell(faults)
+        await together(handle(one) for one in claimed)
         return len(claimed) == self.batch
 
     async def _handle(self, claimed: ClaimedEvent) -> None:
@@ -119,12 +116,3 @@ class HandleProviderEvents:
                 await tx.inbox.done(claimed.id, claimed.token)
             else:
                 await tx.inbox.postpone(claimed.id, claimed.token, wait.total_seconds())
-
-
-def _tell(faults: list[Exception]) -> None:
-    """Raise what went wrong: an outage as the one thing that it is, unless something worse is among it."""
-    worse = [fault for fault in faults if not isinstance(fault, StoreAway)]
-    if worse:
-        raise ExceptionGroup("events of a provider could not be worked on", worse)
-    if faults:
-        raise faults[0]

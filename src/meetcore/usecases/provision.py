@@ -105,13 +105,27 @@ class Provisioner:
         )  # fmt: skip
         return None if due is None else Finished(meeting, payload, due)
 
-    async def undo(self, account_id: UUID, meeting_id: UUID, token: UUID) -> bool:
-        """Release hold and host: nothing was made. False when the lease is lost."""
+    async def undo(
+        self, account_id: UUID, meeting_id: UUID, token: UUID, *,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+    ) -> bool:  # fmt: skip
+        """Release hold and host: nothing was made. False when the lease is lost.
+
+        Args:
+            account_id: whose.
+            meeting_id: which.
+            token: of the lease.
+            host_rests_until: the host gets no new meeting before, where given.
+            look_again_s: after how long the provider is asked once more whether there is such a meeting.
+        """
         async with self.store.begin() as tx:
             view = await tx.meetings.load_leased(account_id, meeting_id, token)
             if view is None or view.hold is None:
                 return False
             reserved = holds.release(view.funds, view.usage, view.hold)
             meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
-            await tx.meetings.save_abandoned(view, meeting, reserved.funds, reserved.usage)
+            await tx.meetings.save_abandoned(
+                view, meeting, reserved.funds, reserved.usage,
+                host_rests_until=host_rests_until, look_again_s=look_again_s,
+            )  # fmt: skip
         return True

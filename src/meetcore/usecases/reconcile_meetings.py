@@ -4,6 +4,7 @@ A meeting whose lease ran out is taken under a new lease, so that one reconciler
 the provider does not answer now is left for the next round.
 """
 
+from typing import Final
 from uuid import UUID
 
 from attrs import frozen
@@ -15,14 +16,21 @@ from meetcore.ports.store import Lapsed, LeaseView, Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.provision import Provisioner, order_of
+from meetcore.usecases.together import together
 from meetcore.usecases.world import World
 
 __all__ = ["ReconcileMeetings"]
 
+LOOK_AGAIN_S: Final = 60.0
+"""When the provider is asked once more for a meeting that it did not know: a slow call may have made it."""
+
 
 @frozen
 class ReconcileMeetings:
-    """Takes over meetings in progress. `lease_s` must exceed the provider's time limit."""
+    """Takes over meetings in progress, `at_once` of them at a time.
+
+    `lease_s` must exceed the provider's time limit.
+    """
 
     store: Store
     provider: VideoProvider
@@ -31,12 +39,25 @@ class ReconcileMeetings:
     doorbell: Doorbell
     world: World
     lease_s: float = 20.0
+    at_once: int = 16
 
-    async def sweep(self, limit: int = 100) -> int:
-        """See to every meeting whose lease ran out; returns how many were finished or undone."""
-        async with self.store.begin() as tx:
-            found = await tx.meetings.claim_lapsed(limit, self._lease())
-        return sum([await self._resolve(lapsed) for lapsed in found])
+    async def sweep(self, limit: int = 1000) -> int:
+        """See to every meeting whose lease ran out; returns how many were finished or undone.
+
+        No more are taken at a time than are worked on at once: a lease must not run out in a queue.
+
+        Raises:
+            StoreAway: the database does not answer.
+            ExceptionGroup: of what went wrong with single ones; the others were seen to.
+        """
+        done = 0
+        for _ in range(0, limit, self.at_once):
+            async with self.store.begin() as tx:
+                found = await tx.meetings.claim_lapsed(self.at_once, self._lease())
+            done += sum(await together(self._resolve(lapsed) for lapsed in found))
+            if len(found) < self.at_once:
+                break
+        return done
 
     async def one(self, account_id: UUID, meeting_id: UUID) -> bool:
         """See to one meeting, if its lease ran out; false when there is nothing to do yet."""
@@ -63,7 +84,9 @@ class ReconcileMeetings:
         meeting = view.meeting
         made = await self.provider.find(order_of(meeting, view.provider_user_id))
         if made is None:
-            return await self.provisioner.undo(meeting.account_id, meeting.id, token)
+            return await self.provisioner.undo(
+                meeting.account_id, meeting.id, token, look_again_s=LOOK_AGAIN_S
+            )
         finished = await self.provisioner.finish(view, made, self.world.now(), render=None)
         if finished is not None and finished.due:
             self.doorbell.ring()

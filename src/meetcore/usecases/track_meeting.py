@@ -2,14 +2,13 @@
 
 from datetime import datetime
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from meetcore.domain.events import Event
-from meetcore.domain.meetings import TRANSITIONS, MeetingEvent, MeetingStatus
+from meetcore.domain.meetings import MeetingEvent, MeetingStatus
 from meetcore.domain.provider_events import Heed
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.store import Store
-from meetcore.usecases.cancellation import ended_event
+from meetcore.usecases.advance import advance
 from meetcore.usecases.world import World
 
 __all__ = ["TrackMeeting"]
@@ -29,9 +28,10 @@ class TrackMeeting:
         """Take note of an event.
 
         Returns:
-            TAKEN where the meeting moved, PASSED where the event comes too late, EARLY where nobody knows the
-            meeting yet or it is being cancelled: whoever cancels asks the provider and learns what became of
-            it, but if the provider does not answer, the meeting is put back and the event is needed again.
+            TAKEN where the meeting moved, PASSED where the event comes too late, EARLY where nobody knows
+            the meeting yet or it is being cancelled: whoever cancels asks the provider and learns what
+            became of it, but if the provider does not answer, the meeting is put back and the event is
+            needed again.
 
         Raises:
             StoreAway: the database does not answer; tell it again.
@@ -40,14 +40,9 @@ class TrackMeeting:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
             if meeting is None or meeting.status is MeetingStatus.CANCELLING:
                 return Heed.EARLY
-            status = TRANSITIONS.get((meeting.status, happened))
-            if status is None:
-                return Heed.PASSED
-            moved = evolve(meeting, status=status)
-            events: list[Event] = []
-            if status is MeetingStatus.ENDED:
-                events.append(ended_event(self.world, moved, now))
-            due = await tx.meetings.save_lifecycle(moved, events)
-        if due:
+            moved = await advance(tx, self.world, meeting, happened, now)
+        if moved is None:
+            return Heed.PASSED
+        if moved[1]:
             self.doorbell.ring()
         return Heed.TAKEN

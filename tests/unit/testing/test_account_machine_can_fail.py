@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -55,7 +56,10 @@ class ForgetsFailures(MemoryDeliveryRepository):
 class KeepsTheHold(MemoryMeetingRepository):
     """Abandons a meeting and goes on counting its hold."""
 
-    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
+    async def save_abandoned(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+    ) -> None:  # fmt: skip
         await super().save_abandoned(view, meeting, view.funds, usage)
 
 
@@ -64,11 +68,13 @@ class ForgetsTheCap(MemoryMeetingRepository):
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None,
+        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
     ) -> int:  # fmt: skip
         if refund is not None:
             refund = (refund[0], view.usage, refund[2])
-        return await super().save_cancelled(view, meeting, refund, events, answer)
+        return await super().save_cancelled(
+            view, meeting, refund, events, answer, spoils_host_key=spoils_host_key
+        )
 
 
 def play(stores: Callable[[], dict[str, MemoryRig]], **effort: Any) -> None:

@@ -29,10 +29,10 @@ from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.domain.addresses import Address
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.errors import HostUnresolved
-from meetcore.domain.meetings import Provisioned
+from meetcore.domain.meetings import ProviderAbilities, Provisioned
 from meetcore.domain.rate_window import OperationClass
 from meetcore.ports.cipher import CipherRefused
-from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder
+from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, ProviderRefused
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
 from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContract
 from meetcore.testing.contracts.clock import ClockContract
@@ -587,6 +587,44 @@ class RemovesNothing(Sandbox):
 async def test_providers(test: Test, broken: type[Sandbox]) -> None:
     with pytest.raises(AssertionError):
         await test(VideoProviderContract(), broken())
+
+
+class TakesAKeyOnce(Sandbox):
+    async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
+        if await self.state.host_key(provider_user_id) is not None:
+            raise ProviderRefused("it has one")
+        await super().set_host_key(provider_user_id, host_key)
+
+
+class HasHostKeysWithoutSayingSo(Sandbox):
+    @property
+    def abilities(self) -> ProviderAbilities:
+        return evolve(super().abilities, host_key_digits=None)
+
+
+async def test_host_keys() -> None:
+    test = VideoProviderContract().test_a_host_key_is_set_and_set_again_or_there_is_none
+    with pytest.raises(ProviderRefused):
+        await test(TakesAKeyOnce())
+    with pytest.raises(pytest.fail.Exception):
+        await test(HasHostKeysWithoutSayingSo())
+
+
+class HasKeysOfNoHosts(Sandbox):
+    @property
+    def abilities(self) -> ProviderAbilities:
+        return evolve(super().abilities, has_hosts=False)
+
+
+async def test_abilities_and_removals() -> None:
+    with pytest.raises(AssertionError):
+        await VideoProviderContract().test_a_provider_says_what_it_can_do(HasKeysOfNoHosts())
+    forgetful = type("Forgetful", (VideoProviderContract,), {"knows_the_removed": False})()
+    await forgetful.test_a_removed_meeting_is_gone(RemovesNothing())
+    with pytest.raises(AssertionError):
+        await forgetful.test_a_removed_meeting_is_gone(Sandbox())
+    with pytest.raises(AssertionError):
+        await forgetful.test_of_many_that_remove_one_did_it(Sandbox())
 
 
 # Webhook sender

@@ -158,7 +158,8 @@ async def test_a_refusing_provider_leaves_nothing_behind_and_the_key_may_try_aga
 
 
 @pytest.mark.parametrize(
-    ("fault", "paid"), [(SandboxFault.TIMEOUT, 10), (SandboxFault.DROP, 10), (SandboxFault.LOST, 0)]
+    ("fault", "paid"),
+    [(SandboxFault.LATE, 10), (SandboxFault.DROP, 10), (SandboxFault.HANG, 0), (SandboxFault.LOST, 0)],
 )
 async def test_an_unknown_outcome_keeps_host_and_hold_until_the_provider_was_asked(fault, paid: int):
     town = await Town().settle_in()
@@ -177,8 +178,8 @@ async def test_an_unknown_outcome_keeps_host_and_hold_until_the_provider_was_ask
 
 async def test_a_provider_that_stays_away_leaves_the_meeting_for_the_next_round():
     town = await Town().settle_in()
-    town.faults.plan(SandboxCall.CREATE, SandboxFault.TIMEOUT)
-    town.faults.plan(SandboxCall.FIND, SandboxFault.TIMEOUT)
+    town.faults.plan(SandboxCall.CREATE, SandboxFault.LATE)
+    town.faults.plan(SandboxCall.FIND, SandboxFault.LATE)
     with pytest.raises(UpstreamError):
         await town.create()(town.caller, request(), town.intent("k"), town.now())
     town.lapse()

@@ -157,7 +157,10 @@ class Town:
         self.queries = MemoryQueries(self.state)
         self.registry = MemoryRegistry(self.state)
         self.doorbell = MemoryDoorbell()
-        self.provider = SandboxProvider("http://sandbox", MemorySandboxState(), bytes(32), faults=self.faults)
+        self.provider = SandboxProvider(
+            "http://sandbox", MemorySandboxState(), bytes(32),
+            faults=self.faults, patience_s=0, now=self.clock.now,
+        )  # fmt: skip
         self.operate = Operate(self.store, self.registry, self.doorbell, self.world, "mk")
 
     async def settle_in(self) -> "Town":

@@ -3,10 +3,10 @@
 from datetime import datetime
 from uuid import UUID
 
-from meetcore.adapters.memory.state import Reservation, Tables
+from meetcore.adapters.memory.state import Reservation, StoredHostKey, Tables
 from meetcore.domain.hosts import Host
 
-__all__ = ["free_slot", "reserve"]
+__all__ = ["free_host", "free_slot", "reserve"]
 
 
 def free_slot(tables: Tables, host: Host, start_at: datetime, end_at: datetime) -> int | None:
@@ -31,3 +31,17 @@ def reserve(
         return None
     tables.reservations[owner] = Reservation(host_id, slot, start_at, end_at)
     return host
+
+
+def free_host(tables: Tables, owner: tuple[UUID, UUID], now: datetime, *, spoils_host_key: bool) -> None:
+    """Give back what a meeting (account and meeting id) occupies of a host, if it does.
+
+    The host's key was the meeting's to show, unless an earlier meeting of the host is not over.
+    """
+    taken = tables.reservations.pop(owner, None)
+    if taken is None or not spoils_host_key or tables.hosts[taken.host_id].max_concurrent > 1:
+        return
+    if not any(
+        one.host_id == taken.host_id and one.start_at < taken.start_at for one in tables.reservations.values()
+    ):
+        tables.host_keys[taken.host_id] = StoredHostKey(due_at=now)

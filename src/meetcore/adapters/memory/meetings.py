@@ -1,12 +1,12 @@
 """Meetings in memory: reserved and held, fenced while in progress, given back or charged."""
 
 from collections.abc import Sequence
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.memory.hosts import free_slot, reserve
+from meetcore.adapters.memory.hosts import free_host, free_slot, reserve
 from meetcore.adapters.memory.idempotency import claim_key, end_claim, finish_key, key_view, prolong_claim
 from meetcore.adapters.memory.ledger import append_entry, entry_of_operation, write_funds, write_usage
 from meetcore.adapters.memory.outbox import write_events
@@ -30,6 +30,7 @@ from meetcore.ports.store import (
     Claim,
     CreationQuery,
     CreationView,
+    DueMeeting,
     Lapsed,
     LeaseView,
     MeetingView,
@@ -52,7 +53,7 @@ class MemoryMeetingRepository:
         tables, account_id = self._tables, query.account_id
         key = tables.keys.get(query.api_key_id)
         charged = entry_of_operation(tables, account_id, query.operation)
-        host = self._best_free_host(query)
+        host = self._best_free_host(query) if query.needs_host else None
         return CreationView(
             funds=account_of(tables, account_id).funds,
             usage=_usage(tables, account_id, query.api_key_id, query.cap_day),
@@ -67,7 +68,8 @@ class MemoryMeetingRepository:
         free = (
             host
             for host in self._tables.hosts.values()
-            if free_slot(self._tables, host, query.start_at, query.end_at) is not None
+            if host.can_take(query.now, query.per_day)
+            and free_slot(self._tables, host, query.start_at, query.end_at) is not None
         )
         return choose_host(free, query.seats)
 
@@ -75,9 +77,11 @@ class MemoryMeetingRepository:
         """Write meeting, hold, reservation, lease and claim; none when the host was taken."""
         tables, meeting, hold = self._tables, provisioning.meeting, provisioning.hold
         owner = meeting.account_id, meeting.id
-        host = reserve(tables, owner, meeting.host_id, meeting.start_at, meeting.end_at)
-        if host is None:
-            return None
+        host = None
+        if meeting.host_id is not None:
+            host = reserve(tables, owner, meeting.host_id, meeting.start_at, meeting.end_at)
+            if host is None:
+                return None
         if any(
             account_id == meeting.account_id and hold.operation == other.operation
             for (account_id, _), other in tables.holds.items()
@@ -85,7 +89,8 @@ class MemoryMeetingRepository:
             raise ConstraintBroken(f"{hold.operation} is held already")
         lease = self._lease(provisioning.lease)
         key = None if provisioning.claim is None else provisioning.claim.key
-        tables.hosts[host.id] = evolve(host, uses=host.uses + 1)
+        if host is not None:
+            tables.hosts[host.id] = host.used(meeting.created_at)
         tables.meetings[owner] = StoredMeeting(meeting, hold.id, key, lease)
         tables.holds[meeting.account_id, hold.id] = hold
         write_usage(tables, meeting.account_id, provisioning.usage)
@@ -105,7 +110,7 @@ class MemoryMeetingRepository:
             token=token,
             version=0,
             meeting=stored.meeting,
-            provider_user_id=tables.hosts[stored.meeting.host_id].provider_user_id,
+            provider_user_id=self._provider_user_id(stored.meeting),
             funds=account_of(tables, account_id).funds,
             usage=_usage_of_work(tables, account_id, hold, charge),
             hold=hold,
@@ -135,7 +140,8 @@ class MemoryMeetingRepository:
                 join_url=meeting.join_url,
                 password=meeting.password,
                 charge_id=entry.transfer.id,
-            )
+            ),
+            due_at=meeting.end_at,
         )
         finish_key(tables, account_id, view.claim, answer)
         return self._tell(account_id, events)
@@ -147,14 +153,25 @@ class MemoryMeetingRepository:
         if known is not None and known.id != meeting.id:
             raise ConstraintBroken("another meeting has this id at the provider")
 
-    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
+    async def save_abandoned(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+    ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again."""
-        account_id = meeting.account_id
+        account_id, now = meeting.account_id, self._clock.now()
         write_funds(self._tables, funds)
         self._end_hold(view, account_id, usage)
-        self._put(evolve(self._known(meeting), status=meeting.status))
-        self._tables.reservations.pop((account_id, meeting.id), None)
+        due_at = None if look_again_s is None else now + timedelta(seconds=look_again_s)
+        self._put(evolve(self._known(meeting), status=meeting.status), due_at)
+        self._rest(meeting, host_rests_until)
+        free_host(self._tables, (account_id, meeting.id), now, spoils_host_key=False)
         end_claim(self._tables, account_id, view.claim)
+
+    def _rest(self, meeting: Meeting, until: datetime | None) -> None:
+        if meeting.host_id is not None and until is not None:
+            host = self._tables.hosts[meeting.host_id]
+            latest = until if host.rests_until is None else max(host.rests_until, until)
+            self._tables.hosts[host.id] = evolve(host, rests_until=latest)
 
     async def load_for_cancel(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
@@ -178,12 +195,13 @@ class MemoryMeetingRepository:
             stored.hold_id,
             None if claim is None else claim.key,
             held,
+            stored.due_at,
         )
         claim_key(self._tables, meeting.account_id, claim, self._clock.now(), held.until)
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None,
+        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
     ) -> int:  # fmt: skip
         """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
         account_id = meeting.account_id
@@ -195,28 +213,55 @@ class MemoryMeetingRepository:
         self._put(
             evolve(self._known(meeting), status=meeting.status, credits_refunded=meeting.credits_refunded)
         )
-        self._tables.reservations.pop((account_id, meeting.id), None)
+        owner = account_id, meeting.id
+        free_host(self._tables, owner, self._clock.now(), spoils_host_key=spoils_host_key)
         finish_key(self._tables, account_id, view.claim, answer)
         return self._tell(account_id, events)
 
     async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
         """Put a meeting back that the provider would not let go of; its key may try again."""
-        self._put(evolve(self._known(meeting), status=meeting.status))
+        due_at = self._tables.meetings[meeting.account_id, meeting.id].due_at
+        self._put(evolve(self._known(meeting), status=meeting.status), due_at)
         end_claim(self._tables, meeting.account_id, view.claim)
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """Find the meeting that a provider speaks of."""
         return meeting_at_provider(self._tables, provider, provider_meeting_id)
 
-    async def save_lifecycle(self, meeting: Meeting, events: Sequence[Event]) -> int:
+    async def save_lifecycle(
+        self, meeting: Meeting, events: Sequence[Event], *, spoils_host_key: bool
+    ) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
         name = meeting.account_id, meeting.id
         stored = self._tables.meetings[name]
         changed = evolve(stored.meeting, status=meeting.status)
-        self._tables.meetings[name] = evolve(stored, meeting=changed)
-        if meeting.status is MeetingStatus.ENDED:
-            self._tables.reservations.pop(name, None)
+        is_over = meeting.status is MeetingStatus.ENDED
+        due_at = None if is_over else stored.due_at
+        self._tables.meetings[name] = evolve(stored, meeting=changed, due_at=due_at)
+        if is_over:
+            free_host(self._tables, name, self._clock.now(), spoils_host_key=spoils_host_key)
         return self._tell(meeting.account_id, events)
+
+    async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
+        """Meetings that the clock must see to, the longest due first."""
+        tables, now = self._tables, self._clock.now()
+        due = [
+            (stored.due_at, name)
+            for name, stored in tables.meetings.items()
+            if stored.due_at is not None and stored.due_at <= now
+        ]
+        due.sort()
+        taken = []
+        for _, name in due[:limit]:
+            again_at = now + timedelta(seconds=again_s)
+            stored = tables.meetings[name] = evolve(tables.meetings[name], due_at=again_at)
+            taken.append(DueMeeting(stored.meeting, self._provider_user_id(stored.meeting)))
+        return taken
+
+    async def save_seen_to(self, meeting: Meeting) -> None:
+        """The clock need not see to this meeting again."""
+        name = meeting.account_id, meeting.id
+        self._tables.meetings[name] = evolve(self._tables.meetings[name], due_at=None)
 
     async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
         """Take over meetings whose lease ran out, the longest lapsed first."""
@@ -247,9 +292,13 @@ class MemoryMeetingRepository:
     def _known(self, meeting: Meeting) -> Meeting:
         return self._tables.meetings[meeting.account_id, meeting.id].meeting
 
-    def _put(self, meeting: Meeting) -> None:
+    def _provider_user_id(self, meeting: Meeting) -> str:
+        return "" if meeting.host_id is None else self._tables.hosts[meeting.host_id].provider_user_id
+
+    def _put(self, meeting: Meeting, due_at: datetime | None = None) -> None:
         """Write a meeting that nobody works on any more."""
-        self._tables.meetings[meeting.account_id, meeting.id] = StoredMeeting(meeting, None, None, None)
+        name = meeting.account_id, meeting.id
+        self._tables.meetings[name] = StoredMeeting(meeting, None, None, None, due_at)
 
     def _end_hold(self, view: LeaseView, account_id: UUID, usage: CapUsage) -> None:
         if view.hold is not None:

@@ -38,6 +38,7 @@ __all__ = [
     "Reservation",
     "StoredDelivery",
     "StoredEvent",
+    "StoredHostKey",
     "StoredMeeting",
     "StoredProviderEvent",
     "Tables",
@@ -74,6 +75,16 @@ class StoredMeeting:
     hold_id: UUID | None
     idempotency_key: str | None
     lease: HeldLease | None
+    due_at: datetime | None = None
+
+
+@frozen
+class StoredHostKey:
+    """A host's key, none while it is another meeting's; when it is due to be replaced, and by whom."""
+
+    host_key: str | None = field(default=None, repr=False)
+    due_at: datetime | None = None
+    token: UUID | None = field(default=None, repr=False)
 
 
 @frozen
@@ -128,6 +139,7 @@ class Tables:
     keys: dict[UUID, ApiKey] = field(factory=dict)
     key_of_digest: dict[bytes, UUID] = field(factory=dict)
     hosts: dict[UUID, Host] = field(factory=dict)
+    host_keys: dict[UUID, StoredHostKey] = field(factory=dict)
     entries: dict[tuple[UUID, int], Entry] = field(factory=dict)
     entry_of_operation: dict[tuple[UUID, str], int] = field(factory=dict)
     entry_of_transfer: dict[tuple[UUID, UUID], int] = field(factory=dict)

@@ -3,6 +3,7 @@
 Each transaction is one locked read and one write. Lock order: account, then host.
 """
 
+from datetime import UTC
 from typing import Any
 
 from meetcore.adapters.postgres import rows
@@ -19,11 +20,16 @@ from meetcore.adapters.postgres.ledger import (
 )
 from meetcore.adapters.postgres.outbox import WRITE_EVENTS
 from meetcore.adapters.postgres.pool import Connection
+from meetcore.adapters.postgres.rows import HOST_COLUMNS
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import CreationQuery, CreationView, KeyView, LeaseView, Provisioning
 
 __all__ = ["SAVE_ABANDONED", "SAVE_SCHEDULED", "load_creation", "save_provisioning"]
+
+# Whether a host may be given a meeting at all (`domain.hosts.Host.can_take`).
+_CAN_TAKE = """h.is_active AND (h.rests_until IS NULL OR h.rests_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s OR h.creations < %(per_day)s)"""
 
 # A host is free for a range when one of its slots is.
 _FREE_SLOT = """
@@ -40,18 +46,17 @@ _FREE_SLOT = """
 _LOAD = f"""
 WITH {LOCK_ACCOUNT}, free AS MATERIALIZED (
     SELECT best.* FROM locked CROSS JOIN LATERAL (
-        SELECT h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active
-        FROM hosts h
-        WHERE h.is_active AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})
+        SELECT {HOST_COLUMNS} FROM hosts h
+        WHERE %(needs_host)s AND {_CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})
         ORDER BY h.capacity, h.uses, h.id LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
        clock_timestamp() AS now, k.daily_cap, u.spent AS usage_spent, u.held AS usage_held,
        {TRANSFER_COLUMNS}, {KEY_COLUMNS}, free.*,
-       free.host_id IS NULL AND EXISTS (
+       %(needs_host)s AND free.host_id IS NULL AND EXISTS (
            SELECT FROM hosts h
-           WHERE h.is_active AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})) AS is_contended
+           WHERE {_CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})) AS is_contended
 FROM locked
 LEFT JOIN api_keys k ON k.id = %(api_key_id)s
 LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
@@ -65,13 +70,13 @@ _WAIT_FOR_HOST = f"""
 WITH {LOCK_ACCOUNT}
 SELECT waited.id FROM locked CROSS JOIN LATERAL (
     SELECT h.id FROM hosts h
-    WHERE h.is_active AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})
+    WHERE {_CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})
     ORDER BY h.capacity, h.uses, h.id LIMIT 1
     FOR NO KEY UPDATE OF h) AS waited
 """
 
-# Writes a meeting that is about to be made, all or nothing: without the host's slot no row is
-# written and none is returned.
+# Writes a meeting that is about to be made, all or nothing: without the slot of the host that it needs no row
+# is written and none is returned.
 _SAVE_PROVISIONING = f"""
 WITH reserved AS (
     INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
@@ -80,7 +85,11 @@ WITH reserved AS (
     ON CONFLICT DO NOTHING
     RETURNING host_id
 ), host AS (
-    UPDATE hosts SET uses = uses + 1 WHERE id = (SELECT host_id FROM reserved)
+    UPDATE hosts SET uses = uses + 1, creations_on = %(today)s,
+        creations = CASE WHEN creations_on = %(today)s THEN creations + 1 ELSE 1 END
+    WHERE id = (SELECT host_id FROM reserved)
+), gate AS (
+    SELECT host_id FROM reserved UNION ALL SELECT NULL WHERE %(host_id)s::uuid IS NULL
 ), meeting AS (
     INSERT INTO meetings (account_id, id, api_key_id, status, title, description, start_at, end_at, duration,
         capacity, pricing_tier_id, credits, with_recording, auto_notulen, must_login, mic_off, email_notification,
@@ -90,26 +99,26 @@ WITH reserved AS (
         %(auto_notulen)s, %(must_login)s, %(mic_off)s, %(email_notification)s, host_id, %(provider)s,
         %(created_at)s, %(password)s, %(hold_id)s, %(key)s, %(lease_token)s,
         clock_timestamp() + %(lease_s)s * interval '1 second'
-    FROM reserved
+    FROM gate
 ), hold AS (
     INSERT INTO ledger_holds (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
     SELECT %(account_id)s, %(hold_id)s, %(operation)s, %(kind)s, %(amount)s, %(reference_type)s, %(reference_id)s,
         %(api_key_id)s, %(usage_day)s
-    FROM reserved
+    FROM gate
 ), usage AS (
     INSERT INTO cap_usage (account_id, api_key_id, day, spent, held)
-    SELECT %(account_id)s, %(usage_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM reserved
+    SELECT %(account_id)s, %(usage_key_id)s, %(usage_day)s, %(usage_spent)s, %(usage_held)s FROM gate
     ON CONFLICT (account_id, api_key_id, day) DO UPDATE SET spent = EXCLUDED.spent, held = EXCLUDED.held
 ), claim AS (
     INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
     SELECT %(account_id)s, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
         clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
-    FROM reserved WHERE %(key)s::text IS NOT NULL
+    FROM gate WHERE %(key)s::text IS NOT NULL
     ON CONFLICT (account_id, key) DO UPDATE
         SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
 )
 UPDATE accounts SET held = %(held)s, is_low = %(is_low)s, version = version + 1
-WHERE id = %(account_id)s AND EXISTS (SELECT FROM reserved)
+WHERE id = %(account_id)s AND EXISTS (SELECT FROM gate)
 RETURNING version
 """
 
@@ -130,7 +139,7 @@ WITH guard AS MATERIALIZED (
 ), meeting AS (
     UPDATE meetings SET status = %(status)s, provider_meeting_id = %(provider_meeting_id)s, join_url = %(join_url)s,
         password = %(password)s, charge_id = %(transfer_id)s, hold_id = NULL, idempotency_key = NULL,
-        lease_token = NULL, lease_until = NULL
+        lease_token = NULL, lease_until = NULL, due_at = end_at
     FROM guard WHERE meetings.account_id = guard.account_id AND meetings.id = guard.meeting_id
 ), done AS (
     UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL FROM guard
@@ -139,7 +148,8 @@ WITH guard AS MATERIALIZED (
 SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guard
 """
 
-# Nothing was made: hold, cap and host are given back, and the key may try again.
+# Nothing was made: hold, cap and host are given back, and the key may try again. The host may have to rest, and
+# the clock may have to look once more.
 SAVE_ABANDONED = f"""
 WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
@@ -148,11 +158,16 @@ WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     WHERE account_id = %(account_id)s AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
 ), freed AS (
     DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
+    RETURNING host_id
+), host AS (
+    UPDATE hosts SET rests_until = GREATEST(rests_until, %(rests_until)s::timestamptz)
+    WHERE %(rests_until)s::timestamptz IS NOT NULL AND id = (SELECT host_id FROM freed)
 ), bound AS (
     UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
     WHERE account_id = %(account_id)s AND key = %(key)s::text
 )
-UPDATE meetings SET status = %(status)s, hold_id = NULL, idempotency_key = NULL, lease_token = NULL, lease_until = NULL
+UPDATE meetings SET status = %(status)s, hold_id = NULL, idempotency_key = NULL, lease_token = NULL,
+    lease_until = NULL, due_at = clock_timestamp() + %(look_again_s)s::float8 * interval '1 second'
 WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 """
 
@@ -172,6 +187,10 @@ async def load_creation(connection: Connection, cipher: Cipher, query: CreationQ
         "seats": query.seats,
         "start_at": query.start_at,
         "end_at": query.end_at,
+        "now": query.now,
+        "today": query.now.astimezone(UTC).date(),
+        "per_day": query.per_day,
+        "needs_host": query.needs_host,
     }
     if query.can_wait_for_host:
         await connection.execute(_WAIT_FOR_HOST, parameters)
@@ -223,6 +242,7 @@ async def save_provisioning(connection: Connection, cipher: Cipher, order: Provi
             "reference_id": hold.reference.id,
             "key": None if claim is None else claim.key,
             "fingerprint": None if claim is None else claim.fingerprint,
+            "today": meeting.created_at.astimezone(UTC).date(),
             "lease_token": order.lease.token,
             "lease_s": order.lease.seconds,
         }

@@ -4,6 +4,7 @@ Making a meeting has its statements in `creations`; this module owns the rest of
 """
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -14,30 +15,36 @@ from meetcore.adapters.postgres.creations import (
     load_creation,
     save_provisioning,
 )
+from meetcore.adapters.postgres.endings import (
+    SAVE_CANCEL_FAILED,
+    SAVE_CANCELLING,
+    SAVE_ENDED,
+    SAVE_LIFECYCLE,
+    SAVE_REFUNDED,
+)
 from meetcore.adapters.postgres.idempotency import KEY_COLUMNS
 from meetcore.adapters.postgres.ledger import (
-    APPEND_ENTRY,
-    GUARD_LOCKED,
     LOCK_ACCOUNT,
     TRANSFER_COLUMNS,
-    WRITE_FUNDS,
     entry_parameters,
     fetch_locked,
     funds_parameters,
     usage_parameters,
 )
-from meetcore.adapters.postgres.outbox import WRITE_EVENTS, event_parameters
+from meetcore.adapters.postgres.outbox import event_parameters
 from meetcore.adapters.postgres.pool import Connection
+from meetcore.adapters.postgres.takeovers import CLAIM_LAPSED, LEASE_LAPSED, SAVE_SEEN_TO, claim_due
 from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting
+from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import (
     Claim,
     CreationQuery,
     CreationView,
+    DueMeeting,
     KeyView,
     Lapsed,
     LeaseView,
@@ -58,14 +65,14 @@ MEETING_COLUMNS = """
 _LOAD_LEASED = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-       {MEETING_COLUMNS}, h.provider_user_id, {TRANSFER_COLUMNS},
+       {MEETING_COLUMNS}, COALESCE(h.provider_user_id, '') AS provider_user_id, {TRANSFER_COLUMNS},
        hold.id AS hold_id, hold.operation AS hold_operation, hold.kind AS hold_kind, hold.amount AS hold_amount,
        hold.reference_type AS hold_reference_type, hold.reference_id AS hold_reference_id,
        hold.api_key_id AS hold_api_key_id, hold.cap_day AS hold_cap_day,
        u.spent AS usage_spent, u.held AS usage_held, i.key, i.fingerprint
 FROM locked
 JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s AND m.lease_token = %(token)s
-JOIN hosts h ON h.id = m.host_id
+LEFT JOIN hosts h ON h.id = m.host_id
 LEFT JOIN ledger_holds hold ON hold.account_id = locked.account_id AND hold.id = m.hold_id
 LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.id = m.charge_id
 LEFT JOIN cap_usage u ON u.account_id = locked.account_id
@@ -85,113 +92,12 @@ JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
 """
 
-# Marks a meeting as being cancelled or ended, under a lease, and claims the request's key for it.
-_SAVE_CANCELLING = """
-WITH meeting AS (
-    UPDATE meetings SET status = %(status)s, idempotency_key = %(key)s, lease_token = %(lease_token)s,
-        lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
-    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), claim AS (
-    INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, subject_id, lease_until, created_at)
-    SELECT %(account_id)s, %(key)s, %(fingerprint)s, false, %(meeting_id)s,
-        clock_timestamp() + %(lease_s)s * interval '1 second', clock_timestamp()
-    WHERE %(key)s::text IS NOT NULL
-    ON CONFLICT (account_id, key) DO UPDATE
-        SET subject_id = EXCLUDED.subject_id, lease_until = EXCLUDED.lease_until
-)
-UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
-"""
-
-# The end of a cancellation: the meeting's last state, its host free, its key done, its events out.
-_END_MEETING = f"""
-    {WRITE_EVENTS}, meeting AS (
-        UPDATE meetings SET status = %(status)s, credits_refunded = %(credits_refunded)s, idempotency_key = NULL,
-            lease_token = NULL, lease_until = NULL
-        WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-    ), freed AS (
-        DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
-    ), done AS (
-        UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
-        WHERE account_id = %(account_id)s AND key = %(key)s::text
-    )"""
-
-# The same with the refund of the charge.
-_SAVE_REFUNDED = f"""
-WITH {GUARD_LOCKED}, {APPEND_ENTRY}, {WRITE_FUNDS}, {_END_MEETING}, usage AS (
-    UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s
-    WHERE account_id = %(account_id)s AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
-)
-SELECT count(*) AS due FROM delivery WHERE status = 'pending'
-"""
-
-# The same without one.
-_SAVE_ENDED = f"""
-WITH {GUARD_LOCKED}, {_END_MEETING}, account AS (
-    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
-)
-SELECT count(*) AS due FROM delivery WHERE status = 'pending'
-"""
-
-# Puts a meeting back that the provider would not let go of; the request's key may try again.
-_SAVE_CANCEL_FAILED = """
-WITH meeting AS (
-    UPDATE meetings SET status = %(status)s, idempotency_key = NULL, lease_token = NULL, lease_until = NULL
-    WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), bound AS (
-    UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
-    WHERE account_id = %(account_id)s AND key = %(key)s::text
-)
-UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
-"""
-
 # Which account's meeting a provider speaks of; nothing is locked yet.
 _FIND_AT_PROVIDER = """
 SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s
 """
 
-# A status that the provider or the clock brought. A meeting that ended frees its host.
-_SAVE_LIFECYCLE = f"""
-WITH {GUARD_LOCKED}, {WRITE_EVENTS}, meeting AS (
-    UPDATE meetings SET status = %(status)s WHERE account_id = %(account_id)s AND id = %(meeting_id)s
-), freed AS (
-    DELETE FROM host_reservations
-    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(status)s = 'ended'
-), account AS (
-    UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
-)
-SELECT count(*) AS due FROM delivery WHERE status = 'pending'
-"""
-
-# What is lapsed gets a lease of ours, and so does the idempotency key that waits for it: who repeats the
-# request meanwhile finds it running. The meeting's row is locked before the key's, as everywhere.
-_TAKE_OVER = """taken AS (
-    UPDATE meetings m
-    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
-    FROM lapsed WHERE m.account_id = lapsed.account_id AND m.id = lapsed.id
-    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
-), prolonged AS (
-    UPDATE idempotency_keys i SET lease_until = taken.lease_until
-    FROM taken
-    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
-)
-SELECT account_id, id, lease_token FROM taken"""
-
-# Takes over what dead processes left. Each row is taken by one caller only.
-_CLAIM_LAPSED = f"""
-WITH lapsed AS (
-    SELECT account_id, id FROM meetings WHERE lease_until <= clock_timestamp()
-    ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
-), {_TAKE_OVER}
-"""
-
-# Takes over one meeting, if its lease ran out.
-_LEASE_LAPSED = f"""
-WITH lapsed AS (
-    SELECT account_id, id FROM meetings
-    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until <= clock_timestamp()
-    FOR UPDATE
-), {_TAKE_OVER}
-"""
+_CLAIM_DUE = claim_due(MEETING_COLUMNS)
 
 
 class PostgresMeetingRepository:
@@ -261,14 +167,17 @@ class PostgresMeetingRepository:
         row = await cursor.fetchone()
         return None if row is None else int(row["due"])
 
-    async def save_abandoned(self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage) -> None:
+    async def save_abandoned(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+    ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again."""
         hold_id = None if view.hold is None else view.hold.id
         parameters = (
             self._ending(view, meeting, None)
             | funds_parameters(funds)
             | usage_parameters(usage)
-            | {"hold_id": hold_id}
+            | {"hold_id": hold_id, "rests_until": host_rests_until, "look_again_s": look_again_s}
         )
         await self._connection.execute(SAVE_ABANDONED, parameters)
 
@@ -294,23 +203,27 @@ class PostgresMeetingRepository:
             "lease_token": lease.token,
             "lease_s": lease.seconds,
         }
-        await self._connection.execute(_SAVE_CANCELLING, parameters)
+        await self._connection.execute(SAVE_CANCELLING, parameters)
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None,
+        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
     ) -> int:  # fmt: skip
         """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
-        parameters = self._ending(view, meeting, answer) | event_parameters(events, self._cipher)
+        parameters = (
+            self._ending(view, meeting, answer)
+            | event_parameters(events, self._cipher)
+            | {"is_over": True, "spoils_host_key": spoils_host_key}
+        )
         if refund is None:
-            return await self._count(_SAVE_ENDED, parameters)
+            return await self._count(SAVE_ENDED, parameters)
         funds, usage, entry = refund
         parameters |= funds_parameters(funds) | usage_parameters(usage) | entry_parameters(entry)
-        return await self._count(_SAVE_REFUNDED, parameters)
+        return await self._count(SAVE_REFUNDED, parameters)
 
     async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
         """Put a meeting back that the provider would not let go of; its key may try again."""
-        await self._connection.execute(_SAVE_CANCEL_FAILED, self._ending(view, meeting, None))
+        await self._connection.execute(SAVE_CANCEL_FAILED, self._ending(view, meeting, None))
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """Find the meeting that a provider speaks of, take its account's lock and read it again."""
@@ -322,19 +235,36 @@ class PostgresMeetingRepository:
         view = await self.load_for_cancel(row["account_id"], row["id"], None)
         return None if view is None else view.meeting
 
-    async def save_lifecycle(self, meeting: Meeting, events: Sequence[Event]) -> int:
+    async def save_lifecycle(
+        self, meeting: Meeting, events: Sequence[Event], *, spoils_host_key: bool
+    ) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
         parameters = {
             "account_id": meeting.account_id,
             "meeting_id": meeting.id,
             "status": meeting.status.value,
+            "is_over": meeting.status is MeetingStatus.ENDED,
+            "spoils_host_key": spoils_host_key,
         } | event_parameters(events, self._cipher)
-        return await self._count(_SAVE_LIFECYCLE, parameters)
+        return await self._count(SAVE_LIFECYCLE, parameters)
+
+    async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
+        """Meetings that the clock must see to; each comes again unless it is seen to."""
+        cursor = await self._connection.execute(_CLAIM_DUE, {"limit": limit, "again_s": again_s})
+        return [
+            DueMeeting(rows.meeting(row, self._cipher), row["provider_user_id"])
+            for row in await cursor.fetchall()
+        ]
+
+    async def save_seen_to(self, meeting: Meeting) -> None:
+        """The clock need not see to this meeting again."""
+        parameters = {"account_id": meeting.account_id, "meeting_id": meeting.id}
+        await self._connection.execute(SAVE_SEEN_TO, parameters)
 
     async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
         """Take over meetings whose lease ran out."""
         parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
-        cursor = await self._connection.execute(_CLAIM_LAPSED, parameters)
+        cursor = await self._connection.execute(CLAIM_LAPSED, parameters)
         return [_lapsed(row) for row in await cursor.fetchall()]
 
     async def lease_lapsed(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> Lapsed | None:
@@ -345,7 +275,7 @@ class PostgresMeetingRepository:
             "token": lease.token,
             "lease_s": lease.seconds,
         }
-        cursor = await self._connection.execute(_LEASE_LAPSED, parameters)
+        cursor = await self._connection.execute(LEASE_LAPSED, parameters)
         row = await cursor.fetchone()
         return None if row is None else _lapsed(row)
 

@@ -22,6 +22,7 @@ from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.ports.cipher import Cipher
 
 __all__ = [
+    "HOST_COLUMNS",
     "answer_context",
     "attempt",
     "delivery",
@@ -48,6 +49,10 @@ __all__ = [
 Row = dict[str, Any]
 
 _files = msgspec.json.Decoder(tuple[RecordingFile, ...])
+
+HOST_COLUMNS = """
+    h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active, h.creations,
+    h.creations_on, h.rests_until"""
 
 
 def password_context(account_id: UUID, meeting_id: UUID) -> str:
@@ -176,6 +181,9 @@ def host(row: Row) -> Host:
         row["max_concurrent"],
         row["uses"],
         row["is_active"],
+        row["creations"],
+        row["creations_on"],
+        _utc(row["rests_until"]),
     )
 
 

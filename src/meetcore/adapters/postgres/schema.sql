@@ -306,3 +306,10 @@ CREATE TABLE sandbox_meetings (
     state                text NOT NULL CHECK (state IN ('started', 'ended', 'removed')),
     changed_at           timestamptz NOT NULL DEFAULT clock_timestamp()
 );
+
+-- The keys that the sandbox's hosts have. In the clear: this stands for the third party's memory, not for ours.
+CREATE TABLE sandbox_host_keys (
+    provider_user_id  text PRIMARY KEY,
+    host_key          text NOT NULL,
+    changed_at        timestamptz NOT NULL DEFAULT clock_timestamp()
+);

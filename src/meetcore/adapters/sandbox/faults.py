@@ -1,26 +1,32 @@
-"""Faults on demand: what a bad day of a third party looks like.
+"""Faults on demand: what a bad day of a third party looks like, in the time that it takes.
 
 Two ways to ask for one. A developer writes it into a meeting's title, and the making of that meeting
 meets it, whichever process makes it:
 
-=====================  ==========================================================================
-title contains         the provider
-=====================  ==========================================================================
-``[sandbox:refuse]``   says no; nothing is made (the caller sees 502 at once)
-``[sandbox:timeout]``  makes the meeting, and its answer comes too late (502, then the reconciler
-                       finds the meeting and finishes it)
-``[sandbox:drop]``     makes the meeting, and the connection breaks before the answer (as above)
-``[sandbox:lost]``     never hears of it, and nobody can tell (502, then the reconciler finds
-                       nothing and undoes it)
-=====================  ==========================================================================
+====================  ===========================================================================
+title contains        the provider
+====================  ===========================================================================
+``[sandbox:refuse]``  says no at once; nothing is made (502)
+``[sandbox:hang]``    takes the call and never answers; nothing is made (502 after 10 s, then the
+                      reconciler finds nothing and undoes it)
+``[sandbox:late]``    makes the meeting, and answers when nobody waits any more (502 after 10 s, then
+                      the reconciler finds the meeting and finishes it); ``timeout`` is the same
+``[sandbox:drop]``    makes the meeting, and the connection breaks before the answer (502 at once,
+                      then as above)
+``[sandbox:lost]``    never hears of it, and nobody can tell (502 at once, then undone)
+====================  ===========================================================================
 
-A test plans them one by one for each kind of call. Owns which fault is due; what a fault does is the
-provider's business.
+A test plans them one by one for each kind of call, and one more: a host that is ``full`` for the day. No
+title asks for that: the next host would be tried with the same title, and one meeting would put every host to
+rest.
+
+Owns which fault is due; what a fault does is the provider's business.
 """
 
 import re
 from collections import defaultdict, deque
 from enum import StrEnum
+from typing import Final
 from uuid import UUID
 
 from meetcore.ports.video_provider import ProviderOrder
@@ -32,14 +38,21 @@ class SandboxFault(StrEnum):
     """How a call goes wrong."""
 
     REFUSE = "refuse"
-    TIMEOUT = "timeout"
+    HANG = "hang"
+    LATE = "late"
     DROP = "drop"
     LOST = "lost"
+    FULL = "full"
 
     @property
     def does_the_work(self) -> bool:
         """Whether the provider did what was asked all the same."""
-        return self in (SandboxFault.TIMEOUT, SandboxFault.DROP)
+        return self in (SandboxFault.LATE, SandboxFault.DROP)
+
+    @property
+    def keeps_waiting(self) -> bool:
+        """Whether no answer comes for as long as somebody waits for one."""
+        return self in (SandboxFault.HANG, SandboxFault.LATE)
 
 
 class SandboxCall(StrEnum):
@@ -49,15 +62,19 @@ class SandboxCall(StrEnum):
     FIND = "find"
     REMOVE = "remove"
     END = "end"
+    SET_HOST_KEY = "set_host_key"
 
 
-_IN_TITLE = re.compile(rf"\[sandbox:({'|'.join(SandboxFault)})\]")
+_BY_WORD: Final = {fault.value: fault for fault in SandboxFault if fault is not SandboxFault.FULL} | {
+    "timeout": SandboxFault.LATE  # what it was called at first
+}
+_IN_TITLE: Final = re.compile(rf"\[sandbox:({'|'.join(_BY_WORD)})\]")
 
 
 def fault_in_title(title: str) -> SandboxFault | None:
     """The first fault that a title asks for; a word that names none is just a title."""
     asked = _IN_TITLE.search(title)
-    return None if asked is None else SandboxFault(asked[1])
+    return None if asked is None else _BY_WORD[asked[1]]
 
 
 class SandboxFaults:
@@ -68,7 +85,13 @@ class SandboxFaults:
         self._unmade: set[UUID] = set()
 
     def plan(self, call: SandboxCall, *faults: SandboxFault) -> None:
-        """Let the next calls of this kind meet these faults, one each, in this order."""
+        """Let the next calls of this kind meet these faults, one each, in this order.
+
+        Raises:
+            ValueError: a host is full for meetings that are to be made, and for nothing else.
+        """
+        if SandboxFault.FULL in faults and call is not SandboxCall.CREATE:
+            raise ValueError(f"{SandboxFault.FULL} is a fault of {SandboxCall.CREATE}, not of {call}")
         self._planned[call].extend(faults)
 
     def due(self, call: SandboxCall) -> SandboxFault | None:

@@ -1,4 +1,4 @@
-"""The sandbox's memory in PostgreSQL: one table, `sandbox_meetings`, shared by every process.
+"""The sandbox's memory in PostgreSQL: `sandbox_meetings` and `sandbox_host_keys`, shared by every process.
 
 Kept out of the package's `__init__`, so that the sandbox works where no driver is installed. Refuses to
 take part in anybody's transaction: a provider is another system, and forgets nothing when we roll back.
@@ -30,6 +30,15 @@ WHERE known.state = 'started' AND excluded.state = 'ended'
 RETURNING state
 """
 
+# The key that a host has now.
+_HOST_KEY = "SELECT host_key FROM sandbox_host_keys WHERE provider_user_id = %(user)s"
+
+# Another key for a host; of several at the same time the last one stays.
+_PUT_HOST_KEY = """
+INSERT INTO sandbox_host_keys (provider_user_id, host_key) VALUES (%(user)s, %(host_key)s)
+ON CONFLICT (provider_user_id) DO UPDATE SET host_key = excluded.host_key, changed_at = clock_timestamp()
+"""
+
 
 @contextmanager
 def _translated() -> Iterator[None]:
@@ -40,7 +49,7 @@ def _translated() -> Iterator[None]:
 
 
 class PostgresSandboxState:
-    """States on a pool of connections with dict rows in autocommit mode.
+    """States and keys on a pool of connections with dict rows in autocommit mode.
 
     Args:
         pool: opened and closed by whoever made it; the schema is there.
@@ -70,3 +79,25 @@ class PostgresSandboxState:
         with _translated():
             async with self._pool.connection() as connection:
                 return await (await connection.execute(_PUT, values)).fetchone() is not None
+
+    async def host_key(self, provider_user_id: str) -> str | None:
+        """The key that a host has now; none while it was given none.
+
+        Raises:
+            StoreAway: the database does not answer.
+        """
+        with _translated():
+            async with self._pool.connection() as connection:
+                row = await (await connection.execute(_HOST_KEY, {"user": provider_user_id})).fetchone()
+        return None if row is None else str(row["host_key"])
+
+    async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
+        """Give a host another key; see `SandboxState.put_host_key`.
+
+        Raises:
+            StoreAway: the database does not answer.
+        """
+        values = {"user": provider_user_id, "host_key": host_key}
+        with _translated():
+            async with self._pool.connection() as connection:
+                await connection.execute(_PUT_HOST_KEY, values)

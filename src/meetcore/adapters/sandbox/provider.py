@@ -2,14 +2,17 @@
 
 Making a meeting follows from its order alone and keeps nothing: asking twice makes one, and a process
 that died before it asked is no different from one that died after. So the sandbox finds every meeting
-that was not removed, whether or not anybody made it. What happens afterwards is in a `SandboxState`.
+that was not removed, whether or not anybody made it. What happens afterwards, and the keys of hosts, are in
+a `SandboxState`.
 
 Refuses to be a real provider: no video, no recording, no licences; capacity is said and not enforced.
 """
 
 import asyncio
 import string
-from typing import Final
+from collections.abc import Callable
+from datetime import UTC, datetime, time, timedelta
+from typing import Final, NoReturn
 
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.links import JoinLinks, meeting_uuid, provider_meeting_id
@@ -17,6 +20,7 @@ from meetcore.adapters.sandbox.state import SandboxMeetingState, SandboxState
 from meetcore.domain.meetings import PasswordRule, ProviderAbilities, Provisioned
 from meetcore.ports.store import StoreAway
 from meetcore.ports.video_provider import (
+    HostUnavailable,
     ProviderMeetingState,
     ProviderOrder,
     ProviderRefused,
@@ -30,12 +34,15 @@ _ABILITIES: Final = ProviderAbilities(
     password=PasswordRule(alphabet=string.ascii_letters + string.digits + "@-_*"),
     has_recording=True,
     has_capacity=True,
+    host_key_digits=6,
 )
+PATIENCE_S: Final = 60.0
+"""Far longer than anybody who has a time limit waits."""
 
 # What a removal that came too late says of the meeting.
 _TOO_LATE: Final = {
     SandboxMeetingState.STARTED: ProviderMeetingState.IN_PROGRESS,
-    SandboxMeetingState.ENDED: ProviderMeetingState.GONE,
+    SandboxMeetingState.ENDED: ProviderMeetingState.OVER,
     SandboxMeetingState.REMOVED: ProviderMeetingState.GONE,
 }
 
@@ -50,6 +57,9 @@ class SandboxProvider:
             that were given out before stop working.
         latency_s: seconds that each call takes.
         faults: planned faults; those in titles work without.
+        patience_s: seconds after which a call that gets no answer is unknown by itself, for callers that
+            have no shorter limit of their own.
+        now: the present instant, aware.
     """
 
     def __init__(
@@ -60,18 +70,22 @@ class SandboxProvider:
         latency_s: float = 0.0,
         *,
         faults: SandboxFaults | None = None,
+        patience_s: float = PATIENCE_S,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._links = JoinLinks(base_url, signing_key)
         self._state = state
         self._latency_s = latency_s
         self._faults = SandboxFaults() if faults is None else faults
+        self._patience_s = patience_s
+        self._now = now
 
     def __repr__(self) -> str:
         return f"<SandboxProvider with {self._links!r}>"
 
     @property
     def abilities(self) -> ProviderAbilities:
-        """Passwords of letters, digits and `@-_*`, recording and capacity."""
+        """Everything: passwords of letters, digits and `@-_*`, recording, capacity, hosts with keys."""
         return _ABILITIES
 
     @property
@@ -88,12 +102,12 @@ class SandboxProvider:
         """Make a meeting; without faults and latency this touches nothing and cannot fail.
 
         Raises:
-            ProviderRefused, ProviderUnknown: a fault was asked for; see `faults`.
+            HostUnavailable, ProviderRefused, ProviderUnknown: a fault was asked for; see `faults`.
         """
         await self._pass_time()
         fault = self._faults.due_for(order)
         if fault is not None:
-            raise _raised_by(fault)
+            await self._fail(fault)
         return self._made(order)
 
     async def find(self, order: ProviderOrder) -> Provisioned | None:
@@ -102,10 +116,9 @@ class SandboxProvider:
         Raises:
             ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
         """
-        await self._pass_time()
-        fault = self._faults.due(SandboxCall.FIND)
+        fault = await self._begin(SandboxCall.FIND)
         if fault is not None:
-            raise _raised_by(fault)
+            await self._fail(fault)
         if not self._faults.lets_exist(order):
             return None
         try:
@@ -115,7 +128,7 @@ class SandboxProvider:
         return None if state is SandboxMeetingState.REMOVED else self._made(order)
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Remove a meeting that has not started; says so when it runs or is gone already.
+        """Remove a meeting that has not started; says so when it runs, is over or gone already.
 
         Raises:
             ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
@@ -136,18 +149,53 @@ class SandboxProvider:
         """
         await self._step(SandboxCall.END, provider_meeting_id, SandboxMeetingState.ENDED)
 
+    async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
+        """Give a host another key; any name is a host's here.
+
+        Raises:
+            ProviderRefused: the key has not the digits of `abilities`, or a planned fault.
+            ProviderUnknown: a planned fault, or the state does not answer.
+        """
+        fault = await self._begin(SandboxCall.SET_HOST_KEY)
+        if not (host_key.isascii() and host_key.isdigit() and len(host_key) == _ABILITIES.host_key_digits):
+            raise ProviderRefused(f"the key of a host has {_ABILITIES.host_key_digits} digits")
+        try:
+            await self._state.put_host_key(provider_user_id, host_key)
+        except StoreAway as error:
+            raise ProviderUnknown("the sandbox's state does not answer") from error
+        if fault is not None:
+            await self._fail(fault)
+
     async def _step(self, call: SandboxCall, name: str, state: SandboxMeetingState) -> bool:
-        await self._pass_time()
-        fault = self._faults.due(call)
-        if fault is not None and not fault.does_the_work:
-            raise _raised_by(fault)
+        fault = await self._begin(call)
         try:
             is_taken = meeting_uuid(name) is not None and await self._state.put(name, state)
         except StoreAway as error:
             raise ProviderUnknown("the sandbox's state does not answer") from error
         if fault is not None:
-            raise _raised_by(fault)
+            await self._fail(fault)
         return is_taken
+
+    async def _begin(self, call: SandboxCall) -> SandboxFault | None:
+        """Spend the latency and meet the fault that is due; returned when the work comes before it."""
+        await self._pass_time()
+        fault = self._faults.due(call)
+        if fault is not None and not fault.does_the_work:
+            await self._fail(fault)
+        return fault
+
+    async def _fail(self, fault: SandboxFault) -> NoReturn:
+        if fault is SandboxFault.REFUSE:
+            raise ProviderRefused("the sandbox was asked to refuse")
+        if fault is SandboxFault.FULL:
+            raise HostUnavailable("the sandbox was asked for a full host", self._next_day())
+        if fault.keeps_waiting:
+            await asyncio.sleep(self._patience_s)
+        raise ProviderUnknown(f"the sandbox was asked for an unknown outcome: {fault}")
+
+    def _next_day(self) -> datetime:
+        tomorrow = self._now().astimezone(UTC).date() + timedelta(days=1)
+        return datetime.combine(tomorrow, time.min, UTC)
 
     def _made(self, order: ProviderOrder) -> Provisioned:
         return Provisioned(
@@ -159,9 +207,3 @@ class SandboxProvider:
     async def _pass_time(self) -> None:
         if self._latency_s > 0:
             await asyncio.sleep(self._latency_s)
-
-
-def _raised_by(fault: SandboxFault) -> ProviderRefused | ProviderUnknown:
-    if fault is SandboxFault.REFUSE:
-        return ProviderRefused("the sandbox was asked to refuse")
-    return ProviderUnknown(f"the sandbox was asked for an unknown outcome: {fault}")

@@ -6,8 +6,8 @@
         ├──────────────────────→ ENDED
         └──→ REMOVED
 
-Owns the steps and their memory. A meeting that was made and nothing else has no state: making one
-leaves no trace here.
+Owns the steps and their memory, and that of the keys of hosts. A meeting that was made and nothing else has
+no state: making one leaves no trace here.
 """
 
 from enum import StrEnum
@@ -36,7 +36,7 @@ STEPS: Final = frozenset(
 
 
 class SandboxState(Protocol):
-    """Remembers states. Of several that put at the same time, one wins."""
+    """Remembers states and keys. Of several that put a state at the same time, one wins."""
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
         """What happened last; none while nothing did.
@@ -57,12 +57,29 @@ class SandboxState(Protocol):
         """
         ...
 
+    async def host_key(self, provider_user_id: str) -> str | None:
+        """The key that a host has now; none while it was given none.
+
+        Raises:
+            StoreAway: the memory does not answer.
+        """
+        ...
+
+    async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
+        """Give a host another key in place of the one before.
+
+        Raises:
+            StoreAway: the memory does not answer.
+        """
+        ...
+
 
 class MemorySandboxState:
-    """States in the memory of one process: gone with it, and unknown to the others."""
+    """States and keys in the memory of one process: gone with it, and unknown to the others."""
 
     def __init__(self) -> None:
         self._states: dict[str, SandboxMeetingState] = {}
+        self._host_keys: dict[str, str] = {}
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
         """What happened last; none while nothing did."""
@@ -74,3 +91,11 @@ class MemorySandboxState:
             return False
         self._states[provider_meeting_id] = state
         return True
+
+    async def host_key(self, provider_user_id: str) -> str | None:
+        """The key that a host has now; none while it was given none."""
+        return self._host_keys.get(provider_user_id)
+
+    async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
+        """Give a host another key; see `SandboxState.put_host_key`."""
+        self._host_keys[provider_user_id] = host_key

@@ -98,6 +98,11 @@ def _is_server(text: str, *schemes: str) -> bool:
     return all(place.scheme in schemes and place.port != 0 for place in places)
 
 
+def _is_link_for_all(text: str) -> bool:
+    """Whether it may stand in links that strangers are given: nobody's name and password in it."""
+    return _is_http_origin(text) and "@" not in urlsplit(text).netloc
+
+
 def _is_one_word(text: str) -> bool:
     return text.isascii() and text.isprintable() and " " not in text
 
@@ -159,6 +164,13 @@ class Settings:
     provider: str = field(
         default="sandbox",
         validator=_checked(_needs(lambda text: text in PROVIDERS), f"must be one of: {', '.join(PROVIDERS)}"),
+    )
+    jitsi_url: str = field(
+        default="https://meet.jit.si",
+        converter=_without_slash,
+        validator=_checked(
+            _needs(_is_link_for_all), "must be an http:// or https:// address, without a user in it"
+        ),
     )
     zoom_account_id: str = field(default="", validator=_ONE_WORD)
     zoom_client_id: str = field(default="", validator=_ONE_WORD)

@@ -1,8 +1,18 @@
-"""Which account at Zoom, and how it is reached. Owns no connection."""
+"""Which account at Zoom, how it is reached, and who is told what to mend. Owns no connection."""
+
+from typing import Protocol
 
 from attrs import field, frozen
 
-__all__ = ["ZoomAccess"]
+__all__ = ["Log", "ZoomAccess"]
+
+
+class Log(Protocol):
+    """A structlog logger or one like it."""
+
+    def warning(self, event: str, /, **fields: object) -> object:
+        """Write one line."""
+        ...
 
 
 @frozen

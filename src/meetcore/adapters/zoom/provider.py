@@ -1,13 +1,51 @@
-"""Zoom as a `VideoProvider`."""
+"""Zoom as a `VideoProvider`.
+
+Owns what a code of Zoom means for a meeting:
+
+=============================  =====================================================================
+refusal                        means here
+=============================  =====================================================================
+1001, 3161 when making         the host is gone or has no licence: it rests for an hour
+429 of a host's day            it rests until 00:00 UTC
+3001                           there is no such meeting
+3002, 3007 when removing       it runs; it has ended
+any other                      refused; an operator finds status and code in the log
+=============================  =====================================================================
+
+Refuses to make one meeting of two requests: Zoom knows no idempotency key, so `create` asks once, and
+who does not know whether it was heard asks `find`.
+"""
 
 import string
-from collections.abc import Callable
-from datetime import datetime
-from typing import Final, Protocol
+from collections.abc import AsyncIterator, Callable
+from datetime import datetime, timedelta
+from typing import Final
 
-from meetcore.adapters.zoom.access import ZoomAccess
+from meetcore.adapters.zoom.access import Log, ZoomAccess
+from meetcore.adapters.zoom.answers import (
+    Listed,
+    Made,
+    MeetingPage,
+    decoded,
+    is_at,
+    of_meeting,
+    provisioned,
+    recording_files,
+    text_of,
+)
+from meetcore.adapters.zoom.calls import ZoomCalls, segment
+from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight
+from meetcore.adapters.zoom.line import Answer
+from meetcore.adapters.zoom.orders import meeting_body, reference_of
 from meetcore.domain.meetings import PasswordRule, ProviderAbilities, Provisioned
-from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, ProviderRefused
+from meetcore.domain.recordings import RecordingFile
+from meetcore.ports.video_provider import (
+    HostUnavailable,
+    ProviderMeetingState,
+    ProviderOrder,
+    ProviderRefused,
+    ProviderUnknown,
+)
 
 __all__ = ["ZoomProvider"]
 
@@ -17,42 +55,183 @@ _ABILITIES: Final = ProviderAbilities(
     creations_per_host_day=100,
     host_key_digits=10,
 )
+_NO_USER: Final = 1001
+_NO_MEETING: Final = 3001
+_IN_PROGRESS: Final = 3002
+_ENDED: Final = 3007
+_NO_LICENCE: Final = 3161
+_NO_RECORDING: Final = 3301
 
-
-class _Log(Protocol):
-    def warning(self, event: str, /, **fields: object) -> object: ...
+_PAGE_SIZE: Final = 300
+# A host's unexpired meetings: a hundred a day for thirty days past, and as many to come.
+_MAX_PAGES: Final = 40
+_NOT_RUNNING: Final = ("waiting", "finished")
+_HOST_RESTS: Final = timedelta(hours=1)
 
 
 class ZoomProvider:
-    """Makes meetings in one account."""
+    """Makes meetings on the licensed users of one account.
 
-    def __init__(self, access: ZoomAccess, log: _Log, *, now: Callable[[], datetime]) -> None:
-        self._access, self._log, self._now = access, log, now
+    Args:
+        access: the account.
+        log: a structlog logger or one like it.
+        now: the present instant, aware.
+    """
+
+    def __init__(self, access: ZoomAccess, log: Log, *, now: Callable[[], datetime]) -> None:
+        self._access = access
+        self._calls = ZoomCalls(access, log, now)
+        self._log = log
+        self._now = now
+
+    def __repr__(self) -> str:
+        return f"<ZoomProvider at {self._access.api_url}>"
 
     @property
     def abilities(self) -> ProviderAbilities:
-        """What Zoom can do."""
+        """Everything; a hundred meetings a day for each host."""
         return _ABILITIES
 
     async def create(self, order: ProviderOrder) -> Provisioned:
-        """Make a meeting."""
-        raise ProviderRefused(str(order.meeting_id))
+        """Make a meeting. Asked twice, it makes two.
+
+        Raises:
+            HostUnavailable: the host has made its hundred today, is gone, or has no licence.
+            ProviderRefused: it was not made.
+            ProviderUnknown: it may have been made.
+        """
+        answer = await self._calls.ask(
+            "POST",
+            f"/users/{segment(order.provider_user_id)}/meetings",
+            body=meeting_body(order),
+            can_repeat=False,
+        )
+        if not answer.is_done:
+            raise self._refusal_of_host(answer, order.provider_user_id)
+        return provisioned(answer, order.password)
 
     async def find(self, order: ProviderOrder) -> Provisioned | None:
-        """Find a meeting."""
-        raise ProviderRefused(str(order.meeting_id))
+        """The meeting whose agenda names this order, or none.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: it could not be told.
+        """
+        async for page in self._pages_of(order.provider_user_id):
+            candidates = [each for each in page if is_at(each, order.start_at)]
+            # A title may come back changed, so it decides nothing but whom to look at first.
+            for each in sorted(candidates, key=lambda one: one.topic != order.title):
+                made = await self._meeting(text_of(each.id))
+                if made is not None and reference_of(made.agenda) == order.meeting_id:
+                    return of_meeting(made, order.password)
+        return None
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Remove a meeting."""
-        raise ProviderRefused(provider_meeting_id)
+        """Delete a meeting that has not started; says so when it runs, is over or gone already.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: it was not removed, or nobody knows.
+        """
+        if not _is_number(provider_meeting_id):
+            return ProviderMeetingState.GONE
+        answer = await self._calls.ask(
+            "DELETE", f"/meetings/{provider_meeting_id}", params={"schedule_for_reminder": "false"}
+        )
+        if answer.is_done:
+            return ProviderMeetingState.REMOVED
+        if answer.code == _NO_MEETING:
+            return ProviderMeetingState.GONE
+        if answer.code == _IN_PROGRESS:
+            return ProviderMeetingState.IN_PROGRESS
+        if answer.code == _ENDED:
+            return ProviderMeetingState.OVER
+        raise self._refusal("remove", answer)
 
     async def end(self, provider_meeting_id: str) -> None:
-        """End a meeting."""
-        raise ProviderRefused(provider_meeting_id)
+        """End a meeting that runs; one that is over, gone or has not begun is fine.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: it may still run.
+        """
+        if not _is_number(provider_meeting_id):
+            return
+        answer = await self._calls.ask(
+            "PUT", f"/meetings/{provider_meeting_id}/status", body={"action": "end"}
+        )
+        if answer.is_done or answer.code in (_NO_MEETING, _ENDED):
+            return
+        # What Zoom says of one that does not run is written nowhere, so the meeting itself is asked.
+        made = await self._meeting(provider_meeting_id)
+        if made is not None and made.status not in _NOT_RUNNING:
+            raise self._refusal("end", answer)
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a host another key."""
-        raise ProviderRefused(provider_user_id + host_key[:0])
+        """Give a user another host key, of 6 to 10 digits.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: the user may have either key.
+        """
+        answer = await self._calls.ask(
+            "PATCH", f"/users/{segment(provider_user_id)}", body={"host_key": host_key}
+        )
+        if not answer.is_done:
+            raise self._refusal("set_host_key", answer, host=provider_user_id)
+
+    async def list_recordings(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
+        """The files that are ready, of the last time that the meeting took place; none without a recording.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: it could not be told.
+        """
+        if not _is_number(provider_meeting_id):
+            return ()
+        answer = await self._calls.ask("GET", f"/meetings/{provider_meeting_id}/recordings")
+        if answer.is_done:
+            return recording_files(answer)
+        if answer.code in (_NO_RECORDING, _NO_MEETING):
+            return ()
+        raise self._refusal("list_recordings", answer)
 
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._calls.aclose()
+
+    async def _pages_of(self, provider_user_id: str) -> AsyncIterator[list[Listed]]:
+        path = f"/users/{segment(provider_user_id)}/meetings"
+        params = {"type": "scheduled", "page_size": str(_PAGE_SIZE)}  # the past ones and the running too
+        for _ in range(_MAX_PAGES):
+            answer = await self._calls.ask("GET", path, params=params)
+            if not answer.is_done:
+                if answer.code == _NO_USER:
+                    return  # and with the user went its meetings
+                raise self._refusal("find", answer, host=provider_user_id)
+            page = decoded(answer, MeetingPage)
+            yield page.meetings
+            if not page.next_page_token:
+                return
+            params["next_page_token"] = page.next_page_token
+        raise ProviderUnknown(f"zoom: a host with more than {_MAX_PAGES} pages of meetings")
+
+    async def _meeting(self, provider_meeting_id: str) -> Made | None:
+        answer = await self._calls.ask("GET", f"/meetings/{segment(provider_meeting_id)}")
+        if answer.is_done:
+            return decoded(answer, Made)
+        if answer.code == _NO_MEETING:
+            return None
+        raise self._refusal("get", answer)
+
+    def _refusal_of_host(self, answer: Answer, host: str) -> ProviderRefused:
+        refusal = self._refusal("create", answer, host=host)
+        if answer.status == 429 and limit_of(answer) is Limit.HOST_DAY:
+            return HostUnavailable(str(refusal), next_utc_midnight(self._now()))
+        if answer.code in (_NO_USER, _NO_LICENCE):
+            return HostUnavailable(str(refusal), self._now() + _HOST_RESTS)
+        return refusal
+
+    def _refusal(self, call: str, answer: Answer, **about: str) -> ProviderRefused:
+        self._log.warning("zoom_refused", call=call, status=answer.status, code=answer.code, **about)
+        return ProviderRefused(f"zoom: {call} answered {answer.status}, code {answer.code}")
+
+
+def _is_number(provider_meeting_id: str) -> bool:
+    """Whether it can be a meeting of Zoom's; another provider's is not there."""
+    return provider_meeting_id.isascii() and provider_meeting_id.isdigit()

@@ -89,6 +89,8 @@ class Wish:
     fingerprint: bytes = b"f" * 32
     lease_s: float = 60.0
     password: str = "s3cret-pw"
+    per_day: int | None = None
+    needs_host: bool = True
 
     @property
     def end_at(self) -> datetime:
@@ -157,11 +159,11 @@ def query_of(customer: Customer, wish: Wish, *, can_wait: bool = False) -> Creat
     operation = f"meeting:{new_id()}" if wish.key is None else f"meeting:key:{wish.key}"
     return CreationQuery(
         customer.account_id, customer.key_id, cap_day(AT), operation, wish.key, wish.seats,
-        wish.start_at, wish.end_at, can_wait,
+        wish.start_at, wish.end_at, AT, wish.per_day, wish.needs_host, can_wait,
     )  # fmt: skip
 
 
-def draft(customer: Customer, wish: Wish, host_id: UUID) -> Meeting:
+def draft(customer: Customer, wish: Wish, host_id: UUID | None) -> Meeting:
     """The meeting of a wish, before the provider is asked."""
     return Meeting(
         id=new_id(), account_id=customer.account_id, api_key_id=customer.key_id,
@@ -173,10 +175,10 @@ def draft(customer: Customer, wish: Wish, host_id: UUID) -> Meeting:
 
 
 def provisioning(
-    customer: Customer, wish: Wish, view: CreationView, host: Host, operation: str
+    customer: Customer, wish: Wish, view: CreationView, host: Host | None, operation: str
 ) -> Provisioning:
     """What a use case decides: a hold within funds and cap, a meeting under a lease, a claim."""
-    meeting = draft(customer, wish, host.id)
+    meeting = draft(customer, wish, None if host is None else host.id)
     hold = holds.Hold(
         new_id(), operation, TransferKind.MEETING_CHARGE, wish.credits,
         Reference("meeting", str(meeting.id)), customer.key_id, view.usage.day,
@@ -184,7 +186,8 @@ def provisioning(
     reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
     claim = None if wish.key is None else Claim(wish.key, wish.fingerprint, meeting.id)
     lease = Lease(new_id(), wish.lease_s)
-    return Provisioning(meeting, hold, reserved.funds, reserved.usage, lease, claim, host.provider_user_id)
+    user = "" if host is None else host.provider_user_id
+    return Provisioning(meeting, hold, reserved.funds, reserved.usage, lease, claim, user)
 
 
 async def reserve(rig: Rig, customer: Customer, wish: Wish) -> Provisioning | Verdict | None:
@@ -206,7 +209,7 @@ async def reserve(rig: Rig, customer: Customer, wish: Wish) -> Provisioning | Ve
                 can_wait = True
                 continue
             host = choose_host(view.free_hosts, wish.seats)
-            if host is None:
+            if host is None and wish.needs_host:
                 return None
             made = provisioning(customer, wish, view, host, query.operation)
             if await tx.meetings.save_provisioning(made):
@@ -256,7 +259,9 @@ async def scheduled(rig: Rig, customer: Customer, wish: Wish | None = None) -> M
     return meeting
 
 
-async def abandon(rig: Rig, made: Provisioning) -> bool:
+async def abandon(
+    rig: Rig, made: Provisioning, *, rests_until: datetime | None = None, look_again_s: float | None = None
+) -> bool:
     """Give hold and host back; false when the lease is lost."""
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_leased(made.meeting.account_id, made.meeting.id, made.lease.token)
@@ -264,7 +269,9 @@ async def abandon(rig: Rig, made: Provisioning) -> bool:
             return False
         back = holds.release(view.funds, view.usage, view.hold)
         meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
-        await tx.meetings.save_abandoned(view, meeting, back.funds, back.usage)
+        await tx.meetings.save_abandoned(
+            view, meeting, back.funds, back.usage, host_rests_until=rests_until, look_again_s=look_again_s
+        )
         return True
 
 
@@ -281,8 +288,9 @@ async def start_cancelling(rig: Rig, meeting: Meeting, claim: Claim | None = Non
 
 
 async def finish_cancelling(
-    rig: Rig, meeting: Meeting, lease: Lease, *events: Event, answer: bytes | None = None
-) -> int:
+    rig: Rig, meeting: Meeting, lease: Lease, *events: Event, answer: bytes | None = None,
+    spoils_host_key: bool = False,
+) -> int:  # fmt: skip
     """The refund of the whole charge; how many deliveries are due."""
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
@@ -297,7 +305,9 @@ async def finish_cancelling(
             credits_refunded=view.charge.amount,
         )
         refund = (posting.funds, usage, posting.entry)
-        return await tx.meetings.save_cancelled(view, cancelled, refund, events, answer)
+        return await tx.meetings.save_cancelled(
+            view, cancelled, refund, events, answer, spoils_host_key=spoils_host_key
+        )
 
 
 def new_endpoint(customer: Customer, *kinds: EventKind, **fields: Any) -> Endpoint:

@@ -14,10 +14,13 @@ from meetcore.domain.hosts import Host, choose_host
 from meetcore.domain.ledger import first_broken
 from meetcore.ports.store import Provisioning
 from meetcore.testing.contracts.acts import (
+    AT,
     TOMORROW,
     Customer,
     Wish,
     abandon,
+    finish_cancelling,
+    load_leased,
     new_host,
     new_id,
     open_customer,
@@ -26,6 +29,7 @@ from meetcore.testing.contracts.acts import (
     reserve,
     reserved,
     schedule,
+    start_cancelling,
     top_up,
 )
 from meetcore.testing.contracts.store_rig import StoreRig
@@ -47,17 +51,24 @@ async def _customers(rig: StoreRig, count: int, credits: int = 100) -> list[Cust
 
 
 @st.composite
-def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], int]:
-    """Hosts, which of them are busy, and the seats asked for; likes many and much alike."""
+def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], Wish]:
+    """Hosts, which of them are busy, and what is asked for; likes many and much alike."""
     often = st.sampled_from([True, True, True, False])
-    shape = st.tuples(st.sampled_from([10, 10, 20, 50]), st.integers(0, 2), often, often)
+    days = st.sampled_from([None, AT.date(), AT.date() - timedelta(days=1)])
+    rests = st.sampled_from([None, None, AT, AT + timedelta(microseconds=1)])
+    shape = st.tuples(
+        st.sampled_from([10, 10, 20, 50]), st.integers(0, 2), often, days, st.integers(0, 3), rests, often
+    )
     shapes = draw(st.lists(shape, min_size=draw(st.sampled_from([0, 5])), max_size=7))
     ids = draw(st.permutations([UUID(int=number << 96) for number in range(1, len(shapes) + 1)]))
     hosts = [
-        Host(id_, f"user-{id_}", capacity, uses=uses, is_active=is_active)
-        for id_, (capacity, uses, is_active, _) in zip(ids, shapes, strict=True)
+        Host(id_, f"user-{id_}", capacity, 1, uses, is_active, creations, day, rests_until)
+        for id_, (capacity, uses, is_active, day, creations, rests_until, _) in zip(ids, shapes, strict=True)
     ]
-    return hosts, [not is_free for *_, is_free in shapes], draw(st.sampled_from([1, 10, 11, 20, 51]))
+    wish = Wish(
+        seats=draw(st.sampled_from([1, 10, 11, 20, 51])), per_day=draw(st.sampled_from([None, None, 1, 2]))
+    )
+    return hosts, [not is_free for *_, is_free in shapes], wish
 
 
 @pytest.mark.asyncio
@@ -215,15 +226,72 @@ class HostsContract:
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
     async def test_the_candidate_is_the_choice_among_all_that_are_free(
-        self, rig: StoreRig, pool: tuple[list[Host], list[bool], int]
+        self, rig: StoreRig, pool: tuple[list[Host], list[bool], Wish]
     ) -> None:
-        hosts, busy, seats = pool
+        hosts, busy, wish = pool
         await rig.reset()
         customer = await open_customer(rig, 1000)
         for host, is_busy in zip(hosts, busy, strict=True):
             if is_busy:
-                await rig.plant(evolve(host, is_active=True, capacity=1000))
+                await rig.plant(evolve(host, is_active=True, capacity=1000, rests_until=None))
                 await reserved(rig, customer, Wish(seats=1000, minutes=30))
         await rig.plant(*hosts)
-        free = [host for host, is_busy in zip(hosts, busy, strict=True) if not is_busy]
-        assert await _candidate(rig, customer, Wish(seats=seats)) == choose_host(free, seats)
+        free = [
+            host
+            for host, is_busy in zip(hosts, busy, strict=True)
+            if not is_busy and host.can_take(AT, wish.per_day)
+        ]
+        assert await _candidate(rig, customer, wish) == choose_host(free, wish.seats)
+
+    async def test_a_host_at_its_limit_of_the_day_makes_room_for_another(self, rig: StoreRig) -> None:
+        full, next_best = new_host(10), new_host(20)
+        await rig.plant(evolve(full, creations=2, creations_on=AT.date()), next_best)
+        customer = await open_customer(rig, 100)
+        made = await reserved(rig, customer, Wish(per_day=2))
+        assert made.meeting.host_id == next_best.id
+        another = await reserved(rig, customer, Wish(per_day=3))
+        assert another.meeting.host_id == full.id
+        assert await reserve(rig, customer, Wish(per_day=1)) is None
+
+    async def test_a_new_day_counts_anew(self, rig: StoreRig) -> None:
+        host = evolve(new_host(), creations=2, creations_on=AT.date() - timedelta(days=1))
+        await rig.plant(host)
+        await reserved(rig, await open_customer(rig, 100), Wish(per_day=2))
+        assert list(await rig.registry.list_hosts()) == [
+            evolve(host, uses=1, creations=1, creations_on=AT.date())
+        ]
+
+    async def test_a_host_that_refused_rests(self, rig: StoreRig) -> None:
+        tired, next_best = new_host(10), new_host(20)
+        await rig.plant(tired, next_best)
+        customer = await open_customer(rig, 100)
+        made = await reserved(rig, customer, Wish())
+        until = AT + timedelta(hours=1)
+        assert await abandon(rig, made, rests_until=until)
+        assert (await rig.registry.list_hosts())[0].rests_until == until
+        assert (await reserved(rig, customer, Wish())).meeting.host_id == next_best.id
+
+    async def test_a_rest_is_never_cut_short(self, rig: StoreRig) -> None:
+        until = AT + timedelta(hours=2)
+        host = new_host()
+        await rig.plant(host)
+        made = await reserved(rig, await open_customer(rig, 100), Wish())
+        await rig.plant(evolve(host, rests_until=until))
+        assert await abandon(rig, made, rests_until=until - timedelta(hours=1))
+        assert (await rig.registry.list_hosts())[0].rests_until == until
+
+    async def test_a_meeting_without_a_host_occupies_none(self, rig: StoreRig) -> None:
+        await rig.plant(new_host())
+        customer = await open_customer(rig, 100)
+        outcomes = [await reserve(rig, customer, Wish(needs_host=False, key=f"k{n}")) for n in range(3)]
+        made = [one for one in outcomes if isinstance(one, Provisioning)]
+        assert [one.meeting.host_id for one in made] == [None] * 3
+        assert (await rig.registry.list_hosts())[0].uses == 0
+        view = await load_leased(rig, made[0])
+        assert view is not None
+        assert (view.meeting, view.provider_user_id) == (made[0].meeting, "")
+        meeting = await schedule(rig, made[0])
+        assert meeting is not None
+        await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting), spoils_host_key=True)
+        assert await abandon(rig, made[1], rests_until=AT, look_again_s=0)
+        assert await rig.holds(customer.account_id) == [10]

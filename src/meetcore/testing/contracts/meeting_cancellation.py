@@ -80,7 +80,7 @@ class MeetingCancellationContract:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
             assert view is not None
             ended = evolve(view.meeting, status=MeetingStatus.ENDED)
-            assert await tx.meetings.save_cancelled(view, ended, None, [], None) == 0
+            assert await tx.meetings.save_cancelled(view, ended, None, [], None, spoils_host_key=True) == 0
         assert await money(rig, customer) == (70, 0, 30, 0)
         assert await is_free(rig, customer)
         assert await rig.queries.find_meeting(customer.account_id, meeting.id) == ended

@@ -55,7 +55,7 @@ class MeetingCreationContract:
         assert await money(rig, customer) == (100, 30, 0, 30)
         assert await rig.holds(customer.account_id) == [30]
         assert not await is_free(rig, customer)
-        assert (await rig.registry.list_hosts())[0] == evolve(host, uses=1)
+        assert (await rig.registry.list_hosts())[0] == host.used(AT)
         assert await rig.queries.find_meeting(customer.account_id, made.meeting.id) == made.meeting
 
     async def test_what_is_rolled_back_leaves_nothing(self, rig: StoreRig) -> None:

@@ -1,9 +1,10 @@
-"""A meeting's life in a store: reserved, paid or given back, cancelled, taken over.
+"""A meeting's life in a store: reserved, paid or given back, cancelled, taken over, over.
 
-Joins the four parts, each in a module of its own.
+Joins the five parts, each in a module of its own.
 """
 
 from meetcore.testing.contracts.meeting_cancellation import MeetingCancellationContract
+from meetcore.testing.contracts.meeting_clock import MeetingClockContract
 from meetcore.testing.contracts.meeting_creation import MeetingCreationContract
 from meetcore.testing.contracts.meeting_lifecycle import MeetingLifecycleContract
 from meetcore.testing.contracts.meeting_settlement import MeetingSettlementContract
@@ -16,6 +17,7 @@ class MeetingRepositoryContract(
     MeetingSettlementContract,
     MeetingCancellationContract,
     MeetingLifecycleContract,
+    MeetingClockContract,
 ):
     """What `ports.store.MeetingRepository` promises; `HostsContract` says more about hosts.
 

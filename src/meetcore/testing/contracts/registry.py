@@ -128,7 +128,7 @@ class RegistryContract:
         host = new_host(max_concurrent=2)
         await rig.registry.add_host(host, AT)
         made = await reserved(rig, customer, Wish())
-        assert await rig.registry.disable_host(host.id) == evolve(host, uses=1, is_active=False)
+        assert await rig.registry.disable_host(host.id) == evolve(host.used(AT), is_active=False)
         assert (await rig.registry.disable_host(host.id)).is_active is False
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query_of(customer, Wish()))

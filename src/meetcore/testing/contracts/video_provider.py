@@ -13,7 +13,12 @@ from uuid import uuid4
 import pytest
 
 from meetcore.domain.meetings import generate_password
-from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, VideoProvider
+from meetcore.ports.video_provider import (
+    ProviderMeetingState,
+    ProviderOrder,
+    ProviderRefused,
+    VideoProvider,
+)
 
 __all__ = ["VideoProviderContract", "order_for"]
 
@@ -25,7 +30,7 @@ def order_for(provider: VideoProvider, title: str = "Rapat tim") -> ProviderOrde
     rule = provider.abilities.password
     return ProviderOrder(
         meeting_id=uuid4(),
-        provider_user_id="host-1",
+        provider_user_id="host-1" if provider.abilities.has_hosts else "",
         title=title,
         description="Agenda: <semua>",
         start_at=datetime(2026, 12, 1, 2, 0, tzinfo=UTC),
@@ -52,9 +57,12 @@ class VideoProviderContract:
     Attributes:
         knows_the_unmade: whether it can tell that a meeting was never made. One that makes its meetings out
             of nothing cannot, and must then find exactly what making one would give.
+        knows_the_removed: whether it can tell that a meeting was removed. One that keeps nothing cannot: it
+            says each time that the meeting is removed, and finds it still.
     """
 
     knows_the_unmade: ClassVar[bool] = True
+    knows_the_removed: ClassVar[bool] = True
 
     async def test_a_provider_says_what_it_can_do(self, provider: VideoProvider) -> None:
         abilities = provider.abilities
@@ -63,6 +71,10 @@ class VideoProviderContract:
         if abilities.password is not None:
             assert 4 <= abilities.password.min_length <= abilities.password.max_length <= 10
             assert len(set(abilities.password.alphabet)) == len(abilities.password.alphabet) > 1
+        assert abilities.creations_per_host_day is None or abilities.creations_per_host_day >= 1
+        assert abilities.host_key_digits is None or abilities.host_key_digits >= 4
+        if not abilities.has_hosts:
+            assert abilities.creations_per_host_day is abilities.host_key_digits is None
 
     async def test_a_meeting_that_was_made_has_a_name_a_link_and_its_password(
         self, provider: VideoProvider
@@ -111,21 +123,28 @@ class VideoProviderContract:
         order = order_for(provider)
         made = await provider.create(order)
         assert await provider.remove(made.provider_meeting_id) is ProviderMeetingState.REMOVED
-        assert await provider.find(order) is None
-        assert await provider.remove(made.provider_meeting_id) is ProviderMeetingState.GONE
+        again = await provider.remove(made.provider_meeting_id)
+        if self.knows_the_removed:
+            assert await provider.find(order) is None
+            assert again is ProviderMeetingState.GONE
+        else:
+            assert await provider.find(order) == made
+            assert again is ProviderMeetingState.REMOVED
 
     async def test_removing_one_meeting_leaves_the_others(self, provider: VideoProvider) -> None:
         kept, dropped = order_for(provider), order_for(provider)
         made = await provider.create(kept)
         await provider.remove((await provider.create(dropped)).provider_meeting_id)
         assert await provider.find(kept) == made
-        assert await provider.find(dropped) is None
+        if self.knows_the_removed:
+            assert await provider.find(dropped) is None
 
     async def test_of_many_that_remove_one_did_it(self, provider: VideoProvider) -> None:
         made = await provider.create(order_for(provider))
         said = await asyncio.gather(*(provider.remove(made.provider_meeting_id) for _ in range(8)))
-        assert said.count(ProviderMeetingState.REMOVED) == 1
-        assert said.count(ProviderMeetingState.GONE) == 7
+        did_it = 1 if self.knows_the_removed else 8
+        assert said.count(ProviderMeetingState.REMOVED) == did_it
+        assert said.count(ProviderMeetingState.GONE) == 8 - did_it
 
     async def test_ending_again_or_after_removal_is_fine(self, provider: VideoProvider) -> None:
         order = order_for(provider)
@@ -133,7 +152,17 @@ class VideoProviderContract:
         await provider.remove(made.provider_meeting_id)
         await provider.end(made.provider_meeting_id)
         await provider.end(made.provider_meeting_id)
-        assert await provider.find(order) is None
+        assert await provider.find(order) == (None if self.knows_the_removed else made)
+
+    async def test_a_host_key_is_set_and_set_again_or_there_is_none(self, provider: VideoProvider) -> None:
+        digits = provider.abilities.host_key_digits
+        user = order_for(provider).provider_user_id
+        if digits is None:
+            with pytest.raises(ProviderRefused):
+                await provider.set_host_key(user, "123456")
+        else:
+            for key in ("7" * digits, "7" * digits, "0" * digits):
+                await provider.set_host_key(user, key)
 
     async def test_the_password_is_not_in_the_representation(self, provider: VideoProvider) -> None:
         order = order_for(provider)

@@ -1,5 +1,6 @@
 -- Meetings that survive anything: hosts with a day's limit, a rest and a key of their own; meetings without a
--- host; an instant at which the clock sees to a meeting; where hosts become free.
+-- host; an instant at which the clock sees to a meeting; where hosts become free; keys of the
+-- sandbox's hosts.
 ALTER TABLE hosts
     ADD COLUMN creations integer NOT NULL DEFAULT 0 CHECK (creations >= 0),
     ADD COLUMN creations_on date,
@@ -16,3 +17,9 @@ UPDATE meetings SET due_at = end_at WHERE status IN ('scheduled', 'started', 'ca
 CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
 
 CREATE INDEX host_reservations_ends ON host_reservations (upper(during));
+
+CREATE TABLE sandbox_host_keys (
+    provider_user_id  text PRIMARY KEY,
+    host_key          text NOT NULL,
+    changed_at        timestamptz NOT NULL DEFAULT clock_timestamp()
+);

@@ -1,0 +1,73 @@
+"""Jitsi as a `VideoProvider`, without one call over the network.
+
+Making a meeting follows from its order alone and keeps nothing, so every meeting is found, made or not,
+removed or not. What there is to remove is only our promise: whoever has kept the link can open the room
+again. Refuses passwords, recordings, seats, logins, mail, hosts and their keys: a room that a link alone
+names has none of them.
+"""
+
+from typing import Final
+
+from meetcore.adapters.jitsi.rooms import JitsiRooms
+from meetcore.domain.meetings import ProviderAbilities, Provisioned
+from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, ProviderRefused
+
+__all__ = ["JitsiProvider"]
+
+_ABILITIES: Final = ProviderAbilities(
+    name="jitsi",
+    password=None,
+    has_recording=False,
+    has_capacity=False,
+    has_login=False,
+    has_notification=False,
+    has_hosts=False,
+)
+
+
+class JitsiProvider:
+    """Gives each meeting a room of its own on a Jitsi server.
+
+    Args:
+        url: where people reach the server, such as `https://meet.jit.si`; an http(s) origin with or without
+            a path.
+        signing_key: at least 16 secret bytes for the names of rooms. Another key names other rooms; links
+            that were given out before go on working.
+    """
+
+    def __init__(self, url: str, signing_key: bytes) -> None:
+        self._rooms = JitsiRooms(url, signing_key)
+
+    def __repr__(self) -> str:
+        return f"<JitsiProvider with {self._rooms!r}>"
+
+    @property
+    def abilities(self) -> ProviderAbilities:
+        """Muted microphones, and nothing else."""
+        return _ABILITIES
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        """Name the room of a meeting. This asks nobody and cannot fail."""
+        return Provisioned(
+            provider_meeting_id=self._rooms.name(order.meeting_id),
+            join_url=self._rooms.join_url(order.meeting_id, order.title, mic_off=order.mic_off),
+        )
+
+    async def find(self, order: ProviderOrder) -> Provisioned | None:
+        """What making the meeting gives, whether or not anybody made or removed it."""
+        return await self.create(order)
+
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        """Say that it is removed, each time: there is nothing to remove, and nobody is asked who is in."""
+        return ProviderMeetingState.REMOVED
+
+    async def end(self, provider_meeting_id: str) -> None:
+        """Do nothing: a room closes when the last one leaves it, and nobody can be sent out."""
+
+    async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
+        """Refuse: there are no hosts.
+
+        Raises:
+            ProviderRefused: always.
+        """
+        raise ProviderRefused("Jitsi has no hosts, so no keys of hosts")

@@ -1,0 +1,58 @@
+"""The statements that find what nobody sees to: leases that ran out, and meetings whose time has come.
+
+Each row is taken by one caller only, by its lock. These statements take a meeting's row without its
+account's lock, so they lock nothing of the account after it but the key that waits for the meeting.
+"""
+
+__all__ = ["CLAIM_LAPSED", "LEASE_LAPSED", "SAVE_SEEN_TO", "claim_due"]
+
+# What is lapsed gets a lease of ours, and so does the idempotency key that waits for it: who repeats the
+# request meanwhile finds it running. The meeting's row is locked before the key's, as everywhere.
+_TAKE_OVER = """taken AS (
+    UPDATE meetings m
+    SET lease_token = %(token)s, lease_until = clock_timestamp() + %(lease_s)s * interval '1 second'
+    FROM lapsed WHERE m.account_id = lapsed.account_id AND m.id = lapsed.id
+    RETURNING m.account_id, m.id, m.lease_token, m.lease_until, m.idempotency_key
+), prolonged AS (
+    UPDATE idempotency_keys i SET lease_until = taken.lease_until
+    FROM taken
+    WHERE i.account_id = taken.account_id AND i.key = taken.idempotency_key AND i.lease_until IS NOT NULL
+)
+SELECT account_id, id, lease_token FROM taken"""
+
+# Takes over what dead processes left, the longest lapsed first.
+CLAIM_LAPSED = f"""
+WITH lapsed AS (
+    SELECT account_id, id FROM meetings WHERE lease_until <= clock_timestamp()
+    ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+), {_TAKE_OVER}
+"""
+
+# Takes over one meeting, if its lease ran out.
+LEASE_LAPSED = f"""
+WITH lapsed AS (
+    SELECT account_id, id FROM meetings
+    WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until <= clock_timestamp()
+    FOR UPDATE
+), {_TAKE_OVER}
+"""
+
+
+def claim_due(meeting_columns: str) -> str:
+    """Takes the meetings whose time has come, the longest due first; each comes again unless seen to."""
+    return f"""
+WITH due AS (
+    SELECT account_id, id FROM meetings WHERE due_at <= clock_timestamp()
+    ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), taken AS (
+    UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second'
+    FROM due WHERE m.account_id = due.account_id AND m.id = due.id
+    RETURNING m.*
+)
+SELECT m.account_id, {meeting_columns}, COALESCE(h.provider_user_id, '') AS provider_user_id
+FROM taken m LEFT JOIN hosts h ON h.id = m.host_id
+"""
+
+
+# The clock need not see to a meeting again.
+SAVE_SEEN_TO = "UPDATE meetings SET due_at = NULL WHERE account_id = %(account_id)s AND id = %(meeting_id)s"

@@ -1,0 +1,109 @@
+"""What Zoom's answers say, in our words: only the fields that are used, others ignored.
+
+An answer that lacks one of them, or is no JSON, tells nothing: an unknown outcome.
+"""
+
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+
+from meetcore.adapters.zoom.files import ListedFile, ready_files
+from meetcore.adapters.zoom.line import Answer
+from meetcore.domain.meetings import Provisioned
+from meetcore.domain.recordings import RecordingFile
+from meetcore.ports.video_provider import ProviderUnknown
+
+__all__ = ["Made", "MeetingPage", "decoded", "is_at", "provisioned", "recording_files", "text_of"]
+
+T = TypeVar("T")
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A meeting, as creating or reading it answers."""
+
+    id: int | str
+    join_url: str
+    password: str | None = None
+    agenda: str = ""
+    status: str = ""
+
+    def __repr__(self) -> str:
+        return f"<meeting {self.id} at Zoom>"  # link and password are for who is in it
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """A meeting in a list, which shortens its agenda."""
+
+    id: int | str
+    start_time: str = ""
+    topic: str = ""
+
+
+class MeetingPage(msgspec.Struct, frozen=True):
+    """One page of a host's meetings."""
+
+    meetings: list[Listed]
+    next_page_token: str = ""
+
+
+class _Recording(msgspec.Struct, frozen=True):
+    recording_files: list[ListedFile]
+
+
+def decoded(answer: Answer, kind: type[T]) -> T:
+    """An answer as what it should be.
+
+    Raises:
+        ProviderUnknown: it is not that.
+    """
+    try:
+        return msgspec.json.decode(answer.body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ProviderUnknown(f"zoom: an answer of {answer.status} that cannot be read") from None
+
+
+def text_of(number: int | str) -> str:
+    """An id as text: Zoom has numbers here and texts there."""
+    return str(number)
+
+
+def is_at(listed: Listed, at: datetime) -> bool:
+    """Whether a listed meeting begins at this instant, in whatever zone Zoom says it."""
+    try:
+        start = datetime.fromisoformat(listed.start_time)
+    except ValueError:
+        return False  # none is set
+    return (start if start.tzinfo is not None else start.replace(tzinfo=UTC)) == at
+
+
+def provisioned(answer: Answer, password: str | None) -> Provisioned:
+    """What was made; the password as Zoom says it, or as it was asked for.
+
+    Raises:
+        ProviderUnknown: the answer does not say it.
+    """
+    return of_meeting(decoded(answer, Made), password)
+
+
+def of_meeting(made: Made, password: str | None) -> Provisioned:
+    """A meeting at Zoom in our words.
+
+    Raises:
+        ProviderUnknown: it has no link.
+    """
+    if not made.join_url.startswith(("https://", "http://")) or not text_of(made.id):
+        raise ProviderUnknown("zoom: a meeting without a link")
+    return Provisioned(text_of(made.id), made.join_url, made.password or password)
+
+
+def recording_files(answer: Answer) -> tuple[RecordingFile, ...]:
+    """The files that are ready: video, audio and transcripts.
+
+    Raises:
+        ProviderUnknown: the answer does not tell them.
+    """
+    try:
+        return ready_files(decoded(answer, _Recording).recording_files)
+    except ValueError:
+        raise ProviderUnknown("zoom: a recording whose times cannot be read") from None

@@ -1,0 +1,203 @@
+"""One call of Zoom's API: its token, its repeats, and an end that is never confused.
+
+What comes out is an answer (2xx or 4xx), `ProviderRefused` (nothing was done) or `ProviderUnknown`
+(it may have been). A request that cannot be told to have failed is repeated only where doing it twice is
+doing it once. All waiting together stays under `BUDGET_S`.
+
+Owns when to repeat. Refuses to know what a code means for a meeting.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+from attrs import define, field
+
+from meetcore.adapters.zoom.access import Log, ZoomAccess
+from meetcore.adapters.zoom.limits import Limit, limit_of, told_wait_s
+from meetcore.adapters.zoom.line import Answer, Line, NoAnswer, NotSent
+from meetcore.adapters.zoom.tokens import Tokens
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
+
+__all__ = ["BUDGET_S", "ZoomCalls", "segment"]
+
+BUDGET_S: Final = 8.0
+"""Seconds for a call with all its repeats: less than the 10 s that bound every provider."""
+
+_REPEATS: Final = 2
+_FIRST_PAUSE_S: Final = 0.2
+_NEEDED_S: Final = 0.5
+_READ_S: Final = 3.5
+
+
+def segment(text: str) -> str:
+    """One segment of a path, whatever the text.
+
+    Raises:
+        ProviderRefused: it cannot be one.
+    """
+    if text in ("", ".", ".."):
+        raise ProviderRefused("zoom: what should name a user or a meeting names nothing")
+    return quote(text, safe="")
+
+
+@define
+class _Request:
+    """A request under way. `is_in_doubt` tells that Zoom may have done it."""
+
+    method: str
+    path: str
+    params: Mapping[str, str] | None
+    body: object = field(repr=False)
+    can_repeat: bool
+    deadline: float
+    is_in_doubt: bool = False
+    has_renewed: bool = False
+    failures: int = 0
+    pauses: int = 0
+
+
+class ZoomCalls:
+    """The API of one account.
+
+    Args:
+        access: the account.
+        log: told what an operator should mend.
+        now: the present instant, aware; Zoom tells instants to wait for.
+    """
+
+    def __init__(self, access: ZoomAccess, log: Log, now: Callable[[], datetime]) -> None:
+        self._api_url = access.api_url
+        self._line = Line()
+        self._tokens = Tokens(access, self._line, log)
+        self._now = now
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        can_repeat: bool = True,
+    ) -> Answer:
+        """Ask for one thing.
+
+        Args:
+            method: of HTTP.
+            path: below the API's address, its segments encoded.
+            params: of the query.
+            body: sent as JSON.
+            can_repeat: whether doing it twice is doing it once.
+
+        Returns:
+            An answer of 2xx, or of 4xx, which did nothing.
+
+        Raises:
+            ProviderRefused: it was not done.
+            ProviderUnknown: it may have been done.
+        """
+        deadline = asyncio.get_running_loop().time() + BUDGET_S
+        request = _Request(method, path, params, body, can_repeat, deadline)
+        try:
+            async with asyncio.timeout_at(deadline):
+                return await self._until_answered(request)
+        except TimeoutError:
+            raise _ended(request, "no answer in time") from None
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._tokens.aclose()
+        await self._line.aclose()
+
+    async def _until_answered(self, request: _Request) -> Answer:
+        while True:
+            token = await self._token_for(request)
+            was_in_doubt, request.is_in_doubt = request.is_in_doubt, True
+            try:
+                answer = await self._send(request, token)
+            except NotSent as error:
+                request.is_in_doubt = was_in_doubt
+                await self._pause_after_failure(request, str(error), can_repeat=True)
+                continue
+            except NoAnswer as error:
+                await self._pause_after_failure(request, str(error), can_repeat=request.can_repeat)
+                continue
+            if answer.status in (401, 429):
+                request.is_in_doubt = was_in_doubt
+                if await self._can_try_again(request, answer, token):
+                    continue
+                if was_in_doubt:
+                    raise _ended(request, f"status {answer.status}")
+                return answer
+            if answer.is_done or (400 <= answer.status < 500 and answer.status != 408):
+                return answer
+            told = f"status {answer.status}"
+            await self._pause_after_failure(request, told, can_repeat=request.can_repeat)
+
+    async def _token_for(self, request: _Request) -> str:
+        try:
+            return await self._tokens.get()
+        except ProviderRefused as refusal:
+            if request.is_in_doubt:  # it was sent before, with another token
+                raise ProviderUnknown(str(refusal)) from None
+            raise
+
+    async def _send(self, request: _Request, token: str) -> Answer:
+        return await self._line.send(
+            request.method,
+            self._api_url + request.path,
+            {"Authorization": f"Bearer {token}", "Accept": "application/json"},
+            params=request.params,
+            body=request.body,
+            # A request that may be repeated is not waited for until there is no time to repeat it.
+            read_s=_READ_S if request.can_repeat else BUDGET_S,
+        )
+
+    async def _can_try_again(self, request: _Request, answer: Answer, token: str) -> bool:
+        """Whether a request that Zoom did not look at is worth another try; waits until then."""
+        if answer.status == 401:
+            if request.has_renewed:
+                return False
+            request.has_renewed = True
+            self._tokens.drop(token)
+            return True
+        if limit_of(answer) is not Limit.SECOND:
+            return False
+        told_s = told_wait_s(answer, self._now())
+        wait_s = max(_pause_s(request.pauses), told_s or 0.0)
+        if not _has_time(request, wait_s):
+            return False
+        request.pauses += 1
+        await asyncio.sleep(wait_s)
+        return True
+
+    async def _pause_after_failure(self, request: _Request, told: str, *, can_repeat: bool) -> None:
+        """Wait before a request that failed is repeated.
+
+        Raises:
+            ProviderRefused, ProviderUnknown: it must not be repeated, or has been often enough.
+        """
+        request.failures += 1
+        wait_s = _pause_s(request.failures - 1)
+        if not can_repeat or request.failures > _REPEATS or not _has_time(request, wait_s):
+            raise _ended(request, told)
+        await asyncio.sleep(wait_s)
+
+
+def _has_time(request: _Request, wait_s: float) -> bool:
+    return asyncio.get_running_loop().time() + wait_s + _NEEDED_S < request.deadline
+
+
+def _pause_s(number: int) -> float:
+    # Many callers that were refused together should not come back together.
+    return float(_FIRST_PAUSE_S * 2**number * random.uniform(0.75, 1.25))  # noqa: S311
+
+
+def _ended(request: _Request, told: str) -> ProviderRefused | ProviderUnknown:
+    # A reading that failed changed nothing; but what was asked is not known either.
+    text = f"zoom: {request.method} ended with: {told}"
+    return ProviderUnknown(text) if request.is_in_doubt else ProviderRefused(text)

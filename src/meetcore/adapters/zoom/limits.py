@@ -1,0 +1,71 @@
+"""Which limit an answer of 429 speaks of, and how long it asks to wait.
+
+Owns the reading. Refuses to wait.
+"""
+
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import Enum, auto
+from typing import Final
+
+from meetcore.adapters.zoom.line import Answer
+
+__all__ = ["Limit", "limit_of", "next_utc_midnight", "told_wait_s"]
+
+# A host's limit comes without any header; only its words tell it from the others.
+_OF_A_HOST: Final = "permitted for this particular user"
+_OF_A_DAY: Final = "daily"
+
+
+class Limit(Enum):
+    """What was used up."""
+
+    SECOND = auto()
+    ACCOUNT_DAY = auto()
+    HOST_DAY = auto()
+
+
+def limit_of(answer: Answer) -> Limit:
+    """The limit that was met; one of a second unless it says otherwise."""
+    words = answer.words.lower()
+    kind = answer.headers.get("X-RateLimit-Type", "").lower()
+    if _OF_A_HOST in words:
+        return Limit.HOST_DAY
+    if _OF_A_DAY in kind or (not kind and _OF_A_DAY in words):
+        return Limit.ACCOUNT_DAY
+    return Limit.SECOND
+
+
+def told_wait_s(answer: Answer, now: datetime) -> float | None:
+    """Seconds until the instant that the answer names; none when it names none.
+
+    `Retry-After` is a date-time at Zoom; seconds and HTTP's own form are understood too.
+    """
+    text = answer.headers.get("Retry-After", "").strip()
+    if not text:
+        reset = answer.headers.get("X-RateLimit-Reset", "").strip()
+        return None if not _is_number(reset) else max(0.0, int(reset) - now.timestamp())
+    if _is_number(text):
+        return float(text)
+    at = _instant(text)
+    return None if at is None else max(0.0, (at - now).total_seconds())
+
+
+def next_utc_midnight(now: datetime) -> datetime:
+    """When a host's creations are counted anew."""
+    today = now.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    return today + timedelta(days=1)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 12
+
+
+def _instant(text: str) -> datetime | None:
+    for read in (datetime.fromisoformat, parsedate_to_datetime):
+        try:
+            at = read(text)
+        except (ValueError, OverflowError):
+            continue
+        return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return None

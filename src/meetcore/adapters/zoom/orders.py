@@ -1,0 +1,68 @@
+"""An order in Zoom's words, and the line by which it is found again.
+
+Zoom cannot be asked for a meeting by an id of ours. So the end of a meeting's agenda names it. A
+customer's text stands before that and cannot take its place.
+"""
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+from meetcore.ports.video_provider import ProviderOrder
+
+__all__ = ["meeting_body", "reference_of"]
+
+_MAX_AGENDA: Final = 2000
+_REFERENCE: Final = re.compile(r"(?:^|\s)Ref: ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\s*\Z")
+
+
+def meeting_body(order: ProviderOrder) -> dict[str, object]:
+    """What `POST /users/{user}/meetings` takes for this order.
+
+    Nobody sits at the licensed account: everybody comes in without waiting for a host, and the customer
+    becomes one inside, with the host's key.
+    """
+    body: dict[str, object] = {
+        "topic": order.title,
+        "type": 2,  # scheduled, once
+        "start_time": _utc(order.start_at),
+        "timezone": "Asia/Jakarta",
+        "duration": order.duration,
+        "agenda": _agenda(order),
+        "settings": {
+            "host_video": False,
+            "participant_video": False,
+            "join_before_host": True,
+            "jbh_time": 0,  # at any time
+            "waiting_room": False,
+            "mute_upon_entry": order.mic_off,
+            "meeting_authentication": order.must_login,
+            "approval_type": 2,  # nobody registers
+            "audio": "both",
+            "auto_recording": "cloud" if order.with_recording else "none",
+            "email_notification": order.email_notification,
+            "use_pmi": False,
+        },
+    }
+    if order.password is not None:
+        body["password"] = order.password
+    return body
+
+
+def reference_of(agenda: str) -> UUID | None:
+    """Our id of the meeting that has this agenda; none when it is not one of ours."""
+    found = _REFERENCE.search(agenda)
+    return None if found is None else UUID(found[1])
+
+
+def _agenda(order: ProviderOrder) -> str:
+    line = f"Ref: {order.meeting_id}"
+    if not order.description:
+        return line
+    room = _MAX_AGENDA - len(line) - 2
+    return f"{order.description[:room]}\n\n{line}"
+
+
+def _utc(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,128 @@
+"""The token that tells Zoom who asks: fetched once for many, kept until shortly before it ends.
+
+Owns one token in memory. Refuses to write it down anywhere.
+"""
+
+import asyncio
+import base64
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from meetcore.adapters.zoom.access import Log, ZoomAccess
+from meetcore.adapters.zoom.line import Answer, Line, NoAnswer, NotSent
+from meetcore.ports.video_provider import ProviderRefused
+
+__all__ = ["Tokens"]
+
+_TIMEOUT_S: Final = 5.0
+_READ_S: Final = 2.5
+_ATTEMPTS: Final = 2
+_MARGIN_S: Final = 60.0
+
+
+class _Token(msgspec.Struct, frozen=True):
+    access_token: str
+    expires_in: float
+
+    def __repr__(self) -> str:
+        return "<a token of Zoom>"
+
+
+class Tokens:
+    """Tokens of one server-to-server application.
+
+    Args:
+        access: the application.
+        line: the connections.
+        log: told when Zoom does not know the application.
+        monotonic: seconds from a clock that is never set back.
+    """
+
+    def __init__(
+        self, access: ZoomAccess, line: Line, log: Log, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._access = access
+        self._line = line
+        self._log = log
+        self._monotonic = monotonic
+        self._token: str | None = None
+        self._good_until = 0.0
+        self._renewal: asyncio.Task[str] | None = None
+
+    async def get(self) -> str:
+        """A token that is good for a while; who asks while one is fetched waits for that one.
+
+        Raises:
+            ProviderRefused: there is none to be had, so that nothing can be asked.
+        """
+        if self._token is not None and self._monotonic() < self._good_until:
+            return self._token
+        if self._renewal is None:
+            self._renewal = asyncio.create_task(self._renew())
+            self._renewal.add_done_callback(self._is_over)
+        # A caller that is cancelled must not take the others' token away.
+        return await asyncio.shield(self._renewal)
+
+    def drop(self, token: str) -> None:
+        """Forget a token that Zoom refused, unless another has taken its place already."""
+        if self._token == token:
+            self._token = None
+
+    async def aclose(self) -> None:
+        """Stop fetching."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
+
+    def _is_over(self, renewal: asyncio.Task[str]) -> None:
+        self._renewal = None
+        if not renewal.cancelled():
+            renewal.exception()  # everybody who waited may have been cancelled meanwhile
+
+    async def _renew(self) -> str:
+        asked_at = self._monotonic()
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):
+                token = await self._fetch()
+        except TimeoutError:
+            raise ProviderRefused("zoom: no token in time") from None
+        self._token = token.access_token
+        self._good_until = asked_at + token.expires_in - min(_MARGIN_S, token.expires_in / 2)
+        return self._token
+
+    async def _fetch(self) -> _Token:
+        told = "nothing"
+        for _ in range(_ATTEMPTS):
+            try:
+                answer = await self._ask()
+            except (NotSent, NoAnswer) as error:
+                told = str(error)
+                continue
+            if answer.is_done:
+                return _decoded(answer)
+            told = f"status {answer.status}"
+            if answer.status < 500 and answer.status != 429:
+                self._log.warning("zoom_gives_no_token", status=answer.status)
+                break
+        raise ProviderRefused(f"zoom: no token: {told}")
+
+    async def _ask(self) -> Answer:
+        access = self._access
+        application = base64.b64encode(f"{access.client_id}:{access.client_secret}".encode()).decode()
+        return await self._line.send(
+            "POST",
+            access.oauth_url,
+            {"Authorization": f"Basic {application}", "Accept": "application/json"},
+            form={"grant_type": "account_credentials", "account_id": access.account_id},
+            read_s=_READ_S,
+        )
+
+
+def _decoded(answer: Answer) -> _Token:
+    try:
+        return msgspec.json.decode(answer.body, type=_Token)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ProviderRefused("zoom: no token: its answer cannot be read") from None

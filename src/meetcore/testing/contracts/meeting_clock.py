@@ -1,0 +1,120 @@
+"""What the clock must see to: meetings whose time is over, and those that were given up not long ago."""
+
+from datetime import timedelta
+
+import pytest
+from attrs import evolve
+
+from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, transition
+from meetcore.ports.store import DueMeeting, Provisioning
+from meetcore.testing.contracts.acts import (
+    Customer,
+    Wish,
+    abandon,
+    finish_cancelling,
+    new_host,
+    open_customer,
+    reserved,
+    scheduled,
+    start_cancelling,
+)
+from meetcore.testing.contracts.reads import cancel_view
+from meetcore.testing.contracts.store_rig import StoreRig
+
+__all__ = ["MeetingClockContract"]
+
+
+async def _due(rig: StoreRig, limit: int = 10, again_s: float = 60) -> list[DueMeeting]:
+    async with rig.store.begin() as tx:
+        return list(await tx.meetings.claim_due(limit, again_s))
+
+
+async def _customer(rig: StoreRig) -> Customer:
+    await rig.plant(evolve(new_host(max_concurrent=9), provider_user_id="host-9"))
+    return await open_customer(rig, 100)
+
+
+def _over(rig: StoreRig, hours_ago: int = 1) -> Wish:
+    """A meeting that lasted an hour, until so many hours ago by the store's clock."""
+    return Wish(start_at=rig.now() - timedelta(hours=hours_ago + 1))
+
+
+async def _end(rig: StoreRig, meeting: Meeting) -> None:
+    async with rig.store.begin() as tx:
+        ended = evolve(meeting, status=transition(meeting.status, MeetingEvent.END))
+        await tx.meetings.save_lifecycle(ended, [], spoils_host_key=False)
+
+
+async def _given_up(rig: StoreRig, customer: Customer, look_again_s: float | None) -> Provisioning:
+    made = await reserved(rig, customer, Wish())
+    assert await abandon(rig, made, look_again_s=look_again_s)
+    return made
+
+
+@pytest.mark.asyncio
+class MeetingClockContract:
+    """Meetings that are due. A part of `MeetingRepositoryContract`."""
+
+    async def test_a_meeting_is_due_at_its_end_and_not_before(self, rig: StoreRig) -> None:
+        customer = await _customer(rig)
+        over = await scheduled(rig, customer, _over(rig))
+        await scheduled(rig, customer, Wish(start_at=rig.now() - timedelta(minutes=59)))
+        assert await _due(rig) == [DueMeeting(over, "host-9")]
+
+    async def test_what_is_due_is_given_to_one_and_comes_again(self, rig: StoreRig) -> None:
+        over = await scheduled(rig, await _customer(rig), _over(rig))
+        assert await _due(rig, again_s=60) == [DueMeeting(over, "host-9")]
+        assert await _due(rig) == []
+        another = await scheduled(rig, await open_customer(rig, 100), _over(rig))
+        assert await _due(rig, again_s=-1) == [DueMeeting(another, "host-9")]
+        assert await _due(rig) == [DueMeeting(another, "host-9")]
+
+    async def test_the_longest_due_come_first_and_no_more_than_asked_for(self, rig: StoreRig) -> None:
+        customer = await _customer(rig)
+        made = [await scheduled(rig, customer, _over(rig, hours)) for hours in (2, 4, 3)]
+        assert [due.meeting for due in await _due(rig, 2)] == [made[1], made[2]]
+        assert [due.meeting for due in await _due(rig, 2)] == [made[0]]
+
+    async def test_a_meeting_that_ended_or_was_cancelled_is_due_no_more(self, rig: StoreRig) -> None:
+        customer = await _customer(rig)
+        ended, cancelled = [await scheduled(rig, customer, _over(rig)) for _ in range(2)]
+        await _end(rig, ended)
+        await finish_cancelling(rig, cancelled, await start_cancelling(rig, cancelled))
+        assert await _due(rig) == []
+
+    async def test_a_meeting_that_started_is_due_all_the_same(self, rig: StoreRig) -> None:
+        meeting = await scheduled(rig, await _customer(rig), _over(rig))
+        started = evolve(meeting, status=MeetingStatus.STARTED)
+        async with rig.store.begin() as tx:
+            await tx.meetings.save_lifecycle(started, [], spoils_host_key=False)
+        assert await _due(rig) == [DueMeeting(started, "host-9")]
+
+    async def test_a_meeting_that_could_not_be_cancelled_is_due(self, rig: StoreRig) -> None:
+        meeting = await scheduled(rig, await _customer(rig), _over(rig))
+        lease = await start_cancelling(rig, meeting)
+        async with rig.store.begin() as tx:
+            view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
+            assert view is not None
+            await tx.meetings.save_cancel_failed(view, meeting)
+        assert await _due(rig) == [DueMeeting(meeting, "host-9")]
+
+    async def test_one_in_creation_is_never_due(self, rig: StoreRig) -> None:
+        await reserved(rig, await _customer(rig), _over(rig))
+        assert await _due(rig) == []
+
+    async def test_one_that_was_given_up_is_looked_for_again_when_asked_to(self, rig: StoreRig) -> None:
+        customer = await _customer(rig)
+        await _given_up(rig, customer, None)
+        await _given_up(rig, customer, 60)
+        made = await _given_up(rig, customer, 0)
+        given_up = evolve(made.meeting, status=MeetingStatus.ABANDONED)
+        assert await _due(rig, again_s=-1) == [DueMeeting(given_up, "host-9")]
+        async with rig.store.begin() as tx:
+            await tx.meetings.save_seen_to(given_up)
+        assert await _due(rig) == []
+
+    async def test_a_scheduled_meeting_is_nobodys_work(self, rig: StoreRig) -> None:
+        meeting = await scheduled(rig, await _customer(rig), _over(rig))
+        view = await cancel_view(rig, meeting)
+        assert view is not None
+        assert not view.is_leased

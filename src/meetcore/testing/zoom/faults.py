@@ -1,0 +1,109 @@
+"""What the next calls meet instead of what they should.
+
+======================  ==============================================================================
+fault                   the stand-in
+======================  ==============================================================================
+``hang``                answers nothing until the client has gone
+``late``                answers after `late_s` seconds
+``drop``                closes the connection without a word
+``garbage``             answers 200 with what is no JSON
+``huge``                answers 200 with more than anybody should read
+``500``, any status     answers it, without Zoom's words
+a name of a refusal     says that, as Zoom does; nothing is done
+======================  ==============================================================================
+
+With `is_done` what was asked is done all the same, before the fault: a meeting is made and nobody hears
+of it. What is late is always done.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from attrs import define
+
+from meetcore.testing.zoom.refusals import REFUSALS
+from meetcore.testing.zoom.wire import Reply, Request
+
+__all__ = ["CALLS", "FAULTS", "Fault", "Faults", "misbehave"]
+
+CALLS: Final = (
+    "token", "create", "get", "list", "delete", "status", "recordings", "user", "users", "host_key",
+)  # fmt: skip
+FAULTS: Final = ("hang", "late", "drop", "garbage", "huge")
+_HUGE_BYTES: Final = 8 * 1024 * 1024
+
+
+@define
+class Fault:
+    """A fault that waits for its calls.
+
+    `call` is one of `CALLS` or `any`. With a `marker` it waits for calls whose body or whose meeting's topic
+    holds that text. `times` counts down; None is for ever.
+    """
+
+    fault: str
+    call: str = "any"
+    times: int | None = 1
+    marker: str = ""
+    is_done: bool = False
+    late_s: float = 30.0
+
+    def __attrs_post_init__(self) -> None:
+        if self.fault not in (*FAULTS, *REFUSALS) and not self.fault.isdigit():
+            raise ValueError(f"no such fault: {self.fault}")
+        if self.call not in (*CALLS, "any"):
+            raise ValueError(f"no such call: {self.call}")
+
+    @property
+    def does_the_work(self) -> bool:
+        """Whether what was asked for is done all the same."""
+        return self.is_done or self.fault == "late"
+
+
+class Faults:
+    """Faults in the order in which they were planned."""
+
+    def __init__(self) -> None:
+        self._planned: list[Fault] = []
+
+    @property
+    def planned(self) -> Sequence[Fault]:
+        """Those that wait."""
+        return tuple(self._planned)
+
+    def plan(self, *faults: Fault) -> None:
+        """Let calls meet these, the first that fits first."""
+        self._planned.extend(faults)
+
+    def clear(self) -> None:
+        """Plan nothing any more."""
+        self._planned.clear()
+
+    def due(self, call: str, text: str) -> Fault | None:
+        """Take the fault that this call meets."""
+        for fault in self._planned:
+            if fault.call in (call, "any") and fault.marker in text:
+                if fault.times is not None:
+                    fault.times -= 1
+                    if fault.times <= 0:
+                        self._planned.remove(fault)
+                return fault
+        return None
+
+
+async def misbehave(fault: Fault, request: Request, reply: Reply) -> Reply | None:
+    """What a call meets that should have been answered with `reply`; None drops the connection."""
+    match fault.fault:
+        case "hang":
+            await request.until_gone()
+            return None
+        case "drop":
+            return None
+        case "garbage":
+            return Reply(200, b"<html>not what was asked for", {"Content-Type": "text/html"})
+        case "huge":
+            return Reply(200, b" " * _HUGE_BYTES)
+        case status if status.isdigit():
+            return Reply(int(status), b"upstream", {"Content-Type": "text/plain"})
+        case _:
+            return reply

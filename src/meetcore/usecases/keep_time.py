@@ -1,0 +1,88 @@
+"""What the clock does where nobody else does it: meetings end at their `end_at`.
+
+A host is somebody else's after that instant, so the provider is made to let go of it first, and the customer
+is told then. A meeting that was given up because the provider did not know it is looked for once more: a call
+that was slow beyond measure may have made it after all, and nobody paid for it.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+from attrs import frozen
+
+from meetcore.domain.meetings import MeetingEvent, MeetingStatus
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.store import DueMeeting, Store
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.usecases.advance import advance
+from meetcore.usecases.cancellation import clear
+from meetcore.usecases.provision import order_of
+from meetcore.usecases.together import together
+from meetcore.usecases.world import World
+
+__all__ = ["KeepTime"]
+
+PROVIDER_GRACE: Final = timedelta(minutes=5)
+"""How long after its end a meeting waits for a provider that does not answer."""
+
+
+@frozen
+class KeepTime:
+    """Ends the meetings whose time is over, `at_once` of them at a time.
+
+    `again_s` must exceed the provider's time limit: what a dead worker was ending is taken up after it.
+    """
+
+    store: Store
+    provider: VideoProvider
+    doorbell: Doorbell
+    world: World
+    again_s: float = 20.0
+    at_once: int = 16
+
+    async def sweep(self, limit: int = 1000) -> int:
+        """See to every meeting that is due; returns how many.
+
+        Raises:
+            StoreAway: the database does not answer.
+            ExceptionGroup: of what went wrong with single ones; the others were seen to.
+        """
+        seen = 0
+        for _ in range(0, limit, self.at_once):
+            async with self.store.begin() as tx:
+                found = await tx.meetings.claim_due(self.at_once, self.again_s)
+            seen += len(await together(self._see_to(due) for due in found))
+            if len(found) < self.at_once:
+                break
+        return seen
+
+    async def _see_to(self, due: DueMeeting) -> None:
+        if due.meeting.status in (MeetingStatus.SCHEDULED, MeetingStatus.STARTED):
+            await self._end(due)
+        elif due.meeting.status is MeetingStatus.ABANDONED:
+            await self._look_again(due)
+
+    async def _end(self, due: DueMeeting) -> None:
+        meeting = due.meeting
+        try:
+            await clear(self.provider, meeting.provider_meeting_id or "")
+        except (ProviderRefused, ProviderUnknown):
+            if self.world.now() < meeting.end_at + PROVIDER_GRACE:
+                return
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_for_cancel(meeting.account_id, meeting.id, None)
+            if view is None:
+                return
+            moved = await advance(tx, self.world, view.meeting, MeetingEvent.END, self.world.now())
+        if moved is not None and moved[1]:
+            self.doorbell.ring()
+
+    async def _look_again(self, due: DueMeeting) -> None:
+        try:
+            made = await self.provider.find(order_of(due.meeting, due.provider_user_id))
+            if made is not None:
+                await clear(self.provider, made.provider_meeting_id)
+        except (ProviderRefused, ProviderUnknown):
+            return
+        async with self.store.begin() as tx:
+            await tx.meetings.save_seen_to(due.meeting)

@@ -1,0 +1,71 @@
+"""Jitsi as the provider of the service: what a customer gets, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.jitsi import JitsiProvider
+from meetcore.adapters.settings import Settings
+from meetcore.app import wire
+from tests.http.contract import Contract
+from tests.http.house import Customer, Funds, House, client_of, code_of, gate_on
+
+SERVER = "https://jitsi.example.test/rooms"
+
+
+@pytest.fixture
+async def guest(
+    house: House, customer: Customer, contract: Contract, service_settings: Settings
+) -> AsyncIterator[Customer]:
+    """A customer of a service whose provider is Jitsi."""
+    settings = evolve(service_settings, provider="jitsi", jitsi_url=f"{SERVER}/")
+    async with (
+        wire(settings, house.wiring.network) as wiring,
+        gate_on(wiring) as gate,
+        client_of(gate, contract) as http,
+    ):
+        assert isinstance(wiring.video, JitsiProvider)
+        yield customer.at(http)
+
+
+@pytest.mark.spec("1/meetings", "4.1/4")
+async def test_a_meeting_has_a_link_and_null_for_what_a_room_has_not(guest: Customer) -> None:
+    meeting = await guest.make_meeting(title="Rapat & “tim”", mic_off=True)
+    address, _, options = meeting["join_url"].partition("#")
+    assert address == f"{SERVER}/{meeting['provider_meeting_id']}"
+    assert options.endswith("&config.startWithAudioMuted=true")
+    assert meeting["password"] is meeting["host_key"] is meeting["capacity"] is None
+    assert (await guest.get(f"/meetings/{meeting['id']}")).json() == meeting
+    assert await guest.funds() == Funds(990, 0, 2)
+
+
+@pytest.mark.spec("3/cancel-before")
+async def test_cancelling_returns_the_credits_though_the_room_can_be_opened(guest: Customer) -> None:
+    meeting = await guest.make_meeting()
+    answer = await guest.delete(f"/meetings/{meeting['id']}")
+    assert answer.json() == {"id": meeting["id"], "status": "cancelled", "credits_refunded": 10}
+    assert await guest.funds() == Funds(1000, 0, 3)
+
+
+@pytest.mark.spec("7/422")
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        {"with_recording": True},
+        {"auto_notulen": True},
+        {"password": "rahasia1"},
+        {"must_login": True},
+        {"email_notification": True},
+    ],
+)
+async def test_what_a_room_has_not_is_refused_and_costs_nothing(
+    guest: Customer, house: House, wanted: dict[str, Any]
+) -> None:
+    answer = await guest.post("/meetings", house.body(**wanted))
+    assert code_of(answer) == (422, "unprocessable_entity")
+    assert next(iter(wanted)) in answer.json()["error"]["message"]
+    assert await guest.funds() == Funds(1000, 0, 1)
