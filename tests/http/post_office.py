@@ -60,14 +60,14 @@ class PostOffice:
         return found
 
 
-Opened = Callable[[str], AbstractAsyncContextManager[PostOffice]]
+Opened = Callable[..., AbstractAsyncContextManager[PostOffice]]
 
 
 def post_offices(postgres_server_url: str, contract: Contract, directory: Path) -> Opened:
-    """Opens a post office with a retry schedule."""
+    """Opens a post office with a retry schedule, and with what else is set."""
 
     @asynccontextmanager
-    async def open_with(schedule: str) -> AsyncIterator[PostOffice]:
+    async def open_with(schedule: str, **more: Any) -> AsyncIterator[PostOffice]:
         names = Names()
         wirings: list[Wiring] = []
 
@@ -83,6 +83,7 @@ def post_offices(postgres_server_url: str, contract: Contract, directory: Path) 
                     webhook_allowed_networks="127.0.0.0/8",
                     webhook_ca_file=receiver.ca_file,
                     webhook_retry_schedule=schedule,
+                    **more,
                 )
                 network = Network(names, {HOST: ("127.0.0.1", receiver.port)})
                 service = Service(settings, network, extra_routes=keep)

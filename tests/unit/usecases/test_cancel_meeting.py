@@ -8,9 +8,7 @@ import pytest
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault
 from meetcore.domain.errors import Conflict, NotFound, UpstreamError
 from meetcore.domain.events import EventKind
-from meetcore.domain.meetings import MeetingEvent, MeetingStatus
-from meetcore.domain.provider_events import Heed
-from meetcore.usecases.track_meeting import TrackMeeting
+from meetcore.domain.meetings import MeetingStatus
 from tests.unit.usecases.town import Died, Fuse, Town, request
 
 CRASH_POINTS = 8
@@ -132,18 +130,3 @@ async def test_a_meeting_in_the_making_cannot_be_cancelled():
     (meeting,) = town.meetings()
     with pytest.raises(NotFound):
         await town.cancel()(town.caller, meeting.id, town.intent(None), town.now())
-
-
-async def test_what_the_provider_tells_moves_the_meeting_once_and_in_any_order():
-    town, meeting = await town_with_meeting()
-    track = TrackMeeting(town.store, town.doorbell, town.world)
-    name, id_ = meeting.provider, meeting.provider_meeting_id
-    start, end = MeetingEvent.START, MeetingEvent.END
-    told = [await track(name, id_, event, town.now()) for event in (start, start, end, start, end)]
-    assert told == [Heed.TAKEN, Heed.PASSED, Heed.TAKEN, Heed.PASSED, Heed.PASSED]
-    (after,) = town.meetings()
-    assert after.status is MeetingStatus.ENDED
-    assert await track(name, "unknown", MeetingEvent.END, town.now()) is Heed.EARLY
-    kinds = [event.kind for event in town.state.committed.events.values()]
-    assert kinds.count(EventKind.MEETING_ENDED) == 1
-    assert not town.state.committed.reservations
