@@ -1,4 +1,4 @@
-"""A meeting at Zoom, from its making to its end, as the customer sees it: API, worker and queue of their own."""
+"""A meeting at Zoom from its making to its end, as the customer sees it: program, worker and queue."""
 
 from __future__ import annotations
 
