@@ -1,0 +1,1 @@
+-- The provider's events: the number is theirs.
