@@ -33,10 +33,13 @@ _SHARED = (
 )
 
 _PLANT = """
-INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, created_at)
-VALUES (:id, :provider_user_id, :capacity, :max_concurrent, :uses, :is_active, 0)
+INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, creations, creations_on,
+    rests_until, created_at)
+VALUES (:id, :provider_user_id, :capacity, :max_concurrent, :uses, :is_active, :creations, :creations_on,
+    :rests_until, 0)
 ON CONFLICT (id) DO UPDATE SET provider_user_id = excluded.provider_user_id, capacity = excluded.capacity,
-    max_concurrent = excluded.max_concurrent, uses = excluded.uses, is_active = excluded.is_active
+    max_concurrent = excluded.max_concurrent, uses = excluded.uses, is_active = excluded.is_active,
+    creations = excluded.creations, creations_on = excluded.creations_on, rests_until = excluded.rests_until
 """
 
 _GUARD = "SELECT sql FROM sqlite_schema WHERE name = 'entries_never_change'"

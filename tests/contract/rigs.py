@@ -1,11 +1,13 @@
 """The Postgres store under test: its ports, and a look behind them at what no port tells."""
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 import psycopg
+from attrs import asdict
 from psycopg.types.json import Jsonb
 
 from meetcore.adapters.postgres import rows
@@ -22,6 +24,10 @@ from meetcore.domain.ledger import Entry
 from meetcore.ports.cipher import Cipher
 
 __all__ = ["PostgresRig"]
+
+
+def _dumps(value: object) -> str:
+    return json.dumps(value, default=str)
 
 
 class PostgresRig:
@@ -71,25 +77,16 @@ class PostgresRig:
 
     async def plant(self, *hosts: Host) -> None:
         await self.rows(
-            """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, created_at)
+            """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, creations,
+                creations_on, rests_until, created_at)
             SELECT *, now() FROM jsonb_to_recordset(%(hosts)s) AS h (id uuid, provider_user_id text,
-                capacity int, max_concurrent int, uses bigint, is_active boolean)
-            ON CONFLICT (id) DO UPDATE SET (provider_user_id, capacity, max_concurrent, uses, is_active) =
-                (excluded.provider_user_id, excluded.capacity, excluded.max_concurrent, excluded.uses,
-                excluded.is_active)""",
-            hosts=Jsonb(
-                [
-                    {
-                        "id": str(host.id),
-                        "provider_user_id": host.provider_user_id,
-                        "capacity": host.capacity,
-                        "max_concurrent": host.max_concurrent,
-                        "uses": host.uses,
-                        "is_active": host.is_active,
-                    }
-                    for host in hosts
-                ]
-            ),
+                capacity int, max_concurrent int, uses bigint, is_active boolean, creations int,
+                creations_on date, rests_until timestamptz)
+            ON CONFLICT (id) DO UPDATE SET (provider_user_id, capacity, max_concurrent, uses, is_active,
+                creations, creations_on, rests_until) = (excluded.provider_user_id, excluded.capacity,
+                excluded.max_concurrent, excluded.uses, excluded.is_active, excluded.creations,
+                excluded.creations_on, excluded.rests_until)""",
+            hosts=Jsonb([asdict(host) for host in hosts], dumps=_dumps),
         )
 
     async def until_somebody_waits(self) -> None:

@@ -45,7 +45,7 @@ class Host:
             at: the instant; the day is its day in UTC.
             per_day: how many may be made for one host a day; none for any number.
         """
-        if not self.is_active or self.rests_until is not None and at < self.rests_until:
+        if not self.is_active or (self.rests_until is not None and at < self.rests_until):
             return False
         return per_day is None or self.creations_on != at.astimezone(UTC).date() or self.creations < per_day
 

@@ -23,6 +23,7 @@ from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.ledger import Entry, Funds, Transfer
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.deliveries import DeliveryRepository
+from meetcore.ports.host_keys import HostKeyRepository
 from meetcore.ports.lease import Lease
 
 __all__ = [
@@ -373,6 +374,11 @@ class Transaction(Protocol):
     @property
     def deliveries(self) -> DeliveryRepository:
         """The outbox as the worker sees it."""
+        ...
+
+    @property
+    def host_keys(self) -> HostKeyRepository:
+        """The keys of hosts, and whose are to be replaced."""
         ...
 
 

@@ -19,6 +19,7 @@ STORE_SUITES = [
     contracts.EndpointRepositoryContract,
     contracts.DeliveryRepositoryContract,
     contracts.DeliveryLimitsContract,
+    contracts.HostKeyRepositoryContract,
 ]
 # Proven by the suite that is named, because nobody meets them alone.
 WITHIN = {

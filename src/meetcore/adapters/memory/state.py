@@ -36,6 +36,7 @@ __all__ = [
     "Reservation",
     "StoredDelivery",
     "StoredEvent",
+    "StoredHostKey",
     "StoredMeeting",
     "Tables",
     "account_of",
@@ -84,6 +85,15 @@ class Reservation:
 
 
 @frozen
+class StoredHostKey:
+    """A host's key, or when it is to be replaced and by whom. A host that has none of this is due."""
+
+    host_key: str | None = field(default=None, repr=False)
+    due_at: datetime | None = None
+    token: UUID | None = field(default=None, repr=False)
+
+
+@frozen
 class StoredEvent:
     """An event as every attempt sends it."""
 
@@ -112,6 +122,7 @@ class Tables:
     keys: dict[UUID, ApiKey] = field(factory=dict)
     key_of_digest: dict[bytes, UUID] = field(factory=dict)
     hosts: dict[UUID, Host] = field(factory=dict)
+    host_keys: dict[UUID, StoredHostKey] = field(factory=dict)
     entries: dict[tuple[UUID, int], Entry] = field(factory=dict)
     entry_of_operation: dict[tuple[UUID, str], int] = field(factory=dict)
     entry_of_transfer: dict[tuple[UUID, UUID], int] = field(factory=dict)

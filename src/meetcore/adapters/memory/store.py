@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
+from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
@@ -24,6 +25,7 @@ class MemoryTransaction:
         self._meetings = MemoryMeetingRepository(tables, clock, entropy)
         self._endpoints = MemoryEndpointRepository(tables, clock)
         self._deliveries = MemoryDeliveryRepository(tables, clock)
+        self._host_keys = MemoryHostKeyRepository(tables, clock)
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:
@@ -49,6 +51,11 @@ class MemoryTransaction:
     def deliveries(self) -> MemoryDeliveryRepository:
         """The outbox."""
         return self._deliveries
+
+    @property
+    def host_keys(self) -> MemoryHostKeyRepository:
+        """The keys of hosts."""
+        return self._host_keys
 
 
 class MemoryStore:

@@ -8,6 +8,7 @@ from uuid import UUID
 import psycopg
 
 from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.creations import HOST_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.adapters.postgres.queries import KEY_COLUMNS
 from meetcore.domain.errors import Conflict, NotFound
@@ -16,8 +17,6 @@ from meetcore.domain.keys import ApiKey
 from meetcore.ports.registry import NewAccount
 
 __all__ = ["PostgresRegistry"]
-
-_HOST_COLUMNS = "h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active"
 
 # Opens an account with empty funds; an empty account counts as told that it is low.
 _ADD_ACCOUNT = """
@@ -58,10 +57,10 @@ VALUES (%(id)s, %(user)s, %(capacity)s, %(max_concurrent)s, %(at)s) ON CONFLICT 
 
 _HOST_OF_USER = "SELECT id FROM hosts WHERE provider_user_id = %(user)s"
 
-_LIST_HOSTS = f"SELECT {_HOST_COLUMNS} FROM hosts h ORDER BY h.capacity, h.provider_user_id"
+_LIST_HOSTS = f"SELECT {HOST_COLUMNS} FROM hosts h ORDER BY h.capacity, h.provider_user_id"
 
 _DISABLE_HOST = f"""
-UPDATE hosts h SET is_active = false WHERE h.id = %(id)s RETURNING {_HOST_COLUMNS}
+UPDATE hosts h SET is_active = false WHERE h.id = %(id)s RETURNING {HOST_COLUMNS}
 """
 
 

@@ -10,6 +10,8 @@ Subclass a suite, give its fixture, and pytest runs it::
       .EndpointRepository             EndpointRepositoryContract
     ports.deliveries
       .DeliveryRepository             DeliveryRepositoryContract, DeliveryLimitsContract
+    ports.host_keys
+      .HostKeyRepository              HostKeyRepositoryContract
     ports.queries                   QueriesContract              rig: QueriesRig
     ports.registry                  RegistryContract             rig: RegistryRig
     ports.housekeeping              HousekeepingContract         rig: HousekeepingRig
@@ -27,7 +29,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.clock                     ClockContract                clock
     ports.entropy                   EntropyContract              entropy
 
-`StoreContract` joins the six below it. A rig is an adapter with a look behind it: `store_rig` says
+`StoreContract` joins the seven below it. A rig is an adapter with a look behind it: `store_rig` says
 what it must tell, and one class that fills `FullRig` serves all of these suites.
 `meetcore.testing.memory_rig` is one to copy from.
 
@@ -47,6 +49,7 @@ from meetcore.testing.contracts.doorbell import (
 )
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
 from meetcore.testing.contracts.entropy import EntropyContract
+from meetcore.testing.contracts.host_keys import HostKeyRepositoryContract
 from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.housekeeping import HousekeepingContract
 from meetcore.testing.contracts.idempotency_machine import IdempotencyMachineContract
@@ -81,6 +84,7 @@ __all__ = [
     "EndpointRepositoryContract",
     "EntropyContract",
     "FullRig",
+    "HostKeyRepositoryContract",
     "HostsContract",
     "HousekeepingContract",
     "HousekeepingRig",
