@@ -10,6 +10,8 @@ Subclass a suite, give its fixture, and pytest runs it::
       .EndpointRepository             EndpointRepositoryContract
     ports.deliveries
       .DeliveryRepository             DeliveryRepositoryContract, DeliveryLimitsContract
+    ports.host_keys
+      .HostKeyRepository              HostKeyRepositoryContract
     ports.provider_events
       .ProviderEventInbox             ProviderEventInboxContract
     ports.recordings
@@ -51,6 +53,7 @@ from meetcore.testing.contracts.doorbell import (
 )
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
 from meetcore.testing.contracts.entropy import EntropyContract
+from meetcore.testing.contracts.host_keys import HostKeyRepositoryContract
 from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.housekeeping import HousekeepingContract
 from meetcore.testing.contracts.idempotency_machine import IdempotencyMachineContract
@@ -87,6 +90,7 @@ __all__ = [
     "EndpointRepositoryContract",
     "EntropyContract",
     "FullRig",
+    "HostKeyRepositoryContract",
     "HostsContract",
     "HousekeepingContract",
     "HousekeepingRig",
