@@ -81,7 +81,7 @@ class HandleProviderEvents:
                 last try; the others of the batch are done.
         """
         lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
-        async with self.store.begin() as tx:
+        async with self.store.at_once() as tx:
             claimed = await tx.inbox.claim(self.batch, lease)
         room = asyncio.Semaphore(self.in_flight)
 
