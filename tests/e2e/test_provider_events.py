@@ -49,9 +49,9 @@ class Stage:
         return str(self.customer.http.get(f"/meetings/{meeting['id']}").json()["status"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def zoom() -> Iterator[dict[str, str]]:
-    """A stand-in for Zoom, and the settings that lead to it."""
+    """A stand-in for Zoom that lives as long as the database, and the settings that lead to it."""
     known = Credentials()
     command = [sys.executable, "-m", "meetcore.testing.zoom_server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as child:
