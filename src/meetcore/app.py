@@ -54,6 +54,7 @@ from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
+from meetcore.usecases.keep_time import KeepTime
 from meetcore.usecases.operate import Operate
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
@@ -128,6 +129,13 @@ class Wiring:
             self.store, self.provider, self.provisioner, self.cancellation, self.doorbell, self.world,
             lease_s=self.settings.meeting_lease_s,
         )  # fmt: skip
+
+    @property
+    def keep_time(self) -> KeepTime:
+        """Ends the meetings whose time is over."""
+        return KeepTime(
+            self.store, self.provider, self.doorbell, self.world, again_s=self.settings.meeting_lease_s
+        )
 
     @property
     def track(self) -> TrackMeeting:
@@ -294,6 +302,7 @@ async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
 def _chores(wiring: Wiring) -> tuple[Chore, ...]:
     return (
         Chore("reconcile", wiring.reconcile.sweep, SWEEP_EVERY_S),
+        Chore("keep time", wiring.keep_time.sweep, SWEEP_EVERY_S),
         Chore("provider events", wiring.handle_provider_events, PROVIDER_EVENTS_EVERY_S, is_rung=True),
         Chore("purge", _purge(wiring), PURGE_EVERY_S),
     )

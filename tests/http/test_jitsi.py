@@ -69,3 +69,12 @@ async def test_what_a_room_has_not_is_refused_and_costs_nothing(
     assert code_of(answer) == (422, "unprocessable_entity")
     assert next(iter(wanted)) in answer.json()["error"]["message"]
     assert await guest.funds() == Funds(1000, 0, 1)
+
+
+@pytest.mark.spec("4.1/3")
+async def test_meetings_at_one_time_need_no_host(guest: Customer, house: House) -> None:
+    body = house.body()
+    answers = [await guest.post("/meetings", body) for _ in range(3)]  # the house has two hosts
+    assert [answer.status_code for answer in answers] == [201] * 3
+    assert len({answer.json()["join_url"] for answer in answers}) == 3
+    assert await guest.hosts_taken() == 0

@@ -1,5 +1,6 @@
-"""Licensed hosts: the choice among the free ones."""
+"""Licensed hosts: the choice among the free ones, and which may be given a meeting at all."""
 
+from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 from uuid import UUID
 
@@ -58,6 +59,7 @@ def test_uses_even_out_among_equals() -> None:
 def test_a_host_runs_one_meeting_at_a_time_unless_told_otherwise() -> None:
     host = Host(UUID(int=1), "user", 100)
     assert (host.max_concurrent, host.uses, host.is_active) == (1, 0, True)
+    assert (host.creations, host.creations_on, host.rests_until) == (0, None, None)
 
 
 @pytest.mark.parametrize("field", ["capacity", "max_concurrent"])
@@ -65,3 +67,50 @@ def test_a_host_runs_one_meeting_at_a_time_unless_told_otherwise() -> None:
 def test_a_host_has_at_least_one_seat_and_runs_at_least_one_meeting(field: str, value: Any) -> None:
     with pytest.raises(ValueError, match=f"^{field} must be a whole number of at least 1$"):
         Host(**{"id": UUID(int=1), "provider_user_id": "user", "capacity": 1, field: value})
+
+
+# Which may be given another meeting
+
+AT = datetime(2026, 12, 1, 23, 30, tzinfo=UTC)
+HOST = Host(UUID(int=1), "user", 100)
+wib = timezone(timedelta(hours=7))
+
+
+@pytest.mark.parametrize(
+    ("changes", "per_day", "can"),
+    [
+        ({}, None, True),
+        ({}, 1, True),
+        ({"is_active": False}, None, False),
+        ({"rests_until": AT + timedelta(microseconds=1)}, None, False),
+        ({"rests_until": AT}, None, True),
+        ({"creations": 2, "creations_on": date(2026, 12, 1)}, None, True),
+        ({"creations": 1, "creations_on": date(2026, 12, 1)}, 2, True),
+        ({"creations": 2, "creations_on": date(2026, 12, 1)}, 2, False),
+        ({"creations": 3, "creations_on": date(2026, 12, 1)}, 2, False),
+        ({"creations": 2, "creations_on": date(2026, 11, 30)}, 2, True),
+        ({"creations": 2, "creations_on": date(2026, 12, 2)}, 2, True),
+        ({"creations": 2, "creations_on": date(2026, 12, 1), "is_active": False}, 3, False),
+    ],
+)
+def test_a_host_takes_a_meeting_unless_it_is_disabled_rests_or_had_its_share(
+    changes: dict[str, Any], per_day: int | None, can: bool
+) -> None:
+    host = evolve(HOST, **changes)
+    assert host.can_take(AT, per_day) is can
+    assert host.can_take(AT.astimezone(wib), per_day) is can, "the day is the day in UTC"
+
+
+def test_uses_and_the_days_creations_are_counted() -> None:
+    used = HOST.used(AT).used(AT.astimezone(wib))
+    assert used == evolve(HOST, uses=2, creations=2, creations_on=date(2026, 12, 1))
+    later = used.used(AT + timedelta(minutes=30))
+    assert later == evolve(HOST, uses=3, creations=1, creations_on=date(2026, 12, 2))
+
+
+@given(st.integers(1, 5))
+def test_a_host_takes_as_many_a_day_as_it_may(per_day: int) -> None:
+    host, taken = HOST, 0
+    while host.can_take(AT, per_day):
+        host, taken = host.used(AT), taken + 1
+    assert taken == per_day

@@ -22,8 +22,11 @@ from meetcore.domain.meetings import (
     ProviderAbilities,
     Provisioned,
     can_cancel,
+    generate_host_key,
     generate_password,
+    has_host_key_due,
     plan_meeting,
+    shown_host_key,
     shown_status,
     transition,
 )
@@ -200,7 +203,10 @@ CATALOGUE = TierCatalogue.of(
     ]
 )
 ABLE = ProviderAbilities("sandbox", DIGITS)
-UNABLE = ProviderAbilities("jitsi", None, has_recording=False, has_capacity=False)
+UNABLE = ProviderAbilities(
+    "jitsi", None, has_recording=False, has_capacity=False, has_login=False, has_mute=False,
+    has_notification=False, has_hosts=False,
+)  # fmt: skip
 WISH = MeetingRequest("Rapat", "2026-12-01", "09:00", "standard")
 NOW = START - timedelta(days=30)
 
@@ -235,7 +241,10 @@ def test_a_password_the_provider_takes_is_let_through(rule: PasswordRule, data: 
 def test_a_provider_takes_4_to_10_characters_records_and_seats_unless_it_says_otherwise() -> None:
     rule = PasswordRule("0123456789")
     assert rule == DIGITS
-    assert ProviderAbilities("any", rule) == ProviderAbilities("any", rule, True, True)
+    assert ProviderAbilities("any", rule) == ProviderAbilities(
+        "any", rule, has_recording=True, has_capacity=True, has_login=True, has_mute=True,
+        has_notification=True, has_hosts=True, creations_per_host_day=None, host_key_digits=None,
+    )  # fmt: skip
 
 
 @given(st.one_of(st.text(max_size=12), st.text("0123456789", max_size=12)))
@@ -250,6 +259,38 @@ def test_any_other_password_is_refused_naming_the_alphabet_and_not_itself(passwo
         plan_meeting(evolve(WISH, password=password), CATALOGUE, ABLE, NOW)
     assert refused.value.message == "A password has 4 to 10 characters of: 0123456789"
     assert refused.value.details == {"alphabet": "0123456789"}
+
+
+# Keys of hosts
+
+
+@given(st.integers(1, 10), randoms)
+def test_a_hosts_key_has_as_many_digits_as_asked_for(digits: int, random: bytes) -> None:
+    key = generate_host_key(digits, random)
+    assert (len(key), key.isdigit(), key.isascii()) == (digits, True, True)
+    assert key == str(int.from_bytes(random) % 10**digits).rjust(digits, "0")[::-1]
+
+
+@pytest.mark.parametrize(
+    ("at", "is_shown"),
+    [
+        (START - timedelta(minutes=15) - TICK, False),
+        (START - timedelta(minutes=15), True),
+        (BEFORE, True),
+        (DURING, True),
+        (END - TICK, True),
+        (AFTER, False),
+    ],
+)
+@pytest.mark.parametrize("status", MeetingStatus)
+def test_a_hosts_key_is_shown_near_a_meeting_that_is_not_over(
+    status: MeetingStatus, at: datetime, is_shown: bool
+) -> None:
+    is_open = status in (SCHEDULED, CANCELLING, STARTED)
+    meeting = evolve(MEETING, status=status, host_key="123456")
+    assert shown_host_key(meeting, at) == ("123456" if is_shown and is_open else None)
+    assert shown_host_key(evolve(meeting, host_key=None), at) is None
+    assert has_host_key_due(meeting, at) is (at >= START - timedelta(minutes=15))
 
 
 # Plans
@@ -315,6 +356,15 @@ def test_end_at_is_the_start_and_the_tiers_minutes_over_midnights_months_and_lea
         ({"with_recording": True}, UNABLE, NOW, Unprocessable, NO_RECORDING),
         ({"auto_notulen": True}, UNABLE, NOW, Unprocessable, NO_RECORDING),
         ({"password": "1234"}, UNABLE, NOW, Unprocessable, NO_PASSWORD),
+        ({"must_login": True}, UNABLE, NOW, Unprocessable,
+         "^The provider jitsi has no logins: leave must_login out.$"),
+        ({"mic_off": True}, UNABLE, NOW, Unprocessable,
+         "^The provider jitsi mutes nobody: leave mic_off out.$"),
+        ({"email_notification": True}, UNABLE, NOW, Unprocessable,
+         "^The provider jitsi sends no mail: leave email_notification out.$"),
+        ({"mic_off": True, "with_recording": True, "password": "1234"}, UNABLE, NOW, Unprocessable,
+         "^The provider jitsi records no meetings: send neither with_recording nor auto_notulen; "
+         "it mutes nobody: leave mic_off out.$"),
         # A body that is no request comes before a tier that is not there, and that before a bad moment.
         ({"date": "2026-02-30", "pricing_tier_id": "no-such"}, ABLE, NOW, InvalidRequest, "date"),
         ({"pricing_tier_id": "no-such"}, ABLE, START + TICK, NotFound, "pricing tier"),

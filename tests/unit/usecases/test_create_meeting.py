@@ -258,3 +258,34 @@ async def test_the_charge_is_the_quote(tier: str, flags: dict[str, bool]):
     (meeting,) = town.meetings()
     assert meeting.credits == expected
     assert meeting.with_recording is bool(flags)
+
+
+async def test_another_host_is_tried_when_one_has_had_its_share():
+    town = await Town(hosts=2).settle_in()
+    town.faults.plan(SandboxCall.CREATE, SandboxFault.FULL)
+    answer = await town.create()(town.caller, request(), town.intent("k"), town.now())
+    made = [meeting for meeting in town.meetings() if meeting.status is MeetingStatus.SCHEDULED]
+    assert [answer.payload] == [told(meeting) for meeting in made]
+    assert town.funds().balance == 90
+    assert town.funds().held == 0
+    rests = [host.rests_until for host in town.state.committed.hosts.values()]
+    assert sorted(rest is None for rest in rests) == [False, True]
+    again = await town.create()(town.caller, request(), town.intent("k"), town.now())
+    assert again.payload == answer.payload
+    town.prove()
+
+
+async def test_when_every_host_has_had_its_share_nothing_is_charged_and_the_key_may_try_again():
+    town = await Town(hosts=3).settle_in()
+    town.faults.plan(SandboxCall.CREATE, *[SandboxFault.FULL] * 3)
+    with pytest.raises(ServiceUnavailable):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    assert (town.funds().balance, town.funds().held) == (100, 0)
+    assert not town.state.committed.reservations
+    town.clock.advance(24 * 3600 - 1)
+    with pytest.raises(ServiceUnavailable):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    town.clock.advance(1)
+    await town.create()(town.caller, request(date="2026-12-04"), town.intent("other"), town.now())
+    assert town.funds().balance == 90
+    town.prove()

@@ -33,6 +33,7 @@ from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.intent import Intent
+from meetcore.usecases.keep_time import KeepTime
 from meetcore.usecases.operate import Operate
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
@@ -197,6 +198,10 @@ class Town:
         return ReconcileMeetings(
             self.store, self.provider, provisioner, cancellation, self.doorbell, self.world, LEASE_S
         )
+
+    def keep_time(self) -> KeepTime:
+        """What the clock does, in a process that lives."""
+        return KeepTime(self.store, self.provider, self.doorbell, self.world, LEASE_S)
 
     def _process(self, fuse: Fuse | None):
         if fuse is None:

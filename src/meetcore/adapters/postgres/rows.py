@@ -48,11 +48,11 @@ __all__ = [
 
 Row = dict[str, Any]
 
-_files = msgspec.json.Decoder(tuple[RecordingFile, ...])
-
 HOST_COLUMNS = """
     h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active, h.creations,
     h.creations_on, h.rests_until"""
+
+_files = msgspec.json.Decoder(tuple[RecordingFile, ...])
 
 
 def password_context(account_id: UUID, meeting_id: UUID) -> str:

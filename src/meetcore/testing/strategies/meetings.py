@@ -34,7 +34,13 @@ __all__ = [
     "provisioned",
 ]
 
-_FLAGS = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
+_FLAGS = {
+    "with_recording": "has_recording",
+    "auto_notulen": "has_recording",
+    "must_login": "has_login",
+    "mic_off": "has_mute",
+    "email_notification": "has_notification",
+}
 _IDS = st.uuids(version=4)
 
 
@@ -48,6 +54,9 @@ def hosts(max_capacity: int = 6) -> SearchStrategy[Host]:
         max_concurrent=st.integers(1, 3),
         uses=st.integers(0, 3),
         is_active=st.booleans(),
+        creations=st.integers(0, 3),
+        creations_on=st.none() | st.dates(),
+        rests_until=st.none() | st.datetimes(timezones=st.just(UTC)),
     )
 
 
@@ -71,10 +80,12 @@ def passwords(rule: PasswordRule) -> SearchStrategy[str]:
 
 
 def provider_abilities() -> SearchStrategy[ProviderAbilities]:
-    """Providers that take passwords or not, record or not, and enforce the seats or not."""
+    """Providers that take passwords or not, and can do each other thing or not."""
+    able = st.booleans()
     return st.builds(
-        ProviderAbilities, st.just("any"), st.none() | password_rules(), st.booleans(), st.booleans()
-    )
+        ProviderAbilities, st.just("any"), st.none() | password_rules(), able, able, able, able, able, able,
+        st.none() | st.integers(1, 100), st.none() | st.integers(6, 10),
+    )  # fmt: skip
 
 
 @st.composite
@@ -89,9 +100,8 @@ def meeting_requests(
     first = now.astimezone(UTC) + timedelta(minutes=1, microseconds=-1)
     minutes_ahead = st.integers(0, MAX_DAYS_AHEAD * 24 * 60 - 1)
     local = (first + timedelta(minutes=draw(minutes_ahead))).astimezone(WIB)
-    flags = {name: draw(st.booleans()) for name in _FLAGS}
-    if not abilities.has_recording:
-        flags |= {"with_recording": False, "auto_notulen": False}
+    able = {name: getattr(abilities, needed) for name, needed in _FLAGS.items()}
+    flags = {name: draw(st.booleans()) and is_able for name, is_able in able.items()}
     return MeetingRequest(
         title=draw(st.text(min_size=1, max_size=20)),
         date=local.date().isoformat(),
@@ -133,7 +143,7 @@ def meetings(start_at: datetime, **fixed: SearchStrategy[Any]) -> SearchStrategy
         "pricing_tier_id": st.just("standard-100"),
         "credits": figures,
         **{name: st.booleans() for name in _FLAGS},
-        "host_id": _IDS,
+        "host_id": st.none() | _IDS,
         "provider": st.sampled_from(["zoom", "jitsi", "sandbox"]),
         "created_at": st.timedeltas(timedelta(0), timedelta(days=365)).map(lambda ago: start_at - ago),
         **dict.fromkeys(("password", "host_key", "join_url", "provider_meeting_id"), texts),

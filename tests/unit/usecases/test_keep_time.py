@@ -1,0 +1,168 @@
+"""What the clock does: meetings end, and what was given up is looked for once more."""
+
+from datetime import timedelta
+
+import pytest
+
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState, SandboxProvider
+from meetcore.domain.errors import UpstreamError
+from meetcore.domain.events import EventKind
+from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.usecases.keep_time import PROVIDER_GRACE
+from meetcore.usecases.provision import order_of
+from tests.unit.usecases.town import Town, request
+
+
+async def town_with_meeting() -> tuple[Town, Meeting]:
+    town = await Town().settle_in()
+    await town.create()(town.caller, request(), town.intent(None), town.now())
+    (meeting,) = town.meetings()
+    return town, meeting
+
+
+def ended_events(town: Town) -> int:
+    kinds = [event.kind for event in town.state.committed.events.values()]
+    return kinds.count(EventKind.MEETING_ENDED)
+
+
+async def state_of(town: Town, meeting: Meeting) -> SandboxMeetingState | None:
+    return await town.provider.state.get(f"sandbox-{meeting.id}")
+
+
+async def test_a_meeting_ends_at_its_end_and_is_told_once():
+    town, meeting = await town_with_meeting()
+    town.clock.set(meeting.end_at - timedelta(microseconds=1))
+    assert await town.keep_time().sweep() == 0
+    town.clock.set(meeting.end_at)
+    assert await town.keep_time().sweep() == 1
+    (after,) = town.meetings()
+    assert after.status is MeetingStatus.ENDED
+    assert ended_events(town) == 1
+    assert not town.state.committed.reservations
+    assert town.funds().balance == 90, "it took place as far as anybody knows"
+    town.clock.advance(3600)
+    assert await town.keep_time().sweep() == 0
+    assert ended_events(town) == 1
+
+
+async def test_nobody_can_meet_there_after_the_end():
+    town, meeting = await town_with_meeting()
+    town.clock.set(meeting.end_at)
+    await town.keep_time().sweep()
+    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
+
+
+async def test_a_meeting_that_runs_is_ended_at_the_provider():
+    town, meeting = await town_with_meeting()
+    await town.provider.state.put(f"sandbox-{meeting.id}", SandboxMeetingState.STARTED)
+    town.clock.set(meeting.end_at)
+    await town.keep_time().sweep()
+    assert await state_of(town, meeting) is SandboxMeetingState.ENDED
+    assert town.meetings()[0].status is MeetingStatus.ENDED
+
+
+async def test_a_provider_that_is_away_is_waited_for_but_not_for_ever():
+    town, meeting = await town_with_meeting()
+    town.faults.plan(SandboxCall.REMOVE, *[SandboxFault.LOST] * 100)
+    town.clock.set(meeting.end_at)
+    for _ in range(14):
+        await town.keep_time().sweep()
+        assert town.meetings()[0].status is MeetingStatus.SCHEDULED
+        town.lapse()
+    town.clock.set(meeting.end_at + PROVIDER_GRACE)
+    await town.keep_time().sweep()
+    assert town.meetings()[0].status is MeetingStatus.ENDED
+    assert ended_events(town) == 1
+
+
+async def test_two_workers_end_a_meeting_once():
+    town, meeting = await town_with_meeting()
+    town.clock.set(meeting.end_at)
+    one, other = town.keep_time(), town.keep_time()
+    assert [await one.sweep(), await other.sweep()] == [1, 0]
+    town.lapse()  # the first one died, as far as the second knows
+    await other.sweep()
+    assert ended_events(town) == 1
+
+
+async def test_many_meetings_that_end_together_are_all_seen_to():
+    town = await Town(credits=1000, hosts=40).settle_in()
+    for _ in range(40):
+        await town.create()(town.caller, request(), town.intent(None), town.now())
+    town.clock.set(town.meetings()[0].end_at)
+    assert await town.keep_time().sweep() == 40
+    assert {meeting.status for meeting in town.meetings()} == {MeetingStatus.ENDED}
+
+
+async def test_one_that_cannot_be_seen_to_spoils_no_other():
+    town = await Town(credits=1000, hosts=3).settle_in()
+    for _ in range(3):
+        await town.create()(town.caller, request(), town.intent(None), town.now())
+    broken = town.meetings()[1]
+
+    class Broken(SandboxProvider):
+        """The sandbox with a defect."""
+
+        async def remove(self, provider_meeting_id):
+            if provider_meeting_id == broken.provider_meeting_id:
+                raise ZeroDivisionError
+            return await super().remove(provider_meeting_id)
+
+    town.provider = Broken("http://sandbox", town.provider.state, bytes(32))
+    town.clock.set(broken.end_at)
+    with pytest.RaisesGroup(ZeroDivisionError):
+        await town.keep_time().sweep()
+    assert [meeting.status is MeetingStatus.ENDED for meeting in town.meetings()] == [True, False, True]
+
+
+async def given_up() -> tuple[Town, Meeting]:
+    """A meeting whose making nobody could tell of, and that the provider did not know when it was asked."""
+    town = await Town().settle_in()
+    town.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
+    with pytest.raises(UpstreamError):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    town.lapse()
+    await town.reconcile().sweep()
+    (meeting,) = town.meetings()
+    assert meeting.status is MeetingStatus.ABANDONED
+    return town, meeting
+
+
+async def test_a_call_that_was_slow_beyond_measure_leaves_no_meeting_that_nobody_paid_for():
+    town, meeting = await given_up()
+    await town.provider.create(order_of(meeting, "host-0"))  # the lost call arrives after all
+    town.clock.advance(59)
+    assert await town.keep_time().sweep() == 0
+    town.clock.advance(1)
+    assert await town.keep_time().sweep() == 1
+    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
+    assert town.funds().balance == 100
+    town.clock.advance(3600)
+    assert await town.keep_time().sweep() == 0, "it is seen to"
+
+
+async def test_a_meeting_that_was_never_made_is_looked_for_once_more_and_no_more():
+    town, meeting = await given_up()
+    town.clock.advance(60)
+    assert await town.keep_time().sweep() == 1
+    assert await state_of(town, meeting) is None
+    town.clock.advance(3600)
+    assert await town.keep_time().sweep() == 0
+
+
+async def test_a_provider_that_does_not_answer_is_asked_again():
+    town, _ = await given_up()
+    town.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
+    town.clock.advance(60)
+    await town.keep_time().sweep()
+    town.lapse()
+    assert await town.keep_time().sweep() == 1
+
+
+async def test_a_meeting_that_the_provider_refused_is_not_looked_for():
+    town = await Town().settle_in()
+    town.faults.plan(SandboxCall.CREATE, SandboxFault.REFUSE)
+    with pytest.raises(UpstreamError):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    town.clock.advance(3600)
+    assert await town.keep_time().sweep() == 0
