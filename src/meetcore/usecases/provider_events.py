@@ -97,7 +97,10 @@ class HandleProviderEvents:
             heed = await self._apply(claimed.event)
         except StoreAway:
             raise
-        except Exception:
+        except Exception as fault:
+            fault.add_note(
+                f"event {claimed.id} of {claimed.event.provider}, try {claimed.tries} of {MAX_TRIES}"
+            )
             if claimed.tries >= MAX_TRIES:
                 await self._end(claimed, Heed.PASSED)
             raise
