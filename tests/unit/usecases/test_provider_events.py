@@ -257,7 +257,8 @@ class Faulty:
 async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None:
     office = await post()
     town = office.town
-    faulty: Any = Faulty(office.track, frozenset({"bad"}), ValueError("a fault"))
+    fault = ValueError("a fault")
+    faulty: Any = Faulty(office.track, frozenset({"bad"}), fault)
     for name in ("bad", office.meeting.provider_meeting_id):
         await office.tell(office.event(STARTED, of=name))
     for _ in range(MAX_TRIES):
@@ -268,6 +269,7 @@ async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None
         assert office.status() is MeetingStatus.STARTED
         town.clock.advance(61)
     assert office.waiting() == 0
+    assert [note.endswith("of sandbox, try 11 of 11") for note in fault.__notes__].count(True) == 1
 
 
 async def test_an_outage_costs_no_event_however_long_it_lasts() -> None:
