@@ -50,7 +50,7 @@ def free_host(tables: Tables, owner: tuple[UUID, UUID], now: datetime, *, spoils
 
 
 def next_free_start(tables: Tables, wanted: FreeStartQuery) -> datetime | None:
-    """The earliest instant at which a host could carry such a meeting: as wished, or when another ends."""
+    """The earliest instant at which a host could carry such a meeting: the wished one, or another's end."""
     latest = min(wanted.start_at + FREE_START_WITHIN, wanted.now + timedelta(days=MAX_DAYS_AHEAD))
     ends = sorted(one.end_at for one in tables.reservations.values() if one.end_at > wanted.start_at)
     fitting = [
