@@ -7,6 +7,7 @@ import sys
 import traceback
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from typing import Any
 
 import pytest
 from attrs import evolve
@@ -403,8 +404,9 @@ def test_what_zoom_needs_is_demanded_by_name():
 
 @pytest.mark.parametrize("name", ["zoom_account_id", "zoom_client_id", "zoom_api_url", "zoom_oauth_url"])
 def test_an_impossible_setting_of_zooms_is_refused(name: str):
+    values: dict[str, Any] = {name: "two words"}
     with pytest.raises(ValueError, match=f"MEETCORE_{name.upper()} must be"):
-        Settings(**{name: "two words"})
+        Settings(**values)
 
 
 def test_who_does_not_use_zoom_does_not_load_its_client():

@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -99,7 +100,8 @@ async def test_what_is_asked_has_zooms_fields_and_no_others(zoom: Zoom, order: P
 def test_each_wish_turns_its_own_setting(wish: str, is_wished: bool):
     nothing = ProviderOrder(uuid4(), "h", "t", None, NOW, 30, None, False, False, False, False)
     plain = meeting_body(nothing)["settings"]
-    wished = meeting_body(evolve(nothing, **{wish: is_wished}))["settings"]
+    changes: dict[str, Any] = {wish: is_wished}
+    wished = meeting_body(evolve(nothing, **changes))["settings"]
     assert isinstance(plain, dict)
     assert isinstance(wished, dict)
     name, value = {
@@ -364,20 +366,20 @@ HAS_A_MEANING = {
 }
 
 
-async def ask(zoom: Zoom, call: str, order: ProviderOrder, made: str) -> object:
+async def ask(zoom: Zoom, call: str, order: ProviderOrder, made: str) -> None:
     match call:
         case "create":
-            return await zoom.provider.create(order)
+            await zoom.provider.create(order)
         case "list" | "get":
-            return await zoom.provider.find(order)
+            await zoom.provider.find(order)
         case "delete":
-            return await zoom.provider.remove(made)
+            await zoom.provider.remove(made)
         case "status":
-            return await zoom.provider.end(made)
+            await zoom.provider.end(made)
         case "host_key":
-            return await zoom.provider.set_host_key("host-1", "1234567890")
+            await zoom.provider.set_host_key("host-1", "1234567890")
         case _:
-            return await zoom.provider.list_recordings(made)
+            await zoom.provider.list_recordings(made)
 
 
 @pytest.mark.parametrize("call", CALLS)
