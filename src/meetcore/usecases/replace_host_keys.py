@@ -5,7 +5,6 @@ answer may have set it or not: the host is due again when the lease runs out, an
 until then.
 """
 
-import asyncio
 from collections.abc import Callable
 
 from attrs import field, frozen
@@ -15,6 +14,7 @@ from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.usecases.together import together
 from meetcore.usecases.world import World
 
 __all__ = ["ReplaceHostKeys"]
@@ -42,6 +42,7 @@ class ReplaceHostKeys:
 
         Raises:
             StoreAway: the database does not answer; what was set meanwhile is due again after its lease.
+            ExceptionGroup: of what went wrong with single hosts; the others were seen to.
         """
         digits = self.provider.abilities.host_key_digits
         if digits is None:
@@ -51,14 +52,7 @@ class ReplaceHostKeys:
             asked = min(self.at_once, left)
             async with self.store.begin() as tx:
                 claimed = await tx.host_keys.claim_due(asked, self._lease())
-            # All of them to their end: one that fails must not leave the others unattended.
-            outcomes = await asyncio.gather(
-                *(self._replace(due, digits) for due in claimed), return_exceptions=True
-            )
-            for outcome in outcomes:
-                if isinstance(outcome, BaseException):
-                    raise outcome
-                replaced += outcome
+            replaced += sum(await together(self._replace(due, digits) for due in claimed))
             if len(claimed) < asked:
                 break
         return replaced

@@ -24,6 +24,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.rate_counters             RateCountersContract         counters
                                     SharedRateCountersContract   counters, other_counters
     ports.video_provider            VideoProviderContract        provider
+                                    PlayedMeetingsContract       provider, play: Play
     ports.webhook_sender            WebhookSenderContract        make_sender
     ports.doorbell                  DoorbellContract             rig: DoorbellRig
                                     RemoteDoorbellContract       rig: RemoteDoorbellRig
@@ -61,6 +62,7 @@ from meetcore.testing.contracts.idempotency_repository import IdempotencyReposit
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.played_meetings import Play, PlayedMeetingsContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
@@ -101,6 +103,8 @@ __all__ = [
     "LedgerRepositoryContract",
     "MakeSender",
     "MeetingRepositoryContract",
+    "Play",
+    "PlayedMeetingsContract",
     "PretendCipherContract",
     "ProviderEventInboxContract",
     "QueriesContract",
