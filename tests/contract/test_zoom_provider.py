@@ -91,7 +91,7 @@ async def test_what_is_asked_has_zooms_fields_and_no_others(zoom: Zoom, order: P
     assert (heard.told["topic"], heard.told["type"], heard.told["duration"]) == (order.title, 2, 60)
     assert (heard.told["start_time"], heard.told["timezone"]) == ("2026-12-01T02:00:00Z", "Asia/Jakarta")
     settings = heard.told["settings"]
-    assert (settings["join_before_host"], settings["jbh_time"], settings["waiting_room"]) == (True, 0, False)
+    assert (settings["join_before_host"], settings["jbh_time"], settings["waiting_room"]) == (True, 15, False)
     assert (settings["approval_type"], settings["use_pmi"]) == (2, False)
 
 

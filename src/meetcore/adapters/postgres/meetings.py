@@ -92,9 +92,9 @@ JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
 """
 
-# Which account's meeting a provider speaks of; nothing is locked yet.
+# Which account's meeting a provider speaks of, the latest that had the id; nothing is locked yet.
 _FIND_AT_PROVIDER = """
-SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s
+SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s ORDER BY id DESC LIMIT 1
 """
 
 _CLAIM_DUE = claim_due(MEETING_COLUMNS)

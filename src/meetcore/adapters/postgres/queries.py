@@ -33,10 +33,10 @@ SELECT {KEY_COLUMNS}, a.user_id, a.email, a.full_name, a.balance
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s
 """
 
-# The meeting that a provider speaks of.
+# The meeting that a provider speaks of, the latest that had the id.
 _FIND_AT_PROVIDER = f"""
 SELECT m.account_id, {MEETING_COLUMNS} FROM meetings m
-WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s
+WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s ORDER BY m.id DESC LIMIT 1
 """
 
 # Whoever registered a URL.

@@ -156,7 +156,10 @@ CREATE TABLE meetings (
     PRIMARY KEY (account_id, id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70);
-CREATE UNIQUE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WHERE provider_meeting_id IS NOT NULL;
+-- A provider may give an id again when what had it is long over.
+CREATE UNIQUE INDEX meetings_open_at_provider ON meetings (provider, provider_meeting_id)
+    WHERE status IN ('scheduled', 'cancelling', 'started');
+CREATE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WHERE provider_meeting_id IS NOT NULL;
 CREATE INDEX meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX meetings_open ON meetings (account_id, id) WHERE status IN ('scheduled', 'cancelling', 'started');

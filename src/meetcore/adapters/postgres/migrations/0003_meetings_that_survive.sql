@@ -14,6 +14,11 @@ ALTER TABLE meetings
     ALTER COLUMN host_id DROP NOT NULL,
     ADD COLUMN due_at timestamptz;
 UPDATE meetings SET due_at = end_at WHERE status IN ('scheduled', 'started', 'cancelling');
+-- A provider may give an id again when what had it is long over.
+DROP INDEX meetings_at_provider;
+CREATE UNIQUE INDEX meetings_open_at_provider ON meetings (provider, provider_meeting_id)
+    WHERE status IN ('scheduled', 'cancelling', 'started');
+CREATE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WHERE provider_meeting_id IS NOT NULL;
 CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
 
 CREATE INDEX host_reservations_ends ON host_reservations (upper(during));
