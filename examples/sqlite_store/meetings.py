@@ -67,7 +67,8 @@ WHERE account_id = :account_id AND id = :id
 
 # The meeting that a provider speaks of, the latest that had the id.
 _FIND_AT_PROVIDER = """
-SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :provider_meeting_id ORDER BY id DESC LIMIT 1
+SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :provider_meeting_id
+ORDER BY id DESC LIMIT 1
 """
 
 # A status that the provider or the clock brought; whoever works on the meeting goes on.

@@ -138,9 +138,12 @@ CREATE TABLE IF NOT EXISTS meetings (
     -- When the clock sees to it.
     due_at               INTEGER,
     PRIMARY KEY (account_id, id),
-    UNIQUE (provider, provider_meeting_id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))
 ) STRICT;
+-- A provider may give an id again when what had it is long over.
+CREATE UNIQUE INDEX IF NOT EXISTS meetings_open_at_provider ON meetings (provider, provider_meeting_id)
+    WHERE status IN ('scheduled', 'cancelling', 'started');
+CREATE INDEX IF NOT EXISTS meetings_at_provider ON meetings (provider, provider_meeting_id);
 CREATE INDEX IF NOT EXISTS meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
 
 -- One row for each meeting that occupies a host. PostgreSQL says "no two overlap on one slot" by an

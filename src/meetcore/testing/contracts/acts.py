@@ -236,7 +236,7 @@ async def schedule(
     rig: Rig, made: Provisioning, *events: Event, answer: bytes | None = None, password: str | None = "pw",
     room: str | None = None,
 ) -> Meeting | None:  # fmt: skip
-    """The hold becomes the charge; none when the lease is lost. `room` is the provider's id, its own by itself."""
+    """The hold becomes the charge; none when the lease is lost. `room` is the provider's id of it."""
     meeting_id = made.meeting.id
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_leased(made.meeting.account_id, meeting_id, made.lease.token)
