@@ -20,9 +20,10 @@ __all__ = ["SqliteQueries"]
 _FIND_KEY = "SELECT * FROM api_keys WHERE digest = :digest"
 _FIND_CARD = "SELECT id, user_id, email, full_name, balance FROM accounts WHERE id = :account_id"
 
-# The meeting that a provider speaks of.
+# The meeting that a provider speaks of, the latest that had the id.
 _FIND_AT_PROVIDER = """
 SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :provider_meeting_id
+ORDER BY id DESC LIMIT 1
 """
 
 # The secrets of whoever registered a URL.
