@@ -25,7 +25,7 @@ from meetcore.ports.video_provider import (
 from meetcore.testing.contracts.video_provider import order_for
 from meetcore.testing.zoom.refusals import REFUSALS, refusal
 from meetcore.testing.zoom_server import Fault, Terms
-from tests.contract.zoom import NOW, SECRET, KeptLog, Zoom, access_to, zoom_at_hand
+from tests.contract.zoom import NOW, SECRET, Zoom, access_to, zoom_at_hand
 
 IMPATIENT_S = 0.9
 
@@ -285,15 +285,9 @@ async def test_many_under_a_limit_of_a_second_all_come_through(zoom: Zoom):
 
 
 async def test_a_limit_that_outlasts_the_budget_is_refused_at_once(zoom: Zoom):
-    zoom.stand_in.faults.plan(Fault("rate_daily_account", times=None))
-    zoom.stand_in.faults.plan(Fault("500", "token"))
-    order = order_for(zoom.provider)
-    with pytest.raises(ProviderRefused):
-        await zoom.provider.create(order)
-    zoom.stand_in.faults.clear()
     zoom.stand_in.faults.plan(Fault("rate_daily_account", "create", times=None))
     with pytest.raises(ProviderRefused):
-        await zoom.provider.create(order)
+        await zoom.provider.create(order_for(zoom.provider))
     assert (zoom.calls("create"), zoom.made) == (1, [])
 
 
@@ -329,6 +323,7 @@ def test_the_three_limits_are_told_apart():
         ({}, None),
         ({"X-RateLimit-Reset": str(int(NOW.timestamp()) + 1)}, 1.0),
         ({"X-RateLimit-Reset": "0"}, 0.0),
+        ({"X-RateLimit-Reset": str(int(NOW.timestamp()) + 3600)}, None),
         ({"X-RateLimit-Reset": "-1"}, None),
         ({"Retry-After": "1", "X-RateLimit-Reset": "0"}, 1.0),
     ],
@@ -414,8 +409,15 @@ def test_who_does_not_use_zoom_does_not_load_its_client():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_log_is_silent_when_all_goes_well():
-    assert KeptLog().events == []
+async def test_the_log_is_silent_when_all_goes_well(zoom: Zoom):
+    order = order_for(zoom.provider)
+    made = (await zoom.provider.create(order)).provider_meeting_id
+    await zoom.provider.find(order)
+    await zoom.provider.list_recordings(made)
+    await zoom.provider.remove(made)
+    await zoom.provider.remove(made)
+    await zoom.provider.end(made)
+    assert zoom.log.lines == []
 
 
 @pytest.mark.parametrize("terms", [Terms(latency_s=0.2)])
