@@ -75,7 +75,7 @@ class Cancellation:
         return await self._write(meeting, token, at, render, is_refunded=is_refunded)
 
     async def put_back(self, meeting: Meeting, token: UUID) -> None:
-        """Schedule a meeting again that the provider refused to remove, and that nobody asked it to before."""
+        """Schedule a meeting again that the provider refused to remove when it was first asked."""
         async with self.store.begin() as tx:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
             if view is not None:

@@ -16,6 +16,7 @@ from meetcore.usecases.track_meeting import TrackMeeting
 from tests.unit.usecases.town import Died, Fuse, Town, request, told
 
 CRASH_POINTS = 8
+UNKNOWN = (SandboxFault.DROP, SandboxFault.LATE, SandboxFault.LOST, SandboxFault.HANG)
 
 
 async def town_with_meeting(**settings):
@@ -104,7 +105,7 @@ async def test_a_meeting_that_started_early_at_the_provider_is_ended_there_witho
 
 
 @pytest.mark.parametrize(
-    "fault", [SandboxFault.DROP, SandboxFault.LATE, SandboxFault.LOST, SandboxFault.HANG]
+    "fault", UNKNOWN
 )
 @pytest.mark.parametrize("is_retried", [True, False])
 async def test_what_may_be_gone_at_the_provider_is_not_put_back(fault: SandboxFault, is_retried: bool):
