@@ -2,8 +2,8 @@
 
 Run as a script. Reads one JSON object a line: `{"arguments", "environment", "cwd", "out", "err"}` starts the
 program in a fork and answers its pid; `{"wait": pid, "seconds"}` answers its exit code, minus the signal's
-number when it was killed, or null when it still runs. It imports the program and starts nothing of it itself. A
-child whose environment asks for a fuse gets one; see `fuse.py`.
+number when it was killed, or null when it still runs. It imports the program and starts nothing of it itself.
+A child whose environment asks for a fuse gets one; see `fuse.py`.
 """
 
 import gc

@@ -1,4 +1,4 @@
-"""One truth over three systems: what customers were told, what our database keeps, what exists at the provider."""
+"""One truth over three systems: what customers were told, what we keep, what exists at the provider."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Patron:
         return True
 
     def settle(self, url: str) -> None:
-        """Ask again for everything that was not acknowledged, and once for what was, as a good client does."""
+        """Ask again for everything, acknowledged or not, as a good client may."""
         with client(url, self.api_key) as http:
             for key in self.wanted.keys() - self.forsaken:
                 until(lambda key=key: self.create(http, key), f"an answer for {key}")  # type: ignore[misc]
@@ -110,8 +110,9 @@ def let_time_pass(site: Site) -> None:
 
 def is_at_rest(site: Site) -> bool:
     """Whether nobody has anything more to do with any meeting."""
-    statement = """SELECT count(*) FROM meetings WHERE lease_until IS NOT NULL
-                   OR status IN ('provisioning', 'cancelling') OR (status = 'abandoned' AND due_at IS NOT NULL)"""
+    statement = """SELECT count(*) FROM meetings
+                   WHERE lease_until IS NOT NULL OR status IN ('provisioning', 'cancelling')
+                      OR (status = 'abandoned' AND due_at IS NOT NULL)"""
     return ask(site, statement) == [(0,)]
 
 

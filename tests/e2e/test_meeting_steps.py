@@ -1,7 +1,7 @@
-"""The API is killed with -9 at every step of making a meeting and of cancelling one; then every promise still holds.
+"""The API is killed with -9 at every step of making a meeting and of cancelling one.
 
-The steps are not guessed: a run that does not die writes them down, and they are compared with the lists below.
-A new step fails this test until it is listed, and then it is died at as well.
+The steps are not guessed: a run that does not die writes them down, and they are compared with the lists
+below. A new step fails this test until it is listed, and then it is died at as well.
 """
 
 from __future__ import annotations
@@ -77,6 +77,10 @@ class Place:
         """Zoom's number of a meeting."""
         return str(self.patron.made[key]["provider_meeting_id"])
 
+    def is_at_zoom(self, key: str) -> bool:
+        """Whether there is a meeting at Zoom that was made for this key."""
+        return any(key in each["topic"] for each in self.zoom.meetings())
+
     def begun(self) -> str:
         """The key of a meeting that runs at Zoom, and nobody here knows."""
         key = self.meeting()
@@ -95,7 +99,7 @@ class Place:
     def walk(self, work: Work, die_at: int) -> tuple[str, list[str]]:
         """Have work done by a process with a fuse; the key and the steps that it took."""
         key = work.prepare(self)
-        self.zoom.plan(*work.faults)
+        self.zoom.plan(*(fault | {"marker": key} for fault in work.faults))
         trail = self.trails / f"{next(self.numbers)}"
         try:
             with self.site.serve(fuse=die_at, fuse_trail=trail) as api:
@@ -125,9 +129,7 @@ def no_scope(call: str) -> dict[str, object]:
 
 
 CREATE = Work("a creation", (*TRANSACTION, *TOKEN, *MAKE, *FINISH), Place.wish, Patron.create)
-CANCEL = Work(
-    "a cancellation", (*TRANSACTION, *TOKEN, *REMOVE, *TRANSACTION), Place.meeting, Patron.cancel
-)
+CANCEL = Work("a cancellation", (*TRANSACTION, *TOKEN, *REMOVE, *TRANSACTION), Place.meeting, Patron.cancel)
 LESS_OFTEN = (
     Work(
         "a creation that Zoom refuses",
@@ -136,7 +138,8 @@ LESS_OFTEN = (
     ),
     Work(
         "a creation whose first host cannot",
-        (*TRANSACTION, *TOKEN, "POST /meetings", "POST /meetings 404", *TRANSACTION, *TRANSACTION, *MAKE, *FINISH),
+        (*TRANSACTION, *TOKEN, "POST /meetings", "POST /meetings 404", *TRANSACTION, *TRANSACTION, *MAKE,
+         *FINISH),
         Place.wish, Patron.create, ({"fault": "user_not_found", "call": "create"},),
     ),
     Work(
@@ -196,14 +199,15 @@ def die_at_each_step(place: Place, work: Work, pool: ThreadPoolExecutor, first: 
 def die_while_zoom_answers(place: Place, work: Work, call: str) -> None:
     """Kill while the request is at Zoom, which has done it, and has not said so yet."""
     key = work.prepare(place)
-    before = len(place.zoom.meetings())
-    place.zoom.plan({"fault": "hang", "call": call, "is_done": True})
-    with place.site.serve() as api, ThreadPoolExecutor(1) as pool:
-        with client(api.url, place.patron.api_key) as http:
-            asking = pool.submit(work.ask, place.patron, http, key)
-            until(lambda: len(place.zoom.meetings()) != before, "Zoom has done it")
-            api.kill()
-            assert isinstance(asking.exception(), httpx.TransportError)
+    was_there = place.is_at_zoom(key)
+    place.zoom.plan({"fault": "hang", "call": call, "is_done": True, "marker": key})
+    with ExitStack() as stack:
+        api = stack.enter_context(place.site.serve())
+        http = stack.enter_context(client(api.url, place.patron.api_key))
+        asking = stack.enter_context(ThreadPoolExecutor(1)).submit(work.ask, place.patron, http, key)
+        until(lambda: place.is_at_zoom(key) != was_there, "Zoom has done it")
+        api.kill()
+        assert isinstance(asking.exception(), httpx.TransportError)
     place.kills += 1
     place.patron.forsaken.add(key)
 
