@@ -11,8 +11,9 @@ from typing import Any
 from attrs import frozen
 
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.app import Network, Service, Wiring
+from meetcore.app import Service
 from meetcore.domain.addresses import Address
+from meetcore.wiring import Network, Wiring
 from tests import servers
 from tests.http.contract import Contract
 from tests.http.house import Customer, House, Slots, client_of, settings_for, started, until
@@ -60,14 +61,14 @@ class PostOffice:
         return found
 
 
-Opened = Callable[[str], AbstractAsyncContextManager[PostOffice]]
+Opened = Callable[..., AbstractAsyncContextManager[PostOffice]]
 
 
 def post_offices(postgres_server_url: str, contract: Contract, directory: Path) -> Opened:
-    """Opens a post office with a retry schedule."""
+    """Opens a post office with a retry schedule, and with what else is set."""
 
     @asynccontextmanager
-    async def open_with(schedule: str) -> AsyncIterator[PostOffice]:
+    async def open_with(schedule: str, **more: Any) -> AsyncIterator[PostOffice]:
         names = Names()
         wirings: list[Wiring] = []
 
@@ -83,6 +84,7 @@ def post_offices(postgres_server_url: str, contract: Contract, directory: Path) 
                     webhook_allowed_networks="127.0.0.0/8",
                     webhook_ca_file=receiver.ca_file,
                     webhook_retry_schedule=schedule,
+                    **more,
                 )
                 network = Network(names, {HOST: ("127.0.0.1", receiver.port)})
                 service = Service(settings, network, extra_routes=keep)

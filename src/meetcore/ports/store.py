@@ -23,6 +23,7 @@ from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.ledger import Entry, Funds, Transfer
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.deliveries import DeliveryRepository
+from meetcore.ports.host_keys import HostKeyRepository
 from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ProviderEventInbox
 from meetcore.ports.recordings import RecordingRepository
@@ -435,6 +436,11 @@ class Transaction(Protocol):
     @property
     def recordings(self) -> RecordingRepository:
         """What was recorded of meetings."""
+        ...
+
+    @property
+    def host_keys(self) -> HostKeyRepository:
+        """The keys of hosts, and whose are to be replaced."""
         ...
 
 

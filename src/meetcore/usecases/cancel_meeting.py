@@ -20,7 +20,7 @@ from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.store import MeetingView, Store, Transaction
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import advance
-from meetcore.usecases.cancellation import Cancellation
+from meetcore.usecases.cancellation import Cancellation, clear
 from meetcore.usecases.intent import Answer, Intent, recall, refuse, remembered, render_for_replay
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.world import World
@@ -175,7 +175,7 @@ class CancelMeeting:
 
     async def _end(self, meeting: Meeting, intent: Intent, now: datetime) -> Answer:
         try:
-            await self.provider.end(meeting.provider_meeting_id or "")
+            await clear(self.provider, meeting.provider_meeting_id or "")
         except (ProviderRefused, ProviderUnknown) as error:
             raise _provider_away() from error
         async with self.store.begin() as tx:

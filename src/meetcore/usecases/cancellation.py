@@ -10,6 +10,7 @@ The provider is asked to remove the meeting, then one fenced transaction writes 
 A meeting that may be gone at the provider is never put back: its customer would pay for nothing.
 """
 
+import asyncio
 from datetime import datetime
 from uuid import UUID
 
@@ -22,8 +23,9 @@ from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting, MeetingEvent, has_host_key_due, transition
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import LeaseView, Store
-from meetcore.ports.video_provider import ProviderMeetingState, VideoProvider
+from meetcore.ports.video_provider import ProviderMeetingState, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import ended_event
+from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S
 from meetcore.usecases.intent import Render
 from meetcore.usecases.world import World
 
@@ -48,9 +50,14 @@ async def clear(provider: VideoProvider, provider_meeting_id: str) -> ProviderMe
     Raises:
         ProviderRefused, ProviderUnknown: it may still be there, or run.
     """
-    state = await provider.remove(provider_meeting_id)
-    if state is ProviderMeetingState.IN_PROGRESS:
-        await provider.end(provider_meeting_id)
+    try:
+        # One limit for both: whoever asks bears a lease that outlives one call.
+        async with asyncio.timeout(PROVIDER_TIMEOUT_S):
+            state = await provider.remove(provider_meeting_id)
+            if state is ProviderMeetingState.IN_PROGRESS:
+                await provider.end(provider_meeting_id)
+    except TimeoutError as error:
+        raise ProviderUnknown(f"not removed within {PROVIDER_TIMEOUT_S:g} s") from error
     return state
 
 

@@ -19,6 +19,7 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.store import Store, StoreAway
 from meetcore.usecases.record_recording import RecordRecording
+from meetcore.usecases.together import together
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.world import World
 
@@ -80,7 +81,7 @@ class HandleProviderEvents:
                 last try; the others of the batch are done.
         """
         lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
-        async with self.store.begin() as tx:
+        async with self.store.at_once() as tx:
             claimed = await tx.inbox.claim(self.batch, lease)
         room = asyncio.Semaphore(self.in_flight)
 
@@ -88,8 +89,7 @@ class HandleProviderEvents:
             async with room:
                 await self._handle(one)
 
-        outcomes = await asyncio.gather(*(handle(one) for one in claimed), return_exceptions=True)
-        _tell([outcome for outcome in outcomes if isinstance(outcome, Exception)])
+        await together(handle(one) for one in claimed)
         return len(claimed) == self.batch
 
     async def _handle(self, claimed: ClaimedEvent) -> None:
@@ -97,7 +97,10 @@ class HandleProviderEvents:
             heed = await self._apply(claimed.event)
         except StoreAway:
             raise
-        except Exception:
+        except Exception as fault:
+            fault.add_note(
+                f"event {claimed.id} of {claimed.event.provider}, try {claimed.tries} of {MAX_TRIES}"
+            )
             if claimed.tries >= MAX_TRIES:
                 await self._end(claimed, Heed.PASSED)
             raise
@@ -116,12 +119,3 @@ class HandleProviderEvents:
                 await tx.inbox.done(claimed.id, claimed.token)
             else:
                 await tx.inbox.postpone(claimed.id, claimed.token, wait.total_seconds())
-
-
-def _tell(faults: list[Exception]) -> None:
-    """Raise what went wrong: an outage as the one thing that it is, unless something worse is among it."""
-    worse = [fault for fault in faults if not isinstance(fault, StoreAway)]
-    if worse:
-        raise ExceptionGroup("events of a provider could not be worked on", worse)
-    if faults:
-        raise faults[0]

@@ -22,6 +22,9 @@ async def together(work: Iterable[Awaitable[T]]) -> list[T]:
         ExceptionGroup: what went wrong otherwise, once all have come to their end.
     """
     told = await asyncio.gather(*work, return_exceptions=True)
+    for each in told:
+        if isinstance(each, BaseException) and not isinstance(each, Exception):
+            raise each  # no fault of the work: nobody may go on
     faults = [each for each in told if isinstance(each, Exception)]
     for fault in faults:
         if isinstance(fault, StoreAway):

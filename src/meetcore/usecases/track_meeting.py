@@ -28,9 +28,10 @@ class TrackMeeting:
         """Take note of an event.
 
         Returns:
-            TAKEN where the meeting moved, PASSED where the event comes too late, EARLY where nobody knows the
-            meeting yet or it is being cancelled: whoever cancels asks the provider and learns what became of
-            it, but if the provider does not answer, the meeting is put back and the event is needed again.
+            TAKEN where the meeting moved, PASSED where the event comes too late, EARLY where nobody knows
+            the meeting yet or it is being cancelled: whoever cancels asks the provider and learns what
+            became of it, but if the provider does not answer, the meeting is put back and the event is
+            needed again.
 
         Raises:
             StoreAway: the database does not answer; tell it again.

@@ -9,10 +9,8 @@ from attrs import evolve
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import Conflict, NotFound, ServiceUnavailable, UpstreamError
 from meetcore.domain.events import EventKind
-from meetcore.domain.meetings import MeetingEvent, MeetingStatus
-from meetcore.domain.provider_events import Heed
+from meetcore.domain.meetings import MeetingStatus
 from meetcore.usecases.cancellation import Cancellation
-from meetcore.usecases.track_meeting import TrackMeeting
 from tests.unit.usecases.town import Died, Fuse, Town, request, told
 
 CRASH_POINTS = 8
@@ -104,9 +102,7 @@ async def test_a_meeting_that_started_early_at_the_provider_is_ended_there_witho
     assert town.funds().balance == 90
 
 
-@pytest.mark.parametrize(
-    "fault", UNKNOWN
-)
+@pytest.mark.parametrize("fault", UNKNOWN)
 @pytest.mark.parametrize("is_retried", [True, False])
 async def test_what_may_be_gone_at_the_provider_is_not_put_back(fault: SandboxFault, is_retried: bool):
     town, meeting = await town_with_meeting()
@@ -201,18 +197,3 @@ async def test_a_meeting_in_the_making_cannot_be_cancelled():
     (meeting,) = town.meetings()
     with pytest.raises(NotFound):
         await town.cancel()(town.caller, meeting.id, town.intent(None), town.now())
-
-
-async def test_what_the_provider_tells_moves_the_meeting_once_and_in_any_order():
-    town, meeting = await town_with_meeting()
-    track = TrackMeeting(town.store, town.doorbell, town.world)
-    name, id_ = meeting.provider, meeting.provider_meeting_id
-    start, end = MeetingEvent.START, MeetingEvent.END
-    told = [await track(name, id_, event, town.now()) for event in (start, start, end, start, end)]
-    assert told == [Heed.TAKEN, Heed.PASSED, Heed.TAKEN, Heed.PASSED, Heed.PASSED]
-    (after,) = town.meetings()
-    assert after.status is MeetingStatus.ENDED
-    assert await track(name, "unknown", MeetingEvent.END, town.now()) is Heed.EARLY
-    kinds = [event.kind for event in town.state.committed.events.values()]
-    assert kinds.count(EventKind.MEETING_ENDED) == 1
-    assert not town.state.committed.reservations

@@ -25,14 +25,23 @@ from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import CreationQuery, CreationView, KeyView, LeaseView, Provisioning
 
-__all__ = ["SAVE_ABANDONED", "SAVE_SCHEDULED", "load_creation", "save_provisioning"]
+__all__ = [
+    "CAN_TAKE",
+    "FREE_SLOT",
+    "SAVE_ABANDONED",
+    "SAVE_SCHEDULED",
+    "load_creation",
+    "save_provisioning",
+]
+
 
 # Whether a host may be given a meeting at all (`domain.hosts.Host.can_take`).
-_CAN_TAKE = """h.is_active AND (h.rests_until IS NULL OR h.rests_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s OR h.creations < %(per_day)s)"""
+CAN_TAKE = """h.is_active AND (h.rests_until IS NULL OR h.rests_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s)"""
 
 # A host is free for a range when one of its slots is.
-_FREE_SLOT = """
+FREE_SLOT = """
     SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
     WHERE NOT EXISTS (
         SELECT FROM host_reservations r
@@ -47,7 +56,7 @@ _LOAD = f"""
 WITH {LOCK_ACCOUNT}, free AS MATERIALIZED (
     SELECT best.* FROM locked CROSS JOIN LATERAL (
         SELECT {HOST_COLUMNS} FROM hosts h
-        WHERE %(needs_host)s AND {_CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})
+        WHERE %(needs_host)s AND {CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({FREE_SLOT})
         ORDER BY h.capacity, h.uses, h.id LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
@@ -56,7 +65,7 @@ SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS see
        {TRANSFER_COLUMNS}, {KEY_COLUMNS}, free.*,
        %(needs_host)s AND free.host_id IS NULL AND EXISTS (
            SELECT FROM hosts h
-           WHERE {_CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})) AS is_contended
+           WHERE {CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({FREE_SLOT})) AS is_contended
 FROM locked
 LEFT JOIN api_keys k ON k.id = %(api_key_id)s
 LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
@@ -70,7 +79,7 @@ _WAIT_FOR_HOST = f"""
 WITH {LOCK_ACCOUNT}
 SELECT waited.id FROM locked CROSS JOIN LATERAL (
     SELECT h.id FROM hosts h
-    WHERE {_CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({_FREE_SLOT})
+    WHERE {CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({FREE_SLOT})
     ORDER BY h.capacity, h.uses, h.id LIMIT 1
     FOR NO KEY UPDATE OF h) AS waited
 """
@@ -81,7 +90,7 @@ _SAVE_PROVISIONING = f"""
 WITH reserved AS (
     INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
     SELECT %(account_id)s, %(meeting_id)s, h.id, slot.n, tstzrange(%(start_at)s, %(end_at)s)
-    FROM hosts h CROSS JOIN LATERAL ({_FREE_SLOT}) AS slot WHERE h.id = %(host_id)s AND h.is_active
+    FROM hosts h CROSS JOIN LATERAL ({FREE_SLOT}) AS slot WHERE h.id = %(host_id)s AND h.is_active
     ON CONFLICT DO NOTHING
     RETURNING host_id
 ), host AS (

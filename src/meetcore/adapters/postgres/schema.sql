@@ -119,7 +119,7 @@ CREATE TABLE hosts (
     key_due_at        timestamptz DEFAULT clock_timestamp()
 );
 CREATE INDEX hosts_best_fit ON hosts (capacity, uses, id) WHERE is_active;
-CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL;
+CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1;
 
 -- `due_at`: when the clock sees to a meeting, at its end, or once more after it was given up.
 CREATE TABLE meetings (
@@ -159,6 +159,9 @@ CREATE TABLE meetings (
 CREATE UNIQUE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WHERE provider_meeting_id IS NOT NULL;
 CREATE INDEX meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX meetings_open ON meetings (account_id, id) WHERE status IN ('scheduled', 'cancelling', 'started');
+CREATE INDEX meetings_cancelled ON meetings (account_id, id) WHERE status = 'cancelled';
+CREATE INDEX meetings_in_time ON meetings (account_id, status, start_at);
 
 -- One row for each meeting that occupies a host; two that overlap on one slot cannot exist.
 CREATE TABLE host_reservations (

@@ -4,21 +4,19 @@ An answer that lacks one of them, or is no JSON, tells nothing: an unknown outco
 """
 
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
+from meetcore.adapters.zoom.files import ListedFile, ready_files
 from meetcore.adapters.zoom.line import Answer
 from meetcore.domain.meetings import Provisioned
-from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.domain.recordings import RecordingFile
 from meetcore.ports.video_provider import ProviderUnknown
 
 __all__ = ["Made", "MeetingPage", "decoded", "is_at", "provisioned", "recording_files", "text_of"]
 
 T = TypeVar("T")
-
-# Other files that Zoom makes (chats, timelines, captions) are not recordings.
-_KINDS: Final = {"MP4": FileKind.VIDEO, "M4A": FileKind.AUDIO, "TRANSCRIPT": FileKind.TRANSCRIPT}
 
 
 class Made(msgspec.Struct, frozen=True):
@@ -49,20 +47,8 @@ class MeetingPage(msgspec.Struct, frozen=True):
     next_page_token: str = ""
 
 
-class _File(msgspec.Struct, frozen=True):
-    """A file of a recording; one that is still being made lacks most."""
-
-    id: str = ""
-    file_type: str = ""
-    status: str = ""
-    file_size: int = 0
-    recording_start: str = ""
-    recording_end: str = ""
-    download_url: str = ""
-
-
 class _Recording(msgspec.Struct, frozen=True):
-    recording_files: list[_File]
+    recording_files: list[ListedFile]
 
 
 def decoded(answer: Answer, kind: type[T]) -> T:
@@ -118,17 +104,6 @@ def recording_files(answer: Answer) -> tuple[RecordingFile, ...]:
         ProviderUnknown: the answer does not tell them.
     """
     try:
-        return tuple(
-            RecordingFile(
-                file.id,
-                _KINDS[file.file_type],
-                file.file_size,
-                datetime.fromisoformat(file.recording_start),
-                datetime.fromisoformat(file.recording_end),
-                file.download_url,
-            )
-            for file in decoded(answer, _Recording).recording_files
-            if file.status == "completed" and file.file_type in _KINDS
-        )
+        return ready_files(decoded(answer, _Recording).recording_files)
     except ValueError:
         raise ProviderUnknown("zoom: a recording whose times cannot be read") from None

@@ -1,19 +1,19 @@
 """What Zoom tells of its meetings: verified over the raw body, then put into our words.
 
 Zoom signs each request with the webhook's secret token: `x-zm-signature` is `v0=` and the HMAC-SHA256, in
-hex, of `v0:{x-zm-request-timestamp}:{raw body}`. An old request may be somebody's replay, so the timestamp may
-be five minutes off and no more. Nothing is read before the signature is found true: the answer to Zoom's
+hex, of `v0:{x-zm-request-timestamp}:{raw body}`. An old request may be somebody's replay, so the timestamp
+may be five minutes off and no more. Nothing is read before the signature is found true: the answer to Zoom's
 challenge is an HMAC under the same secret, and given to anybody it would be a signature for sale.
 
-Owns signature, challenge and Zoom's words, which are no two alike: the id of a meeting is a text in the events
-of meetings and a number in those of recordings. Refuses to know what becomes of an event. What Zoom tells and
-we have no use for is verified and let go.
+Owns signature, challenge and Zoom's words, which are no two alike: the id of a meeting is a text in the
+events of meetings and a number in those of recordings. Refuses to know what becomes of an event. What Zoom
+tells and we have no use for is verified and let go.
 """
 
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Final
 
@@ -21,8 +21,9 @@ import msgspec
 from attrs import field, frozen
 from msgspec import Meta
 
+from meetcore.adapters.zoom.files import ListedFile, ready_files
 from meetcore.domain.provider_events import ProviderEvent, ProviderEventKind
-from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.domain.recordings import RecordingFile
 from meetcore.ports.provider_events import Notice, NoticeMalformed, NoticeUntrusted, ReadNotice
 
 __all__ = ["PROVIDER", "TOLERANCE_S", "zoom_notices"]
@@ -41,8 +42,6 @@ _MEETINGS: Final = {
 }
 # The transcript is ready later than the media: it is one more file of the same recording.
 _RECORDINGS: Final = frozenset({"recording.completed", "recording.transcript_completed"})
-# By `file_type`. Chats, captions and time lines are not kept.
-_FILE_KINDS: Final = {"MP4": FileKind.VIDEO, "M4A": FileKind.AUDIO, "TRANSCRIPT": FileKind.TRANSCRIPT}
 
 _Id = Annotated[str, Meta(pattern="^[!-~]{1,64}$")] | Annotated[int, Meta(ge=0)]
 
@@ -79,20 +78,9 @@ class _MeetingEvent:
 
 
 @frozen
-class _File:
-    id: str = ""
-    file_type: str = ""
-    status: str = "completed"
-    file_size: Annotated[int, Meta(ge=0)] = 0
-    recording_start: str = ""
-    recording_end: str = ""
-    download_url: str = field(default="", repr=False)
-
-
-@frozen
 class _Recording:
     id: _Id
-    recording_files: tuple[_File, ...] = ()
+    recording_files: tuple[ListedFile, ...] = ()
 
 
 @frozen
@@ -157,7 +145,7 @@ def _read(key: bytes, body: bytes) -> Notice:
         if kind in _RECORDINGS:
             about = msgspec.json.decode(body, type=_RecordingEvent)
             recording = about.payload.object
-            files = _files(recording.recording_files)
+            files = ready_files(recording.recording_files)
             return Notice(_event(ProviderEventKind.RECORDING_READY, recording.id, about.event_ts, files))
     except (msgspec.DecodeError, ValueError, OverflowError, OSError, RecursionError) as error:
         raise NoticeMalformed("not one of Zoom's events") from error
@@ -175,27 +163,3 @@ def _event(
 ) -> ProviderEvent:
     happened_at = datetime.fromtimestamp(at_ms / 1000, UTC)
     return ProviderEvent(PROVIDER, kind, str(meeting_id), happened_at, files)
-
-
-def _files(told: Sequence[_File]) -> tuple[RecordingFile, ...]:
-    return tuple(_file(one, _FILE_KINDS[one.file_type]) for one in told if _is_whole(one))
-
-
-def _is_whole(told: _File) -> bool:
-    """Whether it is a file of a kind that is kept, and Zoom is done with it."""
-    is_done = told.status == "completed" and bool(told.recording_end)
-    return told.file_type in _FILE_KINDS and is_done and bool(told.id and told.download_url)
-
-
-def _file(told: _File, kind: FileKind) -> RecordingFile:
-    return RecordingFile(
-        told.id, kind, told.file_size, _instant(told.recording_start), _instant(told.recording_end),
-        told.download_url,
-    )  # fmt: skip
-
-
-def _instant(text: str) -> datetime:
-    at = datetime.fromisoformat(text)
-    if at.tzinfo is None:
-        raise ValueError("an instant without a zone")
-    return at.astimezone(UTC)

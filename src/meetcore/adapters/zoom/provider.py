@@ -33,7 +33,7 @@ from meetcore.adapters.zoom.answers import (
     recording_files,
     text_of,
 )
-from meetcore.adapters.zoom.calls import ZoomCalls, segment
+from meetcore.adapters.zoom.calls import BUDGET_S, ZoomCalls, segment
 from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight
 from meetcore.adapters.zoom.line import Answer
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
@@ -76,11 +76,14 @@ class ZoomProvider:
         access: the account.
         log: a structlog logger or one like it.
         now: the present instant, aware.
+        budget_s: seconds for one call with all its repeats; less than the 10 s that bound every provider.
     """
 
-    def __init__(self, access: ZoomAccess, log: Log, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, access: ZoomAccess, log: Log, *, now: Callable[[], datetime], budget_s: float = BUDGET_S
+    ) -> None:
         self._access = access
-        self._calls = ZoomCalls(access, log, now)
+        self._calls = ZoomCalls(access, log, now, budget_s)
         self._log = log
         self._now = now
 

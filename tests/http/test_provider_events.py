@@ -1,0 +1,291 @@
+"""Where providers tell what happened: believed as it is signed, kept at once, worked on afterwards."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator
+from itertools import permutations
+from typing import Any
+
+import httpx
+import pytest
+from typed_settings.types import SecretStr
+
+from meetcore.adapters.http.provider_events import MAX_NOTICE_BYTES
+from meetcore.app import Service
+from tests.http.contract import Contract
+from tests.http.house import BASE_URL, Customer, House, client_of, code_of, settings_for, started, until
+from tests.http.post_office import Opened, PostOffice
+from tests.http.relay import relay_to
+from tests.zoom_requests import (
+    SECRET,
+    ZoomRequest,
+    about_meeting,
+    about_recording,
+    expected_answer,
+    fixture,
+    signed,
+)
+
+URL = f"{BASE_URL}/provider-events/zoom"
+TOKEN = {"zoom_webhook_token": SecretStr(SECRET)}
+PROMPTLY_S = 3.0
+_numbers = itertools.count(85_000_000_000 + secrets.randbelow(10**9))
+
+
+@pytest.fixture(scope="module")
+async def zoomed(migrated_url: str, contract: Contract) -> AsyncIterator[httpx.AsyncClient]:
+    """The service that Zoom knows the address of, on the database of the session."""
+    service = Service(settings_for(migrated_url, **TOKEN))
+    async with started(service), client_of(service, contract) as http:
+        yield http
+
+
+async def post(http: httpx.AsyncClient, request: ZoomRequest) -> httpx.Response:
+    return await http.post(URL, content=request.body, headers=request.headers)
+
+
+def now_signed(body: object) -> ZoomRequest:
+    return signed(body, time.time())
+
+
+async def tell(http: httpx.AsyncClient, body: object) -> None:
+    answer = await post(http, now_signed(body))
+    assert (answer.status_code, answer.content) == (204, b""), answer.text
+
+
+async def at_zoom(house: House, meeting: dict[str, Any]) -> str:
+    """Make a meeting one of Zoom's; its id there."""
+    name = str(next(_numbers))
+    await house.query(
+        "UPDATE meetings SET provider = 'zoom', provider_meeting_id = %s WHERE id = %s::uuid",
+        name, meeting["id"],
+    )  # fmt: skip
+    return name
+
+
+async def becomes(customer: Customer, meeting: dict[str, Any], status: str) -> None:
+    """Wait until the API shows a meeting in this state."""
+
+    async def look() -> bool:
+        shown = (await customer.get(f"/meetings/{meeting['id']}")).json()
+        return bool(shown["status"] == status)
+
+    await until(look)
+
+
+async def kept(house: House) -> int:
+    """How many events there are, done or not."""
+    return int((await house.query("SELECT count(*) AS n FROM provider_events"))[0]["n"])
+
+
+async def is_worked_off(house: House) -> bool:
+    return not await house.query("SELECT id FROM provider_events WHERE due_at IS NOT NULL AND tries = 0")
+
+
+async def test_nobody_is_there_where_no_secret_is_set(http: httpx.AsyncClient) -> None:
+    answer = await post(http, now_signed(about_meeting("meeting.ended", "1")))
+    assert answer.status_code == 404
+
+
+async def test_only_the_providers_that_are_set_up_are_there(zoomed: httpx.AsyncClient) -> None:
+    request = now_signed(about_meeting("meeting.ended", "1"))
+    for name in ("sandbox", "zoom/x", ""):
+        answer = await zoomed.post(
+            f"{BASE_URL}/provider-events/{name}", content=request.body, headers=request.headers
+        )
+        assert answer.status_code == 404
+    assert (await zoomed.get(URL)).status_code == 405
+
+
+async def test_the_challenge_is_answered(zoomed: httpx.AsyncClient) -> None:
+    answer = await post(zoomed, now_signed(fixture("endpoint.url_validation").body))
+    assert (answer.status_code, answer.json()) == (200, expected_answer())
+    assert answer.headers["content-type"] == "application/json"
+
+
+async def test_nobody_else_gets_a_challenge_answered(zoomed: httpx.AsyncClient) -> None:
+    body = fixture("endpoint.url_validation").body
+    for request in (signed(body, time.time(), "another secret"), fixture("endpoint.url_validation")):
+        answer = await post(zoomed, request)
+        assert code_of(answer) == (401, "invalid_api_key")
+        assert expected_answer()["encryptedToken"] not in answer.text
+
+
+async def test_what_is_of_no_use_is_let_go(house: House, zoomed: httpx.AsyncClient) -> None:
+    before = await kept(house)
+    await tell(zoomed, fixture("meeting.participant_joined").body)
+    assert await kept(house) == before
+
+
+def forgeries() -> dict[str, ZoomRequest]:
+    """Requests that are not Zoom's of today."""
+    body = json.dumps(about_meeting("meeting.ended", "85746065432")).encode()
+    good = signed(body, time.time())
+    return {
+        "unsigned": ZoomRequest({}, body),
+        "signed over other bytes": ZoomRequest(good.headers, body + b" "),
+        "signed with another secret": signed(body, time.time(), "another"),
+        "from six minutes ago": signed(body, time.time() - 360),
+        "from six minutes ahead": signed(body, time.time() + 360),
+        "not a signature": ZoomRequest(good.headers | {"x-zm-signature": "v0="}, body),
+        "not a time": ZoomRequest(good.headers | {"x-zm-request-timestamp": "now"}, body),
+    }
+
+
+@pytest.mark.parametrize("name", forgeries())
+async def test_what_zoom_did_not_sign_today_is_refused(
+    house: House, zoomed: httpx.AsyncClient, name: str
+) -> None:
+    before = await kept(house)
+    answer = await post(zoomed, forgeries()[name])
+    assert code_of(answer) == (401, "invalid_api_key")
+    assert SECRET not in answer.text
+    assert await kept(house) == before
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", {"event": "meeting.ended"}, b"\xff"])
+async def test_what_is_no_event_is_malformed(zoomed: httpx.AsyncClient, body: object) -> None:
+    answer = await post(zoomed, now_signed(body))
+    assert code_of(answer) == (400, "invalid_request")
+    assert answer.json()["error"]["details"] == {"fields": {"body": ["must be an event of zoom"]}}
+
+
+async def test_a_body_over_1_mib_is_refused(zoomed: httpx.AsyncClient) -> None:
+    event = json.dumps({"event": "user.signed_in"}).encode()
+    await tell(zoomed, event + b" " * (MAX_NOTICE_BYTES - len(event)))
+    over = now_signed(event + b" " * (MAX_NOTICE_BYTES - len(event) + 1))
+    assert code_of(await post(zoomed, over)) == (413, "invalid_request")
+
+    async def dripping() -> AsyncIterator[bytes]:
+        for start in range(0, len(over.body), 65_536):
+            yield over.body[start : start + 65_536]
+
+    answer = await zoomed.post(URL, content=dripping(), headers=over.headers)
+    assert code_of(answer) == (413, "invalid_request")
+
+
+async def test_a_meeting_that_nobody_knows_changes_nothing(house: House, zoomed: httpx.AsyncClient) -> None:
+    await tell(zoomed, about_meeting("meeting.ended", "99999999999"))
+    await until(lambda: is_worked_off(house))
+    [row] = await house.query("SELECT due_at > now() AS waits FROM provider_events WHERE due_at IS NOT NULL")
+    assert row["waits"], "it is tried again for five minutes: the meeting may be in the making"
+    await house.query("DELETE FROM provider_events")
+
+
+async def heard(office: PostOffice, customer: Customer, meeting: dict[str, Any]) -> dict[str, Any]:
+    """The one `meeting.ended` that came; after it, another meeting's, so that a second would be seen."""
+    other = await customer.make_meeting()
+    await tell(customer.http, about_meeting("meeting.ended", await at_zoom(office.house, other)))
+    posts = [json.loads(one.body) for one in await office.next(2)]
+    assert sorted(one["data"]["id"] for one in posts) == sorted([meeting["id"], other["id"]])
+    return next(dict(one) for one in posts if one["data"]["id"] == meeting["id"])
+
+
+async def test_a_meeting_starts_and_ends_as_zoom_tells(opened: Opened) -> None:
+    async with opened("", **TOKEN) as office:
+        customer = await office.house.customer()
+        await office.register(customer, "meeting.ended")
+        meeting = await customer.make_meeting()
+        name = await at_zoom(office.house, meeting)
+        await tell(customer.http, about_meeting("meeting.started", name))
+        await becomes(customer, meeting, "started")
+        assert office.receiver.received == []
+        await tell(customer.http, about_meeting("meeting.ended", name))
+        await becomes(customer, meeting, "ended")
+        told = await heard(office, customer, meeting)
+        assert told["type"] == "meeting.ended"
+        assert told["data"]["status"] == "ended"
+        assert await customer.hosts_taken() == 0
+
+
+async def test_doubles_and_disorder_end_it_once(opened: Opened) -> None:
+    async with opened("", **TOKEN) as office:
+        customer = await office.house.customer()
+        await office.register(customer, "meeting.ended")
+        kinds = ("meeting.started", "meeting.ended", "meeting.ended")
+        for order in sorted(set(permutations(kinds))):
+            meeting = await customer.make_meeting()
+            name = await at_zoom(office.house, meeting)
+            told = [about_meeting(kind, name, at_ms=1795485667231 + n) for n, kind in enumerate(order)]
+            await asyncio.gather(*(tell(customer.http, one) for one in [*told, *told]))
+            await becomes(customer, meeting, "ended")
+            await until(lambda: is_worked_off(office.house))
+            assert (await heard(office, customer, meeting))["type"] == "meeting.ended"
+
+
+async def test_the_same_bytes_signed_anew_are_a_double(house: House, zoomed: httpx.AsyncClient) -> None:
+    before = await kept(house)
+    body = json.dumps(about_meeting("meeting.started", str(next(_numbers)))).encode()
+    for seconds in (0, 30):
+        assert (await post(zoomed, signed(body, time.time() - seconds))).status_code == 204
+    assert await kept(house) == before + 1
+
+
+def a_file(name: str, kind: str) -> dict[str, Any]:
+    (template, *_) = fixture("recording.completed").told["payload"]["object"]["recording_files"]
+    return dict(template) | {"id": name, "file_type": kind}
+
+
+async def test_files_of_several_events_are_one_recording(
+    house: House, customer: Customer, zoomed: httpx.AsyncClient
+) -> None:
+    meeting = await customer.make_meeting(with_recording=True)
+    name = await at_zoom(house, meeting)
+    media = about_recording("recording.completed", int(name), [a_file("a1", "MP4"), a_file("b1", "M4A")])
+    text = about_recording("recording.transcript_completed", int(name), [a_file("a3", "TRANSCRIPT")])
+    for told in (text, media, media):
+        await tell(zoomed, told)
+    names = "SELECT meeting_id::text, status, duration_s FROM recordings WHERE account_id = %s"
+
+    async def look() -> list[str]:
+        async with house.wiring.store.begin() as tx:
+            await tx.endpoints.lock_account(customer.account_id)
+            rows = await house.query("SELECT meeting_id FROM recordings")
+            found = [await tx.recordings.load(customer.account_id, row["meeting_id"]) for row in rows]
+        return sorted(file.provider_file_id for one in found if one is not None for file in one.files)
+
+    async def is_whole() -> bool:
+        return await look() == ["a1", "a3", "b1"]
+
+    await until(is_whole)
+    [row] = await house.query(names, customer.account_id)
+    assert row == {"meeting_id": meeting["id"], "status": "available", "duration_s": None}
+
+
+async def test_a_database_that_is_away_is_told_to_come_again(
+    house: House, customer: Customer, migrated_url: str, contract: Contract
+) -> None:
+    meeting = await customer.make_meeting()
+    body = json.dumps(about_meeting("meeting.started", await at_zoom(house, meeting))).encode()
+    async with relay_to(migrated_url) as (relay, url):
+        service = Service(settings_for(url, **TOKEN))
+        async with started(service), client_of(service, contract) as http:
+            since = time.monotonic()
+            answer = await post(http, now_signed(body))
+            assert time.monotonic() - since < PROMPTLY_S
+            assert code_of(answer) == (503, "service_unavailable")
+            assert int(answer.headers["Retry-After"]) >= 1
+            assert code_of(await post(http, signed(body, 0))) == (401, "invalid_api_key")
+            await relay.open()
+
+            async def is_kept() -> bool:
+                return (await post(http, now_signed(body))).status_code == 204
+
+            await until(is_kept, 20)
+            await becomes(customer, meeting, "started")
+
+
+async def test_a_database_that_is_slow_is_told_to_come_again(house: House, zoomed: httpx.AsyncClient) -> None:
+    request = now_signed(about_meeting("meeting.started", str(next(_numbers))))
+    async with house.wiring.pool.connection() as connection, connection.transaction():
+        await connection.execute("LOCK TABLE provider_events IN ACCESS EXCLUSIVE MODE")
+        since = time.monotonic()
+        answer = await post(zoomed, request)
+        assert time.monotonic() - since < PROMPTLY_S
+        assert code_of(answer) == (503, "service_unavailable")
+    assert (await post(zoomed, request)).status_code == 204

@@ -1,0 +1,264 @@
+"""What Zoom tells: believed only as it was signed, and put into our words."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.adapters.zoom.events import TOLERANCE_S, zoom_notices
+from meetcore.domain.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.ports.provider_events import Notice, NoticeMalformed, NoticeUntrusted
+from tests.zoom_requests import (
+    NAMES,
+    SECRET,
+    SIGNED_AT,
+    ZoomRequest,
+    about_meeting,
+    about_recording,
+    expected_answer,
+    fixture,
+    signed,
+)
+
+NOW = datetime.fromtimestamp(SIGNED_AT, UTC)
+ID = "85746065432"
+
+read = zoom_notices(SECRET)
+
+
+def read_now(request: ZoomRequest) -> Notice:
+    return read(request.body, request.headers, NOW)
+
+
+def test_the_fixtures_are_found() -> None:
+    assert len(NAMES) == 7
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_zoom_signed_is_believed(name: str) -> None:
+    read_now(fixture(name))
+
+
+def test_the_challenge_is_answered_as_zoom_expects() -> None:
+    notice = read_now(fixture("endpoint.url_validation"))
+    assert notice == Notice(answer=expected_answer())
+
+
+def test_a_meeting_that_started() -> None:
+    happened_at = datetime(2026, 11, 24, 2, 1, 7, 231_000, UTC)
+    event = ProviderEvent("zoom", ProviderEventKind.MEETING_STARTED, ID, happened_at)
+    assert read_now(fixture("meeting.started")) == Notice(event)
+
+
+def test_a_meeting_that_ended() -> None:
+    happened_at = datetime(2026, 11, 24, 3, 22, 41, 904_000, UTC)
+    event = ProviderEvent("zoom", ProviderEventKind.MEETING_ENDED, ID, happened_at)
+    assert read_now(fixture("meeting.ended")) == Notice(event)
+
+
+def a_file(name: str, kind: FileKind, size: int) -> RecordingFile:
+    first = name.startswith("a")
+    starts_at = datetime(2026, 11, 24, 2, 4 if first else 50, tzinfo=UTC)
+    ends_at = (
+        datetime(2026, 11, 24, 2, 40, 30, tzinfo=UTC)
+        if first
+        else datetime(2026, 11, 24, 3, 20, 10, tzinfo=UTC)
+    )
+    url = f"https://us06web.zoom.us/rec/download/FAKE-{name}"
+    return RecordingFile(name, kind, size, starts_at, ends_at, url)
+
+
+def test_a_recording_in_two_segments() -> None:
+    event = read_now(fixture("recording.completed")).event
+    assert event is not None
+    assert (event.kind, event.provider_meeting_id) == (ProviderEventKind.RECORDING_READY, ID)
+    assert event.files == (
+        a_file("a1", FileKind.VIDEO, 210_000_000),
+        a_file("a2", FileKind.AUDIO, 34_000_000),
+        a_file("b1", FileKind.VIDEO, 180_000_000),
+        a_file("b2", FileKind.AUDIO, 28_000_000),
+    )
+
+
+def test_a_transcript_is_files_of_the_same_recording() -> None:
+    event = read_now(fixture("recording.transcript_completed")).event
+    assert event is not None
+    assert (event.kind, event.provider_meeting_id) == (ProviderEventKind.RECORDING_READY, ID)
+    assert event.files == (
+        a_file("a3", FileKind.TRANSCRIPT, 41_234),
+        a_file("b3", FileKind.TRANSCRIPT, 33_876),
+    )
+
+
+@pytest.mark.parametrize("name", ["meeting.participant_joined", "recording.stopped"])
+def test_what_is_of_no_use_is_let_go(name: str) -> None:
+    assert read_now(fixture(name)) == Notice()
+
+
+def test_an_event_of_a_kind_that_nobody_has_heard_of_is_let_go() -> None:
+    assert read_now(signed({"event": "user.signed_in", "payload": {"anything": [1, None]}})) == Notice()
+
+
+@given(data=st.data(), name=st.sampled_from(NAMES))
+def test_no_byte_of_the_body_can_be_another(data: st.DataObject, name: str) -> None:
+    request = fixture(name)
+    place = data.draw(st.integers(0, len(request.body) - 1))
+    flipped = bytearray(request.body)
+    flipped[place] ^= data.draw(st.integers(1, 255))
+    with pytest.raises(NoticeUntrusted):
+        read(bytes(flipped), request.headers, NOW)
+
+
+@given(data=st.data(), header=st.sampled_from(["x-zm-signature", "x-zm-request-timestamp"]))
+def test_no_character_of_what_was_signed_can_be_another(data: st.DataObject, header: str) -> None:
+    request = fixture("meeting.ended")
+    value = request.headers[header]
+    place = data.draw(st.integers(0, len(value) - 1))
+    other = data.draw(st.characters(exclude_characters=value[place]))
+    forged = request.headers | {header: value[:place] + other + value[place + 1 :]}
+    with pytest.raises(NoticeUntrusted):
+        read(request.body, forged, NOW)
+
+
+@given(st.binary(max_size=200), st.text(max_size=100), st.text(max_size=20))
+def test_no_headers_make_strangers_known(body: bytes, signature: str, timestamp: str) -> None:
+    with pytest.raises(NoticeUntrusted):
+        read(body, {"x-zm-signature": signature, "x-zm-request-timestamp": timestamp}, NOW)
+
+
+@pytest.mark.parametrize("missing", ["x-zm-signature", "x-zm-request-timestamp"])
+def test_without_a_header_nothing_is_believed(missing: str) -> None:
+    request = fixture("meeting.ended")
+    headers = {name: value for name, value in request.headers.items() if name != missing}
+    with pytest.raises(NoticeUntrusted):
+        read(request.body, headers, NOW)
+
+
+def test_another_secret_signs_nothing() -> None:
+    request = signed({"event": "meeting.ended"}, secret="another")
+    with pytest.raises(NoticeUntrusted):
+        read_now(request)
+
+
+def test_a_signature_of_another_version_is_not_ours() -> None:
+    request = fixture("meeting.ended")
+    signature = request.headers["x-zm-signature"].replace("v0=", "v1=")
+    with pytest.raises(NoticeUntrusted):
+        read(request.body, request.headers | {"x-zm-signature": signature}, NOW)
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_the_time_may_be_five_minutes_off_and_no_more(sign: int) -> None:
+    request = fixture("meeting.ended")
+    read(request.body, request.headers, NOW + timedelta(seconds=sign * TOLERANCE_S))
+    with pytest.raises(NoticeUntrusted):
+        read(request.body, request.headers, NOW + timedelta(seconds=sign * (TOLERANCE_S + 1)))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"{",
+        b"null",
+        b"\xff\xfe",
+        b'{"event": 7}',
+        b'{"event": "meeting.ended"}',
+        {"event": "meeting.ended", "event_ts": 1795490561904, "payload": {"object": {"id": None}}},
+        about_meeting("meeting.ended", ""),
+        about_meeting("meeting.ended", "857\u00004606"),
+        about_meeting("meeting.ended", "9" * 65),
+        about_meeting("meeting.ended", ID, at_ms=10**18),
+        about_meeting("meeting.ended", ID, at_ms=10**30),
+        about_recording("recording.completed", -1, []),
+        {"event": "endpoint.url_validation", "payload": {}},
+        {"event": "endpoint.url_validation", "payload": {"plainToken": ""}},
+        {"event": "endpoint.url_validation", "payload": {"plainToken": "a" * 257}},
+        b"[" * 100_000,
+        b'{"x":' * 100_000,
+    ],
+)
+def test_what_is_signed_and_is_no_event_is_malformed(body: object) -> None:
+    with pytest.raises(NoticeMalformed):
+        read_now(signed(body))
+
+
+@given(st.text(max_size=40), st.text(max_size=40))
+def test_the_challenge_signs_nothing_that_could_be_a_request(before: str, after: str) -> None:
+    token = f"{before}:{after}"
+    with pytest.raises(NoticeMalformed):
+        read_now(signed({"event": "endpoint.url_validation", "payload": {"plainToken": token}}))
+
+
+WHOLE: dict[str, Any] = {
+    "id": "c1",
+    "recording_start": "2026-11-24T09:04:00+07:00",
+    "recording_end": "2026-11-24T09:40:30+07:00",
+    "file_type": "MP4",
+    "file_size": 7,
+    "download_url": "https://us06web.zoom.us/rec/download/FAKE-c1",
+    "status": "completed",
+}
+
+
+def files_of(*told: dict[str, Any]) -> tuple[RecordingFile, ...]:
+    event = read_now(signed(about_recording("recording.completed", int(ID), list(told)))).event
+    assert event is not None
+    return event.files
+
+
+def test_instants_are_utc() -> None:
+    (file,) = files_of(WHOLE)
+    assert file.starts_at == datetime(2026, 11, 24, 2, 4, tzinfo=UTC)
+    assert file.starts_at.tzinfo is UTC
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"file_type": "CHAT"},
+        {"file_type": "TIMELINE"},
+        {"file_type": "CC"},
+        {"status": "processing"},
+        {"recording_end": ""},
+        {"id": ""},
+        {"download_url": ""},
+    ],
+)
+def test_a_file_that_is_not_kept_or_not_whole_is_left_out(change: dict[str, Any]) -> None:
+    assert files_of(WHOLE | change, WHOLE) == files_of(WHOLE)
+
+
+@pytest.mark.parametrize("start", ["", "yesterday", "2026-11-24T02:04:00"])
+def test_a_file_without_a_beginning_is_malformed(start: str) -> None:
+    with pytest.raises(NoticeMalformed):
+        files_of(WHOLE | {"recording_start": start})
+
+
+@pytest.mark.parametrize("kind", ["meeting.started", "recording.completed"])
+def test_the_id_of_a_meeting_is_the_same_as_text_and_as_number(kind: str) -> None:
+    notices = []
+    for id_ in (ID, int(ID)):
+        told = about_recording(kind, id_, [])
+        notices.append(read_now(signed(told)))
+    assert notices[0] == notices[1]
+
+
+def test_a_secret_is_needed() -> None:
+    with pytest.raises(ValueError, match="empty"):
+        zoom_notices("")
+
+
+def test_no_secret_shows() -> None:
+    notice = read_now(fixture("endpoint.url_validation"))
+    assert expected_answer()["encryptedToken"] not in repr(notice)
+    event = read_now(fixture("recording.completed")).event
+    assert "rec/download" not in repr(event)
+    assert "download_token" not in json.dumps(repr(event))

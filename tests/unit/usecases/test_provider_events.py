@@ -1,0 +1,320 @@
+"""What a provider tells: kept once, applied whatever the order, tried again while it comes too early."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import timedelta
+from itertools import count, permutations
+from typing import Any
+
+import pytest
+from attrs import define, evolve, field
+
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
+from meetcore.domain.errors import UpstreamError
+from meetcore.domain.events import EventKind
+from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus
+from meetcore.domain.provider_events import MAX_TRIES, Heed, ProviderEvent, ProviderEventKind
+from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
+from meetcore.ports.store import StoreAway
+from meetcore.ports.video_provider import ProviderMeetingState
+from meetcore.testing.contracts.provider_event_inbox import new_file
+from meetcore.usecases.cancellation import Cancellation
+from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
+from meetcore.usecases.record_recording import RecordRecording
+from meetcore.usecases.track_meeting import TrackMeeting
+from tests.unit.usecases.town import Died, DyingStore, Fuse, Town, request
+
+STARTED, ENDED = ProviderEventKind.MEETING_STARTED, ProviderEventKind.MEETING_ENDED
+RECORDING = ProviderEventKind.RECORDING_READY
+FIVE_MINUTES = timedelta(minutes=5)
+
+
+@define(slots=False)
+class Post:
+    """A town with one meeting and an inbox."""
+
+    town: Town
+    meeting: Meeting
+    bytes_told: count[int] = field(factory=count)
+
+    @property
+    def track(self) -> TrackMeeting:
+        return TrackMeeting(self.town.store, self.town.doorbell, self.town.world)
+
+    def handle(self, **changes: Any) -> HandleProviderEvents:
+        town = self.town
+        record = RecordRecording(town.store, town.world)
+        return evolve(HandleProviderEvents(town.store, self.track, record, town.world), **changes)
+
+    def event(self, kind: ProviderEventKind, *files: RecordingFile, of: str | None = None) -> ProviderEvent:
+        name = of or self.meeting.provider_meeting_id or ""
+        return ProviderEvent("sandbox", kind, name, self.town.now(), files)
+
+    async def tell(self, event: ProviderEvent, raw: bytes | None = None) -> bool:
+        """Take an event in; told in other bytes each time unless they are given."""
+        raw = b"%d" % next(self.bytes_told) if raw is None else raw
+        receive = ReceiveProviderEvent(self.town.store, self.town.doorbell, self.town.world)
+        return await receive(event, hashlib.sha256(raw).digest())
+
+    async def work(self) -> None:
+        """Work until nothing is due."""
+        while await self.handle()():
+            pass
+
+    def status(self) -> MeetingStatus:
+        (meeting,) = [one for one in self.town.meetings() if one.id == self.meeting.id]
+        return meeting.status
+
+    def told(self, kind: EventKind) -> int:
+        return [event.kind for event in self.town.state.committed.events.values()].count(kind)
+
+    def waiting(self) -> int:
+        events = self.town.state.committed.provider_events.values()
+        return len([one for one in events if one.due_at is not None])
+
+    def recording(self) -> Recording | None:
+        name = self.meeting.account_id, self.meeting.id
+        return self.town.state.committed.recordings.get(name)
+
+
+async def post(**fields: Any) -> Post:
+    town = await Town(credits=1000).settle_in()
+    await town.create()(town.caller, request(**fields), town.intent(None), town.now())
+    (meeting,) = town.meetings()
+    return Post(town, meeting)
+
+
+async def test_a_double_is_kept_once_and_rings_once() -> None:
+    office = await post()
+    rings = office.town.doorbell.rings
+    event = office.event(STARTED)
+    assert await office.tell(event, b"the same")
+    assert not await office.tell(event, b"the same")
+    assert office.town.doorbell.rings == rings + 1
+    assert office.waiting() == 1
+
+
+async def test_a_meeting_starts_and_ends_as_it_is_told() -> None:
+    office = await post()
+    await office.tell(office.event(STARTED))
+    await office.work()
+    assert office.status() is MeetingStatus.STARTED
+    await office.tell(office.event(ENDED))
+    await office.work()
+    assert office.status() is MeetingStatus.ENDED
+    assert office.told(EventKind.MEETING_ENDED) == 1
+    assert office.waiting() == 0
+
+
+@pytest.mark.parametrize("order", sorted(set(permutations([STARTED, STARTED, ENDED, ENDED]))), ids=str)
+@pytest.mark.parametrize("at_once", [True, False])
+async def test_doubles_and_disorder_end_it_once(order: Sequence[ProviderEventKind], at_once: bool) -> None:
+    office = await post()
+    for kind in order:
+        await office.tell(office.event(kind))
+        if not at_once:
+            await office.work()
+    await office.work()
+    assert office.status() is MeetingStatus.ENDED
+    assert office.told(EventKind.MEETING_ENDED) == 1
+    assert office.waiting() == 0
+
+
+async def test_an_event_of_a_strangers_meeting_is_dropped_after_five_minutes() -> None:
+    office = await post()
+    await office.tell(office.event(ENDED, of="a stranger's"))
+    since = office.town.now()
+    tries = 0
+    while office.waiting():
+        await office.work()
+        tries += 1
+        office.town.clock.advance(1)
+        assert tries < 1000
+    assert FIVE_MINUTES <= office.town.now() - since <= FIVE_MINUTES + timedelta(minutes=1)
+    assert office.status() is MeetingStatus.SCHEDULED
+
+
+async def test_an_event_that_comes_before_its_meeting_is_there_is_applied_when_it_is() -> None:
+    office = await post()
+    town = office.town
+    with pytest.raises(Died):  # after the provider made it, before the third transaction
+        await town.create(Fuse(5))(town.caller, request(date="2026-12-03"), town.intent("k"), town.now())
+    (unborn,) = [one for one in town.meetings() if one.status is MeetingStatus.PROVISIONING]
+    assert unborn.provider_meeting_id is None
+    other = Post(town, evolve(unborn, provider_meeting_id=f"sandbox-{unborn.id}"))
+    await other.tell(other.event(STARTED))
+    await other.work()
+    assert other.waiting() == 1
+    town.lapse()
+    await town.reconcile().sweep()
+    assert other.status() is MeetingStatus.SCHEDULED
+    await other.work()
+    assert other.status() is MeetingStatus.STARTED
+    assert other.waiting() == 0
+
+
+async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() -> None:
+    office = await post()
+    town = office.town
+
+    class Refusing(SandboxProvider):
+        """The sandbox, which tells that the meeting is over before it refuses to remove it."""
+
+        async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+            await office.tell(office.event(ENDED))
+            await office.work()
+            assert (office.status(), office.waiting()) == (MeetingStatus.CANCELLING, 1)
+            return await town.provider.remove(provider_meeting_id)
+
+    town.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
+    refusing = Refusing("http://sandbox", town.provider.state, bytes(32))
+    cancel = evolve(town.cancel(), cancellation=Cancellation(town.store, refusing, town.world))
+    with pytest.raises(UpstreamError):
+        await cancel(town.caller, office.meeting.id, town.intent("c"), town.now())
+    assert office.status() is MeetingStatus.SCHEDULED, "the provider did not let go of it"
+    town.clock.advance(FIVE_MINUTES.total_seconds())
+    await office.work()
+    assert office.status() is MeetingStatus.ENDED
+    assert office.told(EventKind.MEETING_ENDED) == 1
+
+
+async def test_an_event_that_waited_for_a_cancellation_changes_nothing_if_it_succeeds() -> None:
+    office = await post()
+    town = office.town
+    with pytest.raises(Died):
+        await town.cancel(Fuse(4))(town.caller, office.meeting.id, town.intent("c"), town.now())
+    await office.tell(office.event(STARTED))
+    await office.work()
+    town.lapse()
+    await town.reconcile().sweep()
+    await office.work()
+    assert (office.status(), office.waiting()) == (MeetingStatus.CANCELLED, 0)
+    assert town.funds().balance == 1000
+
+
+async def test_what_the_provider_tells_moves_the_meeting_once_and_in_any_order() -> None:
+    office = await post()
+    name, now = office.meeting.provider_meeting_id or "", office.town.now()
+    start, end = MeetingEvent.START, MeetingEvent.END
+    told = [await office.track("sandbox", name, event, now) for event in (start, start, end, start, end)]
+    assert told == [Heed.TAKEN, Heed.PASSED, Heed.TAKEN, Heed.PASSED, Heed.PASSED]
+    assert office.status() is MeetingStatus.ENDED
+    assert office.told(EventKind.MEETING_ENDED) == 1
+    assert not office.town.state.committed.reservations
+    assert await office.track("sandbox", "unknown", end, now) is Heed.EARLY
+    assert await office.track("zoom", name, end, now) is Heed.EARLY
+
+
+async def test_files_are_gathered_in_one_recording_whatever_their_order() -> None:
+    first, second, transcript = new_file(), new_file("b1"), new_file("a3")
+    told = [(first, second), (transcript,), (first,)]
+    results = []
+    for order in permutations(told):
+        office = await post(with_recording=True)
+        for files in order:
+            await office.tell(office.event(RECORDING, *files))
+            await office.work()
+        recording = office.recording()
+        assert recording is not None
+        assert (recording.meeting_id, recording.status) == (office.meeting.id, RecordingStatus.AVAILABLE)
+        results.append(recording.files)
+        assert office.waiting() == 0
+    assert set(results) == {tuple(sorted((first, second, transcript), key=lambda one: one.provider_file_id))}
+
+
+async def test_a_recording_comes_before_the_news_of_the_end() -> None:
+    office = await post(with_recording=True)
+    await office.tell(office.event(RECORDING, new_file()))
+    await office.tell(office.event(ENDED))
+    await office.work()
+    assert office.recording() is not None
+    assert office.status() is MeetingStatus.ENDED
+
+
+@pytest.mark.parametrize("files", [(), (new_file(),)])
+async def test_what_was_sold_without_recording_has_none(files: tuple[RecordingFile, ...]) -> None:
+    office = await post(with_recording=not files)
+    await office.tell(office.event(RECORDING, *files))
+    await office.work()
+    assert office.recording() is None
+    assert office.waiting() == 0
+
+
+async def test_files_wait_for_a_meeting_that_is_not_there_yet() -> None:
+    office = await post(with_recording=True)
+    await office.tell(office.event(RECORDING, new_file(), of="not yet"))
+    await office.work()
+    assert office.waiting() == 1
+
+
+@define
+class Faulty:
+    """Fails on the meetings that are named."""
+
+    track: TrackMeeting
+    names: frozenset[str]
+    fault: Exception
+
+    async def __call__(self, provider: str, name: str, happened: MeetingEvent, now: Any) -> Heed:
+        if name in self.names:
+            raise self.fault
+        return await self.track(provider, name, happened, now)
+
+
+async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None:
+    office = await post()
+    town = office.town
+    fault = ValueError("a fault")
+    faulty: Any = Faulty(office.track, frozenset({"bad"}), fault)
+    for name in ("bad", office.meeting.provider_meeting_id):
+        await office.tell(office.event(STARTED, of=name))
+    for _ in range(MAX_TRIES):
+        assert office.waiting() >= 1
+        with pytest.raises(ExceptionGroup) as told:
+            await office.handle(track=faulty)()
+        assert [str(fault) for fault in told.value.exceptions] == ["a fault"]
+        assert office.status() is MeetingStatus.STARTED
+        town.clock.advance(61)
+    assert office.waiting() == 0
+    assert [note.endswith("of sandbox, try 11 of 11") for note in fault.__notes__].count(True) == 1
+
+
+async def test_an_outage_costs_no_event_however_long_it_lasts() -> None:
+    office = await post()
+    town = office.town
+    name = office.meeting.provider_meeting_id or ""
+    away: Any = Faulty(office.track, frozenset({name}), StoreAway("away"))
+    await office.tell(office.event(STARTED))
+    for _ in range(3 * MAX_TRIES):
+        with pytest.raises(StoreAway):
+            await office.handle(track=away)()
+        town.clock.advance(61)
+    await office.work()
+    assert office.status() is MeetingStatus.STARTED
+
+
+@pytest.mark.parametrize("point", range(1, 10))
+async def test_wherever_a_worker_dies_the_event_is_applied_once(point: int) -> None:
+    office = await post()
+    town = office.town
+    await office.tell(office.event(ENDED))
+    mortal: Any = DyingStore(town.store, Fuse(point))
+    track = TrackMeeting(mortal, town.doorbell, town.world)
+    with pytest.raises(Died):
+        await office.handle(store=mortal, track=track)()
+    town.clock.advance(61)
+    await office.work()
+    assert office.status() is MeetingStatus.ENDED
+    assert office.told(EventKind.MEETING_ENDED) == 1
+    assert office.waiting() == 0
+
+
+async def test_a_full_batch_tells_that_there_may_be_more() -> None:
+    office = await post()
+    for _ in range(3):
+        await office.tell(office.event(STARTED))
+    assert await office.handle(batch=2)()
+    assert not await office.handle(batch=2)()
+    assert office.waiting() == 0
