@@ -48,6 +48,12 @@ FREE_SLOT = """
         WHERE r.host_id = h.id AND r.slot = n AND r.during && tstzrange(%(start_at)s, %(end_at)s))
     ORDER BY n LIMIT 1"""
 
+# The least capacity that is free and fits. A larger host is not taken because the smaller ones are in others'
+# hands for a moment: who is waited for may leave one, and a large meeting would find none.
+_LEAST_FREE = f"""
+    SELECT h.capacity FROM hosts h WHERE {CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({FREE_SLOT})
+    ORDER BY h.capacity LIMIT 1"""
+
 # Everything that the decision on a new meeting needs, under the account's lock: its funds, the
 # key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
 # free host (`domain.hosts.choose_host`), locked so that nobody else takes it before we are done.
@@ -56,8 +62,8 @@ _LOAD = f"""
 WITH {LOCK_ACCOUNT}, free AS MATERIALIZED (
     SELECT best.* FROM locked CROSS JOIN LATERAL (
         SELECT {HOST_COLUMNS} FROM hosts h
-        WHERE %(needs_host)s AND {CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({FREE_SLOT})
-        ORDER BY h.capacity, h.uses, h.id LIMIT 1
+        WHERE %(needs_host)s AND {CAN_TAKE} AND h.capacity = ({_LEAST_FREE}) AND EXISTS ({FREE_SLOT})
+        ORDER BY h.uses, h.id LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,

@@ -178,6 +178,13 @@ class HostsContract:
         made = [one for one in outcomes if isinstance(one, Provisioning)]
         assert len({one.meeting.host_id for one in made}) == 20
 
+    async def test_small_meetings_in_a_race_leave_the_large_hosts_to_large_ones(self, rig: StoreRig) -> None:
+        await rig.plant(new_host(10, max_concurrent=4), *(new_host(1000) for _ in range(4)))
+        wishes = [Wish(seats=10), Wish(seats=1000)] * 4
+        crowd = await _customers(rig, len(wishes))
+        outcomes = await asyncio.gather(*map(reserve, [rig] * len(crowd), crowd, wishes))
+        assert all(isinstance(outcome, Provisioning) for outcome in outcomes)
+
     async def test_two_meetings_race_for_the_last_credits(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 10)
         await rig.plant(new_host(), new_host())
