@@ -105,7 +105,7 @@ def test_a_meeting_has_exactly_the_17_fields_in_the_order_of_the_spec(
 
 @pytest.mark.spec("2.1/fields", "2.1/with_recording")
 def test_a_meeting_as_the_contract_writes_it() -> None:
-    assert meeting_record(MEETING, START - timedelta(hours=1)) == {
+    assert meeting_record(MEETING, START - timedelta(minutes=15)) == {
         "id": "01930000-0000-7000-8000-000000000001",
         "title": "Rapat",
         "status": "scheduled",

@@ -8,6 +8,7 @@ from attrs import evolve
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
+from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.adapters.memory.state import StoredDelivery
@@ -15,6 +16,7 @@ from meetcore.domain.deliveries import Delivery
 from meetcore.domain.events import Event
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.ports.deliveries import Claimed, ClaimLimits
+from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import CreationQuery, CreationView, LeaseView, PostingView, Provisioning
 from meetcore.testing.contracts import StoreContract, StoreRig
@@ -112,6 +114,24 @@ class PostsWithoutEvent(MemoryEndpointRepository):
         return True
 
 
+class KeepsWhatAnyoneBrings(MemoryHostKeyRepository):
+    """Takes any token for the bearer's own."""
+
+    def _is_borne(self, host_id: UUID, token: UUID) -> bool:
+        return True
+
+
+class ShowsTheKeyMeanwhile(MemoryHostKeyRepository):
+    """Leaves a key in place while it is being replaced."""
+
+    async def claim_due(self, limit: int, lease: Lease) -> Sequence[DueHostKey]:
+        claimed = await super().claim_due(limit, lease)
+        for due in claimed:
+            stored = self._tables.host_keys[due.host_id]
+            self._tables.host_keys[due.host_id] = evolve(stored, host_key="000000")
+        return claimed
+
+
 DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "ledger", MemoryLedgerRepository, RefundsTwice,
@@ -145,6 +165,18 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "endpoints", MemoryEndpointRepository, PostsWithoutEvent,
         StoreContract.test_an_event_that_is_gone_is_not_posted_again,
+    ),
+    (
+        "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,
+        StoreContract.test_a_host_is_due_again_when_its_lease_runs_out,
+    ),
+    (
+        "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,
+        StoreContract.test_only_the_bearer_postpones,
+    ),
+    (
+        "host_keys", MemoryHostKeyRepository, ShowsTheKeyMeanwhile,
+        StoreContract.test_a_key_that_is_claimed_is_in_place_no_more,
     ),
 ]  # fmt: skip
 
