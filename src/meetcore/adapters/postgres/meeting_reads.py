@@ -15,6 +15,7 @@ from meetcore.domain.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import (
     FREE_START_WITHIN,
     MAX_ENDS_LOOKED_AT,
+    MAX_HOSTS_LOOKED_AT,
     MAX_PAGE,
     FreeStartQuery,
     MeetingFilter,
@@ -121,7 +122,10 @@ _FITS = f"{CAN_TAKE} AND h.capacity >= %(seats)s"
 NEXT_FREE_START = f"""
 SELECT at FROM (
     SELECT %(start_at)s AS at WHERE %(start_at)s <= %(latest)s AND EXISTS (
-        SELECT FROM hosts h WHERE {_FITS} AND EXISTS ({FREE_SLOT}))
+        SELECT FROM (
+            SELECT id, max_concurrent FROM hosts h WHERE {_FITS}
+            ORDER BY capacity, uses, id LIMIT {MAX_HOSTS_LOOKED_AT}
+        ) AS h WHERE EXISTS ({FREE_SLOT}))
     UNION ALL
     (SELECT upper(r.during) FROM (
         SELECT host_id, slot, during FROM host_reservations
