@@ -38,11 +38,12 @@ class Effort:
     seconds: float
     imports: int
     rules_s: float
+    per_host: int
     reservations: int
 
 
-FULL = Effort(rounds=7, seconds=4, imports=20, rules_s=1.0, reservations=200)
-QUICK = Effort(rounds=2, seconds=2, imports=5, rules_s=0.3, reservations=40)
+FULL = Effort(rounds=7, seconds=4, imports=20, rules_s=1.0, per_host=100, reservations=200)
+QUICK = Effort(rounds=2, seconds=2, imports=5, rules_s=0.3, per_host=5, reservations=40)
 
 
 async def _furnish(ours: str, floor: str, redis_url: str, secrets_key: str) -> tuple[House, Script]:
@@ -78,7 +79,7 @@ def _measure(effort: Effort) -> list[Result]:
             deliveries += measure_latency(url, effort.seconds * 2)
     _say("hosts")
     with database_server() as server, fresh_database(server) as few, fresh_database(server) as many:
-        hosts = measure_hosts(few, many, effort.reservations)
+        hosts = measure_hosts(few, many, effort.per_host, effort.reservations)
     with ExitStack() as stack:
         server = stack.enter_context(database_server())
         ours_url, floor_url = (stack.enter_context(fresh_database(server)) for _ in range(2))

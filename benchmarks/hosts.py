@@ -33,8 +33,6 @@ from tests.contract.rigs import PostgresRig
 __all__ = ["measure_hosts"]
 
 HOSTS, FEW_HOSTS = 10_000, 10
-PER_HOST = 100
-"""Reservations of each host in the year: a million altogether."""
 SEATS = 100
 
 _MONDAY = (TOMORROW + timedelta(days=14 - TOMORROW.weekday())).replace(
@@ -136,8 +134,8 @@ def _some_hour() -> datetime:
     return _MONDAY + timedelta(days=7 * week + day, hours=random.randint(1, 9))
 
 
-async def _turns(few_url: str, many_url: str, rounds: int) -> dict[str, list[float]]:
-    async with _town(few_url, FEW_HOSTS, 0) as few, _town(many_url, HOSTS, PER_HOST) as many:
+async def _turns(few_url: str, many_url: str, per_host: int, rounds: int) -> dict[str, list[float]]:
+    async with _town(few_url, FEW_HOSTS, 0) as few, _town(many_url, HOSTS, per_host) as many:
         turns: dict[str, Callable[[], Awaitable[float]]] = {
             "few": lambda: few.reserve(_some_hour()),
             "many": lambda: many.reserve(_some_hour()),
@@ -153,14 +151,19 @@ async def _turns(few_url: str, many_url: str, rounds: int) -> dict[str, list[flo
         return taken
 
 
-def measure_hosts(few_url: str, many_url: str, rounds: int) -> list[Result]:
-    """Medians of turns, in ms a transaction; the floor is ten hosts without a reservation."""
+def measure_hosts(few_url: str, many_url: str, per_host: int, rounds: int) -> list[Result]:
+    """Medians of turns, in ms a transaction; the floor is ten hosts without a reservation.
+
+    Args:
+        per_host: how many reservations each of the many hosts has in the year, a hundred at most.
+    """
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        taken = {name: middle(each) for name, each in runner.run(_turns(few_url, many_url, rounds)).items()}
+        turns = runner.run(_turns(few_url, many_url, per_host, rounds))
+    taken = {name: middle(each) for name, each in turns.items()}
     return [
         Result(f"reserve a host, {what}", taken[name], taken["few"], "ms", goal)
         for name, what, goal in (
-            ("many", "10 000 hosts, 1 000 000 reservations", "ratio ≤ 1.5"),
+            ("many", f"{HOSTS} hosts, {HOSTS * per_host} reservations", "ratio ≤ 1.5"),
             ("crowded", "95 % of them busy", "≤ 20 ms"),
             ("full", "none free", "≤ 20 ms"),
         )
