@@ -15,7 +15,6 @@ from meetcore.domain.meetings import Meeting, MeetingStatus
 __all__ = [
     "FREE_START_WITHIN",
     "MAX_ENDS_LOOKED_AT",
-    "MAX_HOSTS_LOOKED_AT",
     "MAX_PAGE",
     "AccountCard",
     "Caller",
@@ -30,9 +29,6 @@ MAX_PAGE = 1000
 
 FREE_START_WITHIN: Final = timedelta(days=7)
 """How far after the start that was wished for a free one is looked for."""
-
-MAX_HOSTS_LOOKED_AT: Final = 100
-"""How many fitting hosts a store has to look at for the start that was wished for itself."""
 
 MAX_ENDS_LOOKED_AT: Final = 200
 """How many reservations are looked at for a free start, the first to end first."""
@@ -126,8 +122,7 @@ class Queries(Protocol):
         """The earliest instant from `start_at` on at which such a meeting could be reserved now.
 
         On a host that has the seats, may be given a meeting now (`Host.can_take`), and has one of its slots
-        free for the whole range. For `start_at` itself a store may look at the best fitting
-        `MAX_HOSTS_LOOKED_AT` only: who asks has just found none.
+        free for the whole range.
 
         Returns:
             None when there is none within `FREE_START_WITHIN` of `start_at` or the days that a meeting may be
