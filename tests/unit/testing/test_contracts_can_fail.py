@@ -22,8 +22,9 @@ from meetcore.domain.recordings import Recording
 from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.provider_events import ClaimedEvent
-from meetcore.ports.store import CreationQuery, CreationView, LeaseView, PostingView, Provisioning
+from meetcore.ports.store import PostingView
 from meetcore.testing.contracts import StoreContract, StoreRig
 from meetcore.testing.contracts.provider_event_inbox import new_file, told
 from meetcore.testing.memory_rig import MemoryRig

@@ -24,7 +24,8 @@ from meetcore.adapters.postgres.pool import Connection
 from meetcore.adapters.postgres.rows import HOST_COLUMNS
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.store import CreationQuery, CreationView, KeyView, LeaseView, Provisioning
+from meetcore.ports.idempotency import KeyView
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 
 __all__ = ["SAVE_ABANDONED", "SAVE_SCHEDULED", "load_creation", "save_provisioning"]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
 from meetcore.domain.hosts import Host, choose_host
 from meetcore.domain.ledger import first_broken
-from meetcore.ports.store import Provisioning
+from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts.acts import (
     AT,
     TOMORROW,
@@ -74,7 +74,7 @@ def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], Wish]:
 
 @pytest.mark.asyncio
 class HostsContract:
-    """What `ports.store.MeetingRepository` promises about hosts, races of twenty included.
+    """What `ports.meetings.MeetingRepository` promises about hosts, races of twenty included.
 
     Give a fixture `rig` that is a `StoreRig`, where you like::
 
