@@ -23,7 +23,7 @@ from attrs import define, field, frozen
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_truth import Patron, add_hosts, enrolled, is_at_rest, let_time_pass, prove
+from tests.e2e.meeting_truth import Patron, add_hosts, enrolled, prove, wait_for_rest
 from tests.e2e.outbox import ask
 from tests.e2e.program import Launcher, Running, Site, until
 from tests.e2e.zoom_place import ZoomPlace, tell, zoom_place
@@ -108,13 +108,13 @@ class Place:
         until(lambda: ask(self.site, LAPSED) == [(1,)], "it has run out")
         return key
 
-    def walk(self, work: Work, die_at: int, **settings: object) -> tuple[str, list[str]]:
+    def walk(self, work: Work, die_at: int, lease_s: int = LEASE_S) -> tuple[str, list[str]]:
         """Have work done by a process with a fuse; the key and the steps that it took."""
         key = work.prepare(self)
         self.zoom.plan(*(fault | {"marker": key} for fault in work.faults))
         trail = self.trails / f"{next(self.numbers)}"
         try:
-            with self.site.serve(fuse=die_at, fuse_trail=trail, **settings) as api:
+            with self.site.serve(fuse=die_at, fuse_trail=trail, meeting_lease_s=lease_s) as api:
                 self._ask(work, api, key, dies=die_at > 0)
         finally:
             self.zoom.forgive()
@@ -206,7 +206,7 @@ def forsake(place: Place, work: Work, pool: ThreadPoolExecutor, first: int) -> l
     settled = []
     for at in range(1, len(work.steps) + 1):
         if is_forsaken(at, first):
-            key, steps = place.walk(work, at, meeting_lease_s=DEFAULT_LEASE_S)
+            key, steps = place.walk(work, at, DEFAULT_LEASE_S)
             died_at = time.monotonic()
             assert tuple(steps) == work.steps[:at]
             place.patron.forsaken.add(key)
@@ -258,7 +258,7 @@ def settle_and_prove(place: Place, asked: list[Future[None]]) -> None:
     for each in asked:
         each.result()
     place.patron.settle(place.api.url)
-    until(lambda: (let_time_pass(place.site), is_at_rest(place.site))[1], "all is seen to")
+    wait_for_rest(place.site)
     found = prove(place.site, place.zoom, [place.patron])
     print(f"{place.kills} kills, {dict(found)}")
 
@@ -329,7 +329,7 @@ def test_the_clock_and_zoom_change_nothing_of_a_cancellation_under_way(place: Pl
         for kind in ("meeting.ended", "meeting.started"):
             tell(place.api.url, kind, place.number(key))
     with place.site.worker(), place.site.worker(), place.site.worker():
-        until(lambda: is_at_rest(place.site), "all is seen to")
+        wait_for_rest(place.site)
         until(lambda: not ask(place.site, HURRY), "what came too early is heard")
     found = prove(place.site, place.zoom, [place.patron])
     assert found == {"cancelled": 2, "ended": 1}, "it ran: somebody met, so it is paid"

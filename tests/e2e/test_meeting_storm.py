@@ -21,7 +21,7 @@ from attrs import define, field
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_truth import Patron, add_hosts, enrolled, is_at_rest, let_time_pass, prove
+from tests.e2e.meeting_truth import Patron, add_hosts, enrolled, prove, wait_for_rest
 from tests.e2e.program import Launcher, Running, Site, has_fault, until
 from tests.e2e.zoom_place import ZoomPlace, tell, zoom_place
 
@@ -184,7 +184,7 @@ def calm(storm: Storm) -> None:
         tell(storm.steady.url, kind, number)
     for patron in storm.patrons:
         patron.settle(storm.steady.url)
-    until(lambda: (let_time_pass(storm.site), is_at_rest(storm.site))[1], "all is seen to", 60)
+    wait_for_rest(storm.site)
 
 
 @pytest.mark.spec("4/idem-replay", "1/meetings", "3/cancel-before", "3/cancel-running")
