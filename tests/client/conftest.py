@@ -10,6 +10,7 @@ import pytest
 from attrs import frozen
 
 from meetcore.app import Service
+from meetcore.client import MeetcoreError
 from tests.client.bad_day import BadDay, Step
 from tests.client.speaking import KINDS, Speaker, Waits, served, speaker
 from tests.http.conftest import (
@@ -72,8 +73,6 @@ class Trial:
 
     async def refused(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Make a call that must fail; the error."""
-        from meetcore.client import MeetcoreError
-
         with pytest.raises(MeetcoreError) as caught:
             await self.speak(name, *args, **kwargs)
         return caught.value
@@ -93,8 +92,9 @@ async def against(kind: str, bad_day: Callable[..., BadDay]) -> AsyncIterator[Ca
 
         async def opened(*script: Step, **options: Any) -> Trial:
             server, waits = bad_day(*script), Waits()
-            told: dict[str, Any] = {"clock": waits.clock, "jitter": lambda: 0.5, "sleep": waits.sleep_of(kind)}
-            speak = await stack.enter_async_context(speaker(kind, server.url, API_KEY, **told | options))
+            told: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
+            told |= {"jitter": lambda: 0.5} | options
+            speak = await stack.enter_async_context(speaker(kind, server.url, API_KEY, **told))
             return Trial(speak, server, waits)
 
         yield opened

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 from uuid import UUID
 
@@ -22,10 +23,12 @@ from meetcore.client import (
 )
 from meetcore.client.exchange import RetryPolicy
 from tests.client.bad_day import REQUEST_ID, Drip, Drop, Hang, Step, answer, refusal
+from tests.client.samples import ID, WANTED, meeting
+from tests.client.speaking import Waits, speaker
+from tests.e2e.program import free_port
 
 Against = Callable[..., Any]
 
-ID = "01a1fde1-9c79-7f87-a745-919389bf998d"
 GONE_WELL = answer(200, {"id": ID, "status": "cancelled", "credits_refunded": 10})
 BUSY = refusal(503, "service_unavailable", Retry_After=1)
 HALF = answer(200, {"id": ID, "status": "cancelled", "credits_refunded": 10})[:-7]
@@ -51,7 +54,7 @@ async def test_what_passes_is_tried_again_with_the_same_key_and_body(against: Ag
     made = await trial.speak("meetings.create", **WANTED)
     assert made.id == ID
     first, *others = trial.server.heard
-    assert UUID(first.key)
+    assert UUID(first.key).version == 4
     assert first.json == WANTED
     assert others == [first, first], "the same request, whole, three times"
 
@@ -189,24 +192,19 @@ async def test_silence_ends(against: Against) -> None:
 
 
 async def test_a_body_that_drips_ends(against: Against) -> None:
-    from time import monotonic
-
     trial = await against(Drip(), timeout_s=0.3, max_attempts=1, clock=monotonic)
     error = await trial.refused("meetings.cancel", ID)
     assert type(error) is TimedOut
 
 
-async def test_nobody_there(against: Against) -> None:
-    from tests.e2e.program import free_port
-
-    trial = await against()
-    trial.speak.client._shell.place = type(trial.speak.client._shell.place)(
-        f"http://127.0.0.1:{free_port()}", "key"
-    )
-    error = await trial.refused("me")
-    assert type(error) is ConnectionFailed
-    assert error.attempts == 6
-    assert len(trial.waits.slept) == 5
+async def test_nobody_there(kind: str) -> None:
+    waits = Waits()
+    told: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
+    async with speaker(kind, f"http://127.0.0.1:{free_port()}", "key", **told) as speak:
+        with pytest.raises(ConnectionFailed) as caught:
+            await speak("me")
+    assert caught.value.attempts == 6
+    assert len(waits.slept) == 5
 
 
 async def test_a_huge_answer_is_not_read_to_its_end(
@@ -246,22 +244,5 @@ def test_a_wait_is_never_less_than_asked_and_bounded_above(
 
 @pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"timeout_s": 0}, {"max_total_s": -1}])
 def test_limits_that_cannot_be_meant(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="is at least 1|are above 0"):
+    with pytest.raises(ValueError, match=r"is at least 1|are above 0"):
         RetryPolicy(**wrong)
-
-
-WANTED = {
-    "title": "Rapat", "date": "2026-12-01", "start_time": "09:00", "pricing_tier_id": "standard-100",
-}  # fmt: skip
-
-
-def meeting(**fields: object) -> dict[str, object]:
-    """A meeting as the API shows it."""
-    told: dict[str, object] = {
-        "id": ID, "title": "Rapat", "status": "scheduled", "start_at": "2026-12-01T02:00:00Z",
-        "start_at_wib": "2026-12-01T09:00:00+07:00", "end_at": "2026-12-01T03:00:00Z", "duration": 60,
-        "duration_unit": "minutes", "capacity": 100, "join_url": "https://meet.test/j/1", "password": "rahasia1",
-        "host_key": None, "provider_meeting_id": "1", "auto_notulen": False,
-        "created_at": "2026-11-21T10:00:00Z", "with_recording": False, "credits_deducted": 10,
-    }  # fmt: skip
-    return told | fields

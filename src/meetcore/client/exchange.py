@@ -118,7 +118,7 @@ def conduct(
             raise error
         log.info(
             "%s %s: attempt %d failed (%s), the next one in %.1f s",
-            call.method, call.path, attempt, error.status or error.message, wait_s,
+            call.method, call.path, attempt, error.status or type(error).__name__, wait_s,
         )  # fmt: skip
     raise AssertionError("count does not end")  # pragma: no cover
 

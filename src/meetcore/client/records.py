@@ -22,6 +22,7 @@ __all__ = [
     "Account",
     "AccountCredits",
     "ApiKey",
+    "At",
     "Attempt",
     "Balance",
     "BalanceChange",
@@ -45,6 +46,8 @@ __all__ = [
 ]
 
 At = Annotated[datetime, Meta(tz=True)]
+"""A time that has its offset."""
+
 T = TypeVar("T")
 
 
@@ -266,7 +269,7 @@ class WebhookEvent:
 
     id: str
     type: str
-    created_at: At
+    created_at: datetime
     api_version: str
     data: Mapping[str, Any] = field(repr=False)
     record: Meeting | BalanceChange | Webhook | None = field(default=None, repr=False)

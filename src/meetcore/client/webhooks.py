@@ -6,12 +6,13 @@ answer 2xx at once, drop an event whose id you have seen, and work afterwards.
 
 import time
 from collections.abc import Iterable, Mapping
+from typing import Any
 
-from attrs import evolve
+from attrs import frozen
 
 from meetcore.client.decoding import converted, decoded
 from meetcore.client.errors import InvalidEvent
-from meetcore.client.records import BalanceChange, Meeting, Webhook, WebhookEvent
+from meetcore.client.records import At, BalanceChange, Meeting, Webhook, WebhookEvent
 from meetcore.domain.events import EventKind
 from meetcore.domain.signature import (
     SECRET_PREFIX,
@@ -30,6 +31,17 @@ _RECORDS: Mapping[str, type[Meeting] | type[BalanceChange] | type[Webhook]] = {
     EventKind.CREDIT_TOPUP_SUCCEEDED: BalanceChange,
     EventKind.WEBHOOK_TEST: Webhook,
 }
+
+
+@frozen
+class _Sent:
+    """The payload as it is on the wire."""
+
+    id: str
+    type: str
+    created_at: At
+    api_version: str
+    data: Mapping[str, Any]
 
 
 def verify_webhook(
@@ -55,11 +67,12 @@ def verify_webhook(
     if not known or not all(secret.startswith(SECRET_PREFIX) for secret in known):
         raise ValueError(f"give the webhook's secret, {SECRET_PREFIX}..., as it was when it was registered")
     verify(known, raw_body, _signature(headers), int(time.time() if now is None else now))
-    event = decoded(raw_body, WebhookEvent)
-    if event is None:
+    sent = decoded(raw_body, _Sent)
+    if sent is None:
         raise InvalidEvent("the body is signed and is no event that this version can read")
-    kind = _RECORDS.get(event.type)
-    return evolve(event, record=None if kind is None else converted(event.data, kind))
+    kind = _RECORDS.get(sent.type)
+    record = None if kind is None else converted(sent.data, kind)
+    return WebhookEvent(sent.id, sent.type, sent.created_at, sent.api_version, sent.data, record)
 
 
 def _signature(headers: Mapping[str, str]) -> str | None:
