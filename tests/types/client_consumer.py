@@ -1,6 +1,6 @@
 """A caller of the client in strict mode: what each call gives is asserted by its type. Checked, never run.
 
-`make types` checks it against the source; `tests/e2e/test_wheel.py` against the installed wheel with its extra.
+`make types` checks it against the source; `tests/e2e/test_wheel.py` against the installed wheel.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def mistakes(client: Client, at: datetime) -> None:
     client.meetings.list(page_size="all")  # type: ignore[arg-type]
     client.webhooks.update("x", is_active=None)  # type: ignore[arg-type]
     Client("https://meet.example.com")  # type: ignore[call-arg]
-    Client("https://meet.example.com", "mk_live_", 30.0)  # type: ignore[misc]
+    Client("https://meet.example.com", "mk_live_", 30.0)  # type: ignore[call-arg]
 
 
 def told(secret: str, headers: Mapping[str, str], raw_body: bytes) -> None:
