@@ -5,10 +5,23 @@ from __future__ import annotations
 import logging
 import pickle
 import traceback
+from datetime import UTC, datetime
 
 import pytest
 
-from meetcore.client import AsyncClient, Client, InsufficientCredits, MeetcoreError, MeetingStatus, errors
+from meetcore.client import (
+    AsyncClient,
+    Client,
+    Conflict,
+    CreditCapExceeded,
+    IdempotencyKeyReused,
+    InsufficientCredits,
+    InvalidRequest,
+    MeetcoreError,
+    MeetingStatus,
+    RateLimited,
+    errors,
+)
 from meetcore.client.errors import error_for
 from tests.client.bad_day import Drop, answer, refusal
 from tests.client.conftest import API_KEY
@@ -87,3 +100,16 @@ def test_details_are_read_only_and_travel() -> None:
         error.details["required"] = 0  # type: ignore[index]
     twin = pickle.loads(pickle.dumps(error))
     assert (twin.required, twin.available) == (10, 3)
+
+
+def test_details_are_given_as_what_they_are() -> None:
+    told = {"id": ID, "fields": {"title": ["too long"]}, "resets_at": "2026-11-21T17:00:00Z", "limit": True}
+    assert Conflict("", details=told).existing_id == ID
+    assert IdempotencyKeyReused("", details=told).existing_id == ID
+    assert InvalidRequest("", details=told).fields == {"title": ("too long",)}
+    assert CreditCapExceeded("", details=told).resets_at == datetime(2026, 11, 21, 17, tzinfo=UTC)
+    assert RateLimited("", details=told).limit is None
+    for wrong in ({}, {"id": 7, "fields": [], "resets_at": "soon"}, {"resets_at": "2026-11-21T17:00:00"}):
+        assert Conflict("", details=wrong).existing_id is None
+        assert InvalidRequest("", details=wrong).fields == {}
+        assert CreditCapExceeded("", details=wrong).resets_at is None

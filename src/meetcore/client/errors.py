@@ -15,7 +15,7 @@
         ├── Conflict                  conflict               `existing_id`
         ├── Gone                      gone
         ├── Unprocessable             unprocessable_entity
-        │   ├── IdempotencyKeyReused  idempotency_key_reused
+        │   ├── IdempotencyKeyReused  idempotency_key_reused `existing_id`
         │   ├── InsufficientCredits   insufficient_credits   `required`, `available`
         │   └── CreditCapExceeded     credit_cap_exceeded    `cap`, `spent`, `required`, `resets_at`
         ├── RateLimited               rate_limited           `limit`, `window_seconds`
@@ -132,6 +132,10 @@ class ApiError(MeetcoreError):
         found = self._details.get(name)
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
+    def _text(self, name: str) -> str | None:
+        found = self._details.get(name)
+        return found if isinstance(found, str) else None
+
     def _texts(self, name: str) -> tuple[str, ...]:
         return _texts(self._details.get(name))
 
@@ -173,8 +177,7 @@ class Conflict(ApiError):
     @property
     def existing_id(self) -> str | None:
         """The id of that record."""
-        found = self._details.get("id")
-        return found if isinstance(found, str) else None
+        return self._text("id")
 
 
 class Gone(ApiError):
@@ -186,7 +189,12 @@ class Unprocessable(ApiError):
 
 
 class IdempotencyKeyReused(Unprocessable):
-    """The idempotency key belongs to another request."""
+    """The idempotency key belongs to another request, or to one of more than 24 hours ago."""
+
+    @property
+    def existing_id(self) -> str | None:
+        """The meeting that the key paid for, where it is known."""
+        return self._text("id")
 
 
 class InsufficientCredits(Unprocessable):
@@ -224,12 +232,11 @@ class CreditCapExceeded(Unprocessable):
     @property
     def resets_at(self) -> datetime | None:
         """When the day ends, with its offset."""
-        found = self._details.get("resets_at")
         try:
-            at = datetime.fromisoformat(found) if isinstance(found, str) else None
+            at = datetime.fromisoformat(self._text("resets_at") or "")
         except ValueError:
             return None
-        return None if at is None or at.tzinfo is None else at
+        return None if at.tzinfo is None else at
 
 
 class RateLimited(ApiError):
