@@ -15,14 +15,16 @@ from meetcore.client import (
     ApiError,
     ConnectionFailed,
     InternalError,
+    MeetcoreError,
     RateLimited,
     ServiceUnavailable,
     TimedOut,
     UnexpectedAnswer,
     UpstreamError,
 )
-from meetcore.client.exchange import RetryPolicy
+from meetcore.client.exchange import Answer, Lost, RetryPolicy, conduct
 from tests.client.bad_day import REQUEST_ID, Drip, Drop, Hang, Step, answer, refusal
+from tests.client.descriptions import calls
 from tests.client.samples import ID, WANTED, meeting
 from tests.client.speaking import Waits, speaker
 from tests.e2e.program import free_port
@@ -240,6 +242,43 @@ def test_a_wait_is_never_less_than_asked_and_bounded_above(
     wait_s = policy.wait_s(attempts, retry_after_s, jitter)
     assert asked <= wait_s <= asked + policy.max_delay_s
     assert policy.wait_s(attempts, retry_after_s, 0.0) == asked
+
+
+replies = st.one_of(
+    st.builds(Lost, st.just("x"), st.booleans()),
+    st.builds(
+        Answer,
+        st.sampled_from([400, 404, 429, 500, 502, 503]),
+        st.sampled_from([{}, {"retry-after": "1"}, {"retry-after": "45"}]),
+        st.just(b"{}"),
+    ),
+)
+
+
+@given(
+    policy=st.builds(RetryPolicy, st.floats(0.1, 50), st.integers(1, 9), st.floats(0.1, 200)),
+    told=st.lists(st.tuples(replies, st.floats(0, 1)), min_size=9, max_size=9),
+    jitter=st.floats(0, 1, exclude_max=True),
+)
+def test_a_call_ends_in_time_whatever_comes(
+    policy: RetryPolicy, told: list[tuple[Answer | Lost, float]], jitter: float
+) -> None:
+    call, now, ended = calls()["meeting.cancel"], Waits(), []
+    steps = conduct(call, policy, now.clock, lambda: jitter)
+    send = next(steps)
+    for attempt, (reply, share) in enumerate(told, 1):
+        assert send.call is call
+        assert 0 < send.timeout_s <= policy.timeout_s
+        # However long it takes within its limit.
+        now.slept += [send.wait_s, send.timeout_s * share]
+        assert now.clock() <= policy.max_total_s + 1e-6
+        try:
+            send = steps.send(reply)
+        except MeetcoreError as error:
+            ended.append((error.attempts, attempt))
+            break
+    ((attempts, made),) = ended
+    assert attempts == made <= policy.max_attempts
 
 
 @pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"timeout_s": 0}, {"max_total_s": -1}])
