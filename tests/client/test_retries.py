@@ -187,7 +187,8 @@ async def test_a_retry_after_of_a_year_is_told_and_not_waited(against: Against) 
 
 
 async def test_silence_ends(against: Against) -> None:
-    trial = await against(Hang(), GONE_WELL, timeout_s=0.2)
+    # More than one good answer: on a busy machine one may come too late as well.
+    trial = await against(Hang(), *[GONE_WELL] * 5, timeout_s=0.5)
     assert (await trial.speak("meetings.cancel", ID)).credits_refunded == 10
     error = await (await against(Hang(), timeout_s=0.2, max_attempts=1)).refused("meetings.cancel", ID)
     assert type(error) is TimedOut
