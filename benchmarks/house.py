@@ -12,9 +12,9 @@ import typed_settings
 from attrs import frozen
 
 from meetcore.adapters.settings import Settings
-from meetcore.app import Wiring, wire
 from meetcore.domain.keys import ApiKey, Scope
 from meetcore.ports.registry import NewAccount
+from meetcore.wiring import Wiring, wire
 
 __all__ = ["ACCOUNTS", "ID_LEAD", "House", "account_number", "furnish", "furnish_numbered", "wired"]
 

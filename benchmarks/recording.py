@@ -16,10 +16,10 @@ from attrs import frozen
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.operations import operations
 from meetcore.adapters.sandbox.provider import SandboxProvider
-from meetcore.app import Wiring, admission
 from meetcore.domain.keys import Scope, digest
 from meetcore.domain.meetings import Provisioned
 from meetcore.ports.video_provider import ProviderOrder
+from meetcore.wiring import Wiring, admission
 
 __all__ = ["Creation", "Statement", "record_creation"]
 

@@ -6,7 +6,8 @@ from uuid import UUID
 from meetcore.domain.holds import CapUsage, Hold
 from meetcore.domain.hosts import Host
 from meetcore.domain.meetings import Meeting
-from meetcore.ports.store import CreationQuery, CreationView, KeyView, Provisioning
+from meetcore.ports.idempotency import KeyView
+from meetcore.ports.meetings import CreationQuery, CreationView, Provisioning
 
 from . import rows
 from .connection import Connection
@@ -71,11 +72,11 @@ VALUES (:account_id, :id, :operation, :kind, :amount, :reference_type, :referenc
 _WRITE_MEETING = """
 INSERT INTO meetings (account_id, id, api_key_id, status, title, description, start_at, end_at, duration,
     capacity, pricing_tier_id, credits, with_recording, auto_notulen, must_login, mic_off,
-    email_notification, host_id, provider, created_at, password, host_key, hold_id, idempotency_key,
+    email_notification, host_id, provider, created_at, password, hold_id, idempotency_key,
     lease_token, lease_until)
 VALUES (:account_id, :id, :api_key_id, :status, :title, :description, :start_at, :end_at, :duration,
     :capacity, :pricing_tier_id, :credits, :with_recording, :auto_notulen, :must_login, :mic_off,
-    :email_notification, :host_id, :provider, :created_at, :password, :host_key, :hold_id,
+    :email_notification, :host_id, :provider, :created_at, :password, :hold_id,
     :idempotency_key, :lease_token, :lease_until)
 """
 

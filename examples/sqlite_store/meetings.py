@@ -13,13 +13,12 @@ from meetcore.domain.ledger import Entry, Funds, Transfer
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
+from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import (
-    Claim,
+from meetcore.ports.meetings import (
     CreationQuery,
     CreationView,
     DueMeeting,
-    KeyView,
     Lapsed,
     LeaseView,
     MeetingView,
@@ -65,9 +64,10 @@ UPDATE meetings SET status = :status, idempotency_key = :key, lease_token = :tok
 WHERE account_id = :account_id AND id = :id
 """
 
-# The meeting that a provider speaks of.
+# The meeting that a provider speaks of, the latest that had the id.
 _FIND_AT_PROVIDER = """
 SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :provider_meeting_id
+ORDER BY id DESC LIMIT 1
 """
 
 # A status that the provider or the clock brought; whoever works on the meeting goes on.

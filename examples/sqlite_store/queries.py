@@ -1,15 +1,16 @@
 """The cheap reads in SQLite: what was committed, beside whoever is writing."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.meetings import Meeting
-from meetcore.ports.queries import AccountCard, Caller, DeliveryHistory
+from meetcore.ports.queries import AccountCard, Caller, DeliveryHistory, FreeStartQuery, MeetingFilter
 
-from . import rows
+from . import meeting_reads, rows
 from .connection import Database
 from .endpoints import load_endpoint
 
@@ -19,10 +20,10 @@ __all__ = ["SqliteQueries"]
 _FIND_KEY = "SELECT * FROM api_keys WHERE digest = :digest"
 _FIND_CARD = "SELECT id, user_id, email, full_name, balance FROM accounts WHERE id = :account_id"
 
-# One of an account's meetings, and the one that a provider speaks of.
-_FIND_MEETING = "SELECT * FROM meetings WHERE account_id = :account_id AND id = :id"
+# The meeting that a provider speaks of, the latest that had the id.
 _FIND_AT_PROVIDER = """
 SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :provider_meeting_id
+ORDER BY id DESC LIMIT 1
 """
 
 # The secrets of whoever registered a URL.
@@ -67,12 +68,23 @@ class SqliteQueries:
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state."""
-        return await self._meeting(_FIND_MEETING, {"account_id": account_id, "id": meeting_id})
+        return await meeting_reads.find_meeting(self._reader, account_id, meeting_id)
+
+    async def list_meetings(
+        self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
+    ) -> Sequence[Meeting]:
+        """An account's meetings that a customer may see, the newest first."""
+        return await meeting_reads.list_meetings(self._reader, account_id, wanted, limit, before)
+
+    async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
+        """The earliest instant from `start_at` on at which such a meeting could be reserved now."""
+        return await meeting_reads.next_free_start(self._reader, wanted)
 
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """The meeting that a provider knows under an id of its own."""
         known = {"provider": provider, "provider_meeting_id": provider_meeting_id}
-        return await self._meeting(_FIND_AT_PROVIDER, known)
+        row = await self._reader.fetch_one(_FIND_AT_PROVIDER, known)
+        return None if row is None else rows.record(Meeting, row)
 
     async def find_endpoint(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
         """An account's webhook endpoint."""
@@ -115,10 +127,6 @@ class SqliteQueries:
     async def ping(self) -> None:
         """Read the file once."""
         await self._reader.fetch("SELECT count(*) FROM sqlite_schema", {})
-
-    async def _meeting(self, statement: str, parameters: rows.Row) -> Meeting | None:
-        row = await self._reader.fetch_one(statement, parameters)
-        return None if row is None else rows.record(Meeting, row)
 
     async def _history(self, delivery: rows.Row) -> DeliveryHistory:
         attempts = await self._reader.fetch(_ATTEMPTS, delivery)

@@ -19,11 +19,13 @@ from meetcore.domain.ledger import Entry, Transfer
 from meetcore.domain.recordings import Recording, RecordingFile
 
 __all__ = [
+    "MICROSECOND",
     "Row",
     "bound",
     "entry",
     "fields_of",
     "hold",
+    "instant",
     "microseconds",
     "record",
     "recording",
@@ -35,16 +37,17 @@ Row = dict[str, Any]
 T = TypeVar("T")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
+MICROSECOND = timedelta(microseconds=1)
 
 
 def microseconds(at: datetime) -> int:
     """An instant as it is stored: exact to the microsecond, and comparable in SQL."""
-    return (at - _EPOCH) // _MICROSECOND
+    return (at - _EPOCH) // MICROSECOND
 
 
-def _instant(stored: int, _: object = None) -> datetime:
-    return _EPOCH + stored * _MICROSECOND
+def instant(stored: int, _: object = None) -> datetime:
+    """An instant from how it is stored."""
+    return _EPOCH + stored * MICROSECOND
 
 
 def _is_tuple(kind: Any) -> bool:
@@ -61,7 +64,7 @@ _converter = Converter()
 _converter.register_unstructure_hook(UUID, str)
 _converter.register_structure_hook(UUID, lambda stored, _: UUID(stored))
 _converter.register_unstructure_hook(datetime, microseconds)
-_converter.register_structure_hook(datetime, _instant)
+_converter.register_structure_hook(datetime, instant)
 _converter.register_unstructure_hook(date, date.isoformat)
 _converter.register_structure_hook(date, lambda stored, _: date.fromisoformat(stored))
 _converter.register_unstructure_hook(tuple, json.dumps)
@@ -112,7 +115,7 @@ def entry(row: Row) -> Entry:
         moved,
         moved.signed_amount,
         row["balance_after"],
-        _instant(row["at"]),
+        instant(row["at"]),
         row["hash"],
     )
 

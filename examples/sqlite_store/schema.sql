@@ -85,6 +85,8 @@ CREATE TABLE IF NOT EXISTS cap_usage (
     PRIMARY KEY (account_id, api_key_id, day)
 ) STRICT;
 
+-- `creations` were made for a host on `creations_on`, a day in UTC. While `key_due_at` is there the key is to be
+-- replaced, by whoever bears `key_token`: a new host has been due for ever.
 CREATE TABLE IF NOT EXISTS hosts (
     id                TEXT PRIMARY KEY,
     provider_user_id  TEXT NOT NULL UNIQUE,
@@ -124,7 +126,6 @@ CREATE TABLE IF NOT EXISTS meetings (
     provider             TEXT NOT NULL,
     created_at           INTEGER NOT NULL,
     password             TEXT,
-    host_key             TEXT,
     join_url             TEXT,
     provider_meeting_id  TEXT,
     charge_id            TEXT,
@@ -137,9 +138,12 @@ CREATE TABLE IF NOT EXISTS meetings (
     -- When the clock sees to it.
     due_at               INTEGER,
     PRIMARY KEY (account_id, id),
-    UNIQUE (provider, provider_meeting_id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))
 ) STRICT;
+-- A provider may give an id again when what had it is long over.
+CREATE UNIQUE INDEX IF NOT EXISTS meetings_open_at_provider ON meetings (provider, provider_meeting_id)
+    WHERE status IN ('scheduled', 'cancelling', 'started');
+CREATE INDEX IF NOT EXISTS meetings_at_provider ON meetings (provider, provider_meeting_id);
 CREATE INDEX IF NOT EXISTS meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
 
 -- One row for each meeting that occupies a host. PostgreSQL says "no two overlap on one slot" by an
@@ -154,6 +158,17 @@ CREATE TABLE IF NOT EXISTS host_reservations (
     PRIMARY KEY (account_id, meeting_id)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS host_reservations_in_time ON host_reservations (host_id, start_at);
+CREATE INDEX IF NOT EXISTS host_reservations_ends ON host_reservations (end_at);
+
+-- Each meeting with the key of its host, where that is in place and the meeting is the first on the host.
+CREATE VIEW IF NOT EXISTS meetings_with_keys AS
+SELECT m.*, (
+    SELECT h.host_key FROM host_reservations r
+    JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
+    WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
+        SELECT 1 FROM host_reservations e WHERE e.host_id = r.host_id AND e.start_at < r.start_at)
+) AS host_key
+FROM meetings m;
 
 CREATE TRIGGER IF NOT EXISTS host_reservations_no_overlap BEFORE INSERT ON host_reservations
 WHEN EXISTS (

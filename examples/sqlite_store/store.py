@@ -10,6 +10,7 @@ from meetcore.ports.entropy import Entropy
 from .connection import Connection, Database
 from .deliveries import SqliteDeliveryRepository
 from .endpoints import SqliteEndpointRepository
+from .host_keys import SqliteHostKeyRepository
 from .idempotency import SqliteIdempotencyRepository
 from .ledger import SqliteLedgerRepository
 from .meetings import SqliteMeetingRepository
@@ -61,6 +62,11 @@ class SqliteTransaction:
     def recordings(self) -> SqliteRecordingRepository:
         """What was recorded of meetings."""
         return SqliteRecordingRepository(self._connection)
+
+    @cached_property
+    def host_keys(self) -> SqliteHostKeyRepository:
+        """The keys of hosts, and whose are to be replaced."""
+        return SqliteHostKeyRepository(self._connection, self._clock)
 
 
 class SqliteStore:

@@ -9,6 +9,7 @@ from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.ports.cipher import CipherRefused
+from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.acts import (
     KIND,
     Customer,
@@ -17,6 +18,7 @@ from meetcore.testing.contracts.acts import (
     new_endpoint,
     new_event,
     new_host,
+    new_id,
     open_customer,
     register,
     reserved,
@@ -41,7 +43,10 @@ async def sealed_rig(store_pool: Pool) -> PostgresRig:
 async def live(rig: PostgresRig) -> Customer:
     """A customer's life in which every sealed column is written, by every statement that writes one."""
     customer = await open_customer(rig, 1000)
-    await rig.plant(new_host(max_concurrent=9))
+    await rig.plant(new_host(max_concurrent=9), new_host(capacity=1))
+    async with rig.store.begin() as tx:
+        (due,) = await tx.host_keys.claim_due(10, Lease(new_id(), 60.0))
+        assert await tx.host_keys.save(due.host_id, due.token, "SEALED-host-key")
     endpoint = await register(rig, new_endpoint(customer, secret="SEALED-hook", description=PLAIN))
     await save_endpoint(rig, evolve(endpoint, secret="SEALED-hook-2"))
     event = new_event(customer, KIND, password="SEALED-event")
@@ -84,7 +89,17 @@ async def test_no_column_holds_a_secret_in_the_clear(sealed_rig: PostgresRig):
 async def test_the_search_for_secrets_finds_them_where_nothing_is_sealed(postgres_rig: PostgresRig):
     await live(postgres_rig)
     stored = await everything(postgres_rig)
-    for kind in (b"draft-pw", b"room-pw", b"answer", b"bound", b"hook-2", b"event", b"told", b"file"):
+    for kind in (
+        b"draft-pw",
+        b"room-pw",
+        b"answer",
+        b"bound",
+        b"hook-2",
+        b"event",
+        b"told",
+        b"file",
+        b"host-key",
+    ):
         assert b"SEALED-" + kind in stored
 
 
@@ -100,3 +115,24 @@ async def test_a_sealed_value_does_not_open_in_another_record(postgres_rig: Post
     )  # fmt: skip
     with pytest.raises(CipherRefused):
         await rig.queries.find_endpoint(customer.account_id, second.id)
+
+
+async def test_a_hosts_key_does_not_open_on_another_host(postgres_rig: PostgresRig):
+    rig = postgres_rig
+    customer = await open_customer(rig, 100)
+    one, other = new_host(), new_host()
+    await rig.plant(one, other)
+    async with rig.store.begin() as tx:
+        for due in await tx.host_keys.claim_due(10, Lease(new_id(), 60.0)):
+            assert await tx.host_keys.save(due.host_id, due.token, f"{due.host_id}")
+    meeting = await schedule(rig, await reserved(rig, customer, Wish()))
+    assert meeting is not None
+    found = await rig.queries.find_meeting(customer.account_id, meeting.id)
+    assert found is not None
+    assert found.host_key == str(meeting.host_id)
+    await rig.rows(
+        "UPDATE hosts SET host_key = (SELECT host_key FROM hosts h WHERE h.id <> hosts.id) WHERE id = %(id)s",
+        id=meeting.host_id,
+    )
+    with pytest.raises(CipherRefused):
+        await rig.queries.find_meeting(customer.account_id, meeting.id)

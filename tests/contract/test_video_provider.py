@@ -32,6 +32,7 @@ from meetcore.ports.video_provider import (
     ProviderRefused,
     ProviderUnknown,
 )
+from meetcore.testing.contracts.played_meetings import PlayedMeetingsContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
 from meetcore.usecases.bounded_provider import BoundedProvider
 
@@ -80,6 +81,27 @@ class TestSandboxInPostgres(VideoProviderContract):
     async def provider(self, database_url):
         async with postgres_state(database_url) as kept:
             yield SandboxProvider(BASE_URL, kept, KEY)
+
+
+class SandboxPlay:
+    def __init__(self, state: SandboxState) -> None:
+        self.state = state
+
+    async def start(self, provider_meeting_id: str) -> None:
+        assert await self.state.put(provider_meeting_id, STARTED)
+
+    async def finish(self, provider_meeting_id: str) -> None:
+        assert await self.state.put(provider_meeting_id, ENDED)
+
+
+class TestSandboxPlayed(PlayedMeetingsContract):
+    @pytest.fixture
+    def provider(self, state):
+        return SandboxProvider(BASE_URL, state, KEY)
+
+    @pytest.fixture
+    def play(self, state):
+        return SandboxPlay(state)
 
 
 # The sandbox

@@ -1,4 +1,4 @@
-"""A meeting at Zoom from its making to its end, as the customer sees it: program, worker and queue."""
+"""A meeting at Zoom, from its making to its end, through the API, the queue and a worker."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import httpx
 import pytest
 from attrs import frozen
 
+from meetcore.testing.zoom_server import Credentials
 from tests.e2e.customers import Customer, customer
 from tests.e2e.outbox import ask
 from tests.e2e.program import ROOT, Running, Site, environment, until
@@ -48,9 +49,10 @@ class Stage:
         return str(self.customer.http.get(f"/meetings/{meeting['id']}").json()["status"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def zoom() -> Iterator[dict[str, str]]:
-    """A stand-in for Zoom, and the settings that lead to it."""
+    """A stand-in for Zoom that lives as long as the database, and the settings that lead to it."""
+    known = Credentials()
     command = [sys.executable, "-m", "meetcore.testing.zoom_server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as child:
         assert child.stdout is not None
@@ -60,9 +62,9 @@ def zoom() -> Iterator[dict[str, str]]:
                 "provider": "zoom",
                 "zoom_api_url": ready["api_url"],
                 "zoom_oauth_url": ready["oauth_url"],
-                "zoom_account_id": "FAKEACCOUNT",
-                "zoom_client_id": "FAKECLIENTID",
-                "zoom_client_secret": "fake-client-secret",
+                "zoom_account_id": known.account_id,
+                "zoom_client_id": known.client_id,
+                "zoom_client_secret": known.client_secret,
                 "zoom_webhook_token": SECRET,
             }
         finally:

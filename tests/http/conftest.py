@@ -13,9 +13,10 @@ import structlog
 
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.settings import Settings
-from meetcore.app import Network, Service, Wiring, wire
+from meetcore.app import Service
 from meetcore.domain.addresses import Address
 from meetcore.domain.errors import HostUnresolved
+from meetcore.wiring import Network, Wiring, wire
 from tests.http.contract import Contract
 from tests.http.house import ALL_SCOPES, Customer, House, Slots, client_of, settings_for, started
 from tests.http.post_office import Opened, post_offices

@@ -27,10 +27,10 @@ from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.operations import operations
 from meetcore.adapters.settings import Settings
-from meetcore.app import Wiring, admission
 from meetcore.domain.keys import Scope
 from meetcore.domain.schedule import WIB
 from meetcore.usecases.operate import MintedKey
+from meetcore.wiring import Wiring, admission
 from tests.http.contract import Contract
 
 BASE_URL = "https://meetcore.test"

@@ -11,8 +11,9 @@ from typing import Any
 from attrs import frozen
 
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.app import Network, Service, Wiring
+from meetcore.app import Service
 from meetcore.domain.addresses import Address
+from meetcore.wiring import Network, Wiring
 from tests import servers
 from tests.http.contract import Contract
 from tests.http.house import Customer, House, Slots, client_of, settings_for, started, until

@@ -18,6 +18,7 @@ OPERATIONS = [
     ("GET", "/me"),
     ("GET", "/pricing-tiers"),
     ("POST", "/meetings"),
+    ("GET", "/meetings"),
     ("GET", f"/meetings/{UNKNOWN_ID}"),
     ("DELETE", f"/meetings/{UNKNOWN_ID}"),
     ("POST", "/webhooks"),
@@ -34,6 +35,7 @@ OPERATIONS = [
 WRITES, READS = {Scope.WEBHOOKS_WRITE}, {Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE}
 SCOPED = [
     ("POST", "/meetings", {Scope.MEETINGS_WRITE}, "4.1/scope"),
+    ("GET", "/meetings", {Scope.MEETINGS_READ, Scope.MEETINGS_WRITE}, "1/meetings"),
     ("DELETE", f"/meetings/{UNKNOWN_ID}", {Scope.MEETINGS_WRITE}, "1/op/meeting-delete"),
     ("POST", "/webhooks", WRITES, "4.3/scope"),
     ("GET", f"/webhooks/{UNKNOWN_ID}", READS, "1/op/webhook-detail"),

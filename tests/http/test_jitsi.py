@@ -10,7 +10,7 @@ from attrs import evolve
 
 from meetcore.adapters.jitsi import JitsiProvider
 from meetcore.adapters.settings import Settings
-from meetcore.app import wire
+from meetcore.wiring import wire
 from tests.http.contract import Contract
 from tests.http.house import Customer, Funds, House, client_of, code_of, gate_on
 

@@ -24,6 +24,7 @@ SPECIFIED = [
 ]
 NAMED = {
     ("get", "/pricing-tiers"),
+    ("get", "/meetings"),
     ("get", "/meetings/{id}"),
     ("delete", "/meetings/{id}"),
     ("get", "/webhooks/{id}"),
@@ -108,7 +109,7 @@ async def test_every_success_is_as_documented(house: House, customer: Customer, 
     ]
     assert replayed[1].headers["Idempotent-Replayed"] == "true"
     hook = f"/webhooks/{webhook['id']}"
-    for path in ("/me", "/pricing-tiers", f"/meetings/{meeting['id']}", "/webhooks", hook):
+    for path in ("/me", "/pricing-tiers", "/meetings", f"/meetings/{meeting['id']}", "/webhooks", hook):
         assert (await customer.get(path)).status_code == 200
     await customer.patch(hook, {})
     await customer.post(f"{hook}/rotate-secret", None)

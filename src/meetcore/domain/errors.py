@@ -18,6 +18,7 @@
     ├── InternalError             internal_error
     ├── UpstreamError             upstream_error         a third party refused or did not answer
     └── ServiceUnavailable        service_unavailable    try again in `retry_after_s`
+        └── NoHostFree            (another time may do: `next_available_at`)
 
 The codes are a public contract (spec 9 rule 2). How a code travels (an HTTP status, a tool's
 error) is the driving adapter's business and is not known here. Details carry only what the
@@ -41,6 +42,7 @@ __all__ = [
     "InternalError",
     "InvalidApiKey",
     "InvalidRequest",
+    "NoHostFree",
     "NotFound",
     "RateLimited",
     "ServiceUnavailable",
@@ -199,3 +201,14 @@ class ServiceUnavailable(DomainError):
     def __init__(self, message: str, retry_after_s: int, details: Mapping[str, object] | None = None) -> None:
         super().__init__(message, details)
         self.retry_after_s = retry_after_s
+
+
+class NoHostFree(ServiceUnavailable):
+    """No host is free for the whole of a meeting. Another time may do: `next_available_at`, where told."""
+
+    def __init__(self, retry_after_s: int, next_available_at: datetime | None = None) -> None:
+        message = "No meeting host is free in this time range. Try again later or choose another time."
+        details = {}
+        if next_available_at is not None:
+            details["next_available_at"] = next_available_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        super().__init__(message, retry_after_s, details)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from meetcore.domain.errors import NotFound
 
-__all__ = ["RANDOM_BYTES", "parse_id", "uuid7"]
+__all__ = ["RANDOM_BYTES", "id_bound", "parse_id", "uuid7"]
 
 RANDOM_BYTES = 10
 
@@ -33,11 +33,23 @@ def uuid7(at: datetime, random: bytes) -> UUID:
     """
     if len(random) < RANDOM_BYTES:
         raise ValueError(f"uuid7 needs {RANDOM_BYTES} random bytes, got {len(random)}")
-    elapsed = at - _EPOCH
-    millis = (elapsed.days * 86_400 + elapsed.seconds) * 1_000 + elapsed.microseconds // 1_000
+    millis = _millis(at)
     rand_a = int.from_bytes(random[:2]) & _RAND_A_MASK
     rand_b = int.from_bytes(random[2:10]) & _RAND_B_MASK
     return UUID(int=(millis & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76 | rand_a << 64 | 0b10 << 62 | rand_b)
+
+
+def id_bound(at: datetime) -> UUID:
+    """What every id of this instant or an earlier one is less than, and no id of a later millisecond is.
+
+    Before 1970 no id is less.
+    """
+    return UUID(int=max(0, _millis(at) + 1) << 80)
+
+
+def _millis(at: datetime) -> int:
+    elapsed = at - _EPOCH
+    return (elapsed.days * 86_400 + elapsed.seconds) * 1_000 + elapsed.microseconds // 1_000
 
 
 def parse_id(text: str, what: str) -> UUID:

@@ -30,6 +30,7 @@ from meetcore.domain.schedule import check_start, meeting_start
 
 __all__ = [
     "HOST_KEY_SHOWN_BEFORE",
+    "OPEN",
     "PASSWORD_RANDOM_BYTES",
     "TRANSITIONS",
     "VISIBLE",
@@ -91,7 +92,8 @@ TRANSITIONS: Final = {
 VISIBLE: Final = frozenset(MeetingStatus) - {MeetingStatus.PROVISIONING, MeetingStatus.ABANDONED}
 """The states in which a customer can see a meeting."""
 
-_OPEN: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED})
+OPEN: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.CANCELLING, MeetingStatus.STARTED})
+"""The states of a meeting that can still take place, as far as is known."""
 
 PASSWORD_RANDOM_BYTES: Final = 16
 
@@ -321,7 +323,7 @@ def has_host_key_due(meeting: Meeting, now: datetime) -> bool:
 
 def shown_host_key(meeting: Meeting, now: datetime) -> str | None:
     """The host's key as a customer sees it: near the meeting only, until it is over."""
-    is_near = has_host_key_due(meeting, now) and shown_status(meeting, now) in _OPEN
+    is_near = has_host_key_due(meeting, now) and shown_status(meeting, now) in OPEN
     return meeting.host_key if is_near else None
 
 

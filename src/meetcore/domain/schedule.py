@@ -1,12 +1,14 @@
 """Time at the edges: WIB in, UTC inside, RFC 3339 out.
 
-Owns the reading of a meeting's date and time in WIB (UTC+7, no daylight saving; spec 4.1), the
-limits of a start, the day of the daily credit cap, and the two text forms of an instant. Refuses
-to know what time it is.
+Owns the reading of a meeting's date and time in WIB (UTC+7, no daylight saving; spec 4.1) and of an
+instant that is asked for, the limits of a start, the day of the daily credit cap, and the two text
+forms of an instant. Refuses to know what time it is.
 """
 
+import math
 import re
 from datetime import UTC, date, datetime, timedelta, timezone
+from fractions import Fraction
 
 from meetcore.domain.errors import InvalidRequest, Unprocessable
 
@@ -17,6 +19,7 @@ __all__ = [
     "cap_day_ends_at",
     "check_start",
     "meeting_start",
+    "read_instant",
     "utc_text",
     "wib_text",
 ]
@@ -26,6 +29,15 @@ MAX_DAYS_AHEAD = 365
 
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
 _TIME = re.compile(r"[0-9]{2}:[0-9]{2}", re.ASCII)
+_INSTANT = re.compile(
+    r"([0-9]{4}-[0-9]{2}-[0-9]{2}[Tt](?:[01][0-9]|2[0-3]):[0-9]{2}:[0-9]{2})"
+    r"(\.[0-9]{1,9})?([Zz]|[+-][0-9]{2}:[0-9]{2})",
+    re.ASCII,
+)
+_BAD_INSTANT = (
+    "must be an instant with an offset, such as 2026-12-01T02:00:00Z (in a URL, write + as %2B), "
+    "or a day as YYYY-MM-DD, which begins at 00:00 WIB"
+)
 _WIB_OFFSET = timedelta(hours=7)
 _FIRST_WIB = datetime(1, 1, 1, tzinfo=UTC) + _WIB_OFFSET
 
@@ -65,6 +77,36 @@ def _read_time(text: str) -> tuple[int, int] | None:
         return None
     hour, minute = int(text[:2]), int(text[3:])
     return (hour, minute) if hour < 24 and minute < 60 else None
+
+
+def read_instant(text: str) -> datetime:
+    """Read an instant as RFC 3339 writes it, or a day as `YYYY-MM-DD` for its beginning in WIB.
+
+    What is finer than a microsecond is rounded up: no instant of ours lies in between, so that "from" and
+    "before" mean what was written.
+
+    Returns:
+        The instant in UTC.
+
+    Raises:
+        ValueError: neither, or an instant that does not exist.
+    """
+    try:
+        at = meeting_start(text, "00:00") if _DATE.fullmatch(text) else _read_rfc3339(text)
+    except (ValueError, OverflowError, InvalidRequest):
+        at = None
+    if at is None:
+        raise ValueError(_BAD_INSTANT)
+    return at
+
+
+def _read_rfc3339(text: str) -> datetime | None:
+    found = _INSTANT.fullmatch(text)
+    if found is None:
+        return None
+    seconds, fraction, offset = found.groups()
+    at = datetime.fromisoformat(seconds.upper() + offset.upper()).astimezone(UTC)
+    return at + timedelta(microseconds=math.ceil(Fraction(fraction or 0) * 1_000_000))
 
 
 def check_start(start_at: datetime, now: datetime) -> None:

@@ -1,7 +1,8 @@
 """Reads that change nothing and lock nothing: one statement each."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from datetime import datetime, timedelta
+from typing import Final, Protocol
 from uuid import UUID
 
 from attrs import frozen
@@ -9,12 +10,28 @@ from attrs import frozen
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.keys import ApiKey
-from meetcore.domain.meetings import Meeting
+from meetcore.domain.meetings import Meeting, MeetingStatus
 
-__all__ = ["MAX_PAGE", "AccountCard", "Caller", "DeliveryHistory", "Queries"]
+__all__ = [
+    "FREE_START_WITHIN",
+    "MAX_ENDS_LOOKED_AT",
+    "MAX_PAGE",
+    "AccountCard",
+    "Caller",
+    "DeliveryHistory",
+    "FreeStartQuery",
+    "MeetingFilter",
+    "Queries",
+]
 
 MAX_PAGE = 1000
 """The most that a caller may ask of a list at once."""
+
+FREE_START_WITHIN: Final = timedelta(days=7)
+"""How far after the start that was wished for a free one is looked for."""
+
+MAX_ENDS_LOOKED_AT: Final = 200
+"""How many reservations are looked at for a free start, the first to end first."""
 
 
 @frozen
@@ -44,6 +61,34 @@ class DeliveryHistory:
     attempts: tuple[Attempt, ...] = ()
 
 
+@frozen
+class MeetingFilter:
+    """Which of an account's meetings a list shows. None narrows nothing.
+
+    `status` is the one that `domain.meetings.shown_status` tells at the instant `now`; the start lies in
+    [`starts_from`, `starts_before`).
+    """
+
+    now: datetime
+    status: MeetingStatus | None = None
+    starts_from: datetime | None = None
+    starts_before: datetime | None = None
+
+
+@frozen
+class FreeStartQuery:
+    """A meeting that found no host: so many seats and minutes, from `start_at`, asked for at `now`.
+
+    `per_day` is how many meetings may be made for one host a day (UTC); none for any number.
+    """
+
+    seats: int
+    start_at: datetime
+    minutes: int
+    now: datetime
+    per_day: int | None = None
+
+
 class Queries(Protocol):
     """What is asked often and must be cheap."""
 
@@ -52,7 +97,38 @@ class Queries(Protocol):
         ...
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
-        """An account's meeting in any state."""
+        """An account's meeting in any state.
+
+        `host_key` is its host's key where that is in place, the host runs one meeting at a time, and no
+        meeting that begins earlier still holds the host; else none. Whether it is time to show it is the
+        domain's to say.
+        """
+        ...
+
+    async def list_meetings(
+        self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
+    ) -> Sequence[Meeting]:
+        """An account's meetings that a customer may see, the newest first, each as `find_meeting` tells it.
+
+        Args:
+            account_id: whose.
+            wanted: which of them.
+            limit: how many at most, up to `MAX_PAGE`.
+            before: only those whose ids are less; the id may be of one that is not shown.
+        """
+        ...
+
+    async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
+        """The earliest instant from `start_at` on at which such a meeting could be reserved now.
+
+        On a host that has the seats, may be given a meeting now (`Host.can_take`), and has one of its slots
+        free for the whole range.
+
+        Returns:
+            None when there is none within `FREE_START_WITHIN` of `start_at` or the days that a meeting may be
+            made ahead of now, or when it does not show among the first `MAX_ENDS_LOOKED_AT` reservations to
+            end after `start_at`.
+        """
         ...
 
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:

@@ -53,8 +53,9 @@ class ProviderMeetingState(StrEnum):
 
 @frozen
 class ProviderOrder:
-    """What to make. `meeting_id` is our own id and the correlation: asking twice makes one.
+    """What to make. `meeting_id` is our own id and the correlation, by which a meeting is found again.
 
+    Where the provider can, asking twice makes one; nobody counts on it.
     `provider_user_id` is the host; empty where the provider has none.
     """
 

@@ -7,6 +7,7 @@
     contracts        one suite for each port; subclass it, give a fixture, and pytest holds your
                      adapter against what ours is held against
     receiver         a webhook receiver over TLS that misbehaves as it is told
+    zoom_server      a stand-in for Zoom over HTTP, with faults on demand
     account_machine  a stateful machine that plays an account against several stores at once
     memory_rig       the memory store, ready for the suites
     clock            a clock and an entropy that do what the test says

@@ -62,6 +62,7 @@ class MemoryRig:
         """Empty the tables that are not money."""
         async with self.state.change() as tables:
             tables.hosts.clear()
+            tables.host_keys.clear()
             tables.meetings.clear()
             tables.reservations.clear()
             tables.endpoints.clear()

@@ -10,6 +10,7 @@ A process that dies in between leaves the lease, and `reconcile_meetings` finish
 """
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from meetcore.domain.errors import (
     DomainError,
     IdempotencyKeyReused,
     InvalidRequest,
+    NoHostFree,
     ServiceUnavailable,
     UpstreamError,
 )
@@ -31,8 +33,9 @@ from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.schedule import cap_day
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
-from meetcore.ports.queries import Caller, Queries
-from meetcore.ports.store import CreationQuery, CreationView, LeaseView, Provisioning, Store
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
+from meetcore.ports.queries import Caller, FreeStartQuery, Queries
+from meetcore.ports.store import Store, StoreAway
 from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.intent import Answer, Intent, Recalled, recall, refuse, render_for_replay
 from meetcore.usecases.provision import Provisioner, order_of
@@ -76,7 +79,8 @@ class CreateMeeting:
             NotFound, Unprocessable: what `plan_meeting` refuses, when no key remembers it.
             InsufficientCredits, CreditCapExceeded: likewise.
             IdempotencyKeyReused: the key belongs to another request.
-            ServiceUnavailable: no host is free, or the first request is still in progress.
+            NoHostFree: no host is free for the whole of it.
+            ServiceUnavailable: the first request is still in progress.
             UpstreamError: the provider refused or did not answer.
             StoreAway: the database does not answer.
         """
@@ -87,7 +91,7 @@ class CreateMeeting:
                 return step
             if (answer := await self._make(step, intent, now)) is not None:
                 return answer
-        raise _no_host()
+        raise NoHostFree(NO_HOST_RETRY_AFTER_S)
 
     async def _reserve_or_wait(
         self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime, deadline: float
@@ -115,10 +119,22 @@ class CreateMeeting:
         meeting_id = self.world.new_id(now)
         for attempt in range(MAX_HOST_ATTEMPTS):
             query = self._query(caller, plan, intent, meeting_id, now, can_wait=attempt > 0)
-            step = await self._try_reserve(caller, plan, intent, query, meeting_id, now)
+            try:
+                step = await self._try_reserve(caller, plan, intent, query, meeting_id, now)
+            except NoHostFree:
+                break
             if step is not None:
                 return step
-        raise _no_host()
+        raise NoHostFree(NO_HOST_RETRY_AFTER_S, await self._next_free_start(plan, now))
+
+    async def _next_free_start(self, plan: MeetingPlan, now: datetime) -> datetime | None:
+        """When a host is free for such a meeting, if it can be told; asked when no transaction is open."""
+        per_day = self.provider.abilities.creations_per_host_day
+        wanted = FreeStartQuery(plan.tier.capacity, plan.start_at, plan.tier.max_duration, now, per_day)
+        try:
+            return await self.queries.next_free_start(wanted)
+        except StoreAway:  # the refusal stands without it
+            return None
 
     async def _try_reserve(
         self, caller: Caller, plan: MeetingPlan, intent: Intent, query: CreationQuery, meeting_id: UUID,
@@ -177,7 +193,7 @@ class CreateMeeting:
         reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
         host = choose_host(view.free_hosts, plan.tier.capacity)
         if host is None and self.provider.abilities.has_hosts:
-            raise _no_host()
+            raise NoHostFree(NO_HOST_RETRY_AFTER_S)
         meeting = self._draft(caller, plan, host, meeting_id, now)
         lease = Lease(self.world.new_id(now), self.lease_s)
         return Provisioning(
@@ -250,7 +266,9 @@ class CreateMeeting:
         if stored is not None and stored.provider_meeting_id == provider_meeting_id:
             return await render_for_replay(self.store, meeting.account_id, intent, _as_made(stored))
         if stored is None or stored.status is MeetingStatus.ABANDONED:
-            await self.provider.remove(provider_meeting_id)
+            # Where it stays after all, the clock finds it: it looks once more for what was given up.
+            with suppress(ProviderRefused, ProviderUnknown):
+                await self.provider.remove(provider_meeting_id)
         raise ServiceUnavailable("The meeting took too long to make. Try again with the same key.", 1)
 
     async def _catch_up(self, caller: Caller, intent: Intent, recalled: Recalled) -> Answer | None:
@@ -291,11 +309,4 @@ def _replay(recalled: Recalled) -> Answer | Recalled:
 
 def _as_made(meeting: Meeting) -> Meeting:
     """The meeting as the first answer showed it, whatever happened to it since."""
-    return evolve(meeting, status=MeetingStatus.SCHEDULED)
-
-
-def _no_host() -> ServiceUnavailable:
-    return ServiceUnavailable(
-        "No meeting host is free in this time range. Try again later or choose another time.",
-        NO_HOST_RETRY_AFTER_S,
-    )
+    return evolve(meeting, status=MeetingStatus.SCHEDULED, host_key=None)

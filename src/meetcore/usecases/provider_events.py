@@ -81,7 +81,7 @@ class HandleProviderEvents:
                 last try; the others of the batch are done.
         """
         lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
-        async with self.store.begin() as tx:
+        async with self.store.at_once() as tx:
             claimed = await tx.inbox.claim(self.batch, lease)
         room = asyncio.Semaphore(self.in_flight)
 
@@ -97,7 +97,10 @@ class HandleProviderEvents:
             heed = await self._apply(claimed.event)
         except StoreAway:
             raise
-        except Exception:
+        except Exception as fault:
+            fault.add_note(
+                f"event {claimed.id} of {claimed.event.provider}, try {claimed.tries} of {MAX_TRIES}"
+            )
             if claimed.tries >= MAX_TRIES:
                 await self._end(claimed, Heed.PASSED)
             raise

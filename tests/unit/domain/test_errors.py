@@ -20,6 +20,7 @@ from meetcore.domain.errors import (
     InternalError,
     InvalidApiKey,
     InvalidRequest,
+    NoHostFree,
     NotFound,
     RateLimited,
     ServiceUnavailable,
@@ -44,6 +45,7 @@ CODES: dict[type[DomainError], tuple[str, bool]] = {
     InternalError: ("internal_error", False),
     UpstreamError: ("upstream_error", False),
     ServiceUnavailable: ("service_unavailable", False),
+    NoHostFree: ("service_unavailable", False),
 }
 MIDNIGHT = datetime(2026, 12, 1, 17, tzinfo=UTC)
 # How each is made and what it then says.
@@ -79,7 +81,11 @@ ONE_OF_EACH: dict[type[DomainError], tuple[Callable[[], DomainError], str]] = {
     ),
     InternalError: (lambda: InternalError("A fault."), "A fault."),
     UpstreamError: (lambda: UpstreamError("The provider refused."), "The provider refused."),
-    ServiceUnavailable: (lambda: ServiceUnavailable("No host is free.", 60), "No host is free."),
+    ServiceUnavailable: (lambda: ServiceUnavailable("Being mended.", 60), "Being mended."),
+    NoHostFree: (
+        lambda: NoHostFree(60),
+        "No meeting host is free in this time range. Try again later or choose another time.",
+    ),
 }
 
 
@@ -153,7 +159,9 @@ def test_an_invalid_request_names_every_field() -> None:
         (lambda: CreditCapExceeded(100, 95, 10, MIDNIGHT),
          {"cap": 100, "spent": 95, "required": 10, "resets_at": "2026-12-01T17:00:00Z"}),
         (lambda: RateLimited(20, 60, 13), {"limit": 20, "window_seconds": 60}),
-        (lambda: ServiceUnavailable("No host is free.", 60, {"why": "busy"}), {"why": "busy"}),
+        (lambda: ServiceUnavailable("Being mended.", 60, {"why": "busy"}), {"why": "busy"}),
+        (lambda: NoHostFree(60), {}),
+        (lambda: NoHostFree(60, MIDNIGHT), {"next_available_at": "2026-12-01T17:00:00Z"}),
     ],
 )  # fmt: skip
 def test_details_hold_what_the_contract_says(
@@ -164,7 +172,8 @@ def test_details_hold_what_the_contract_says(
 
 def test_what_may_be_tried_again_says_when() -> None:
     assert RateLimited(20, 60, 13).retry_after_s == 13
-    assert ServiceUnavailable("No host is free.", 14).retry_after_s == 14
+    assert ServiceUnavailable("Being mended.", 14).retry_after_s == 14
+    assert NoHostFree(60, MIDNIGHT).retry_after_s == 60
 
 
 def test_everything_public_is_listed() -> None:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import NotFound
-from meetcore.domain.ids import RANDOM_BYTES, parse_id, uuid7
+from meetcore.domain.ids import RANDOM_BYTES, id_bound, parse_id, uuid7
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LAST_MS = (1 << 47) - 1  # the year 6429; the field has 48 bits
@@ -98,3 +98,23 @@ def test_only_the_canonical_form_is_an_id(text: str) -> None:
             parse_id(text, "meeting")
         assert refused.value.message == "No meeting with this id."
         assert refused.value.details == {}
+
+
+@given(millis, st.integers(0, 999), millis, randoms)
+@example(0, 0, 0, bytes(RANDOM_BYTES))
+@example(1, 999, 1, b"\xff" * RANDOM_BYTES)
+@example(1, 0, 2, bytes(RANDOM_BYTES))
+def test_a_bound_is_above_the_ids_up_to_its_millisecond_and_above_no_other(
+    at: int, us: int, made: int, random: bytes
+) -> None:
+    assert (uuid7(instant(made), random) < id_bound(instant(at, us))) == (made <= at)
+
+
+@pytest.mark.parametrize("at", [datetime(1, 1, 1, tzinfo=UTC), EPOCH - timedelta(microseconds=1)])
+def test_no_id_is_below_a_bound_before_the_first_instant(at: datetime) -> None:
+    assert id_bound(at) == UUID(int=0)
+
+
+def test_the_last_instant_has_a_bound() -> None:
+    last = datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    assert id_bound(last) > uuid7(last, b"\xff" * RANDOM_BYTES)

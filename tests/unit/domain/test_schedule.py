@@ -14,6 +14,7 @@ from meetcore.domain.schedule import (
     cap_day_ends_at,
     check_start,
     meeting_start,
+    read_instant,
     utc_text,
     wib_text,
 )
@@ -120,6 +121,61 @@ def test_any_text_is_read_or_refused_and_nothing_else(day: str, at: str) -> None
     except InvalidRequest:
         return
     assert wib_text(start)[:16] == f"{day}T{at}"
+
+
+@given(instants())
+@example(datetime(1, 1, 1, tzinfo=UTC))
+@example(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
+def test_an_instant_is_read_as_it_was_written_whatever_its_offset(at: datetime) -> None:
+    read = read_instant(at.isoformat())
+    assert (read, read.utcoffset()) == (at, timedelta(0))
+
+
+@given(days(), st.sampled_from(["2026-12-01", "0001-01-01", "9999-12-31"]))
+def test_a_day_is_its_beginning_in_wib(day: date, other: str) -> None:
+    for told in (day.isoformat(), other):
+        assert read_instant(told) == meeting_start(told, "00:00")
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("2026-12-01T02:00:00Z", "2026-12-01T02:00:00+00:00"),
+        ("2026-12-01t02:00:00z", "2026-12-01T02:00:00+00:00"),
+        ("2026-12-01T02:00:00-00:00", "2026-12-01T02:00:00+00:00"),
+        ("2026-12-01T09:00:00+07:00", "2026-12-01T02:00:00+00:00"),
+        ("2026-12-01T02:00:00.5Z", "2026-12-01T02:00:00.500000+00:00"),
+        ("2026-12-01T02:00:00.000001000Z", "2026-12-01T02:00:00.000001+00:00"),
+        ("2026-12-01T02:00:00.000001001Z", "2026-12-01T02:00:00.000002+00:00"),
+        ("2026-12-01T02:00:00.999999999Z", "2026-12-01T02:00:01+00:00"),
+    ],
+)
+def test_an_instant_is_read_to_the_microsecond_that_is_not_before_it(text: str, whole: str) -> None:
+    assert read_instant(text).isoformat() == whole
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *BAD_DATES, "2026-12-01T02:00:00", "2026-12-01T02:00Z", "2026-12-01 02:00:00Z",
+        "2026-12-01T24:00:00Z", "2026-12-01T02:60:00Z", "2026-12-01T02:00:60Z", "2026-12-01T02:00:00 07:00",
+        "2026-12-01T02:00:00+07", "2026-12-01T02:00:00+0700", "2026-12-01T02:00:00+24:00",
+        "2026-02-30T02:00:00Z", "20261201T020000Z", "2026-12-01T02:00:00.Z",
+        "2026-12-01T02:00:00.0000000001Z", "2026-12-01T02:00:00Z ", "1764554400", "0001-01-01T00:00:00+00:01",
+        "9999-12-31T23:59:59-00:01", "9999-12-31T23:59:59.9999991Z", "٢٠٢٦-12-01T02:00:00Z",
+    ],
+)  # fmt: skip
+def test_what_is_no_instant_is_refused_with_what_to_write(text: str) -> None:
+    with pytest.raises(ValueError, match=r"^must be an instant with an offset, such as .* 00:00 WIB$"):
+        read_instant(text)
+
+
+@given(st.text(max_size=30))
+def test_any_text_is_read_as_an_instant_or_refused_and_nothing_else(text: str) -> None:
+    try:
+        assert read_instant(text).utcoffset() == timedelta(0)
+    except ValueError:
+        return
 
 
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=MAX_DAYS_AHEAD)))

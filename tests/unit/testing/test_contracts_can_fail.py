@@ -8,16 +8,25 @@ from attrs import evolve
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
+from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
+from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
+from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.state import StoredDelivery
 from meetcore.domain.deliveries import Delivery
 from meetcore.domain.events import Event
 from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.provider_events import ProviderEvent
+from meetcore.domain.recordings import Recording
 from meetcore.ports.deliveries import Claimed, ClaimLimits
+from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import CreationQuery, CreationView, LeaseView, PostingView, Provisioning
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
+from meetcore.ports.provider_events import ClaimedEvent
+from meetcore.ports.store import PostingView
 from meetcore.testing.contracts import StoreContract, StoreRig
+from meetcore.testing.contracts.provider_event_inbox import new_file, told
 from meetcore.testing.memory_rig import MemoryRig
 from tests.unit.testing.broken_store import BrokenStore
 
@@ -112,6 +121,73 @@ class PostsWithoutEvent(MemoryEndpointRepository):
         return True
 
 
+class TakesDoublesIn(MemoryProviderEventInbox):
+    """Forgets the bytes of what is done."""
+
+    async def done(self, id: UUID, token: UUID) -> None:
+        await super().done(id, token)
+        self._tables.provider_events.pop(id, None)
+
+
+class SharesNothing(MemoryProviderEventInbox):
+    """Hands an event out and leaves it for the next who asks."""
+
+    async def claim(self, limit: int, lease: Lease) -> Sequence[ClaimedEvent]:
+        return await super().claim(limit, evolve(lease, seconds=-1))
+
+
+class BelievesAnybody(MemoryProviderEventInbox):
+    """Is done with an event whoever says so."""
+
+    async def done(self, id: UUID, token: UUID) -> None:
+        stored = self._tables.provider_events[id]
+        self._tables.provider_events[id] = evolve(stored, token=None, due_at=None, event=None)
+
+
+class LosesTheFiles(MemoryProviderEventInbox):
+    """Keeps what happened and forgets to what."""
+
+    async def add(self, id: UUID, event: ProviderEvent, digest: bytes) -> bool:
+        return await super().add(id, evolve(event, files=()), digest)
+
+
+class KeepsTheFirst(MemoryRecordingRepository):
+    """Writes a recording once, and never what is added."""
+
+    async def save(self, recording: Recording) -> None:
+        self._tables.recordings.setdefault((recording.account_id, recording.meeting_id), recording)
+
+
+class KeepsTheLast(MemoryRecordingRepository):
+    """Lets a second recording of a meeting take the place of the first."""
+
+    async def save(self, recording: Recording) -> None:
+        self._tables.recordings[recording.account_id, recording.meeting_id] = recording
+
+
+async def _a_recording_is_told(suite: StoreContract, rig: StoreRig) -> None:
+    files = (new_file(), new_file("a2"))
+    await suite.test_an_event_is_read_back_as_it_was_told(rig, told(files=files))
+
+
+class KeepsWhatAnyoneBrings(MemoryHostKeyRepository):
+    """Takes any token for the bearer's own."""
+
+    def _is_borne(self, host_id: UUID, token: UUID) -> bool:
+        return True
+
+
+class ShowsTheKeyMeanwhile(MemoryHostKeyRepository):
+    """Leaves a key in place while it is being replaced."""
+
+    async def claim_due(self, limit: int, lease: Lease) -> Sequence[DueHostKey]:
+        claimed = await super().claim_due(limit, lease)
+        for due in claimed:
+            stored = self._tables.host_keys[due.host_id]
+            self._tables.host_keys[due.host_id] = evolve(stored, host_key="000000")
+        return claimed
+
+
 DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "ledger", MemoryLedgerRepository, RefundsTwice,
@@ -145,6 +221,39 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "endpoints", MemoryEndpointRepository, PostsWithoutEvent,
         StoreContract.test_an_event_that_is_gone_is_not_posted_again,
+    ),
+    (
+        "inbox", MemoryProviderEventInbox, TakesDoublesIn,
+        StoreContract.test_a_double_of_what_is_done_is_known,
+    ),
+    (
+        "inbox", MemoryProviderEventInbox, SharesNothing,
+        StoreContract.test_claims_at_the_same_time_share_what_is_due,
+    ),
+    (
+        "inbox", MemoryProviderEventInbox, BelievesAnybody,
+        StoreContract.test_who_has_given_an_event_back_has_lost_it,
+    ),
+    ("inbox", MemoryProviderEventInbox, LosesTheFiles, _a_recording_is_told),
+    (
+        "recordings", MemoryRecordingRepository, KeepsTheFirst,
+        StoreContract.test_a_recording_is_written_again_with_what_was_added,
+    ),
+    (
+        "recordings", MemoryRecordingRepository, KeepsTheLast,
+        StoreContract.test_a_meeting_has_at_most_one_recording,
+    ),
+    (
+        "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,
+        StoreContract.test_a_host_is_due_again_when_its_lease_runs_out,
+    ),
+    (
+        "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,
+        StoreContract.test_only_the_bearer_postpones,
+    ),
+    (
+        "host_keys", MemoryHostKeyRepository, ShowsTheKeyMeanwhile,
+        StoreContract.test_a_key_that_is_claimed_is_in_place_no_more,
     ),
 ]  # fmt: skip
 

@@ -21,6 +21,7 @@ STORE_SUITES = [
     contracts.DeliveryLimitsContract,
     contracts.ProviderEventInboxContract,
     contracts.RecordingRepositoryContract,
+    contracts.HostKeyRepositoryContract,
 ]
 # Proven by the suite that is named, because nobody meets them alone.
 WITHIN = {

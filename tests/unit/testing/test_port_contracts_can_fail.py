@@ -22,7 +22,7 @@ from attrs import evolve
 
 from meetcore.adapters.memory.doorbell import MemoryDoorbell
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
-from meetcore.adapters.sandbox import MemorySandboxState, SandboxProvider
+from meetcore.adapters.sandbox import MemorySandboxState, SandboxMeetingState, SandboxProvider
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
@@ -38,6 +38,7 @@ from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContr
 from meetcore.testing.contracts.clock import ClockContract
 from meetcore.testing.contracts.doorbell import DoorbellContract, RemoteDoorbellContract
 from meetcore.testing.contracts.entropy import EntropyContract
+from meetcore.testing.contracts.played_meetings import PlayedMeetingsContract
 from meetcore.testing.contracts.rate_counters import MINUTE, RateCountersContract, SharedRateCountersContract
 from meetcore.testing.contracts.resolver import HANGING, ZONE, ResolverContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract
@@ -587,6 +588,72 @@ class RemovesNothing(Sandbox):
 async def test_providers(test: Test, broken: type[Sandbox]) -> None:
     with pytest.raises(AssertionError):
         await test(VideoProviderContract(), broken())
+
+
+class Playing(Sandbox):
+    """Its own play, too."""
+
+    async def start(self, provider_meeting_id: str) -> None:
+        await self.state.put(provider_meeting_id, SandboxMeetingState.STARTED)
+
+    async def finish(self, provider_meeting_id: str) -> None:
+        await self.state.put(provider_meeting_id, SandboxMeetingState.ENDED)
+
+
+class RemovesWhatRuns(Playing):
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        said = await super().remove(provider_meeting_id)
+        return ProviderMeetingState.REMOVED if said is ProviderMeetingState.IN_PROGRESS else said
+
+
+class TakesOverForGone(Playing):
+    async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+        said = await super().remove(provider_meeting_id)
+        return ProviderMeetingState.GONE if said is ProviderMeetingState.OVER else said
+
+
+class EndsNothing(Playing):
+    async def end(self, provider_meeting_id: str) -> None:
+        pass
+
+
+class EndsAll(Playing):
+    def __init__(self) -> None:
+        super().__init__()
+        self.running: list[str] = []
+
+    async def start(self, provider_meeting_id: str) -> None:
+        self.running.append(provider_meeting_id)
+        await super().start(provider_meeting_id)
+
+    async def end(self, provider_meeting_id: str) -> None:
+        for each in self.running:
+            await super().end(each)
+
+
+@mistakes(
+    (PlayedMeetingsContract.test_one_that_runs_is_not_removed, RemovesWhatRuns),
+    (PlayedMeetingsContract.test_one_that_is_over_is_not_removed, TakesOverForGone),
+    (PlayedMeetingsContract.test_one_that_was_ended_is_over, EndsNothing),
+    (PlayedMeetingsContract.test_ending_one_leaves_the_others, EndsAll),
+)
+async def test_played_meetings(test: Test, broken: type[Playing]) -> None:
+    provider = broken()
+    with pytest.raises(AssertionError):
+        await test(PlayedMeetingsContract(), provider, provider)
+
+
+class FindsAStranger(MakesAnother):
+    async def find(self, order: ProviderOrder) -> Provisioned | None:
+        return await super().create(order)
+
+
+async def test_a_provider_that_makes_two_of_one_order_finds_one_of_them() -> None:
+    class MayMakeTwo(VideoProviderContract):
+        makes_one_for_one_order = False
+
+    with pytest.raises(AssertionError):
+        await MayMakeTwo().test_asking_twice_makes_one(FindsAStranger())
 
 
 class TakesAKeyOnce(Sandbox):

@@ -5,11 +5,14 @@ import asyncio
 import pytest
 from attrs import evolve
 
+from meetcore.adapters.memory.queries import MemoryQueries
+from meetcore.adapters.memory.state import StoredHostKey
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import (
     CreditCapExceeded,
     IdempotencyKeyReused,
     InsufficientCredits,
+    NoHostFree,
     NotFound,
     ServiceUnavailable,
     UpstreamError,
@@ -17,6 +20,11 @@ from meetcore.domain.errors import (
 from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import MeetingStatus
 from meetcore.domain.pricing import DEFAULT_TIERS
+from meetcore.domain.schedule import utc_text
+from meetcore.ports.store import StoreAway
+from meetcore.ports.video_provider import ProviderUnknown
+from meetcore.usecases.provision import order_of
+from meetcore.usecases.reconcile_meetings import LOOK_AGAIN_S
 from tests.unit.usecases.town import Died, Fuse, Town, request, told
 
 CRASH_POINTS = 8
@@ -121,6 +129,79 @@ async def test_no_free_host_is_temporary_and_does_not_stick_to_the_key():
     assert town.funds().balance == 80
 
 
+@pytest.mark.spec("4.1/3")
+async def test_a_refusal_for_want_of_a_host_tells_when_one_is_free():
+    town = await Town().settle_in()
+    await town.create()(town.caller, request(), town.intent(None), town.now())
+    (meeting,) = town.meetings()
+    for intent in (town.intent(None), town.intent("k")):
+        with pytest.raises(NoHostFree) as refused:
+            await town.create()(town.caller, request(), intent, town.now())
+        assert refused.value.details == {"next_available_at": utc_text(meeting.end_at)}
+        assert refused.value.retry_after_s == 60
+
+
+@pytest.mark.spec("4.1/3")
+async def test_a_refusal_tells_no_time_where_it_cannot_be_told():
+    town = await Town(hosts=0).settle_in()
+    with pytest.raises(NoHostFree) as refused:
+        await town.create()(town.caller, request(), town.intent(None), town.now())
+    assert refused.value.details == {}
+    await town.operate.add_host("host", 100)
+    await town.create()(town.caller, request(), town.intent(None), town.now())
+
+    class Away(MemoryQueries):
+        """Queries of a database that is away by now."""
+
+        async def next_free_start(self, wanted):
+            raise StoreAway("gone")
+
+    create = evolve(town.create(), queries=Away(town.state))
+    with pytest.raises(NoHostFree) as refused:
+        await create(town.caller, request(), town.intent(None), town.now())
+    assert refused.value.details == {}
+
+
+async def test_no_transaction_is_open_while_the_next_free_start_is_looked_for():
+    town = await Town(hosts=0).settle_in()
+    opened = []
+
+    class Curious(MemoryQueries):
+        """Queries that need the one transaction for themselves."""
+
+        async def next_free_start(self, wanted):
+            async with asyncio.timeout(5), town.store.begin():
+                opened.append(wanted.start_at)
+
+    create = evolve(town.create(), queries=Curious(town.state))
+    with pytest.raises(NoHostFree):
+        await create(town.caller, request(), town.intent("k"), town.now())
+    assert len(opened) == 1
+
+
+async def test_a_replay_that_is_rendered_late_tells_no_host_key():
+    town = await Town().settle_in()
+    await town.create()(town.caller, request(), town.intent("k"), town.now())
+    (meeting,) = town.meetings()
+    record = town.state.committed.idempotency[meeting.account_id, "k"]
+    async with town.state.change() as tables:
+        assert meeting.host_id is not None
+        tables.host_keys[meeting.host_id] = StoredHostKey("123456")
+        tables.idempotency[meeting.account_id, "k"] = evolve(record, answer=None)
+    found = await town.queries.find_meeting(meeting.account_id, meeting.id)
+    assert found is not None
+    assert found.host_key == "123456"
+    rendered = []
+
+    def render(outcome):
+        rendered.append(outcome)
+        return told(outcome)
+
+    intent = evolve(town.intent("k"), render=render)
+    await town.create()(town.caller, request(), intent, town.now())
+    assert rendered == [meeting]
+
+
 @pytest.mark.parametrize(
     ("town", "wanted", "refusal"),
     [
@@ -209,6 +290,38 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
     assert meeting.status is MeetingStatus.SCHEDULED
     assert town.funds().balance == 90
     assert len(town.entries()) == 2
+    town.prove()
+
+
+@pytest.mark.parametrize("fault", [None, SandboxFault.REFUSE, SandboxFault.LOST])
+async def test_a_slow_call_that_was_given_up_is_removed_now_or_by_the_clock(fault: SandboxFault | None):
+    town = await Town().settle_in()
+
+    class Slow(SandboxProvider):
+        """The sandbox on a day when it makes the meeting after everybody gave it up."""
+
+        async def create(self, order):
+            town.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
+            with pytest.raises(ProviderUnknown):
+                await town.provider.create(order)
+            town.lapse()
+            await town.reconcile().sweep()
+            return await town.provider.create(order)
+
+        async def remove(self, provider_meeting_id):
+            return await town.provider.remove(provider_meeting_id)
+
+    slow = evolve(town.create(), provider=Slow("http://sandbox", town.provider.state, bytes(32)))
+    if fault is not None:
+        town.faults.plan(SandboxCall.REMOVE, fault)
+    with pytest.raises(ServiceUnavailable):
+        await slow(town.caller, request(), town.intent("k"), town.now())
+    (meeting,) = town.meetings()
+    assert meeting.status is MeetingStatus.ABANDONED
+    town.clock.advance(LOOK_AGAIN_S + 1)
+    await town.keep_time().sweep()
+    assert await town.provider.find(order_of(meeting, "host-0")) is None
+    assert town.funds().balance == 100
     town.prove()
 
 

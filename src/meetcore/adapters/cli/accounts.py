@@ -16,11 +16,11 @@ from meetcore.adapters.cli.inputs import (
 from meetcore.adapters.cli.output import show
 from meetcore.adapters.cli.runner import guarded, with_wiring
 from meetcore.adapters.cli.verify import verify_credits
-from meetcore.app import Wiring
 from meetcore.domain.hosts import Host
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.ledger import MAX_CREDITS
 from meetcore.domain.schedule import utc_text
+from meetcore.wiring import Wiring
 
 __all__ = ["account", "credits_", "host", "key"]
 

@@ -33,13 +33,14 @@ from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgr
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.settings import DEFAULT_BASE_URL, Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
-from meetcore.app import Network, Service, Wiring, wire
+from meetcore.app import Service
 from meetcore.domain.addresses import Address
 from meetcore.domain.errors import Conflict
 from meetcore.domain.keys import Scope, digest
 from meetcore.domain.schedule import WIB
 from meetcore.domain.webhook_urls import parse_webhook_url
 from meetcore.ports.resolver import Resolver
+from meetcore.wiring import Network, Wiring, wire
 
 __all__ = ["dev"]
 

@@ -18,8 +18,9 @@ from meetcore.adapters.cli.runner import guarded, ready_settings, run_service
 from meetcore.adapters.postgres.migrate import MigrationRefused, migrate
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
-from meetcore.app import wire, working
+from meetcore.app import working
 from meetcore.ports.store import StoreAway
+from meetcore.wiring import wire
 
 __all__ = ["migrate_schema", "serve", "work"]
 

@@ -9,10 +9,10 @@ from meetcore.adapters.cli.inputs import InputRefused
 from meetcore.adapters.cli.output import ExitCode, complain
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
-from meetcore.app import Wiring, check_schema, check_secrets, wire
 from meetcore.domain.errors import DomainError
 from meetcore.domain.ledger import InvalidAmount
 from meetcore.ports.store import StoreAway
+from meetcore.wiring import Wiring, check_schema, check_secrets, wire
 
 __all__ = ["guarded", "ready_settings", "run_service", "with_wiring"]
 

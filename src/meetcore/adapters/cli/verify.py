@@ -7,8 +7,8 @@ from cyclopts import Parameter
 from meetcore.adapters.cli.output import ExitCode, show
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import with_wiring
-from meetcore.app import Wiring
 from meetcore.usecases.verify_ledger import Audit
+from meetcore.wiring import Wiring
 
 __all__ = ["verify_credits"]
 

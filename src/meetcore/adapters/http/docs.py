@@ -129,6 +129,7 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "Idempotency-Key is still in progress, or the service is being mended.",
         "Wait for the seconds of Retry-After, or choose another time.",
         "Yes, after Retry-After, with the same Idempotency-Key.",
+        "next_available_at where no host is free and it can be told when one is; else empty.",
     ),
 }
 

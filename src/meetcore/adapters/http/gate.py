@@ -158,7 +158,8 @@ class Gate:
         body = None if operation.body is None else decode_body(value, operation.body)
         intent = self._intent(request, headers, operation, value, exchange) if operation.is_mutating else None
         listing = operation.listing
-        page = Page() if listing is None else read_page(request.query_params, listing)
+        path = request.scope["path"]
+        page = Page() if listing is None else read_page(request.query_params, listing, path)
         call = Call(caller, exchange.now, match.path, body, intent, page)
         return answered(await operation.handle(call))
 

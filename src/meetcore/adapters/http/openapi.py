@@ -128,8 +128,8 @@ def _parameters(operation: Operation) -> list[Json]:
             {"name": "cursor", "in": "query", "description": "next_cursor", "schema": {"type": "string"}},
         ]
         found += [
-            {"name": name, "in": "query", "schema": {"type": "string", "enum": list(values)}}
-            for name, values in operation.listing.filters.items()
+            {"name": name, "in": "query", "description": each.description, "schema": each.schema}
+            for name, each in operation.listing.filters.items()
         ]
     return found
 

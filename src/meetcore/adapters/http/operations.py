@@ -13,18 +13,27 @@ from msgspec import UNSET
 from meetcore.adapters.http.answers import Rendered, render_record
 from meetcore.adapters.http.bodies import CreateMeetingBody
 from meetcore.adapters.http.calls import API_ROOT, Call, Operation, UseCases, subject
-from meetcore.adapters.http.paging import Listing, page_of
+from meetcore.adapters.http.filters import instant, one_of
+from meetcore.adapters.http.paging import Listing, cut, page_of
 from meetcore.adapters.http.webhook_operations import webhook_operations
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.keys import Scope
-from meetcore.domain.meetings import VISIBLE, Meeting, MeetingRequest
+from meetcore.domain.meetings import VISIBLE, Meeting, MeetingRequest, MeetingStatus
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.rate_window import OperationClass
 from meetcore.domain.records import cancellation_record, meeting_record, tier_record
+from meetcore.ports.queries import MeetingFilter
 from meetcore.usecases.intent import Answer
 
 __all__ = ["operations"]
+
+_SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, MeetingStatus.CANCELLED)
+_MEETING_FILTERS = {
+    "status": one_of({status.value: status for status in _SHOWN}, "Only meetings that stand so now."),
+    "from": instant("Only meetings that start then or later."),
+    "to": instant("Only meetings that start before."),
+}
 
 
 def operations(use: UseCases) -> Sequence[Operation]:
@@ -45,6 +54,11 @@ def operations(use: UseCases) -> Sequence[Operation]:
             "create_meeting", "POST", "/meetings", "Create a meeting and deduct its credits", credit,
             meetings.create, (400, 401, 403, 404, 422, 429, 500, 502, 503), 201, (Scope.MEETINGS_WRITE,),
             CreateMeetingBody, _present_created, "Meeting",
+        ),
+        Operation(
+            "list_meetings", "GET", "/meetings", "List the meetings, the newest first", read,
+            meetings.list, (400, 401, 403, 429, 500), 200, (Scope.MEETINGS_READ, Scope.MEETINGS_WRITE),
+            response="MeetingList", listing=Listing(_MEETING_FILTERS, ranges=[("from", "to")]),
         ),
         Operation(
             "get_meeting", "GET", "/meetings/{id}", "Read a meeting", read, meetings.get,
@@ -115,6 +129,16 @@ class _Meetings:
         if meeting is None or meeting.status not in VISIBLE:
             raise NotFound("No meeting with this id.")
         return render_record(200, meeting_record(meeting, call.now))
+
+    async def list(self, call: Call) -> Rendered:
+        page, given = call.page, call.page.filters
+        wanted = MeetingFilter(call.now, given.get("status"), given.get("from"), given.get("to"))
+        found = await self.use.queries.list_meetings(
+            call.caller.account.id, wanted, page.limit + 1, page.before
+        )
+        shown, cursor = cut(found, page, lambda one: one.id)
+        data = [meeting_record(one, call.now) for one in shown]
+        return render_record(200, {"data": data, "next_cursor": cursor})
 
     async def cancel(self, call: Call) -> Answer:
         return await self.use.cancel_meeting(call.caller, subject(call), call.purpose, call.now)

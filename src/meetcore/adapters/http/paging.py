@@ -1,14 +1,19 @@
-"""Pages of a list: `limit`, an opaque `cursor`, filters, and the refusal of anything else in the query."""
+"""Pages of a list: `limit`, an opaque `cursor`, filters, and the refusal of anything else in the query.
+
+A cursor names its list and the last item seen, so that one of another list is refused. What was filtered is
+no part of it: the place in the order is the same under any filter.
+"""
 
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 from uuid import UUID
 
 from attrs import field, frozen
 from starlette.datastructures import QueryParams
 
+from meetcore.adapters.http.filters import Filter
 from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.ids import parse_id
 
@@ -17,6 +22,7 @@ __all__ = ["DEFAULT_LIMIT", "MAX_LIMIT", "Listing", "Page", "cut", "page_of", "r
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 _BAD_CURSOR = "must be a next_cursor that this list gave"
+_IN_LIST = " "  # no id has it
 
 Item = TypeVar("Item")
 
@@ -25,21 +31,27 @@ Item = TypeVar("Item")
 class Listing:
     """What a list takes beside `limit` and `cursor`.
 
-    `filters` names the further parameters and the values that each knows. `has_uuids` tells that its items
-    are named by UUIDs, so that a cursor must hold one.
+    `filters` are the further parameters by their names, `ranges` pairs of them of which the first must not be
+    after the second. `has_uuids` tells that its items are named by UUIDs, so that a cursor must hold one.
     """
 
-    filters: Mapping[str, Sequence[str]] = field(factory=dict)
+    filters: Mapping[str, Filter] = field(factory=dict)
+    ranges: Sequence[tuple[str, str]] = ()
     has_uuids: bool = True
 
 
 @frozen
 class Page:
-    """What part of a list is asked for. `after` is the id of the last item seen, if any."""
+    """What part of a list is asked for.
 
+    `of` names the list, `after` is the id of the last item seen, if any; `filters` are the values of those
+    that were given.
+    """
+
+    of: str = ""
     limit: int = DEFAULT_LIMIT
     after: str | None = None
-    filters: Mapping[str, str] = field(factory=dict)
+    filters: Mapping[str, Any] = field(factory=dict)
 
     @property
     def before(self) -> UUID | None:
@@ -47,12 +59,17 @@ class Page:
         return None if self.after is None else UUID(self.after)
 
 
-def read_page(query: QueryParams, listing: Listing) -> Page:
+def read_page(query: QueryParams, listing: Listing, of: str) -> Page:
     """Read a list's query.
 
+    Args:
+        query: what the request asks.
+        listing: what the list takes.
+        of: what names the list, and no other one; its path does.
+
     Raises:
-        InvalidRequest: an unknown parameter, one given twice, a limit out of range, a foreign cursor, a
-            filter by a value that it does not know.
+        InvalidRequest: an unknown parameter, one given twice, a limit out of range, a cursor that another
+            list gave, a filter by a value that it does not know, a range that ends before it begins.
     """
     problems: dict[str, list[str]] = {}
     for name in query:
@@ -66,28 +83,42 @@ def read_page(query: QueryParams, listing: Listing) -> Page:
         problems.setdefault("limit", [f"must be a whole number from 1 to {MAX_LIMIT}"])
     after = None
     if "cursor" in query:
-        after = _read_cursor(query["cursor"], listing)
+        after = _read_cursor(query["cursor"], listing, of)
         if after is None:
             problems.setdefault("cursor", [_BAD_CURSOR])
-    filters = {name: query[name] for name in listing.filters if name in query}
-    for name, value in filters.items():
-        if value not in listing.filters[name]:
-            problems.setdefault(name, [f"must be one of {', '.join(listing.filters[name])}"])
+    filters = _read_filters(query, listing, problems)
     if problems:
         raise InvalidRequest(problems)
-    return Page(int(limit), after, filters)
+    return Page(of, int(limit), after, filters)
 
 
-def _read_cursor(text: str, listing: Listing) -> str | None:
+def _read_filters(query: QueryParams, listing: Listing, problems: dict[str, list[str]]) -> dict[str, Any]:
+    """The values of the filters that were given; `problems` gets those of the others."""
+    found: dict[str, Any] = {}
+    for name, known in listing.filters.items():
+        if name in query:
+            try:
+                found[name] = known.read(query[name])
+            except ValueError as error:
+                problems.setdefault(name, [str(error)])
+    for first, last in listing.ranges:
+        if first in found and last in found and found[first] > found[last]:
+            problems.setdefault(first, [f"must not be after {last}"])
+    return found
+
+
+def _read_cursor(text: str, listing: Listing, of: str) -> str | None:
     try:
-        after = base64.b64decode(text, altchars=b"-_", validate=True).decode()
+        named, _, after = base64.b64decode(text, altchars=b"-_", validate=True).decode().rpartition(_IN_LIST)
+        if named != of:
+            return None
         return str(parse_id(after, "item")) if listing.has_uuids else after
     except (binascii.Error, ValueError, NotFound):
         return None
 
 
-def _cursor_after(id_: str) -> str:
-    return base64.urlsafe_b64encode(id_.encode()).decode()
+def _cursor_after(page: Page, id_: str) -> str:
+    return base64.urlsafe_b64encode(f"{page.of}{_IN_LIST}{id_}".encode()).decode()
 
 
 def cut(
@@ -99,7 +130,7 @@ def cut(
         The items, and the next cursor if there is more.
     """
     shown = items[: page.limit]
-    return shown, _cursor_after(str(id_of(shown[-1]))) if len(items) > page.limit else None
+    return shown, _cursor_after(page, str(id_of(shown[-1]))) if len(items) > page.limit else None
 
 
 def page_of(

@@ -87,7 +87,8 @@ class _Door:
             return Response(answer.body, 200, _HEADERS, "application/json")
         if notice.event is not None:
             async with asyncio.timeout(KEEP_WITHIN_S):
-                await self.receive(notice.event, hashlib.sha256(body).digest())
+                is_new = await self.receive(notice.event, hashlib.sha256(body).digest())
+            log.info("provider event", provider=self.provider, kind=notice.event.kind, is_new=is_new)
         return Response(status_code=204, headers=_HEADERS)
 
     def _refuse(self, error: Exception) -> Response:

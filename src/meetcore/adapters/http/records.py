@@ -44,6 +44,14 @@ class Meeting:
 
 
 @frozen
+class MeetingList:
+    """The account's meetings, the newest first."""
+
+    data: list[Meeting]
+    next_cursor: str | None
+
+
+@frozen
 class Cancellation:
     """What became of a meeting, and the credits that were returned."""
 
@@ -197,6 +205,6 @@ class ErrorEnvelope:
 
 
 ALL = (
-    Meeting, Cancellation, Account, Webhook, WebhookWithSecret, WebhookList, Delivery, DeliveryList, TierList,
-    ErrorEnvelope,
+    Meeting, MeetingList, Cancellation, Account, Webhook, WebhookWithSecret, WebhookList, Delivery,
+    DeliveryList, TierList, ErrorEnvelope,
 )  # fmt: skip

@@ -8,6 +8,7 @@ from msgspec import UNSET
 from meetcore.adapters.http.answers import Rendered, render_record
 from meetcore.adapters.http.bodies import RegisterWebhookBody, UpdateWebhookBody
 from meetcore.adapters.http.calls import API_ROOT, Call, Operation, UseCases, subject
+from meetcore.adapters.http.filters import one_of
 from meetcore.adapters.http.paging import Listing, cut
 from meetcore.domain import endpoints
 from meetcore.domain.deliveries import DeliveryStatus
@@ -26,7 +27,7 @@ __all__ = ["webhook_operations"]
 
 _READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
 _WRITERS = (Scope.WEBHOOKS_WRITE,)
-_STATUSES = tuple(status.value for status in DeliveryStatus)
+_STATUS = one_of({status.value: status for status in DeliveryStatus}, "Only deliveries that stand so.")
 
 
 def webhook_operations(use: UseCases) -> tuple[Operation, ...]:
@@ -72,7 +73,7 @@ def webhook_operations(use: UseCases) -> tuple[Operation, ...]:
         Operation(
             "list_deliveries", "GET", sent, "List the deliveries to a webhook with their attempts", read,
             deliveries.list, (400, 401, 403, 404, 429, 500), 200, _READERS, response="DeliveryList",
-            listing=Listing({"status": _STATUSES}),
+            listing=Listing({"status": _STATUS}),
         ),
         Operation(
             "get_delivery", "GET", f"{sent}/{{delivery_id}}", "Read a delivery with its attempts", read,
@@ -140,9 +141,8 @@ class _Deliveries:
 
     async def list(self, call: Call) -> Rendered:
         endpoint_id, page = parse_id(call.path["id"], "webhook"), call.page
-        status = DeliveryStatus(page.filters["status"]) if "status" in page.filters else None
         found = await self.use.queries.list_deliveries(
-            call.caller.account.id, endpoint_id, status, page.limit + 1, page.before
+            call.caller.account.id, endpoint_id, page.filters.get("status"), page.limit + 1, page.before
         )
         if found is None:
             raise NotFound("No webhook with this id.")

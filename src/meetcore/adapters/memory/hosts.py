@@ -1,12 +1,14 @@
 """Host reservations in memory: a host is free for a range when one of its slots is."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from meetcore.adapters.memory.state import Reservation, StoredHostKey, Tables
 from meetcore.domain.hosts import Host
+from meetcore.domain.schedule import MAX_DAYS_AHEAD
+from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery
 
-__all__ = ["free_host", "free_slot", "reserve"]
+__all__ = ["free_host", "free_slot", "next_free_start", "reserve"]
 
 
 def free_slot(tables: Tables, host: Host, start_at: datetime, end_at: datetime) -> int | None:
@@ -45,3 +47,19 @@ def free_host(tables: Tables, owner: tuple[UUID, UUID], now: datetime, *, spoils
         one.host_id == taken.host_id and one.start_at < taken.start_at for one in tables.reservations.values()
     ):
         tables.host_keys[taken.host_id] = StoredHostKey(due_at=now)
+
+
+def next_free_start(tables: Tables, wanted: FreeStartQuery) -> datetime | None:
+    """The earliest instant at which a host could carry such a meeting: the wished one, or another's end."""
+    latest = min(wanted.start_at + FREE_START_WITHIN, wanted.now + timedelta(days=MAX_DAYS_AHEAD))
+    ends = sorted(one.end_at for one in tables.reservations.values() if one.end_at > wanted.start_at)
+    fitting = [
+        host
+        for host in tables.hosts.values()
+        if host.capacity >= wanted.seats and host.can_take(wanted.now, wanted.per_day)
+    ]
+    length = timedelta(minutes=wanted.minutes)
+    for at in (wanted.start_at, *ends[:MAX_ENDS_LOOKED_AT]):
+        if at <= latest and any(free_slot(tables, host, at, at + length) is not None for host in fitting):
+            return at
+    return None

@@ -22,12 +22,12 @@ from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage, Hold
 from meetcore.domain.hosts import Host, choose_host
 from meetcore.domain.ledger import Entry, Funds, Transfer
-from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings import OPEN, Meeting, MeetingStatus
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
+from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import (
-    Claim,
+from meetcore.ports.meetings import (
     CreationQuery,
     CreationView,
     DueMeeting,
@@ -150,7 +150,7 @@ class MemoryMeetingRepository:
         if meeting.provider_meeting_id is None:
             return
         known = meeting_at_provider(self._tables, meeting.provider, meeting.provider_meeting_id)
-        if known is not None and known.id != meeting.id:
+        if known is not None and known.id != meeting.id and known.status in OPEN:
             raise ConstraintBroken("another meeting has this id at the provider")
 
     async def save_abandoned(

@@ -1,15 +1,17 @@
 """Reads in memory: what finished transactions left."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from uuid import UUID
 
 from attrs import evolve
 
+from meetcore.adapters.memory.hosts import next_free_start
 from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provider
 from meetcore.domain.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.meetings import Meeting
-from meetcore.ports.queries import AccountCard, Caller, DeliveryHistory
+from meetcore.domain.meetings import VISIBLE, Meeting, shown_status
+from meetcore.ports.queries import AccountCard, Caller, DeliveryHistory, FreeStartQuery, MeetingFilter
 
 __all__ = ["MemoryQueries"]
 
@@ -35,8 +37,26 @@ class MemoryQueries:
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state."""
-        stored = self._state.committed.meetings.get((account_id, meeting_id))
-        return None if stored is None else stored.meeting
+        tables = self._state.committed
+        stored = tables.meetings.get((account_id, meeting_id))
+        return None if stored is None else _with_host_key(tables, stored.meeting)
+
+    async def list_meetings(
+        self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
+    ) -> Sequence[Meeting]:
+        """An account's meetings that a customer may see, the newest first."""
+        tables = self._state.committed
+        found = [
+            stored.meeting
+            for (owner, id_), stored in tables.meetings.items()
+            if owner == account_id and (before is None or id_ < before) and _is_wanted(stored.meeting, wanted)
+        ]
+        found.sort(key=lambda one: one.id, reverse=True)
+        return [_with_host_key(tables, one) for one in found[:limit]]
+
+    async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
+        """The earliest instant from `start_at` on at which such a meeting could be reserved now."""
+        return next_free_start(self._state.committed, wanted)
 
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """The meeting that a provider knows under an id of its own."""
@@ -92,6 +112,28 @@ class MemoryQueries:
 
     async def ping(self) -> None:
         """Memory is always there."""
+
+
+def _is_wanted(meeting: Meeting, wanted: MeetingFilter) -> bool:
+    return (
+        meeting.status in VISIBLE
+        and (wanted.status is None or shown_status(meeting, wanted.now) is wanted.status)
+        and (wanted.starts_from is None or wanted.starts_from <= meeting.start_at)
+        and (wanted.starts_before is None or meeting.start_at < wanted.starts_before)
+    )
+
+
+def _with_host_key(tables: Tables, meeting: Meeting) -> Meeting:
+    """The meeting with the key of its host, if nobody is on the host before it."""
+    mine = tables.reservations.get((meeting.account_id, meeting.id))
+    if mine is None or tables.hosts[mine.host_id].max_concurrent > 1:
+        return meeting
+    if any(
+        one.host_id == mine.host_id and one.start_at < mine.start_at for one in tables.reservations.values()
+    ):
+        return meeting
+    stored = tables.host_keys.get(mine.host_id)
+    return meeting if stored is None else evolve(meeting, host_key=stored.host_key)
 
 
 def _history(tables: Tables, delivery: Delivery) -> DeliveryHistory:

@@ -73,7 +73,7 @@ class MemoryRegistry:
             for known in tables.hosts.values():
                 if known.provider_user_id == host.provider_user_id:
                     raise Conflict("This provider user is a host already.", known.id)
-            tables.hosts[host.id] = evolve(host, uses=0, is_active=True)
+            tables.hosts[host.id] = Host(host.id, host.provider_user_id, host.capacity, host.max_concurrent)
 
     async def list_hosts(self) -> Sequence[Host]:
         """Every host, smallest first."""

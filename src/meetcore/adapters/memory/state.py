@@ -197,9 +197,10 @@ def account_of(tables: Tables, account_id: UUID) -> Account:
 
 
 def meeting_at_provider(tables: Tables, provider: str, provider_meeting_id: str) -> Meeting | None:
-    """The meeting that a provider knows under an id of its own."""
-    for stored in tables.meetings.values():
-        meeting = stored.meeting
-        if (meeting.provider, meeting.provider_meeting_id) == (provider, provider_meeting_id):
-            return meeting
-    return None
+    """The meeting that a provider knows under an id of its own, the latest that had it."""
+    named = (
+        stored.meeting
+        for stored in tables.meetings.values()
+        if (stored.meeting.provider, stored.meeting.provider_meeting_id) == (provider, provider_meeting_id)
+    )
+    return max(named, key=lambda meeting: meeting.id, default=None)

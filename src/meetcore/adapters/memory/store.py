@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
+from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
@@ -28,6 +29,7 @@ class MemoryTransaction:
         self._deliveries = MemoryDeliveryRepository(tables, clock)
         self._inbox = MemoryProviderEventInbox(tables, clock)
         self._recordings = MemoryRecordingRepository(tables)
+        self._host_keys = MemoryHostKeyRepository(tables, clock)
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:
@@ -63,6 +65,11 @@ class MemoryTransaction:
     def recordings(self) -> MemoryRecordingRepository:
         """What was recorded of meetings."""
         return self._recordings
+
+    @property
+    def host_keys(self) -> MemoryHostKeyRepository:
+        """The keys of hosts."""
+        return self._host_keys
 
 
 class MemoryStore:

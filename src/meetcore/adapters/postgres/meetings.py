@@ -39,13 +39,12 @@ from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.ports.cipher import Cipher
+from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import (
-    Claim,
+from meetcore.ports.meetings import (
     CreationQuery,
     CreationView,
     DueMeeting,
-    KeyView,
     Lapsed,
     LeaseView,
     MeetingView,
@@ -92,9 +91,9 @@ JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
 """
 
-# Which account's meeting a provider speaks of; nothing is locked yet.
+# Which account's meeting a provider speaks of, the latest that had the id; nothing is locked yet.
 _FIND_AT_PROVIDER = """
-SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s
+SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s ORDER BY id DESC LIMIT 1
 """
 
 _CLAIM_DUE = claim_due(MEETING_COLUMNS)

@@ -1,10 +1,11 @@
 """Reads in PostgreSQL: one statement each, outside any transaction."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres import meeting_reads, rows
 from meetcore.adapters.postgres.endpoints import DELIVERY_COLUMNS, ENDPOINT_COLUMNS
 from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
@@ -12,7 +13,14 @@ from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.queries import MAX_PAGE, AccountCard, Caller, DeliveryHistory
+from meetcore.ports.queries import (
+    MAX_PAGE,
+    AccountCard,
+    Caller,
+    DeliveryHistory,
+    FreeStartQuery,
+    MeetingFilter,
+)
 
 __all__ = ["KEY_COLUMNS", "PostgresQueries"]
 
@@ -25,15 +33,10 @@ SELECT {KEY_COLUMNS}, a.user_id, a.email, a.full_name, a.balance
 FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s
 """
 
-# One of an account's meetings.
-_FIND_MEETING = f"""
-SELECT m.account_id, {MEETING_COLUMNS} FROM meetings m WHERE m.account_id = %(account_id)s AND m.id = %(id)s
-"""
-
-# The meeting that a provider speaks of.
+# The meeting that a provider speaks of, the latest that had the id.
 _FIND_AT_PROVIDER = f"""
 SELECT m.account_id, {MEETING_COLUMNS} FROM meetings m
-WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s
+WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s ORDER BY m.id DESC LIMIT 1
 """
 
 # Whoever registered a URL.
@@ -122,8 +125,21 @@ class PostgresQueries:
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state."""
-        row = await self._one(_FIND_MEETING, {"account_id": account_id, "id": meeting_id})
-        return None if row is None else rows.meeting(row, self._cipher)
+        row = await self._one(meeting_reads.FIND_MEETING, {"account_id": account_id, "id": meeting_id})
+        return None if row is None else rows.meeting_with_key(row, self._cipher)
+
+    async def list_meetings(
+        self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
+    ) -> Sequence[Meeting]:
+        """An account's meetings that a customer may see, the newest first."""
+        page = meeting_reads.page_parameters(account_id, wanted, limit, before)
+        found = await self._all(meeting_reads.page_statement(wanted), page)
+        return [rows.meeting_with_key(row, self._cipher) for row in found]
+
+    async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
+        """The earliest instant from `start_at` on at which such a meeting could be reserved now."""
+        row = await self._one(meeting_reads.NEXT_FREE_START, meeting_reads.free_start_parameters(wanted))
+        return None if row is None else rows.utc(row["at"])
 
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """The meeting that a provider knows under an id of its own."""

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+from attrs import evolve
 
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint, EndpointState
@@ -33,9 +34,11 @@ __all__ = [
     "funds",
     "hold",
     "host",
+    "host_key_context",
     "idempotency",
     "key",
     "meeting",
+    "meeting_with_key",
     "open_text",
     "password_context",
     "provider_event_context",
@@ -44,6 +47,7 @@ __all__ = [
     "seal_text",
     "transfer",
     "usage",
+    "utc",
 ]
 
 Row = dict[str, Any]
@@ -58,6 +62,11 @@ _files = msgspec.json.Decoder(tuple[RecordingFile, ...])
 def password_context(account_id: UUID, meeting_id: UUID) -> str:
     """What a meeting's password is sealed for."""
     return f"{account_id}/meetings/{meeting_id}/password"
+
+
+def host_key_context(host_id: UUID) -> str:
+    """What a host's key is sealed for."""
+    return f"hosts/{host_id}/key"
 
 
 def endpoint_context(account_id: UUID, endpoint_id: UUID) -> str:
@@ -99,7 +108,8 @@ def _utc(at: datetime | None) -> datetime | None:
     return None if at is None else at.replace(tzinfo=UTC)
 
 
-def _utc_(at: datetime) -> datetime:
+def utc(at: datetime) -> datetime:
+    """An instant as the domain has it."""
     # The connection's time zone is UTC: only the object changes, to the one the domain uses.
     return at.replace(tzinfo=UTC)
 
@@ -167,7 +177,7 @@ def entry(row: Row) -> Entry | None:
         moved,
         row["entry_amount"],
         row["balance_after"],
-        _utc_(row["entry_at"]),
+        utc(row["entry_at"]),
         row["hash"],
     )
 
@@ -194,7 +204,7 @@ def key(row: Row) -> ApiKey:
         row["account_id"],
         tuple(Scope(text) for text in row["scopes"]),
         row["daily_cap"],
-        _utc_(row["key_created_at"]),
+        utc(row["key_created_at"]),
         _utc(row["expires_at"]),
         _utc(row["revoked_at"]),
     )
@@ -226,8 +236,8 @@ def meeting(row: Row, cipher: Cipher) -> Meeting:
         status=MeetingStatus(row["status"]),
         title=row["title"],
         description=row["description"],
-        start_at=_utc_(row["start_at"]),
-        end_at=_utc_(row["end_at"]),
+        start_at=utc(row["start_at"]),
+        end_at=utc(row["end_at"]),
         duration=row["duration"],
         capacity=row["capacity"],
         pricing_tier_id=row["pricing_tier_id"],
@@ -239,13 +249,22 @@ def meeting(row: Row, cipher: Cipher) -> Meeting:
         email_notification=row["email_notification"],
         host_id=row["host_id"],
         provider=row["provider"],
-        created_at=_utc_(row["created_at"]),
+        created_at=utc(row["created_at"]),
         password=open_text(cipher, row["password"], password_context(row["account_id"], row["id"])),
         join_url=row["join_url"],
         provider_meeting_id=row["provider_meeting_id"],
         charge_id=row["charge_id"],
         credits_refunded=row["credits_refunded"],
     )
+
+
+def meeting_with_key(row: Row, cipher: Cipher) -> Meeting:
+    """A meeting with the key of its host, if the row has one."""
+    found = meeting(row, cipher)
+    if row["host_key"] is None:
+        return found
+    context = host_key_context(row["host_id"])
+    return evolve(found, host_key=open_text(cipher, row["host_key"], context))
 
 
 def endpoint(row: Row, cipher: Cipher) -> Endpoint:
@@ -262,7 +281,7 @@ def endpoint(row: Row, cipher: Cipher) -> Endpoint:
         consecutive_failures=row["consecutive_failures"],
         disabled_at=_utc(row["disabled_at"]),
         created_by=row["created_by"],
-        created_at=_utc_(row["endpoint_created_at"]),
+        created_at=utc(row["endpoint_created_at"]),
         secret=cipher.open(row["secret"], context).decode(),
     )
 
@@ -278,7 +297,7 @@ def delivery(row: Row) -> Delivery:
         DeliveryStatus(row["delivery_status"]),
         row["attempts_made"],
         _utc(row["due_at"]),
-        _utc_(row["delivery_created_at"]),
+        utc(row["delivery_created_at"]),
         _utc(row["held_at"]),
     )
 
@@ -286,7 +305,7 @@ def delivery(row: Row) -> Delivery:
 def attempt(row: Row) -> Attempt:
     """An attempt as its customer may see it: without the address that was dialled."""
     return Attempt(
-        _utc_(row["attempt_at"]),
+        utc(row["attempt_at"]),
         row["duration_ms"],
         row["status_code"],
         row["error"],
@@ -303,7 +322,7 @@ def recording(row: Row, cipher: Cipher) -> Recording:
         row["meeting_id"],
         RecordingStatus(row["status"]),
         _files.decode(files),
-        _utc_(row["recorded_at"]),
-        _utc_(row["created_at"]),
+        utc(row["recorded_at"]),
+        utc(row["created_at"]),
         row["duration_s"],
     )

@@ -119,7 +119,7 @@ CREATE TABLE hosts (
     key_due_at        timestamptz DEFAULT clock_timestamp()
 );
 CREATE INDEX hosts_best_fit ON hosts (capacity, uses, id) WHERE is_active;
-CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL;
+CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1;
 
 -- `due_at`: when the clock sees to a meeting, at its end, or once more after it was given up.
 CREATE TABLE meetings (
@@ -156,9 +156,15 @@ CREATE TABLE meetings (
     PRIMARY KEY (account_id, id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70);
-CREATE UNIQUE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WHERE provider_meeting_id IS NOT NULL;
+-- A provider may give an id again when what had it is long over.
+CREATE UNIQUE INDEX meetings_open_at_provider ON meetings (provider, provider_meeting_id)
+    WHERE status IN ('scheduled', 'cancelling', 'started');
+CREATE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WHERE provider_meeting_id IS NOT NULL;
 CREATE INDEX meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
 CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX meetings_open ON meetings (account_id, id) WHERE status IN ('scheduled', 'cancelling', 'started');
+CREATE INDEX meetings_cancelled ON meetings (account_id, id) WHERE status = 'cancelled';
+CREATE INDEX meetings_in_time ON meetings (account_id, status, start_at);
 
 -- One row for each meeting that occupies a host; two that overlap on one slot cannot exist.
 CREATE TABLE host_reservations (
@@ -171,6 +177,8 @@ CREATE TABLE host_reservations (
     CONSTRAINT host_reservations_no_overlap EXCLUDE USING gist (host_id WITH =, slot WITH =, during WITH &&)
 );
 CREATE INDEX host_reservations_ends ON host_reservations (upper(during));
+CREATE INDEX host_reservations_starts ON host_reservations (host_id, slot, lower(during));
+CREATE INDEX host_reservations_lengths ON host_reservations ((upper(during) - lower(during)));
 
 -- `released_until`: what was held and is released by now is due one by one until then; no more before.
 CREATE TABLE webhook_endpoints (

@@ -6,6 +6,7 @@ from functools import cached_property
 
 from meetcore.adapters.postgres.deliveries import PostgresDeliveryRepository
 from meetcore.adapters.postgres.endpoints import PostgresEndpointRepository
+from meetcore.adapters.postgres.host_keys import PostgresHostKeyRepository
 from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
 from meetcore.adapters.postgres.ledger import PostgresLedgerRepository
 from meetcore.adapters.postgres.meetings import PostgresMeetingRepository
@@ -58,6 +59,11 @@ class PostgresTransaction:
     def recordings(self) -> PostgresRecordingRepository:
         """What was recorded of meetings."""
         return PostgresRecordingRepository(self._connection, self._cipher)
+
+    @cached_property
+    def host_keys(self) -> PostgresHostKeyRepository:
+        """The keys of hosts, and whose are to be replaced."""
+        return PostgresHostKeyRepository(self._connection, self._cipher)
 
 
 class PostgresStore:

@@ -2,7 +2,7 @@
 
 What comes out is an answer (2xx or 4xx), `ProviderRefused` (nothing was done) or `ProviderUnknown`
 (it may have been). A request that cannot be told to have failed is repeated only where doing it twice is
-doing it once. All waiting together stays under `BUDGET_S`.
+doing it once. All waiting together stays within a budget.
 
 Owns when to repeat. Refuses to know what a code means for a meeting.
 """
@@ -30,7 +30,7 @@ BUDGET_S: Final = 8.0
 _REPEATS: Final = 2
 _FIRST_PAUSE_S: Final = 0.2
 _NEEDED_S: Final = 0.5
-_READ_S: Final = 3.5
+_READ_SHARE: Final = 0.44
 
 
 def segment(text: str) -> str:
@@ -67,9 +67,13 @@ class ZoomCalls:
         access: the account.
         log: told what an operator should mend.
         now: the present instant, aware; Zoom tells instants to wait for.
+        budget_s: seconds for one call with all its repeats.
     """
 
-    def __init__(self, access: ZoomAccess, log: Log, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, access: ZoomAccess, log: Log, now: Callable[[], datetime], budget_s: float = BUDGET_S
+    ) -> None:
+        self._budget_s = budget_s
         self._api_url = access.api_url
         self._line = Line()
         self._tokens = Tokens(access, self._line, log)
@@ -100,7 +104,7 @@ class ZoomCalls:
             ProviderRefused: it was not done.
             ProviderUnknown: it may have been done.
         """
-        deadline = asyncio.get_running_loop().time() + BUDGET_S
+        deadline = asyncio.get_running_loop().time() + self._budget_s
         request = _Request(method, path, params, body, can_repeat, deadline)
         try:
             async with asyncio.timeout_at(deadline):
@@ -154,7 +158,7 @@ class ZoomCalls:
             params=request.params,
             body=request.body,
             # A request that may be repeated is not waited for until there is no time to repeat it.
-            read_s=_READ_S if request.can_repeat else BUDGET_S,
+            read_s=self._budget_s * (_READ_SHARE if request.can_repeat else 1),
         )
 
     async def _can_try_again(self, request: _Request, answer: Answer, token: str) -> bool:

@@ -13,8 +13,10 @@ from meetcore.adapters.zoom.line import Answer
 __all__ = ["Limit", "limit_of", "next_utc_midnight", "told_wait_s"]
 
 # A host's limit comes without any header; only its words tell it from the others.
-_OF_A_HOST: Final = "permitted for this particular user"
+_OF_A_HOST: Final = "particular user"
 _OF_A_DAY: Final = "daily"
+# A limit of a second is over in one. A reset further away tells that Zoom's clock is not ours.
+_BELIEVED_RESET_S: Final = 5.0
 
 
 class Limit(Enum):
@@ -44,7 +46,8 @@ def told_wait_s(answer: Answer, now: datetime) -> float | None:
     text = answer.headers.get("Retry-After", "").strip()
     if not text:
         reset = answer.headers.get("X-RateLimit-Reset", "").strip()
-        return None if not _is_number(reset) else max(0.0, int(reset) - now.timestamp())
+        wait_s = int(reset) - now.timestamp() if _is_number(reset) else None
+        return None if wait_s is None or wait_s > _BELIEVED_RESET_S else max(0.0, wait_s)
     if _is_number(text):
         return float(text)
     at = _instant(text)

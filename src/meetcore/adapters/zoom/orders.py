@@ -34,7 +34,7 @@ def meeting_body(order: ProviderOrder) -> dict[str, object]:
             "host_video": False,
             "participant_video": False,
             "join_before_host": True,
-            "jbh_time": 0,  # at any time
+            "jbh_time": 15,  # minutes: who comes earlier uses a host that is not reserved yet
             "waiting_room": False,
             "mute_upon_entry": order.mic_off,
             "meeting_authentication": order.must_login,

@@ -17,7 +17,7 @@ who does not know whether it was heard asks `find`.
 """
 
 import string
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -33,7 +33,7 @@ from meetcore.adapters.zoom.answers import (
     recording_files,
     text_of,
 )
-from meetcore.adapters.zoom.calls import ZoomCalls, segment
+from meetcore.adapters.zoom.calls import BUDGET_S, ZoomCalls, segment
 from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight
 from meetcore.adapters.zoom.line import Answer
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
@@ -76,11 +76,14 @@ class ZoomProvider:
         access: the account.
         log: a structlog logger or one like it.
         now: the present instant, aware.
+        budget_s: seconds for one call with all its repeats; less than the 10 s that bound every provider.
     """
 
-    def __init__(self, access: ZoomAccess, log: Log, *, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, access: ZoomAccess, log: Log, *, now: Callable[[], datetime], budget_s: float = BUDGET_S
+    ) -> None:
         self._access = access
-        self._calls = ZoomCalls(access, log, now)
+        self._calls = ZoomCalls(access, log, now, budget_s)
         self._log = log
         self._now = now
 
@@ -116,14 +119,14 @@ class ZoomProvider:
         Raises:
             ProviderRefused, ProviderUnknown: it could not be told.
         """
-        async for page in self._pages_of(order.provider_user_id):
-            candidates = [each for each in page if is_at(each, order.start_at)]
-            # A title may come back changed, so it decides nothing but whom to look at first.
-            for each in sorted(candidates, key=lambda one: one.topic != order.title):
-                made = await self._meeting(text_of(each.id))
-                if made is not None and reference_of(made.agenda) == order.meeting_id:
-                    return of_meeting(made, order.password)
-        return None
+        token = ""
+        for _ in range(_MAX_PAGES):
+            page = await self._page(order.provider_user_id, token)
+            found = await self._among(page.meetings, order)
+            if found is not None or not page.next_page_token:
+                return found
+            token = page.next_page_token
+        raise ProviderUnknown(f"zoom: a host with more than {_MAX_PAGES} pages of meetings")
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
         """Delete a meeting that has not started; says so when it runs, is over or gone already.
@@ -195,21 +198,26 @@ class ZoomProvider:
         """Close the connections."""
         await self._calls.aclose()
 
-    async def _pages_of(self, provider_user_id: str) -> AsyncIterator[list[Listed]]:
-        path = f"/users/{segment(provider_user_id)}/meetings"
+    async def _page(self, provider_user_id: str, token: str) -> MeetingPage:
         params = {"type": "scheduled", "page_size": str(_PAGE_SIZE)}  # the past ones and the running too
-        for _ in range(_MAX_PAGES):
-            answer = await self._calls.ask("GET", path, params=params)
-            if not answer.is_done:
-                if answer.code == _NO_USER:
-                    return  # and with the user went its meetings
-                raise self._refusal("find", answer, host=provider_user_id)
-            page = decoded(answer, MeetingPage)
-            yield page.meetings
-            if not page.next_page_token:
-                return
-            params["next_page_token"] = page.next_page_token
-        raise ProviderUnknown(f"zoom: a host with more than {_MAX_PAGES} pages of meetings")
+        if token:
+            params["next_page_token"] = token
+        answer = await self._calls.ask("GET", f"/users/{segment(provider_user_id)}/meetings", params=params)
+        if answer.is_done:
+            return decoded(answer, MeetingPage)
+        if answer.code == _NO_USER:
+            return MeetingPage([])  # and with the user went its meetings
+        raise self._refusal("find", answer, host=provider_user_id)
+
+    async def _among(self, listed: list[Listed], order: ProviderOrder) -> Provisioned | None:
+        """The order's meeting among some of its host's; a list shortens agendas, so each is read whole."""
+        candidates = [each for each in listed if is_at(each, order.start_at)]
+        # A title may come back changed, so it decides nothing but whom to look at first.
+        for each in sorted(candidates, key=lambda one: one.topic != order.title):
+            made = await self._meeting(text_of(each.id))
+            if made is not None and reference_of(made.agenda) == order.meeting_id:
+                return of_meeting(made, order.password)
+        return None
 
     async def _meeting(self, provider_meeting_id: str) -> Made | None:
         answer = await self._calls.ask("GET", f"/meetings/{segment(provider_meeting_id)}")

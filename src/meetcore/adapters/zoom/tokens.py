@@ -123,6 +123,10 @@ class Tokens:
 
 def _decoded(answer: Answer) -> _Token:
     try:
-        return msgspec.json.decode(answer.body, type=_Token)
+        token = msgspec.json.decode(answer.body, type=_Token)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise ProviderRefused("zoom: no token: its answer cannot be read") from None
+    # What cannot stand in a header would be shown whole by whoever refuses it there.
+    if not (token.access_token.isascii() and token.access_token.isprintable()):
+        raise ProviderRefused("zoom: no token: it cannot be sent")
+    return token

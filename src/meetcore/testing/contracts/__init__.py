@@ -5,11 +5,15 @@ Subclass a suite, give its fixture, and pytest runs it::
     port                            suite                        fixture
     ports.store                     StoreContract                rig: StoreRig
       .LedgerRepository               LedgerRepositoryContract
-      .MeetingRepository              MeetingRepositoryContract, HostsContract
-      .IdempotencyRepository          IdempotencyRepositoryContract
       .EndpointRepository             EndpointRepositoryContract
+    ports.meetings
+      .MeetingRepository              MeetingRepositoryContract, HostsContract
+    ports.idempotency
+      .IdempotencyRepository          IdempotencyRepositoryContract
     ports.deliveries
       .DeliveryRepository             DeliveryRepositoryContract, DeliveryLimitsContract
+    ports.host_keys
+      .HostKeyRepository              HostKeyRepositoryContract
     ports.provider_events
       .ProviderEventInbox             ProviderEventInboxContract
     ports.recordings
@@ -22,6 +26,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.rate_counters             RateCountersContract         counters
                                     SharedRateCountersContract   counters, other_counters
     ports.video_provider            VideoProviderContract        provider
+                                    PlayedMeetingsContract       provider, play: Play
     ports.webhook_sender            WebhookSenderContract        make_sender
     ports.doorbell                  DoorbellContract             rig: DoorbellRig
                                     RemoteDoorbellContract       rig: RemoteDoorbellRig
@@ -51,6 +56,7 @@ from meetcore.testing.contracts.doorbell import (
 )
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
 from meetcore.testing.contracts.entropy import EntropyContract
+from meetcore.testing.contracts.host_keys import HostKeyRepositoryContract
 from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.housekeeping import HousekeepingContract
 from meetcore.testing.contracts.idempotency_machine import IdempotencyMachineContract
@@ -58,6 +64,7 @@ from meetcore.testing.contracts.idempotency_repository import IdempotencyReposit
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.played_meetings import Play, PlayedMeetingsContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
@@ -87,6 +94,7 @@ __all__ = [
     "EndpointRepositoryContract",
     "EntropyContract",
     "FullRig",
+    "HostKeyRepositoryContract",
     "HostsContract",
     "HousekeepingContract",
     "HousekeepingRig",
@@ -97,6 +105,8 @@ __all__ = [
     "LedgerRepositoryContract",
     "MakeSender",
     "MeetingRepositoryContract",
+    "Play",
+    "PlayedMeetingsContract",
     "PretendCipherContract",
     "ProviderEventInboxContract",
     "QueriesContract",

@@ -24,9 +24,10 @@ from meetcore.domain.keys import ApiKey, Scope
 from meetcore.domain.ledger import Entry, Reference, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
 from meetcore.domain.schedule import cap_day
+from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.registry import NewAccount
-from meetcore.ports.store import Claim, CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.testing.contracts.store_rig import Rig
 
 __all__ = [
@@ -233,9 +234,10 @@ async def load_leased(rig: Rig, made: Provisioning, token: UUID | None = None) -
 
 
 async def schedule(
-    rig: Rig, made: Provisioning, *events: Event, answer: bytes | None = None, password: str | None = "pw"
-) -> Meeting | None:
-    """The hold becomes the charge; none when the lease is lost."""
+    rig: Rig, made: Provisioning, *events: Event, answer: bytes | None = None, password: str | None = "pw",
+    room: str | None = None,
+) -> Meeting | None:  # fmt: skip
+    """The hold becomes the charge; none when the lease is lost. `room` is the provider's id of it."""
     meeting_id = made.meeting.id
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_leased(made.meeting.account_id, meeting_id, made.lease.token)
@@ -244,8 +246,8 @@ async def schedule(
         settled = holds.settle(view.funds, view.usage, view.hold, view.hold.amount, new_id(), AT)
         entry = settled.posting.entry
         assert entry is not None
-        room = Provisioned(f"room-{meeting_id}", f"https://meet.example/{meeting_id}", password)
-        meeting = view.meeting.as_provisioned(room, entry.transfer.id)
+        told = Provisioned(room or f"room-{meeting_id}", f"https://meet.example/{meeting_id}", password)
+        meeting = view.meeting.as_provisioned(told, entry.transfer.id)
         await tx.meetings.save_scheduled(
             view, meeting, settled.posting.funds, settled.usage, entry, events, answer
         )

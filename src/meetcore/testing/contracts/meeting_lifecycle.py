@@ -47,6 +47,19 @@ class MeetingLifecycleContract:
             assert await tx.meetings.load_by_provider_id("zoom", meeting.provider_meeting_id) is None
             assert await tx.meetings.load_by_provider_id("sandbox", "room-x") is None
 
+    async def test_a_provider_may_give_an_id_again_when_what_had_it_is_over(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host(max_concurrent=2))
+        before = await schedule(rig, await reserved(rig, customer, Wish()), room="room-7")
+        assert before is not None
+        ended = evolve(before, status=MeetingStatus.ENDED)
+        async with rig.store.begin() as tx:
+            await tx.meetings.save_lifecycle(ended, [], spoils_host_key=False)
+        after = await schedule(rig, await reserved(rig, customer, Wish()), room="room-7")
+        async with rig.store.begin() as tx:
+            assert await tx.meetings.load_by_provider_id("sandbox", "room-7") == after
+        assert await rig.queries.find_at_provider("sandbox", "room-7") == after
+
     @pytest.mark.parametrize(
         ("status", "frees"), [(MeetingStatus.STARTED, False), (MeetingStatus.ENDED, True)], ids=str
     )

@@ -18,6 +18,9 @@ from meetcore.testing.contracts.acts import (
     scheduled,
     top_up,
 )
+from meetcore.testing.contracts.free_starts import FreeStartQueries
+from meetcore.testing.contracts.host_key_queries import HostKeyQueries
+from meetcore.testing.contracts.meeting_queries import MeetingQueries
 from meetcore.testing.contracts.store_rig import QueriesRig
 from meetcore.testing.contracts.webhook_queries import WebhookQueries
 
@@ -25,7 +28,7 @@ __all__ = ["QueriesContract"]
 
 
 @pytest.mark.asyncio
-class QueriesContract(WebhookQueries):
+class QueriesContract(WebhookQueries, MeetingQueries, HostKeyQueries, FreeStartQueries):
     """What `ports.queries.Queries` promises while the store answers.
 
     Give a fixture `rig` that is a `QueriesRig`, where you like::

@@ -3,6 +3,7 @@
 from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
 from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
+from meetcore.testing.contracts.host_keys import HostKeyRepositoryContract
 from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
@@ -23,6 +24,7 @@ class StoreContract(
     DeliveryLimitsContract,
     ProviderEventInboxContract,
     RecordingRepositoryContract,
+    HostKeyRepositoryContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

@@ -6,6 +6,7 @@ Owns what exists. Refuses whatever Zoom's documents refuse; knows nothing of HTT
 import base64
 import hashlib
 import re
+import secrets
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, date, datetime
@@ -17,7 +18,8 @@ from meetcore.testing.zoom.refusals import Refused
 
 __all__ = ["StandInMeeting", "StandInUser", "Terms", "ZoomAccount"]
 
-_FIRST_NUMBER: Final = 85_746_065_432
+_FIRST_NUMBER: Final = 80_000_000_000
+_FIRST_NUMBERS: Final = 9_000_000_000
 _PASSWORD: Final = re.compile(r"[A-Za-z0-9@\-_*]{0,10}")
 _HOST_KEY: Final = re.compile(r"[0-9]{6,10}")
 _BASIC: Final = 1
@@ -80,6 +82,8 @@ class ZoomAccount:
         self.users: dict[str, StandInUser] = {}
         self.meetings: dict[int, StandInMeeting] = {}
         self.created = 0
+        # Zoom gives no number twice; a stand-in that is started again should not either.
+        self._first_number = _FIRST_NUMBER + secrets.randbelow(_FIRST_NUMBERS)
 
     def user(self, name: str) -> StandInUser:
         """A user by the name that callers use: an id or an address.
@@ -114,7 +118,7 @@ class ZoomAccount:
         _check(told)
         user.creations[today] += 1
         self.created += 1
-        number = _FIRST_NUMBER + 7919 * self.created
+        number = self._first_number + 7919 * self.created
         meeting = StandInMeeting(number, _uuid(number), user, told, self.now())
         self.meetings[number] = meeting
         return meeting

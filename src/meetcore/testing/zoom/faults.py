@@ -7,7 +7,7 @@ fault                   the stand-in
 ``late``                answers after `late_s` seconds
 ``drop``                closes the connection without a word
 ``garbage``             answers 200 with what is no JSON
-``huge``                answers 200 with more than anybody should read
+``huge``                answers 200 with what was asked for, and more than anybody should read
 ``500``, any status     answers it, without Zoom's words
 a name of a refusal     says that, as Zoom does; nothing is done
 ======================  ==============================================================================
@@ -102,7 +102,7 @@ async def misbehave(fault: Fault, request: Request, reply: Reply) -> Reply | Non
         case "garbage":
             return Reply(200, b"<html>not what was asked for", {"Content-Type": "text/html"})
         case "huge":
-            return Reply(200, b" " * _HUGE_BYTES)
+            return Reply(200, reply.body + b" " * _HUGE_BYTES)
         case status if status.isdigit():
             return Reply(int(status), b"upstream", {"Content-Type": "text/plain"})
         case _:

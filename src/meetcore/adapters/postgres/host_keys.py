@@ -1,0 +1,64 @@
+"""The keys of hosts in PostgreSQL: due, replaced under a lease, kept sealed."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.pool import Connection
+from meetcore.ports.cipher import Cipher
+from meetcore.ports.host_keys import DueHostKey
+from meetcore.ports.lease import Lease
+
+__all__ = ["PostgresHostKeyRepository"]
+
+# Takes hosts whose keys are due; what another transaction holds has its turn in the next round. The condition is
+# that of the index over them.
+_CLAIM_DUE = """
+WITH due AS (
+    SELECT id FROM hosts
+    WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1 AND key_due_at <= clock_timestamp()
+    ORDER BY key_due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE hosts h
+SET host_key = NULL, key_token = %(token)s, key_due_at = clock_timestamp() + %(lease_s)s * interval '1 second'
+FROM due WHERE h.id = due.id RETURNING h.id AS host_id, h.provider_user_id
+"""
+
+# The key is in place, if nobody has made it due again.
+_SAVE = """
+UPDATE hosts SET host_key = %(host_key)s, key_token = NULL, key_due_at = NULL
+WHERE id = %(host_id)s AND key_token = %(token)s RETURNING id
+"""
+
+_POSTPONE = """
+UPDATE hosts SET key_token = NULL, key_due_at = clock_timestamp() + %(seconds)s * interval '1 second'
+WHERE id = %(host_id)s AND key_token = %(token)s
+"""
+
+
+class PostgresHostKeyRepository:
+    """Whose key is to be replaced, on one open transaction."""
+
+    def __init__(self, connection: Connection, cipher: Cipher) -> None:
+        self._connection = connection
+        self._cipher = cipher
+
+    async def claim_due(self, limit: int, lease: Lease) -> Sequence[DueHostKey]:
+        """Take hosts whose keys are due, the longest due first."""
+        parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
+        cursor = await self._connection.execute(_CLAIM_DUE, parameters)
+        return [
+            DueHostKey(row["host_id"], row["provider_user_id"], lease.token)
+            for row in await cursor.fetchall()
+        ]
+
+    async def save(self, host_id: UUID, token: UUID, host_key: str) -> bool:
+        """Write the key that the provider was given, for the bearer of the token only."""
+        sealed = rows.seal_text(self._cipher, host_key, rows.host_key_context(host_id))
+        parameters = {"host_id": host_id, "token": token, "host_key": sealed}
+        cursor = await self._connection.execute(_SAVE, parameters)
+        return await cursor.fetchone() is not None
+
+    async def postpone(self, host_id: UUID, token: UUID, seconds: float) -> None:
+        """Make the host due later, for the bearer of the token only."""
+        await self._connection.execute(_POSTPONE, {"host_id": host_id, "token": token, "seconds": seconds})

@@ -1,0 +1,134 @@
+"""When a host is free next, in a store: held against asking for every half hour."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from attrs import evolve, frozen
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from meetcore.domain.hosts import Host
+from meetcore.domain.schedule import MAX_DAYS_AHEAD
+from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery
+from meetcore.testing.contracts.acts import Wish, new_host, open_customer, reserve, reserved
+from meetcore.testing.contracts.reads import is_free
+from meetcore.testing.contracts.store_rig import QueriesRig
+
+__all__ = ["FreeStartQueries"]
+
+SOON = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=3)
+NOW = SOON - timedelta(days=1)
+HALF_HOUR = timedelta(minutes=30)
+PER_DAY = 3
+_EVENING = 16  # half hours after which nobody has reserved anything
+
+
+@frozen
+class House:
+    """Hosts, the meetings wished for while all of them take some, and the meeting that is asked for."""
+
+    hosts: list[Host]
+    wishes: list[Wish]
+    seats: int
+    start: int
+    halves: int
+
+
+def _hosts() -> st.SearchStrategy[Host]:
+    return st.builds(
+        new_host,
+        st.sampled_from([10, 20, 50]),
+        max_concurrent=st.integers(1, 2),
+        is_active=st.sampled_from([True, True, True, False]),
+        creations=st.integers(0, PER_DAY),
+        creations_on=st.sampled_from([None, NOW.date(), NOW.date() - timedelta(days=1)]),
+        rests_until=st.sampled_from([None, None, NOW, NOW + timedelta(seconds=1)]),
+    )
+
+
+def _houses() -> st.SearchStrategy[House]:
+    wish = st.builds(
+        lambda at, halves, seats: Wish(SOON + at * HALF_HOUR, 30 * halves, seats, credits=1),
+        st.integers(0, 10), st.integers(1, 5), st.sampled_from([5, 15, 30]),
+    )  # fmt: skip
+    seats = st.sampled_from([5, 15, 30, 60])
+    return st.builds(
+        House, st.lists(_hosts(), max_size=3), st.lists(wish, max_size=14), seats, st.integers(0, 9),
+        st.integers(1, 4),
+    )  # fmt: skip
+
+
+def _plain(host: Host, *, is_active: bool = True) -> Host:
+    """The host with nothing against it but, perhaps, that it is disabled."""
+    return Host(host.id, host.provider_user_id, host.capacity, host.max_concurrent, is_active=is_active)
+
+
+def _asked(start_at: datetime = SOON, now: datetime = NOW) -> FreeStartQuery:
+    return FreeStartQuery(10, start_at, 60, now)
+
+
+@pytest.mark.asyncio
+class FreeStartQueries:
+    """A part of `QueriesContract`."""
+
+    @given(house=_houses())
+    @settings(
+        max_examples=30,
+        deadline=None,
+        database=None,
+        # Each example has hosts of its own: those of the one before are disabled.
+        suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
+    )
+    async def test_the_next_free_start_is_the_first_half_hour_at_which_one_could_reserve(
+        self, rig: QueriesRig, house: House
+    ) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
+        await rig.plant(*(_plain(one) for one in house.hosts))
+        for wish in house.wishes:
+            await reserve(rig, customer, wish)
+        uses = {host.id: host.uses for host in await rig.registry.list_hosts()}
+        await rig.plant(*(evolve(one, uses=uses[one.id]) for one in house.hosts))
+        start_at, minutes = SOON + house.start * HALF_HOUR, 30 * house.halves
+        told = await rig.queries.next_free_start(FreeStartQuery(house.seats, start_at, minutes, NOW, PER_DAY))
+        await rig.plant(*(_plain(one, is_active=one.can_take(NOW, PER_DAY)) for one in house.hosts))
+        first = None
+        for half in range(house.start, _EVENING):
+            wish = Wish(SOON + half * HALF_HOUR, minutes, house.seats)
+            if first is None and await is_free(rig, customer, wish):
+                first = wish.start_at
+        assert told == first
+
+    async def test_a_start_is_told_up_to_seven_days_later(self, rig: QueriesRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        week = FREE_START_WITHIN // timedelta(minutes=1)
+        await reserved(rig, customer, Wish(SOON, week))
+        assert await rig.queries.next_free_start(_asked()) == SOON + FREE_START_WITHIN
+        await reserved(rig, customer, Wish(SOON + FREE_START_WITHIN, 30))
+        assert await rig.queries.next_free_start(_asked()) is None
+        assert await rig.queries.next_free_start(_asked(SOON + HALF_HOUR)) == (
+            SOON + FREE_START_WITHIN + HALF_HOUR
+        )
+
+    async def test_a_start_is_told_as_far_ahead_as_a_meeting_may_be_made(self, rig: QueriesRig) -> None:
+        customer = await open_customer(rig, 100)
+        await rig.plant(new_host())
+        await reserved(rig, customer, Wish(SOON))
+        free = SOON + 2 * HALF_HOUR
+        on_time = free - timedelta(days=MAX_DAYS_AHEAD)
+        tick = timedelta(microseconds=1)
+        assert await rig.queries.next_free_start(_asked(now=on_time)) == free
+        assert await rig.queries.next_free_start(_asked(now=on_time - tick)) is None
+        assert await rig.queries.next_free_start(_asked(free, now=on_time)) == free
+        assert await rig.queries.next_free_start(_asked(free, now=on_time - tick)) is None
+
+    async def test_only_so_many_reservations_are_looked_at(self, rig: QueriesRig) -> None:
+        customer = await open_customer(rig, 10_000)
+        await rig.plant(new_host(10), new_host(5, max_concurrent=MAX_ENDS_LOOKED_AT))
+        await reserved(rig, customer, Wish(SOON, 60, seats=10, credits=1))
+        for _ in range(MAX_ENDS_LOOKED_AT - 1):
+            await reserved(rig, customer, Wish(SOON, 30, seats=5, credits=1))
+        assert await rig.queries.next_free_start(_asked()) == SOON + 2 * HALF_HOUR
+        await reserved(rig, customer, Wish(SOON, 30, seats=5, credits=1))
+        assert await rig.queries.next_free_start(_asked()) is None

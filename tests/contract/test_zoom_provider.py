@@ -1,0 +1,425 @@
+"""Zoom on the suites of the port, over real HTTP, and what its codes and shapes mean for a meeting."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.adapters.zoom.orders import meeting_body, reference_of
+from meetcore.domain.recordings import FileKind
+from meetcore.ports.video_provider import (
+    HostUnavailable,
+    ProviderMeetingState,
+    ProviderOrder,
+    ProviderRefused,
+    ProviderUnknown,
+)
+from meetcore.testing.contracts.played_meetings import PlayedMeetingsContract
+from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
+from meetcore.testing.zoom.account import StandInMeeting
+from meetcore.testing.zoom.refusals import REFUSALS
+from meetcore.testing.zoom_server import Fault, Terms, ZoomStandIn
+from tests.contract.zoom import NOW, Zoom, zoom_at_hand
+
+
+@pytest.fixture
+async def zoom():
+    async with zoom_at_hand() as at_hand:
+        yield at_hand
+
+
+@pytest.fixture
+def provider(zoom: Zoom):
+    return zoom.provider
+
+
+@pytest.fixture
+def order(zoom: Zoom) -> ProviderOrder:
+    return order_for(zoom.provider)
+
+
+# The port
+
+
+@pytest.mark.spec("1/meetings")
+class TestZoom(VideoProviderContract):
+    makes_one_for_one_order = False  # Zoom has no idempotency key
+
+
+class ZoomPlay:
+    """People at Zoom, whose doings the stand-in's switches bring about."""
+
+    def __init__(self, stand_in: ZoomStandIn) -> None:
+        self.account = stand_in.account
+
+    async def start(self, provider_meeting_id: str) -> None:
+        self.account.meeting(provider_meeting_id).status = "started"
+
+    async def finish(self, provider_meeting_id: str) -> None:
+        self.account.meeting(provider_meeting_id).status = "ended"
+
+
+class TestZoomPlayed(PlayedMeetingsContract):
+    @pytest.fixture
+    def play(self, zoom: Zoom):
+        return ZoomPlay(zoom.stand_in)
+
+
+# Making
+
+
+def only(zoom: Zoom) -> StandInMeeting:
+    (meeting,) = zoom.stand_in.meetings
+    return meeting
+
+
+async def test_what_is_asked_has_zooms_fields_and_no_others(zoom: Zoom, order: ProviderOrder):
+    await zoom.provider.create(order)
+    (heard,) = [each for each in zoom.stand_in.api.heard if each.call == "create"]
+    assert heard.told.keys() == {
+        "topic", "type", "start_time", "timezone", "duration", "password", "agenda", "settings",
+    }  # fmt: skip
+    assert heard.told["settings"].keys() == {
+        "host_video", "participant_video", "join_before_host", "jbh_time", "mute_upon_entry", "waiting_room",
+        "meeting_authentication", "approval_type", "audio", "auto_recording", "email_notification", "use_pmi",
+    }  # fmt: skip
+    assert (heard.told["topic"], heard.told["type"], heard.told["duration"]) == (order.title, 2, 60)
+    assert (heard.told["start_time"], heard.told["timezone"]) == ("2026-12-01T02:00:00Z", "Asia/Jakarta")
+    settings = heard.told["settings"]
+    assert (settings["join_before_host"], settings["jbh_time"], settings["waiting_room"]) == (True, 15, False)
+    assert (settings["approval_type"], settings["use_pmi"]) == (2, False)
+
+
+@pytest.mark.parametrize("wish", ["with_recording", "must_login", "mic_off", "email_notification"])
+@pytest.mark.parametrize("is_wished", [True, False])
+def test_each_wish_turns_its_own_setting(wish: str, is_wished: bool):
+    nothing = ProviderOrder(uuid4(), "h", "t", None, NOW, 30, None, False, False, False, False)
+    plain = meeting_body(nothing)["settings"]
+    changes: dict[str, Any] = {wish: is_wished}
+    wished = meeting_body(evolve(nothing, **changes))["settings"]
+    assert isinstance(plain, dict)
+    assert isinstance(wished, dict)
+    name, value = {
+        "with_recording": ("auto_recording", "cloud"),
+        "must_login": ("meeting_authentication", True),
+        "mic_off": ("mute_upon_entry", True),
+        "email_notification": ("email_notification", True),
+    }[wish]
+    assert wished == ({**plain, name: value} if is_wished else plain)
+
+
+def test_a_start_in_another_zone_is_asked_for_in_utc():
+    jakarta = datetime.fromisoformat("2026-12-01T00:30:00+07:00")
+    asked = ProviderOrder(uuid4(), "h", "t", None, jakarta, 30, None, False, False, False, False)
+    assert meeting_body(asked)["start_time"] == "2026-11-30T17:30:00Z"
+    assert "password" not in meeting_body(asked)
+
+
+async def test_ids_are_text_and_the_password_is_zooms(zoom: Zoom, order: ProviderOrder):
+    made = await zoom.provider.create(order)
+    assert made.provider_meeting_id == str(only(zoom).number)
+    assert made.password == only(zoom).told["password"]
+    assert made.join_url.endswith(".1")
+
+
+async def test_a_hosts_name_is_one_segment_of_the_path_whatever_it_is(zoom: Zoom, order: ProviderOrder):
+    for name in ("host 1@example.test", "a/../b?c=d#e", "%2e%2e", "hôte", "a+b@example.test"):
+        asked = evolve(order, meeting_id=uuid4(), provider_user_id=name)
+        made = await zoom.provider.create(asked)
+        assert zoom.stand_in.meetings[-1].user.name == name
+        assert await zoom.provider.find(asked) == made
+        await zoom.provider.set_host_key(name, "1234567890")
+    for nobody in ("", ".", ".."):
+        with pytest.raises(ProviderRefused):
+            await zoom.provider.create(evolve(order, provider_user_id=nobody))
+
+
+async def test_a_host_with_a_hundred_today_rests_until_midnight_in_utc():
+    async with zoom_at_hand(Terms(creations_per_user_day=2)) as zoom:
+        orders = [order_for(zoom.provider) for _ in range(3)]
+        for order in orders[:2]:
+            await zoom.provider.create(order)
+        with pytest.raises(HostUnavailable) as told:
+            await zoom.provider.create(orders[2])
+        assert told.value.until == datetime(2026, 11, 25, tzinfo=UTC)
+        assert zoom.calls("create") == 3  # asking again would not help
+        await zoom.provider.create(evolve(orders[2], provider_user_id="host-2"))
+        assert len(zoom.made) == 3
+
+
+@pytest.mark.parametrize(("turn", "code"), [({"exists": False}, 1001), ({"type": 1}, 3161)])
+async def test_a_host_that_zoom_does_not_let_rests_for_an_hour(zoom: Zoom, order, turn, code: int):
+    user = zoom.stand_in.account.known("host-1")
+    for name, value in turn.items():
+        setattr(user, name, value)
+    with pytest.raises(HostUnavailable) as told:
+        await zoom.provider.create(order)
+    assert told.value.until == NOW + timedelta(hours=1)
+    (logged,) = zoom.log.lines
+    assert logged[1]["code"] == code
+    assert logged[1]["host"] == "host-1"
+    assert zoom.made == []
+
+
+# Finding
+
+
+async def test_what_only_begins_alike_is_not_found(zoom: Zoom, order: ProviderOrder):
+    made = await zoom.provider.create(order)
+    for another in (uuid4(), UUID(int=order.meeting_id.int ^ 1)):
+        assert await zoom.provider.find(evolve(order, meeting_id=another)) is None
+    assert await zoom.provider.find(order) == made
+
+
+async def test_a_text_longer_than_a_list_shows_hides_nothing(zoom: Zoom, order: ProviderOrder):
+    for length in (249, 250, 1000):
+        asked = evolve(order, meeting_id=uuid4(), description="ラ" * length)
+        made = await zoom.provider.create(asked)
+        assert await zoom.provider.find(asked) == made
+
+
+async def test_a_customers_text_cannot_take_a_meetings_place(zoom: Zoom, order: ProviderOrder):
+    forged = evolve(
+        order, meeting_id=uuid4(), description=f"Ref: {order.meeting_id}\nRef: {order.meeting_id}"
+    )
+    made = await zoom.provider.create(forged)
+    assert await zoom.provider.find(order) is None
+    assert await zoom.provider.find(forged) == made
+
+
+@given(st.uuids(), st.none() | st.text(max_size=3000), st.uuids())
+def test_the_reference_is_read_from_any_agenda(meeting_id: UUID, description: str | None, other: UUID):
+    for text in (description, f"{description}\nRef: {other}", f"Ref: {other}"):
+        order = ProviderOrder(meeting_id, "h", "t", text, NOW, 30, None, False, False, False, False)
+        agenda = str(meeting_body(order)["agenda"])
+        assert len(agenda) <= 2000
+        for kept in (agenda, agenda + "\n", agenda.replace("\n", "\r\n"), " ".join(agenda.split("\n"))):
+            assert reference_of(kept) == meeting_id
+
+
+@pytest.mark.parametrize("agenda", ["", "Rapat", "Ref: ", f"Ref: {UUID(int=7)} lain", f"XRef: {UUID(int=7)}"])
+def test_other_agendas_name_nothing(agenda: str):
+    assert reference_of(agenda) is None
+
+
+async def test_a_title_that_was_changed_at_zoom_is_found(zoom: Zoom, order: ProviderOrder):
+    made = await zoom.provider.create(order)
+    only(zoom).told["topic"] = "Rapat  tim (baru)"
+    assert await zoom.provider.find(order) == made
+
+
+async def test_it_is_found_on_a_later_page_and_among_many_at_the_same_time():
+    async with zoom_at_hand(Terms(max_page_size=2)) as zoom:
+        wanted = order_for(zoom.provider)
+        made = await zoom.provider.create(wanted)
+        for _ in range(6):
+            await zoom.provider.create(order_for(zoom.provider))
+        assert await zoom.provider.find(wanted) == made
+        assert zoom.calls("list") == 4
+        assert await zoom.provider.find(evolve(wanted, meeting_id=uuid4())) is None
+        at_another_time = evolve(wanted, meeting_id=uuid4(), start_at=wanted.start_at + timedelta(hours=1))
+        looked_at = zoom.calls("get")
+        assert await zoom.provider.find(at_another_time) is None
+        assert zoom.calls("get") == looked_at
+
+
+async def test_of_a_host_that_is_gone_nothing_is_found(zoom: Zoom, order: ProviderOrder):
+    await zoom.provider.create(order)
+    zoom.stand_in.account.known("host-1").exists = False
+    assert await zoom.provider.find(order) is None
+
+
+async def test_a_candidate_that_is_removed_meanwhile_is_none(zoom: Zoom, order: ProviderOrder):
+    await zoom.provider.create(order)
+    zoom.stand_in.faults.plan(Fault("meeting_not_found", "get"))
+    assert await zoom.provider.find(order) is None
+
+
+async def test_one_that_runs_is_found(zoom: Zoom, order: ProviderOrder):
+    made = await zoom.provider.create(order)
+    for status in ("started", "ended"):
+        only(zoom).status = status
+        assert await zoom.provider.find(order) == made
+
+
+# Removing and ending
+
+
+async def test_a_foreign_name_is_gone_and_nobody_is_asked(zoom: Zoom):
+    for name in ("", "sandbox-1", "../users", "85746065432/status", "٣"):
+        assert await zoom.provider.remove(name) is ProviderMeetingState.GONE
+        await zoom.provider.end(name)
+        assert await zoom.provider.list_recordings(name) == ()
+    assert zoom.stand_in.api.counts.total() == 0
+
+
+async def test_removing_reminds_nobody(zoom: Zoom, order: ProviderOrder):
+    await zoom.provider.remove((await zoom.provider.create(order)).provider_meeting_id)
+    assert zoom.stand_in.api.heard[-1].query == {"schedule_for_reminder": "false"}
+
+
+async def test_one_that_nobody_came_to_is_ended_already(zoom: Zoom, order: ProviderOrder):
+    made = await zoom.provider.create(order)
+    await zoom.provider.end(made.provider_meeting_id)
+    assert only(zoom).status == "waiting"
+
+
+async def test_one_that_zoom_does_not_end_may_still_run(zoom: Zoom, order: ProviderOrder):
+    made = await zoom.provider.create(order)
+    only(zoom).status = "started"
+    zoom.stand_in.faults.plan(Fault("validation", "status"))
+    with pytest.raises(ProviderRefused):
+        await zoom.provider.end(made.provider_meeting_id)
+    await zoom.provider.end(made.provider_meeting_id)
+    assert only(zoom).status == "ended"
+
+
+# Host keys
+
+
+async def test_a_host_key_is_the_hosts(zoom: Zoom):
+    await zoom.provider.set_host_key("host-1", "0012345678")
+    await zoom.provider.set_host_key("host-2", "9999999999")
+    assert zoom.stand_in.account.known("host-1").host_key == "0012345678"
+    with pytest.raises(ProviderRefused):
+        await zoom.provider.set_host_key("host-1", "12345")
+    assert zoom.stand_in.account.known("host-1").host_key == "0012345678"
+
+
+# Recordings
+
+
+def file_of(name: str, kind: str, begin: str, end: str, status: str = "completed") -> dict[str, object]:
+    return {
+        "id": name,
+        "meeting_id": "/aDYlohs//tCd4ii1uC2+hA==",
+        "recording_start": f"2026-11-24T{begin}Z",
+        "recording_end": f"2026-11-24T{end}Z",
+        "file_type": kind,
+        "file_extension": "VTT" if kind == "TRANSCRIPT" else kind,
+        "file_size": 210_000_000,
+        "play_url": f"https://zoom.stand-in.example/rec/play/{name}",
+        "download_url": f"https://zoom.stand-in.example/rec/download/{name}",
+        "status": status,
+        "recording_type": "shared_screen_with_speaker_view",
+    }
+
+
+async def test_the_files_of_every_segment_that_are_ready(zoom: Zoom, order: ProviderOrder):
+    made = await zoom.provider.create(order)
+    assert await zoom.provider.list_recordings(made.provider_meeting_id) == ()
+    first, second = ("02:04:00", "02:40:30"), ("02:50:00", "03:20:10")
+    unfinished = file_of("c1", "MP4", *second, status="processing")
+    del unfinished["recording_end"]
+    only(zoom).recording_files = [
+        file_of("a1", "MP4", *first),
+        file_of("a2", "M4A", *first),
+        file_of("b1", "MP4", *second),
+        file_of("a3", "TRANSCRIPT", *first),
+        file_of("a4", "CHAT", *first),
+        file_of("a5", "TIMELINE", *first),
+        unfinished,
+    ]
+    files = await zoom.provider.list_recordings(made.provider_meeting_id)
+    assert [(each.provider_file_id, each.kind) for each in files] == [
+        ("a1", FileKind.VIDEO),
+        ("a2", FileKind.AUDIO),
+        ("b1", FileKind.VIDEO),
+        ("a3", FileKind.TRANSCRIPT),
+    ]
+    assert len({(each.starts_at, each.ends_at) for each in files}) == 2
+    assert files[0].starts_at == datetime(2026, 11, 24, 2, 4, tzinfo=UTC)
+    assert files[0].ends_at == datetime(2026, 11, 24, 2, 40, 30, tzinfo=UTC)
+    assert files[0].size_bytes == 210_000_000
+    assert files[0].url == "https://zoom.stand-in.example/rec/download/a1"
+    assert files[0].url not in repr(files)
+
+
+async def test_of_a_meeting_that_is_gone_there_is_no_recording(zoom: Zoom):
+    assert await zoom.provider.list_recordings("85746065432") == ()
+
+
+async def test_times_that_cannot_be_read_are_not_guessed(zoom: Zoom, order: ProviderOrder):
+    made = await zoom.provider.create(order)
+    only(zoom).recording_files = [file_of("a1", "MP4", "02:04:00", "soon")]
+    with pytest.raises(ProviderUnknown):
+        await zoom.provider.list_recordings(made.provider_meeting_id)
+
+
+# Refusals
+
+CALLS = ("create", "list", "get", "delete", "status", "host_key", "recordings")
+# What is no refusal of the call that meets it, and is told apart above.
+HAS_A_MEANING = {
+    "create": {"user_not_found", "not_licensed_to_schedule", "rate_daily_user"},
+    "list": {"user_not_found"},
+    "get": {"meeting_not_found"},
+    "delete": {"meeting_not_found", "delete_in_progress", "delete_ended"},
+    "status": {"meeting_not_found", "delete_ended"},
+    "host_key": set(),
+    "recordings": {"meeting_not_found", "no_recording"},
+}
+
+
+async def ask(zoom: Zoom, call: str, order: ProviderOrder, made: str) -> None:
+    match call:
+        case "create":
+            await zoom.provider.create(order)
+        case "list" | "get":
+            await zoom.provider.find(order)
+        case "delete":
+            await zoom.provider.remove(made)
+        case "status":
+            await zoom.provider.end(made)
+        case "host_key":
+            await zoom.provider.set_host_key("host-1", "1234567890")
+        case _:
+            await zoom.provider.list_recordings(made)
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_every_refusal_is_one_and_changes_nothing(call: str):
+    async with zoom_at_hand(budget_s=0.9) as zoom:
+        order = order_for(zoom.provider)
+        made = (await zoom.provider.create(order)).provider_meeting_id
+        only(zoom).status = "waiting" if call == "delete" else "started"
+        before = [(each.number, each.status) for each in zoom.stand_in.meetings]
+        for name in REFUSALS.keys() - HAS_A_MEANING[call]:
+            zoom.stand_in.faults.plan(Fault(name, call, times=None))
+            with pytest.raises(ProviderRefused) as told:
+                await ask(zoom, call, order, made)
+            zoom.stand_in.faults.clear()
+            assert not isinstance(told.value, HostUnavailable), name
+            words = REFUSALS[name]
+            assert f"{words.status}" in str(told.value)
+            assert words.message.partition("{")[0] not in str(told.value)
+            assert zoom.log.lines[-1][1]["code"] == words.code, name
+            assert [(each.number, each.status) for each in zoom.stand_in.meetings] == before, name
+
+
+async def test_a_page_that_goes_on_for_ever_is_given_up(zoom: Zoom, order: ProviderOrder):
+    for _ in range(50):
+        zoom.stand_in.account.create("host-1", meeting_body(evolve(order, meeting_id=uuid4())))
+    zoom.stand_in.terms.max_page_size = 1
+    with pytest.raises(ProviderUnknown):
+        await zoom.provider.find(evolve(order, meeting_id=uuid4(), start_at=NOW))
+    assert zoom.calls("list") == 40
+
+
+# Many at once
+
+
+async def test_two_hundred_creations_are_in_flight_at_the_same_time():
+    async with zoom_at_hand(Terms(latency_s=2.0, creations_per_user_day=400)) as zoom:
+        for times in (1, 2):  # the second time most connections are there already
+            orders = [order_for(zoom.provider) for _ in range(200)]
+            made = await asyncio.gather(*(zoom.provider.create(order) for order in orders))
+            assert {each.provider_meeting_id for each in made} <= set(zoom.made)
+            assert len(zoom.made) == 200 * times
+        assert zoom.stand_in.api.most_in_flight == 200
+        assert zoom.calls("token") == 1

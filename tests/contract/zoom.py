@@ -1,0 +1,61 @@
+"""What the tests of Zoom share: the adapter on a stand-in, with a log that keeps what it is told."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+from attrs import field, frozen
+
+from meetcore.adapters.zoom import ZoomAccess, ZoomProvider
+from meetcore.testing.clock import ManualClock
+from meetcore.testing.zoom_server import Terms, ZoomStandIn, zoom_stand_in
+
+NOW = datetime(2026, 11, 24, 2, 30, tzinfo=UTC)
+SECRET = "stand-in-secret"
+
+
+@frozen
+class KeptLog:
+    lines: list[tuple[str, dict[str, object]]] = field(factory=list)
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        self.lines.append((event, fields))
+
+    @property
+    def events(self) -> list[str]:
+        return [event for event, _ in self.lines]
+
+
+def access_to(zoom: ZoomStandIn, secret: str = SECRET) -> ZoomAccess:
+    known = zoom.credentials
+    return ZoomAccess(known.account_id, known.client_id, secret, zoom.api_url, zoom.oauth_url)
+
+
+@frozen
+class Zoom:
+    """An adapter and what it talks to."""
+
+    provider: ZoomProvider
+    stand_in: ZoomStandIn
+    log: KeptLog
+    clock: ManualClock
+
+    @property
+    def made(self) -> list[str]:
+        return [str(each.number) for each in self.stand_in.meetings]
+
+    def calls(self, call: str) -> int:
+        return self.stand_in.api.counts[call]
+
+
+@asynccontextmanager
+async def zoom_at_hand(
+    terms: Terms | None = None, *, budget_s: float = 8.0, secret: str = SECRET
+) -> AsyncIterator[Zoom]:
+    async with zoom_stand_in(terms) as stand_in:
+        log, clock = KeptLog(), ManualClock(NOW)
+        provider = ZoomProvider(access_to(stand_in, secret), log, now=clock.now, budget_s=budget_s)
+        try:
+            yield Zoom(provider, stand_in, log, clock)
+        finally:
+            await provider.aclose()

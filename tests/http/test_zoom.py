@@ -1,0 +1,82 @@
+"""Zoom as the provider of the service: what a customer gets, what is at Zoom, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import typed_settings
+from attrs import evolve
+
+from meetcore.adapters.settings import Settings
+from meetcore.adapters.zoom.orders import reference_of
+from meetcore.providers import sandbox_pages
+from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
+from meetcore.wiring import wire
+from tests.http.contract import Contract
+from tests.http.house import Customer, Funds, House, client_of, code_of, gate_on
+
+
+@pytest.fixture
+async def zoom() -> AsyncIterator[ZoomStandIn]:
+    async with zoom_stand_in() as stand_in:
+        yield stand_in
+
+
+@pytest.fixture
+async def guest(
+    zoom: ZoomStandIn, house: House, customer: Customer, contract: Contract, service_settings: Settings
+) -> AsyncIterator[Customer]:
+    """A customer of a service whose provider is Zoom."""
+    known = zoom.credentials
+    settings = evolve(
+        service_settings,
+        provider="zoom",
+        zoom_account_id=known.account_id,
+        zoom_client_id=known.client_id,
+        zoom_client_secret=typed_settings.SecretStr(known.client_secret),
+        zoom_api_url=f"{zoom.api_url}/",
+        zoom_oauth_url=zoom.oauth_url,
+    )
+    async with (
+        wire(settings, house.wiring.network) as wiring,
+        gate_on(wiring) as gate,
+        client_of(gate, contract) as http,
+    ):
+        assert sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.world) == []
+        yield customer.at(http)
+
+
+@pytest.mark.spec("1/meetings", "4.1/4")
+async def test_a_meeting_is_made_at_zoom_and_paid_once(guest: Customer, zoom: ZoomStandIn) -> None:
+    meeting = await guest.make_meeting(title="Rapat", password="Rk4-2026", with_recording=True)
+    (made,) = zoom.meetings
+    assert meeting["provider_meeting_id"] == str(made.number)
+    assert meeting["join_url"].startswith("https://zoom.stand-in.example/j/")
+    assert meeting["password"] == made.told["password"] == "Rk4-2026"
+    assert str(reference_of(made.told["agenda"])) == meeting["id"]
+    assert made.told["settings"]["auto_recording"] == "cloud"
+    assert await guest.funds() == Funds(985, 0, 2)
+
+
+@pytest.mark.spec("3/cancel-before")
+async def test_cancelling_deletes_it_there_and_returns_the_credits(
+    guest: Customer, zoom: ZoomStandIn
+) -> None:
+    meeting = await guest.make_meeting()
+    answer = await guest.delete(f"/meetings/{meeting['id']}")
+    assert answer.json() == {"id": meeting["id"], "status": "cancelled", "credits_refunded": 10}
+    assert zoom.meetings == []
+    assert await guest.funds() == Funds(1000, 0, 3)
+
+
+@pytest.mark.spec("7/502")
+async def test_zooms_refusal_costs_nothing_and_its_words_are_not_shown(
+    guest: Customer, house: House, zoom: ZoomStandIn
+) -> None:
+    zoom.faults.plan(Fault("missing_scope", "create"))
+    answer = await guest.post("/meetings", house.body())
+    assert code_of(answer) == (502, "upstream_error")
+    assert "scope" not in answer.text
+    assert zoom.meetings == []
+    assert await guest.funds() == Funds(1000, 0, 1)

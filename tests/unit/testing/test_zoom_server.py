@@ -1,0 +1,173 @@
+"""The stand-in for Zoom says what Zoom's documents say, and its switches turn what they should.
+
+What an adapter meets there is tested where the adapter is.
+"""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from meetcore.testing.zoom.refusals import REFUSALS
+from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
+
+MEETING = {
+    "topic": "Rapat",
+    "type": 2,
+    "start_time": "2026-12-01T02:00:00Z",
+    "duration": 60,
+    "agenda": "x" * 400,
+}
+
+
+@pytest.fixture
+async def zoom() -> AsyncIterator[ZoomStandIn]:
+    async with zoom_stand_in() as stand_in:
+        yield stand_in
+
+
+async def token_of(zoom: ZoomStandIn, **told: str) -> httpx.Response:
+    known = zoom.credentials
+    form = {"grant_type": "account_credentials", "account_id": known.account_id, **told}
+    async with httpx.AsyncClient(trust_env=False) as http:
+        return await http.post(zoom.oauth_url, data=form, auth=(known.client_id, known.client_secret))
+
+
+@pytest.fixture
+async def http(zoom: ZoomStandIn) -> AsyncIterator[httpx.AsyncClient]:
+    token = (await token_of(zoom)).json()["access_token"]
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=zoom.url, headers=headers, trust_env=False) as client:
+        yield client
+
+
+async def made(http: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:
+    answer = await http.post("/v2/users/host-1/meetings", json={**MEETING, **changes})
+    assert answer.status_code == 201
+    told: dict[str, Any] = answer.json()
+    return told
+
+
+async def test_a_token_is_for_the_application_only(zoom: ZoomStandIn):
+    assert (await token_of(zoom)).json()["expires_in"] == 3600
+    wrong = await token_of(zoom, account_id="another")
+    assert (wrong.status_code, wrong.json()["error"]) == (400, "invalid_client")
+    grant = await token_of(zoom, grant_type="password")
+    assert (grant.status_code, grant.json()["error"]) == (400, "unsupported_grant_type")
+
+
+async def test_a_meeting_has_a_number_and_a_life(http: httpx.AsyncClient):
+    meeting = await made(http)
+    path, switch = f"/v2/meetings/{meeting['id']}", f"/stand-in/meetings/{meeting['id']}"
+    assert type(meeting["id"]) is int
+    assert (await http.get(path)).json()["status"] == "waiting"
+    await http.post(f"{switch}/start")
+    assert (await http.get(path)).json()["status"] == "started"
+    assert (await http.delete(path)).json()["code"] == 3002
+    assert (await http.put(f"{path}/status", json={"action": "end"})).status_code == 204
+    assert (await http.delete(path)).json()["code"] == 3007
+    another = f"/v2/meetings/{(await made(http))['id']}"
+    assert (await http.delete(another)).status_code == 204
+    assert (await http.get(another)).json()["code"] == 3001
+    existing = (await http.get("/stand-in/meetings")).json()
+    assert [(each["id"], each["status"], each["host"]) for each in existing] == [
+        (str(meeting["id"]), "ended", "host-1")
+    ]
+    assert len((await http.get("/stand-in/meetings?all=1")).json()) == 2
+    assert (await http.get("/stand-in/counts")).json()["created"] == 2
+
+
+async def test_a_list_shortens_agendas_and_goes_on_from_page_to_page(http: httpx.AsyncClient):
+    numbers = [(await made(http))["id"] for _ in range(5)]
+    seen, token = [], ""
+    while True:
+        query = {"type": "scheduled", "page_size": "2", "next_page_token": token}
+        page = (await http.get("/v2/users/host-1/meetings", params=query)).json()
+        assert all(len(each["agenda"]) == 250 for each in page["meetings"])
+        seen += [each["id"] for each in page["meetings"]]
+        token = page["next_page_token"]
+        if not token:
+            break
+    assert sorted(seen) == numbers
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"topic": ""}, {"topic": "x" * 201}, {"type": 1}, {"start_time": "2026-12-01 02:00"}, {"duration": 0},
+        {"agenda": "x" * 2001}, {"password": "spaces in"}, {"password": "x" * 11},
+    ],
+)  # fmt: skip
+async def test_what_zoom_does_not_take_is_refused_by_field(zoom: ZoomStandIn, http: httpx.AsyncClient, wrong):
+    answer = await http.post("/v2/users/host-1/meetings", json={**MEETING, **wrong})
+    assert (answer.status_code, answer.json()["code"]) == (400, 300)
+    assert answer.json()["errors"][0]["field"] == next(iter(wrong))
+    assert zoom.meetings == []
+
+
+@pytest.mark.parametrize("name", REFUSALS)
+async def test_every_refusal_can_be_had_on_demand(zoom: ZoomStandIn, http: httpx.AsyncClient, name: str):
+    zoom.faults.plan(Fault(name, "create"))
+    answer = await http.post("/v2/users/host-1/meetings", json=MEETING)
+    assert (answer.status_code, answer.json()["code"]) == (REFUSALS[name].status, REFUSALS[name].code)
+    assert zoom.meetings == []
+    await made(http)
+
+
+async def test_a_fault_waits_for_its_marker(zoom: ZoomStandIn, http: httpx.AsyncClient):
+    planned = {"fault": "500", "call": "create", "marker": "[bad]", "times": None, "is_done": True}
+    assert (await http.post("/stand-in/faults", json=planned)).json() == 1
+    await made(http)
+    for _ in range(2):
+        answer = await http.post("/v2/users/host-1/meetings", json={**MEETING, "topic": "Rapat [bad]"})
+        assert answer.status_code == 500
+    assert len(zoom.meetings) == 3
+    await http.delete("/stand-in/faults")
+    await made(http, topic="Rapat [bad]")
+    assert (await http.post("/stand-in/faults", json={"fault": "nonsense"})).status_code == 400
+
+
+async def test_calls_of_a_second_are_counted(http: httpx.AsyncClient):
+    await http.put("/stand-in/terms", json={"per_second": 3})
+    answers = await asyncio.gather(*(http.get("/v2/users/host-1") for _ in range(10)))
+    said = [answer.status_code for answer in answers]
+    assert said.count(429) >= 4  # the ten may fall into two seconds
+    assert said.count(200) >= 3
+
+
+async def test_a_token_ends(zoom: ZoomStandIn, http: httpx.AsyncClient):
+    await http.post("/stand-in/tokens/expire")
+    answer = await http.get("/v2/users/host-1")
+    assert (answer.status_code, answer.json()["code"]) == (401, 124)
+
+
+async def test_some_uuids_have_the_slashes_of_the_trap(zoom: ZoomStandIn, http: httpx.AsyncClient):
+    uuids = [(await made(http))["uuid"] for _ in range(4)]
+    assert [uuid.startswith("/") and "//" in uuid for uuid in uuids].count(True) == 1
+
+
+async def test_it_runs_as_a_process_and_says_when_it_is_ready():
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "meetcore.testing.zoom_server",
+        "--latency-s",
+        "0.01",
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        told = json.loads(await process.stdout.readline())
+        async with httpx.AsyncClient(trust_env=False) as http:
+            assert (await http.get(f"{told['admin_url']}/counts")).json()["created"] == 0
+            assert (await http.get(f"{told['admin_url']}/nothing")).status_code == 404
+        process.send_signal(signal.SIGINT)
+        assert await process.wait() == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
