@@ -166,3 +166,21 @@ async def test_a_meeting_that_the_provider_refused_is_not_looked_for():
         await town.create()(town.caller, request(), town.intent("k"), town.now())
     town.clock.advance(3600)
     assert await town.keep_time().sweep() == 0
+
+
+async def test_a_meeting_that_is_found_when_its_time_is_over_is_undone_and_costs_nothing():
+    town = await Town().settle_in()
+    town.faults.plan(SandboxCall.CREATE, SandboxFault.DROP)  # it was made, and nobody heard of it
+    with pytest.raises(UpstreamError):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    (meeting,) = town.meetings()
+    town.clock.set(meeting.end_at - timedelta(microseconds=1))
+    town.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
+    assert await town.reconcile().sweep() == 0
+    town.lapse()
+    assert await town.reconcile().sweep() == 1
+    (after,) = town.meetings()
+    assert after.status is MeetingStatus.ABANDONED
+    assert (town.funds().balance, town.funds().held) == (100, 0)
+    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
+    assert not town.state.committed.reservations
