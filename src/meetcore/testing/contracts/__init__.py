@@ -78,6 +78,7 @@ from meetcore.testing.contracts.store_rig import (
     RegistryRig,
     Rig,
     StoreRig,
+    Theft,
 )
 from meetcore.testing.contracts.video_provider import VideoProviderContract
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
@@ -121,6 +122,7 @@ __all__ = [
     "SharedRateCountersContract",
     "StoreContract",
     "StoreRig",
+    "Theft",
     "VideoProviderContract",
     "WebhookSenderContract",
 ]
