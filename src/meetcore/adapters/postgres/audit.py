@@ -29,15 +29,36 @@ SELECT a.id AS account_id, a.balance, a.held, a.low_threshold, a.is_low, a.entri
 FROM accounts a WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s
 """
 
+# Entries in the order of their index, each with its transfer looked up: whatever else the planner would rather do sorts
+# the whole ledger first. The texts of instants and days are those of the settings, and cheaper than to_char.
+_WALK = """
+SELECT set_config('enable_hashjoin', %(way)s, true), set_config('enable_mergejoin', %(way)s, true),
+    set_config('enable_sort', %(way)s, true)
+"""
+
 # The customer entries of a range of accounts with their transfers, column by column an EntryLine.
 _ENTRIES = """
 SELECT encode(uuid_send(e.account_id), 'hex'), e.number, e.amount, e.balance_after,
-    replace(to_char(e.at, 'YYYY-MM-DD"T"HH24:MI:SS.US'), '.000000', '') || '+00:00', e.hash,
+    CASE WHEN length(e.at::text) IN (22, 29) THEN replace(e.at::text, ' ', 'T') || ':00'
+        ELSE to_char(e.at, 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00' END, e.hash,
     encode(uuid_send(t.id), 'hex'), t.operation, t.kind, t.amount, t.source, t.destination,
     t.reference_type, t.reference_id, COALESCE(encode(uuid_send(t.reverses), 'hex'), ''),
-    COALESCE(encode(uuid_send(t.api_key_id), 'hex'), ''), COALESCE(to_char(t.cap_day, 'YYYY-MM-DD'), '')
+    COALESCE(encode(uuid_send(t.api_key_id), 'hex'), ''), COALESCE(t.cap_day::text, '')
 FROM ledger_entries e JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
 WHERE e.account_id BETWEEN %(first)s AND %(last)s AND e.book = 'customer' ORDER BY e.account_id, e.number
+"""
+
+# Whether every leg and every transfer belongs to a customer's and a house's leg that sum to zero, in the books that
+# the transfer names.
+_IS_BALANCED = """
+SELECT (SELECT count(*) FROM ledger_entries) = 2 * count(*) AND (SELECT count(*) FROM ledger_transfers) = count(*)
+    AS is_balanced
+FROM ledger_entries c
+JOIN ledger_entries h ON h.account_id = c.account_id AND h.number = c.number AND h.transfer_id = c.transfer_id
+    AND h.amount = -c.amount
+JOIN ledger_transfers t ON t.account_id = c.account_id AND t.id = c.transfer_id
+    AND h.book = CASE WHEN t.source = 'customer' THEN t.destination ELSE t.source END
+WHERE c.book = 'customer' AND h.book <> 'customer'
 """
 
 # Transfers that have not the two legs of their books, and legs without a transfer.
@@ -118,7 +139,9 @@ class PostgresLedgerSnapshot:
         """The customer entries of these accounts, in chunks, by account, then by number."""
         span = {"first": portion[0].funds.account_id, "last": portion[-1].funds.account_id}
         async with self._connection.cursor(name="ledger_entries", row_factory=_entry_line) as cursor:
+            await self._connection.execute(_WALK, {"way": "off"})
             await cursor.execute(_ENTRIES, span, binary=True)
+            await self._connection.execute(_WALK, {"way": "on"})
             chunk = await cursor.fetchmany(ENTRIES_AT_ONCE)
             while chunk:
                 following = asyncio.create_task(cursor.fetchmany(ENTRIES_AT_ONCE))
@@ -130,10 +153,11 @@ class PostgresLedgerSnapshot:
 
     async def flaws(self) -> Sequence[Flaw]:
         """What does not hang together."""
+        is_balanced = (await self._all(_IS_BALANCED))[0]["is_balanced"]
         return [
             *(
                 Flaw(row["account_id"], FlawKind.UNBALANCED, f"transfer {row['transfer_id']}", row["number"])
-                for row in await self._all(_UNBALANCED)
+                for row in ([] if is_balanced else await self._all(_UNBALANCED))
             ),
             *(
                 Flaw(
@@ -165,6 +189,8 @@ class PostgresLedgerAudit:
         with translated():
             async with self._pool.connection() as connection, connection.transaction():
                 await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                await connection.execute("SET LOCAL timezone = 'UTC'")
+                await connection.execute("SET LOCAL datestyle = 'ISO'")
                 await connection.execute("SET LOCAL statement_timeout = 0")
                 await connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
                 await connection.execute("SELECT")  # the snapshot is that of the first query
