@@ -41,13 +41,13 @@ _BARE = """COPY (
     WHERE e.book = 'customer'
 ) TO STDOUT (FORMAT binary)"""
 
-_TRANSFERS = """COPY ledger_transfers (account_id, id, operation, kind, amount, source, destination, reference_type,
-    reference_id, reverses, api_key_id, cap_day) FROM STDIN"""
+_TRANSFERS = """COPY ledger_transfers (account_id, id, operation, kind, amount, source, destination,
+    reference_type, reference_id, reverses, api_key_id, cap_day) FROM STDIN"""
 _ENTRIES = (
     "COPY ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash) FROM STDIN"
 )
-_ACCOUNTS = """COPY accounts (id, user_id, email, full_name, created_at, balance, low_threshold, is_low, entries,
-    last_hash, last_at) FROM STDIN"""
+_ACCOUNTS = """COPY accounts (id, user_id, email, full_name, created_at, balance, low_threshold, is_low,
+    entries, last_hash, last_at) FROM STDIN"""
 _USAGE = "COPY cap_usage (account_id, api_key_id, day, spent, held) FROM STDIN"
 
 

@@ -31,8 +31,8 @@ SELECT * FROM entries WHERE account_id = :account_id AND number > :after ORDER B
 """
 
 
-# Refunds and what they give back, where that is no meeting's charge, or less. None is given back twice: a unique
-# key is over what a refund reverses.
+# Refunds and what they give back, where that is no meeting's charge, or less. None is given back twice: a
+# unique key is over what a refund reverses.
 _REFUNDS = """
 SELECT r.account_id, r.transfer_id AS id, r.number,
     CASE WHEN c.kind IS NOT 'meeting_charge' THEN 'NO_CHARGE' ELSE 'TOO_MUCH' END AS flaw

@@ -47,13 +47,14 @@ ON CONFLICT (id) DO UPDATE SET provider_user_id = excluded.provider_user_id, cap
 
 _GUARDS = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'entries'"
 
-# One entry, whichever theft it is of.
-_ENTRY = "WHERE account_id = :account_id AND number = :number"
 _THEFTS = {
-    Theft.BALANCE_AFTER: f"UPDATE entries SET balance_after = balance_after + 1 {_ENTRY}",
-    Theft.AMOUNT: f"UPDATE entries SET amount = amount + 1 {_ENTRY}",
-    Theft.REVERSES: f"UPDATE entries SET reverses = '00000000-0000-0000-0000-000000000001' {_ENTRY}",
-    Theft.GONE: f"DELETE FROM entries {_ENTRY}",
+    Theft.BALANCE_AFTER: """UPDATE entries SET balance_after = balance_after + 1
+        WHERE account_id = :account_id AND number = :number""",
+    Theft.AMOUNT: """UPDATE entries SET amount = amount + 1
+        WHERE account_id = :account_id AND number = :number""",
+    Theft.REVERSES: """UPDATE entries SET reverses = '00000000-0000-0000-0000-000000000001'
+        WHERE account_id = :account_id AND number = :number""",
+    Theft.GONE: "DELETE FROM entries WHERE account_id = :account_id AND number = :number",
     Theft.BALANCE: "UPDATE accounts SET balance = balance + 1 WHERE id = :account_id",
     Theft.HELD: "UPDATE accounts SET held = held + 1 WHERE id = :account_id",
     Theft.USAGE: "UPDATE cap_usage SET spent = spent + 1 WHERE account_id = :account_id",

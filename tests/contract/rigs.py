@@ -35,7 +35,8 @@ _LEGS = "WHERE account_id = %(account_id)s AND number = %(number)s"
 _TRANSFER = f"""WHERE account_id = %(account_id)s AND id = (
     SELECT transfer_id FROM ledger_entries {_LEGS} AND book = 'customer')"""
 _THEFTS = {
-    Theft.BALANCE_AFTER: f"UPDATE ledger_entries SET balance_after = balance_after + 1 {_LEGS} AND book = 'customer'",
+    Theft.BALANCE_AFTER: f"""UPDATE ledger_entries SET balance_after = balance_after + 1
+        {_LEGS} AND book = 'customer'""",
     Theft.AMOUNT: f"""WITH legs AS (UPDATE ledger_entries SET amount = amount + sign(amount)::int {_LEGS})
         UPDATE ledger_transfers SET amount = amount + 1 {_TRANSFER}""",
     Theft.REVERSES: f"""UPDATE ledger_transfers SET reverses = '00000000-0000-0000-0000-000000000001'

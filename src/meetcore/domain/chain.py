@@ -40,9 +40,9 @@ class Entry:
 class EntryLine(NamedTuple):
     """An entry in the words that its hash covers: for proving millions of them.
 
-    Ids are 32 hexadecimal digits, the instant and the day are as `isoformat` tells them in UTC; what is absent
-    is empty. `amount` is signed, `moved` is its transfer's. A tuple and not a class of attrs, because building
-    a record with its ids for each entry takes longer than proving it.
+    Ids are 32 hexadecimal digits, the instant and the day are as `isoformat` tells them in UTC; what is
+    absent is empty. `amount` is signed, `moved` is its transfer's. A tuple and not a class of attrs, because
+    building a record with its ids for each entry takes longer than proving it.
     """
 
     account_id: str
@@ -124,8 +124,8 @@ def _hashed(previous: bytes, line: EntryLine) -> bytes:
      reverses, key, day) = line  # fmt: skip
     # Two ids are told as numbers, without the zeros in front.
     told = (
-        f"{account.lstrip('0') or 0}\n{number}\n{transfer.lstrip('0') or 0}\n{kind}\n{moved}\n{source}\n{destination}\n"
-        f"{reverses}\n{key}\n{day}\n{balance}\n{at}\n"
+        f"{account.lstrip('0') or 0}\n{number}\n{transfer.lstrip('0') or 0}\n{kind}\n{moved}\n"
+        f"{source}\n{destination}\n{reverses}\n{key}\n{day}\n{balance}\n{at}\n"
         f"{len(operation)}:{operation}{len(about)}:{about}{len(name)}:{name}"
     )
     return sha256(previous + told.encode()).digest()
@@ -164,7 +164,7 @@ class Proof:
         return proof if fault is None else None
 
     def over(self, lines: Iterable[EntryLine]) -> "tuple[Proof, Fault | None]":
-        """The proof with all of these entries, or up to the first that is not the next one, and why it is not."""
+        """The proof with all of these entries, or up to the first that is not the next one, and why not."""
         account = self.account_id.hex
         number, balance, last_hash, stamp = self.entries, self.balance, self.last_hash, self.last_stamp
         fault = None

@@ -74,7 +74,7 @@ class Caller:
     """A key and its account, read in one statement, with what a `Peek` asked for.
 
     `usage` is what the key spent and holds on that day. `open_meeting` gives the meeting as `find_meeting`
-    tells it, if there is one; what is sealed stays so until then, and nobody looks before the key is admitted.
+    tells it, if there is one; what is sealed stays so until then, and nobody looks before the key is let in.
     """
 
     key: ApiKey

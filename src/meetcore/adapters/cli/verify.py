@@ -14,7 +14,7 @@ __all__ = ["verify_credits"]
 
 
 def verify_credits(*, json: Annotated[bool, Parameter(name="--json", negative="")] = False) -> None:
-    """Prove the ledger: every chain, balance, hold, pair of legs, refund and cap. Ends with 1 if any is wrong.
+    """Prove the ledger: chains, balances, holds, legs, refunds, caps. Ends with 1 if anything is wrong.
 
     Parameters
     ----------
