@@ -1,4 +1,4 @@
-"""Credits over HTTP (spec 1, 4.1 rule 5): the balance and the cap, the ledger, and what a thing would cost."""
+"""Credits over HTTP (spec 1, 4.1 rule 5): the balance and the cap, the ledger, what a thing would cost."""
 
 from __future__ import annotations
 
