@@ -69,7 +69,7 @@ class LedgerSnapshot(Protocol):
         ...
 
     async def flaws(self) -> Sequence[Flaw]:
-        """What does not hang together, up to `MAX_FLAWS` of each kind.
+        """What does not hang together, up to `MAX_FLAWS` of each kind. May be asked for beside the entries.
 
         Transfers without two legs that sum to zero, and legs without a transfer. Refunds of what is no
         meeting's charge, of more than it took, or of what was refunded before. Keys' usage of a day other

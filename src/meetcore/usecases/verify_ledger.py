@@ -3,6 +3,7 @@
 Reads one snapshot, so that it can run while the service writes, and in constant memory.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -71,10 +72,15 @@ class VerifyLedger:
         found = Audit()
         async with self.audit.snapshot() as snapshot:
             total = await snapshot.count_entries()
-            async for portion in snapshot.accounts():
-                await _prove(snapshot, portion, found, lambda: on_progress(found.entries, total))
-            for flaw in await snapshot.flaws():
-                found.add(flaw.account_id, flaw.number, _told(flaw))
+            flaws = asyncio.ensure_future(snapshot.flaws())
+            try:
+                async for portion in snapshot.accounts():
+                    await _prove(snapshot, portion, found, lambda: on_progress(found.entries, total))
+                for flaw in await flaws:
+                    found.add(flaw.account_id, flaw.number, _told(flaw))
+            finally:
+                flaws.cancel()  # when the entries cannot be read, nobody waits for it
+                await asyncio.wait([flaws])
             on_progress(found.entries, total)
         return found
 

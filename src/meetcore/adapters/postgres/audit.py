@@ -10,6 +10,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
+from psycopg import sql
+
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.domain.chain import EntryLine
@@ -18,7 +20,15 @@ from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
 __all__ = ["PostgresLedgerAudit"]
 
 ACCOUNTS_AT_ONCE = 500
-ENTRIES_AT_ONCE = 5_000
+ENTRIES_AT_ONCE = 2_000
+
+# Instants and days as texts in one form, and as long as it takes.
+_SETTINGS = (
+    "SET LOCAL timezone = 'UTC'",
+    "SET LOCAL datestyle = 'ISO'",
+    "SET LOCAL statement_timeout = 0",
+    "SET LOCAL idle_in_transaction_session_timeout = 0",
+)
 
 _COUNT = "SELECT count(*) AS entries FROM ledger_entries WHERE book = 'customer'"
 
@@ -114,10 +124,12 @@ def _entry_line(_: Any) -> Callable[[Sequence[Any]], EntryLine]:
 
 
 class PostgresLedgerSnapshot:
-    """One moment of the ledger, on one open transaction."""
+    """One moment of the ledger, on one open transaction that others can join by its name."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, pool: Pool, connection: Connection, name: str) -> None:
+        self._pool = pool
         self._connection = connection
+        self._name = name
 
     async def count_entries(self) -> int:
         """How many entries customers have in all."""
@@ -152,29 +164,43 @@ class PostgresLedgerSnapshot:
                     chunk = await following
 
     async def flaws(self) -> Sequence[Flaw]:
-        """What does not hang together."""
-        is_balanced = (await self._all(_IS_BALANCED))[0]["is_balanced"]
-        return [
-            *(
-                Flaw(row["account_id"], FlawKind.UNBALANCED, f"transfer {row['transfer_id']}", row["number"])
-                for row in ([] if is_balanced else await self._all(_UNBALANCED))
-            ),
-            *(
-                Flaw(
-                    row["account_id"], FlawKind[row["kind"]], f"transfer {row['transfer_id']}", row["number"]
-                )
-                for row in await self._all(_REFUNDS)
-            ),
-            *(
-                Flaw(
-                    row["account_id"], FlawKind.USAGE, f"the usage of key {row['api_key_id']} on {row['day']}"
-                )
-                for row in await self._all(_USAGE)
-            ),
-        ]
+        """What does not hang together, looked for beside the entries where there is a second connection."""
+        if self._pool.max_size < 2:
+            return await _flaws(self._connection)
+        async with self._pool.connection() as connection, connection.transaction():
+            await _begin_reading(connection, self._name)
+            return await _flaws(connection)
 
-    async def _all(self, statement: str) -> list[rows.Row]:
-        return await (await self._connection.execute(statement, {"limit": MAX_FLAWS})).fetchall()
+
+async def _flaws(connection: Connection) -> list[Flaw]:
+    async def rows_of(statement: str) -> list[rows.Row]:
+        return await (await connection.execute(statement, {"limit": MAX_FLAWS})).fetchall()
+
+    is_balanced = (await rows_of(_IS_BALANCED))[0]["is_balanced"]
+    found = [
+        Flaw(row["account_id"], FlawKind.UNBALANCED, f"transfer {row['transfer_id']}", row["number"])
+        for row in ([] if is_balanced else await rows_of(_UNBALANCED))
+    ]
+    found += [
+        Flaw(row["account_id"], FlawKind[row["kind"]], f"transfer {row['transfer_id']}", row["number"])
+        for row in await rows_of(_REFUNDS)
+    ]
+    return found + [
+        Flaw(row["account_id"], FlawKind.USAGE, f"the usage of key {row['api_key_id']} on {row['day']}")
+        for row in await rows_of(_USAGE)
+    ]
+
+
+async def _begin_reading(connection: Connection, snapshot: str | None = None) -> str:
+    """See one moment for as long as it takes: this one, or that of another's snapshot; its name for others."""
+    await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    if snapshot is not None:
+        await connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+    for setting in _SETTINGS:
+        await connection.execute(setting)
+    row = await (await connection.execute("SELECT pg_export_snapshot() AS name")).fetchone()
+    assert row is not None
+    return str(row["name"])
 
 
 class PostgresLedgerAudit:
@@ -188,10 +214,5 @@ class PostgresLedgerAudit:
         """The ledger at this moment, while others write on."""
         with translated():
             async with self._pool.connection() as connection, connection.transaction():
-                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                await connection.execute("SET LOCAL timezone = 'UTC'")
-                await connection.execute("SET LOCAL datestyle = 'ISO'")
-                await connection.execute("SET LOCAL statement_timeout = 0")
-                await connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-                await connection.execute("SELECT")  # the snapshot is that of the first query
-                yield PostgresLedgerSnapshot(connection)
+                name = await _begin_reading(connection)
+                yield PostgresLedgerSnapshot(self._pool, connection, name)
