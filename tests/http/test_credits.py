@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import product
@@ -27,6 +28,7 @@ from tests.http.house import (
     fields_of,
     gate_on,
 )
+from tests.http.post_office import Opened
 
 FLAGS = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
 
@@ -329,3 +331,31 @@ async def test_the_recommended_flow(house: House, customer: Customer) -> None:
     page = await house.http.get(meeting["join_url"])
     assert page.status_code == 200
     assert meeting["title"] in page.text
+
+
+@pytest.mark.spec("6/kinds", "1/credits", "6/1")
+async def test_credits_that_run_low_and_come_back_are_told_with_their_transaction(opened: Opened) -> None:
+    """Low once, and again only after there was enough; each event shows what the ledger shows."""
+    async with opened("") as office:
+        customer = await office.house.customer(105)
+        await office.register(customer, "credit.low", "credit.topup.succeeded")
+        told = []
+        await customer.make_meeting()  # 95 are left: below the threshold of 100
+        told += [json.loads(each.body) for each in await office.next()]
+        await customer.make_meeting()  # 85: it was told
+        await office.house.wiring.operate.top_up(customer.account_id, 20, "INV-9")
+        told += [json.loads(each.body) for each in await office.next()]
+        await customer.make_meeting()  # 95 again
+        told += [json.loads(each.body) for each in await office.next()]
+        ledger = {each["id"]: each for each in await transactions(customer)}
+        assert office.receiver.received == []
+    kinds = ["credit.low", "credit.topup.succeeded", "credit.low"]
+    assert [each["type"] for each in told] == kinds
+    assert [each["data"]["balance"] for each in told] == [95, 105, 95]
+    for each in told:
+        data = each["data"]
+        assert set(data) == {"balance", "held", "available", "transaction"}
+        assert (data["held"], data["available"]) == (0, data["balance"])
+        assert data["transaction"] == ledger[data["transaction"]["id"]]
+        assert data["transaction"]["balance_after"] == data["balance"]
+    assert told[1]["data"]["transaction"]["reference"] == {"type": "topup", "id": "INV-9"}
