@@ -18,6 +18,7 @@ from benchmarks.audit import fill_ledger, measure_audit, measure_pages
 from benchmarks.creations import measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
+from benchmarks.hosts import measure_hosts
 from benchmarks.house import ID_LEAD, House, account_number, furnish, furnish_numbered, wired
 from benchmarks.pgbench import prepared
 from benchmarks.places import database_server, fresh_database, rate_store
@@ -39,10 +40,12 @@ class Effort:
     imports: int
     entries: int
     rules_s: float
+    per_host: int
+    reservations: int
 
 
-FULL = Effort(rounds=7, seconds=4, imports=20, entries=1_000_000, rules_s=1.0)
-QUICK = Effort(rounds=2, seconds=2, imports=5, entries=50_000, rules_s=0.3)
+FULL = Effort(rounds=7, seconds=4, imports=20, entries=1_000_000, rules_s=1.0, per_host=100, reservations=200)
+QUICK = Effort(rounds=2, seconds=2, imports=5, entries=50_000, rules_s=0.3, per_host=5, reservations=40)
 
 
 async def _furnish(ours: str, floor: str, redis_url: str, secrets_key: str) -> tuple[House, Script]:
@@ -80,6 +83,9 @@ def _measure(effort: Effort) -> list[Result]:
     with database_server() as server, fresh_database(server) as url:
         account_id = fill_ledger(url, effort.entries)
         audit = [measure_audit(url, min(effort.rounds, 3)), measure_pages(url, account_id, effort.rounds)]
+    _say("hosts")
+    with database_server() as server, fresh_database(server) as few, fresh_database(server) as many:
+        hosts = measure_hosts(few, many, effort.per_host, effort.reservations)
     with ExitStack() as stack:
         server = stack.enter_context(database_server())
         ours_url, floor_url = (stack.enter_context(fresh_database(server)) for _ in range(2))
@@ -95,7 +101,7 @@ def _measure(effort: Effort) -> list[Result]:
         _say("POST /meetings")
         with prepared(script, floor_url) as floor:
             creations = measure_creations(ours, house, floor, effort.rounds, effort.seconds)
-    return [*creations, reads, posts, *deliveries, *audit, *results, *rules]
+    return [*creations, *hosts, reads, posts, *deliveries, *audit, *results, *rules]
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -56,15 +56,22 @@ def fit() -> None:
     if "MEETCORE_FUSE" not in os.environ:
         return
     fuse = Fuse(int(os.environ["MEETCORE_FUSE"]), os.environ["MEETCORE_FUSE_TRAIL"])
-    begin, at_once, send = PostgresStore.begin, PostgresStore.at_once, Line.send
 
-    async def send_and_burn(line: Line, method: str, url: str, *told: Any, **named: Any) -> Answer:
-        call = call_of(method, url)
-        fuse.burn(call)
-        answer = await send(line, method, url, *told, **named)
-        fuse.burn(f"{call} {answer.status}")
-        return answer
+    def around(open_: Callable[[Any], Opened]) -> Callable[[Any], Opened]:
+        return lambda store: fuse.around(open_(store))
 
-    PostgresStore.begin = lambda store: fuse.around(begin(store))  # type: ignore[method-assign]
-    PostgresStore.at_once = lambda store: fuse.around(at_once(store))  # type: ignore[method-assign]
-    Line.send = send_and_burn  # type: ignore[method-assign]
+    def along(send: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
+        async def send_and_burn(line: Line, method: str, url: str, *told: Any, **named: Any) -> Answer:
+            call = call_of(method, url)
+            fuse.burn(call)
+            answer = await send(line, method, url, *told, **named)
+            fuse.burn(f"{call} {answer.status}")
+            return answer
+
+        return send_and_burn
+
+    places: tuple[tuple[type, str, Callable[[Any], Any]], ...] = (
+        (PostgresStore, "begin", around), (PostgresStore, "at_once", around), (Line, "send", along),
+    )  # fmt: skip
+    for owner, name, fitted in places:
+        setattr(owner, name, fitted(getattr(owner, name)))

@@ -102,18 +102,17 @@ def add_hosts(site: Site, count: int, *, capacity: int = 100, max_concurrent: in
         db.cursor().executemany(statement, rows)
 
 
-def let_time_pass(site: Site) -> None:
-    """Let the minute pass after which the clock looks once more for what was given up."""
-    with psycopg.connect(site.database_url) as db:
-        db.execute("UPDATE meetings SET due_at = now() WHERE due_at IS NOT NULL AND status = 'abandoned'")
+_HURRY = "UPDATE meetings SET due_at = now() WHERE due_at > now() AND status = 'abandoned' RETURNING id"
+_UNDER_WAY = """SELECT id FROM meetings WHERE lease_until IS NOT NULL
+                OR status IN ('provisioning', 'cancelling') OR status = 'abandoned' AND due_at IS NOT NULL"""
 
 
-def is_at_rest(site: Site) -> bool:
-    """Whether nobody has anything more to do with any meeting."""
-    statement = """SELECT count(*) FROM meetings
-                   WHERE lease_until IS NOT NULL OR status IN ('provisioning', 'cancelling')
-                      OR (status = 'abandoned' AND due_at IS NOT NULL)"""
-    return ask(site, statement) == [(0,)]
+def wait_for_rest(site: Site, seconds: float = 60) -> None:
+    """Wait until nobody has anything more to do with any meeting.
+
+    The minute after which the clock looks once more for what was given up is let pass.
+    """
+    until(lambda: not ask(site, _HURRY) and not ask(site, _UNDER_WAY), "all is seen to", seconds)
 
 
 @define

@@ -16,8 +16,9 @@ from meetcore.domain.idempotency import Verdict
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel, transition
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import MeetingView
 from meetcore.ports.queries import Caller, Queries
-from meetcore.ports.store import MeetingView, Store, Transaction
+from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import advance
 from meetcore.usecases.cancellation import Cancellation, clear

@@ -22,7 +22,8 @@ from meetcore.domain.holds import CapUsage, refund_usage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting, MeetingEvent, has_host_key_due, transition
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import LeaseView, Store
+from meetcore.ports.meetings import LeaseView
+from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import ended_event
 from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S

@@ -33,8 +33,9 @@ from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.schedule import cap_day
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
-from meetcore.ports.store import CreationQuery, CreationView, LeaseView, Provisioning, Store, StoreAway
+from meetcore.ports.store import Store, StoreAway
 from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.intent import Answer, Intent, Recalled, recall, refuse, render_for_replay
 from meetcore.usecases.provision import Provisioner, order_of
