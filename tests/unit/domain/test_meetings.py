@@ -398,7 +398,7 @@ def test_every_flag_is_off_unless_asked_for() -> None:
 @given(catalogues(), st.data())
 def test_what_is_estimated_is_what_is_planned(catalogue: TierCatalogue, data: st.DataObject) -> None:
     tier_id = data.draw(st.sampled_from([*catalogue.tiers, "no-such"]), "tier")
-    flags = data.draw(st.fixed_dictionaries(dict.fromkeys(FLAGS, st.booleans())), "flags")
+    flags: dict[str, Any] = data.draw(st.fixed_dictionaries(dict.fromkeys(FLAGS, st.booleans())), "flags")
     abilities = data.draw(st.sampled_from([ABLE, UNABLE]), "abilities")
     wish = evolve(WISH, pricing_tier_id=tier_id, **flags)
     assert wish.options == MeetingOptions(**flags)
