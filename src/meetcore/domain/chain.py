@@ -169,7 +169,8 @@ class Proof:
         number, balance, last_hash, stamp = self.entries, self.balance, self.last_hash, self.last_stamp
         fault = None
         for line in lines:
-            of, has, amount, after, at, hash_, _, _, _, moved, _, destination, *_ = line
+            of, has, amount, after, at, hash_ = line[:6]
+            moved, destination = line[9], line[11]
             due = balance + (moved if destination == "customer" else -moved)
             if (
                 has != number + 1
