@@ -17,6 +17,7 @@ from meetcore.adapters.cli.main import program
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHARED = "<!-- the Python blocks of this page share one namespace -->"
+SERVED = "<!-- the Python blocks of this page speak to a service: tests/client runs them -->"
 README_LINES = 150
 
 # A fence opens with its language and closes bare; what stands between is not Markdown.
@@ -33,9 +34,12 @@ class Block:
     parts: tuple[tuple[int, str], ...] = field(repr=False)
 
 
-def python_blocks() -> Iterator[Block]:
+def python_blocks(*, served: bool = False) -> Iterator[Block]:
+    """Those that run by themselves, or those that speak to a service."""
     for page in PAGES:
         text = page.read_text("utf-8")
+        if (SERVED in text) != served:
+            continue
         found = [
             (text[: fence.start("text")].count("\n"), fence["text"])
             for fence in FENCE.finditer(text)
