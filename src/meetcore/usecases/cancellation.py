@@ -26,7 +26,7 @@ from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import ended_event
-from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S
+from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S, require_own
 from meetcore.usecases.intent import Render
 from meetcore.usecases.world import World
 
@@ -78,6 +78,7 @@ class Cancellation:
         Raises:
             ProviderRefused, ProviderUnknown: the provider did not let go; nothing is written yet.
         """
+        require_own(self.provider, meeting)
         state = await clear(self.provider, meeting.provider_meeting_id or "")
         is_refunded = state in (ProviderMeetingState.REMOVED, ProviderMeetingState.GONE)
         return await self._write(meeting, token, at, render, is_refunded=is_refunded)

@@ -16,6 +16,7 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import Lapsed, LeaseView
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import Cancellation, clear
 from meetcore.usecases.provision import Provisioner, order_of
 from meetcore.usecases.together import together
@@ -84,6 +85,7 @@ class ReconcileMeetings:
 
     async def _finish_or_undo(self, view: LeaseView, token: UUID) -> bool:
         meeting = view.meeting
+        require_own(self.provider, meeting)
         made = await self.provider.find(order_of(meeting, view.provider_user_id))
         if made is not None and self.world.now() >= meeting.end_at:
             await clear(self.provider, made.provider_meeting_id)

@@ -4,15 +4,35 @@ Lengths are code points (spec part 8). A field that may be absent is UNSET, so t
 only where its type says so.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 from attrs import field, frozen
 from msgspec import UNSET, Meta, UnsetType
 
 from meetcore.domain.endpoints import MAX_DESCRIPTION_LENGTH
 from meetcore.domain.events import EventKind
+from meetcore.domain.pricing import MAX_DURATION
 
-__all__ = ["CreateMeetingBody", "RegisterWebhookBody", "UpdateWebhookBody"]
+__all__ = [
+    "Choice",
+    "CreateMeetingBody",
+    "EstimateBody",
+    "MeetingEstimateBody",
+    "NotulenEstimateBody",
+    "RegisterWebhookBody",
+    "UpdateWebhookBody",
+]
+
+
+@frozen
+class Choice:
+    """Bodies of which a request has one: the field `tag` says which, by its value."""
+
+    name: str
+    tag: str
+    bodies: Mapping[str, type]
+
 
 EndpointDescription = Annotated[
     str, Meta(max_length=MAX_DESCRIPTION_LENGTH, description="For people; shown in lists.")
@@ -25,6 +45,14 @@ EventTypes = Annotated[
         extra_json_schema={"uniqueItems": True},
     ),
 ]
+
+
+TierId = Annotated[
+    str,
+    Meta(min_length=1, description="A value from GET /pricing-tiers.", examples=["standard-100"]),
+]
+WithRecording = Annotated[bool, Meta(description="Record the meeting; auto_notulen forces it on.")]
+AutoNotulen = Annotated[bool, Meta(description="Write notes when the recording is ready.")]
 
 
 @frozen(kw_only=True)
@@ -44,21 +72,45 @@ class CreateMeetingBody:
         str,
         Meta(pattern="^[0-9]{2}:[0-9]{2}$", description="HH:mm, read in WIB (UTC+7).", examples=["09:00"]),
     ]
-    pricing_tier_id: Annotated[
-        str,
-        Meta(min_length=1, description="A value from GET /pricing-tiers.", examples=["standard-100"]),
-    ]
+    pricing_tier_id: TierId
     description: Annotated[str, Meta(max_length=1000)] | UnsetType = UNSET
     password: (
         Annotated[str, Meta(min_length=4, max_length=10, description="Generated when absent.")] | UnsetType
     ) = field(default=UNSET, repr=False)
-    with_recording: Annotated[bool, Meta(description="Record the meeting; auto_notulen forces it on.")] = (
-        False
-    )
-    auto_notulen: Annotated[bool, Meta(description="Write notes when the recording is ready.")] = False
+    with_recording: WithRecording = False
+    auto_notulen: AutoNotulen = False
     must_login: bool = False
     mic_off: bool = False
     email_notification: bool = False
+
+
+@frozen(kw_only=True)
+class MeetingEstimateBody:
+    """A meeting that `POST /credits/estimate` prices, by its tier and the flags of `POST /meetings`."""
+
+    type: Literal["meeting"]
+    pricing_tier_id: TierId
+    with_recording: WithRecording = False
+    auto_notulen: AutoNotulen = False
+    must_login: bool = False
+    mic_off: bool = False
+    email_notification: bool = False
+
+
+@frozen(kw_only=True)
+class NotulenEstimateBody:
+    """The notes of a recording that `POST /credits/estimate` prices, by its length."""
+
+    type: Literal["notulen"]
+    duration: Annotated[
+        int, Meta(ge=1, le=MAX_DURATION, description="Whole minutes of the recording.", examples=[60])
+    ]
+
+
+EstimateBody = Choice(
+    "EstimateBody", "type", {"meeting": MeetingEstimateBody, "notulen": NotulenEstimateBody}
+)
+"""What `POST /credits/estimate` takes (spec 4.1 rule 5)."""
 
 
 @frozen(kw_only=True)

@@ -8,6 +8,7 @@ import msgspec
 
 from meetcore.adapters.http import records
 from meetcore.adapters.http.answers import STATUS
+from meetcore.adapters.http.bodies import Choice
 from meetcore.adapters.http.calls import API_ROOT, Operation
 from meetcore.adapters.http.paging import DEFAULT_LIMIT, MAX_LIMIT
 
@@ -96,9 +97,19 @@ def _operation(operation: Operation) -> Json:
         "responses": _responses(operation),
     }
     if operation.body is not None:
-        schema = {"$ref": _REF.format(name=operation.body.__name__)}
+        schema = _body_schema(operation.body)
         told["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
     return told
+
+
+def _body_schema(body: type | Choice) -> Json:
+    if not isinstance(body, Choice):
+        return {"$ref": _REF.format(name=body.__name__)}
+    named = {tag: _REF.format(name=each.__name__) for tag, each in body.bodies.items()}
+    return {
+        "oneOf": [{"$ref": reference} for reference in named.values()],
+        "discriminator": {"propertyName": body.tag, "mapping": named},
+    }
 
 
 def _description(operation: Operation) -> str:
@@ -172,7 +183,10 @@ def _header(kind: str, text: str) -> Json:
 
 
 def _schemas(table: Sequence[Operation]) -> Json:
-    bodies = [operation.body for operation in table if operation.body is not None]
+    given = [operation.body for operation in table if operation.body is not None]
+    bodies = [
+        each for body in given for each in (body.bodies.values() if isinstance(body, Choice) else [body])
+    ]
     _, schemas = msgspec.json.schema_components([*bodies, *records.ALL], ref_template=_REF)
     for schema in schemas.values():
         if schema.get("type") == "object" and "properties" in schema:
