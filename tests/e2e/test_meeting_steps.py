@@ -24,7 +24,7 @@ from attrs import define, field, frozen
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_truth import Patron, add_hosts, enrolled, prove, wait_for_rest
+from tests.e2e.meeting_truth import Patron, add_hosts, come_to_rest, enrolled, prove
 from tests.e2e.outbox import ask
 from tests.e2e.program import Launcher, Running, Site, until
 from tests.e2e.zoom_place import ZoomPlace, tell, zoom_place
@@ -33,7 +33,6 @@ IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 LEASE_S = 2
 DEFAULT_LEASE_S = 20
 SEEN_TO_S = 30
-HURRY = "UPDATE provider_events SET due_at = now() WHERE due_at IS NOT NULL RETURNING id"
 LAPSED = "SELECT count(*) FROM meetings WHERE lease_until <= now()"
 
 TRANSACTION = ("begin", "last line", "committed")
@@ -263,7 +262,7 @@ def settle_and_prove(place: Place, asked: list[Future[None]]) -> None:
     for each in asked:
         each.result()
     place.patron.settle(place.api.url)
-    wait_for_rest(place.site)
+    come_to_rest(place.site, place.zoom, place.api.url)
     found = prove(place.site, place.zoom, [place.patron])
     print(f"{place.kills} kills, {dict(found)}")
 
@@ -335,7 +334,6 @@ def test_the_clock_and_zoom_change_nothing_of_a_cancellation_under_way(place: Pl
         for kind in ("meeting.ended", "meeting.started"):
             tell(place.api.url, kind, place.number(key))
     with place.site.worker(), place.site.worker(), place.site.worker():
-        wait_for_rest(place.site)
-        until(lambda: not ask(place.site, HURRY), "what came too early is heard")
+        come_to_rest(place.site, place.zoom, place.api.url)
     found = prove(place.site, place.zoom, [place.patron])
     assert found == {"cancelled": 2, "ended": 1}, "it ran: somebody met, so it is paid"
