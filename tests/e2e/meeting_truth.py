@@ -17,7 +17,7 @@ from meetcore.domain.schedule import WIB
 from tests.e2e.customers import CREDITS, client, enrol
 from tests.e2e.outbox import ask
 from tests.e2e.program import Site, until
-from tests.e2e.zoom_place import ZoomPlace
+from tests.e2e.zoom_place import ZoomPlace, tell
 
 BALANCE = 1_000_000
 LIVE = ("scheduled", "started")
@@ -105,16 +105,28 @@ def add_hosts(site: Site, count: int, *, capacity: int = 100, max_concurrent: in
 
 
 _HURRY = "UPDATE meetings SET due_at = now() WHERE due_at > now() AND status = 'abandoned' RETURNING id"
+_HURRY_EVENTS = "UPDATE provider_events SET due_at = now() WHERE due_at > now() RETURNING id"
 _UNDER_WAY = """SELECT id FROM meetings WHERE lease_until IS NOT NULL
-                OR status IN ('provisioning', 'cancelling') OR status = 'abandoned' AND due_at IS NOT NULL"""
+                OR status IN ('provisioning', 'cancelling') OR status = 'abandoned' AND due_at IS NOT NULL
+                UNION ALL SELECT id FROM provider_events WHERE due_at IS NOT NULL"""
 
 
-def wait_for_rest(site: Site, seconds: float = 60) -> None:
-    """Wait until nobody has anything more to do with any meeting.
+def is_at_rest(site: Site) -> bool:
+    """Whether nobody has anything more to do with any meeting; lets the time pass that somebody waits for.
 
-    The minute after which the clock looks once more for what was given up is let pass.
+    That is the minute after which the clock looks once more for what was given up, and the pause before an
+    event of the provider that came too early is looked at again.
     """
-    until(lambda: not ask(site, _HURRY) and not ask(site, _UNDER_WAY), "all is seen to", seconds)
+    hurried = [*ask(site, _HURRY), *ask(site, _HURRY_EVENTS)]
+    return not hurried and not ask(site, _UNDER_WAY)
+
+
+def come_to_rest(site: Site, zoom: ZoomPlace, url: str) -> None:
+    """Let Zoom tell of every meeting that ended there, and wait until all is seen to."""
+    for each in zoom.meetings():
+        if each["status"] == "ended":
+            tell(url, "meeting.ended", each["id"])
+    until(lambda: is_at_rest(site), "all is seen to", 60, every_s=0.2)
 
 
 @define

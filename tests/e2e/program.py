@@ -28,12 +28,14 @@ SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
 PATIENCE_S = 20.0
 
 
-def until(condition: Callable[[], T], what: str = "", seconds: float = PATIENCE_S) -> T:
+def until(
+    condition: Callable[[], T], what: str = "", seconds: float = PATIENCE_S, *, every_s: float = 0.02
+) -> T:
     """Ask again and again until the answer is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
-        time.sleep(0.02)
+        time.sleep(every_s)
     return found
 
 

@@ -22,7 +22,7 @@ from attrs import define, field
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_truth import Patron, add_hosts, enrolled, prove, wait_for_rest
+from tests.e2e.meeting_truth import Patron, add_hosts, come_to_rest, enrolled, prove
 from tests.e2e.program import Launcher, Running, Site, has_fault, until
 from tests.e2e.zoom_place import ZoomPlace, tell, zoom_place
 
@@ -195,7 +195,7 @@ def calm(storm: Storm) -> None:
         tell(storm.steady.url, kind, number)
     for patron in storm.patrons:
         patron.settle(storm.steady.url)
-    wait_for_rest(storm.site)
+    come_to_rest(storm.site, storm.zoom, storm.steady.url)
 
 
 @pytest.mark.spec("4/idem-replay", "1/meetings", "3/cancel-before", "3/cancel-running")
