@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from attrs import frozen
 
+from meetcore.adapters.postgres.migrate import migrate
 from meetcore.app import Service
 from meetcore.client import MeetcoreError
+from tests import servers
 from tests.client.bad_day import BadDay, Step
 from tests.client.speaking import KINDS, Speaker, Waits, served, speaker
 from tests.http.conftest import (
@@ -19,7 +21,6 @@ from tests.http.conftest import (
     customer,
     house,
     http,
-    migrated_url,
     quiet_log,
     service,
     service_settings,
@@ -28,9 +29,17 @@ from tests.http.conftest import (
 from tests.http.house import Customer
 
 __all__ = [
-    "contract", "customer", "house", "http", "migrated_url", "quiet_log", "service", "service_settings",
+    "contract", "customer", "house", "http", "quiet_log", "service", "service_settings",
     "wiring",
 ]  # fmt: skip
+
+@pytest.fixture(scope="session")
+def migrated_url(postgres_server_url: str) -> Iterator[str]:
+    """A database apart from that of the tests over HTTP: both have hosts of the same names."""
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        yield url
+
 
 API_KEY = f"mk_live_{'k' * 43}"
 

@@ -282,4 +282,5 @@ def _host_record(host_: Host) -> dict[str, object]:
         "max_concurrent": host_.max_concurrent,
         "uses": host_.uses,
         "is_active": host_.is_active,
+        "rests_until": None if host_.rests_until is None else utc_text(host_.rests_until),
     }

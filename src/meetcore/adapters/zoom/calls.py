@@ -75,6 +75,7 @@ class ZoomCalls:
     ) -> None:
         self._budget_s = budget_s
         self._api_url = access.api_url
+        self._log = log
         self._line = Line()
         self._tokens = Tokens(access, self._line, log)
         self._now = now
@@ -110,7 +111,11 @@ class ZoomCalls:
             async with asyncio.timeout_at(deadline):
                 return await self._until_answered(request)
         except TimeoutError:
-            raise _ended(request, "no answer in time") from None
+            ended = _ended(request, "no answer in time")
+        except ProviderUnknown as error:
+            ended = error
+        self._log.warning("zoom_did_not_answer", method=method, cause=str(ended))
+        raise ended from None
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -88,6 +88,7 @@ class Tokens:
             async with asyncio.timeout(_TIMEOUT_S):
                 token = await self._fetch()
         except TimeoutError:
+            self._log.warning("zoom_gives_no_token", cause="no answer in time")
             raise ProviderRefused("zoom: no token in time") from None
         self._token = token.access_token
         self._good_until = asked_at + token.expires_in - min(_MARGIN_S, token.expires_in / 2)
@@ -105,8 +106,8 @@ class Tokens:
                 return _decoded(answer)
             told = f"status {answer.status}"
             if answer.status < 500 and answer.status != 429:
-                self._log.warning("zoom_gives_no_token", status=answer.status)
                 break
+        self._log.warning("zoom_gives_no_token", cause=told)
         raise ProviderRefused(f"zoom: no token: {told}")
 
     async def _ask(self) -> Answer:
