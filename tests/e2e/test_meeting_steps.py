@@ -188,7 +188,9 @@ def place(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Itera
         migrate(url)
         zoom = stack.enter_context(zoom_place())
         broker = stack.enter_context(servers.own_redis(tmp_path))
-        site = Site(launcher, url, zoom.settings | {"broker_url": broker, "meeting_lease_s": LEASE_S})
+        # Small pools: many processes at once, beside other tests, are to stay within what a server admits.
+        more = {"broker_url": broker, "meeting_lease_s": LEASE_S, "database_pool_size": 4}
+        site = Site(launcher, url, zoom.settings | more)
         add_hosts(site, 60)
         api = stack.enter_context(site.serve())
         yield Place(site, zoom, api, enrolled(site), tmp_path)
