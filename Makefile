@@ -18,7 +18,7 @@ INSTALL_SELF := $(PIP) install --no-deps --no-build-isolation -e .
 
 .PHONY: help
 help: ## list the targets
-	@echo "make TARGET   (ARGS='...' is passed on to run, test, spec and bench)"
+	@echo "make TARGET   (ARGS='...' is passed on to run, test, storm, spec and bench)"
 	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-13s %s\n", $$1, $$2}'
 
 .PHONY: run
@@ -32,6 +32,10 @@ test: $(VENV)/.dev.stamp ## the tests; ARGS='tests/unit -x' to choose
 .PHONY: test-long
 test-long: $(VENV)/.dev.stamp ## the properties, ten thousand examples each: for a night
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -q -n $(JOBS) -m hypothesis $(ARGS)
+
+.PHONY: storm
+storm: $(VENV)/.dev.stamp ## 500 kills of the API, at every step and at random under load; ARGS=-s tells the figures
+	@MEETCORE_TEST_KILLS=$${MEETCORE_TEST_KILLS:-500} $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/e2e/test_meeting_steps.py tests/e2e/test_meeting_storm.py $(ARGS)
 
 .PHONY: cover
 cover: export COVERAGE_FILE := $(VENV)/coverage

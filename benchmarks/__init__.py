@@ -4,7 +4,7 @@ Machines differ and are busy; a ratio within one run is what can be compared. Fl
 and the medians of the turns are set against each other.
 
 - ``__main__``: the run: `make bench`, `make bench ARGS=--quick`
-- ``reads``, ``creations``, ``posts``, ``footprint``, ``rules``: what is measured
+- ``reads``, ``creations``, ``hosts``, ``posts``, ``footprint``, ``rules``: what is measured
 - ``recording``, ``script``, ``pgbench``: the floor of `POST /meetings`, made of what one request sends
 - ``bare``: the floor of `GET /me`
 - ``tls_receiver``: what webhooks are posted to

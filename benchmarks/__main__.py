@@ -17,6 +17,7 @@ from attrs import frozen
 from benchmarks.creations import measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
+from benchmarks.hosts import measure_hosts
 from benchmarks.house import ID_LEAD, House, account_number, furnish, furnish_numbered, wired
 from benchmarks.pgbench import prepared
 from benchmarks.places import database_server, fresh_database, rate_store
@@ -37,10 +38,12 @@ class Effort:
     seconds: float
     imports: int
     rules_s: float
+    per_host: int
+    reservations: int
 
 
-FULL = Effort(rounds=7, seconds=4, imports=20, rules_s=1.0)
-QUICK = Effort(rounds=2, seconds=2, imports=5, rules_s=0.3)
+FULL = Effort(rounds=7, seconds=4, imports=20, rules_s=1.0, per_host=100, reservations=200)
+QUICK = Effort(rounds=2, seconds=2, imports=5, rules_s=0.3, per_host=5, reservations=40)
 
 
 async def _furnish(ours: str, floor: str, redis_url: str, secrets_key: str) -> tuple[House, Script]:
@@ -74,6 +77,9 @@ def _measure(effort: Effort) -> list[Result]:
             deliveries = measure_deliveries(url, effort.rounds, int(effort.seconds * 1500))
         with fresh_database(server) as url:
             deliveries += measure_latency(url, effort.seconds * 2)
+    _say("hosts")
+    with database_server() as server, fresh_database(server) as few, fresh_database(server) as many:
+        hosts = measure_hosts(few, many, effort.per_host, effort.reservations)
     with ExitStack() as stack:
         server = stack.enter_context(database_server())
         ours_url, floor_url = (stack.enter_context(fresh_database(server)) for _ in range(2))
@@ -89,7 +95,7 @@ def _measure(effort: Effort) -> list[Result]:
         _say("POST /meetings")
         with prepared(script, floor_url) as floor:
             creations = measure_creations(ours, house, floor, effort.rounds, effort.seconds)
-    return [*creations, reads, posts, *deliveries, *results, *rules]
+    return [*creations, *hosts, reads, posts, *deliveries, *results, *rules]
 
 
 def main() -> None:

@@ -84,7 +84,7 @@ MACHINES = (
             "provider has made it, and it is paid",
             MeetingEvent.ABANDON: "the same: the provider has made nothing, and the hold is released",
             MeetingEvent.CANCEL: "the customer's request, before the start: the provider is to remove it",
-            MeetingEvent.CANCEL_FAILED: "whoever cancels: the provider did not let go, nothing is refunded",
+            MeetingEvent.CANCEL_FAILED: "whoever cancels: the provider refuses, nothing is refunded",
             MeetingEvent.CANCELLED: "whoever cancels: the provider has removed it, the charge is refunded",
             MeetingEvent.START: "the provider's report: it has begun",
             MeetingEvent.END: "the provider's report, or a cancellation that found it running: it is over, "

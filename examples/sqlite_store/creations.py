@@ -6,7 +6,8 @@ from uuid import UUID
 from meetcore.domain.holds import CapUsage, Hold
 from meetcore.domain.hosts import Host
 from meetcore.domain.meetings import Meeting
-from meetcore.ports.store import CreationQuery, CreationView, KeyView, Provisioning
+from meetcore.ports.idempotency import KeyView
+from meetcore.ports.meetings import CreationQuery, CreationView, Provisioning
 
 from . import rows
 from .connection import Connection

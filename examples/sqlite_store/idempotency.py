@@ -5,7 +5,7 @@ from uuid import UUID
 
 from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.ports.clock import Clock
-from meetcore.ports.store import Claim, KeyView
+from meetcore.ports.idempotency import Claim, KeyView
 
 from . import rows
 from .connection import Connection

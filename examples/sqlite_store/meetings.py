@@ -13,13 +13,12 @@ from meetcore.domain.ledger import Entry, Funds, Transfer
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
+from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import (
-    Claim,
+from meetcore.ports.meetings import (
     CreationQuery,
     CreationView,
     DueMeeting,
-    KeyView,
     Lapsed,
     LeaseView,
     MeetingView,

@@ -3,7 +3,7 @@
 import pytest
 
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import Provisioning
+from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts import MeetingRepositoryContract
 from meetcore.testing.contracts.acts import (
     Wish,

@@ -3,6 +3,7 @@
 Run as a script. Reads one JSON object a line: `{"arguments", "environment", "cwd", "out", "err"}` starts the
 program in a fork and answers its pid; `{"wait": pid, "seconds"}` answers its exit code, minus the signal's
 number when it was killed, or null when it still runs. It imports the program and starts nothing of it itself.
+A child whose environment asks for a fuse gets one; see `fuse.py`.
 """
 
 import gc
@@ -10,9 +11,13 @@ import json
 import os
 import sys
 import time
+from pathlib import Path
 
 from meetcore.adapters.cli.main import main
 from meetcore.adapters.settings import load_settings
+
+sys.path.append(str(Path(__file__).resolve().parents[2]))
+from tests.e2e import fuse
 
 ENDED: dict[int, int] = {}
 
@@ -70,4 +75,5 @@ if __name__ == "__main__":
     gc.freeze()
     told = run()
     if told is not None:
+        fuse.fit()
         main(told)

@@ -30,7 +30,7 @@ MAX_PAGE = 1000
 FREE_START_WITHIN: Final = timedelta(days=7)
 """How far after the start that was wished for a free one is looked for."""
 
-MAX_ENDS_LOOKED_AT: Final = 500
+MAX_ENDS_LOOKED_AT: Final = 200
 """How many reservations are looked at for a free start, the first to end first."""
 
 

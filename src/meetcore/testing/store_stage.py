@@ -27,8 +27,9 @@ from meetcore.domain.signature import SECRET_BYTES, new_secret
 from meetcore.domain.webhook_urls import parse_webhook_url
 from meetcore.ports.deliveries import Claimed, ClaimLimits, Recorded
 from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.registry import NewAccount
-from meetcore.ports.store import CreationQuery, CreationView, LeaseView, Provisioning, Transaction
+from meetcore.ports.store import Transaction
 from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.usecases.world import World

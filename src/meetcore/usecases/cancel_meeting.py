@@ -16,8 +16,9 @@ from meetcore.domain.idempotency import Verdict
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel, transition
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import MeetingView
 from meetcore.ports.queries import Caller, Queries
-from meetcore.ports.store import MeetingView, Store, Transaction
+from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import advance
 from meetcore.usecases.cancellation import Cancellation, clear
@@ -75,7 +76,7 @@ class CancelMeeting:
         Raises:
             NotFound, Conflict: no such meeting, or it has ended; when no key remembers it.
             IdempotencyKeyReused: the key belongs to another request.
-            UpstreamError: the provider did not let go; nothing was refunded.
+            UpstreamError: the provider did not let go, or nobody knows; nothing was refunded yet.
             ServiceUnavailable: somebody else's cancellation takes too long.
             StoreAway: the database does not answer.
         """
@@ -151,14 +152,27 @@ class CancelMeeting:
     async def _remove(self, step: _Marked, intent: Intent, now: datetime) -> Answer:
         try:
             done = await self.cancellation.complete(step.meeting, step.token, now, intent.render)
-        except (ProviderRefused, ProviderUnknown) as error:
+        except ProviderRefused as error:
+            await self.cancellation.put_back(step.meeting, step.token)
             raise _provider_away() from error
+        except ProviderUnknown as error:
+            await self.cancellation.let_go(step.meeting, step.token)
+            raise UpstreamError(
+                "The video provider did not answer. The cancellation is being looked into; "
+                "a retry gets its result."
+            ) from error
         if done is None or done.payload is None:
-            stored = await self.queries.find_meeting(step.meeting.account_id, step.meeting.id)
-            return await render_for_replay(self.store, step.meeting.account_id, intent, stored)
+            return await self._overtaken(step.meeting, intent)
         if done.due:
             self.doorbell.ring()
         return Answer(done.payload)
+
+    async def _overtaken(self, meeting: Meeting, intent: Intent) -> Answer:
+        """The lease ran out meanwhile: answer what its new owner made of it, once that is known."""
+        stored = await self.queries.find_meeting(meeting.account_id, meeting.id)
+        if stored is None or stored.status not in (MeetingStatus.CANCELLED, MeetingStatus.ENDED):
+            raise ServiceUnavailable("The meeting took too long to cancel. Try again.", 1)
+        return await render_for_replay(self.store, meeting.account_id, intent, stored)
 
     async def _end(self, meeting: Meeting, intent: Intent, now: datetime) -> Answer:
         try:

@@ -4,7 +4,10 @@ The provider is asked to remove the meeting, then one fenced transaction writes 
 
     removed, or gone already   -> CANCELLED, the charge refunded once, the host free
     it is in progress, or over -> ended there, ENDED here, nothing refunded
-    the provider is away       -> back to SCHEDULED, nothing refunded
+    the provider refused       -> back to SCHEDULED, nothing refunded, if this was the first time of asking
+    nobody knows               -> CANCELLING still, to be asked again at once, by whoever comes first
+
+A meeting that may be gone at the provider is never put back: its customer would pay for nothing.
 """
 
 import asyncio
@@ -18,13 +21,10 @@ from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage, refund_usage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting, MeetingEvent, has_host_key_due, transition
-from meetcore.ports.store import LeaseView, Store
-from meetcore.ports.video_provider import (
-    ProviderMeetingState,
-    ProviderRefused,
-    ProviderUnknown,
-    VideoProvider,
-)
+from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import LeaseView
+from meetcore.ports.store import Store
+from meetcore.ports.video_provider import ProviderMeetingState, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import ended_event
 from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S
 from meetcore.usecases.intent import Render
@@ -76,24 +76,26 @@ class Cancellation:
         """Remove the meeting at the provider and write what came of it; none when the lease is lost.
 
         Raises:
-            ProviderRefused, ProviderUnknown: the provider did not let go; the meeting is scheduled
-                again, and nothing was refunded.
+            ProviderRefused, ProviderUnknown: the provider did not let go; nothing is written yet.
         """
-        provider_meeting_id = meeting.provider_meeting_id or ""
-        try:
-            state = await clear(self.provider, provider_meeting_id)
-        except (ProviderRefused, ProviderUnknown):
-            await self._put_back(meeting, token)
-            raise
+        state = await clear(self.provider, meeting.provider_meeting_id or "")
         is_refunded = state in (ProviderMeetingState.REMOVED, ProviderMeetingState.GONE)
         return await self._write(meeting, token, at, render, is_refunded=is_refunded)
 
-    async def _put_back(self, meeting: Meeting, token: UUID) -> None:
+    async def put_back(self, meeting: Meeting, token: UUID) -> None:
+        """Schedule a meeting again that the provider refused to remove when it was first asked."""
         async with self.store.begin() as tx:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
             if view is not None:
                 status = transition(view.meeting.status, MeetingEvent.CANCEL_FAILED)
                 await tx.meetings.save_cancel_failed(view, evolve(view.meeting, status=status))
+
+    async def let_go(self, meeting: Meeting, token: UUID) -> None:
+        """Let the lease run out now: the provider may have removed the meeting, and must be asked again."""
+        async with self.store.begin() as tx:
+            view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
+            if view is not None:
+                await tx.meetings.save_cancelling(view.meeting, Lease(token, 0), view.claim)
 
     async def _write(
         self, meeting: Meeting, token: UUID, at: datetime, render: Render | None, *, is_refunded: bool

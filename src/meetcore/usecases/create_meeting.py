@@ -10,6 +10,7 @@ A process that dies in between leaves the lease, and `reconcile_meetings` finish
 """
 
 import asyncio
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -32,8 +33,9 @@ from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.schedule import cap_day
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
-from meetcore.ports.store import CreationQuery, CreationView, LeaseView, Provisioning, Store, StoreAway
+from meetcore.ports.store import Store, StoreAway
 from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.intent import Answer, Intent, Recalled, recall, refuse, render_for_replay
 from meetcore.usecases.provision import Provisioner, order_of
@@ -264,7 +266,9 @@ class CreateMeeting:
         if stored is not None and stored.provider_meeting_id == provider_meeting_id:
             return await render_for_replay(self.store, meeting.account_id, intent, _as_made(stored))
         if stored is None or stored.status is MeetingStatus.ABANDONED:
-            await self.provider.remove(provider_meeting_id)
+            # Where it stays after all, the clock finds it: it looks once more for what was given up.
+            with suppress(ProviderRefused, ProviderUnknown):
+                await self.provider.remove(provider_meeting_id)
         raise ServiceUnavailable("The meeting took too long to make. Try again with the same key.", 1)
 
     async def _catch_up(self, caller: Caller, intent: Intent, recalled: Recalled) -> Answer | None:

@@ -12,7 +12,8 @@ from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import DomainError, IdempotencyKeyReused, ServiceUnavailable
 from meetcore.domain.idempotency import IdempotencyRecord, Verdict, decide
-from meetcore.ports.store import Claim, KeyView, Store, Transaction
+from meetcore.ports.idempotency import Claim, KeyView
+from meetcore.ports.store import Store, Transaction
 
 __all__ = [
     "Answer",

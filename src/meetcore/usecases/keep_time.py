@@ -12,7 +12,8 @@ from attrs import frozen
 
 from meetcore.domain.meetings import MeetingEvent, MeetingStatus
 from meetcore.ports.doorbell import Doorbell
-from meetcore.ports.store import DueMeeting, Store
+from meetcore.ports.meetings import DueMeeting
+from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import advance
 from meetcore.usecases.cancellation import clear

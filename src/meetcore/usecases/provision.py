@@ -14,7 +14,8 @@ from meetcore.domain.events import Event, EventKind
 from meetcore.domain.ledger import Posting
 from meetcore.domain.meetings import Meeting, MeetingEvent, Provisioned, transition
 from meetcore.domain.records import balance_record, meeting_record
-from meetcore.ports.store import LeaseView, Store, Transaction
+from meetcore.ports.meetings import LeaseView
+from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder
 from meetcore.usecases.intent import Render
 from meetcore.usecases.world import World

@@ -12,7 +12,8 @@ from attrs import frozen
 from meetcore.domain.meetings import MeetingStatus
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import Lapsed, LeaseView, Store
+from meetcore.ports.meetings import Lapsed, LeaseView
+from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.provision import Provisioner, order_of

@@ -20,7 +20,7 @@ from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.deliveries import Recorded
-from meetcore.ports.store import LeaseView
+from meetcore.ports.meetings import LeaseView
 from meetcore.testing.account_machine import AccountMachine
 from meetcore.testing.memory_rig import MemoryRig
 from tests.unit.testing.broken_store import BrokenStore

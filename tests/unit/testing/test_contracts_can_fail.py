@@ -8,6 +8,7 @@ from attrs import evolve
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
+from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
@@ -19,9 +20,11 @@ from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.provider_events import ProviderEvent
 from meetcore.domain.recordings import Recording
 from meetcore.ports.deliveries import Claimed, ClaimLimits
+from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.provider_events import ClaimedEvent
-from meetcore.ports.store import CreationQuery, CreationView, LeaseView, PostingView, Provisioning
+from meetcore.ports.store import PostingView
 from meetcore.testing.contracts import StoreContract, StoreRig
 from meetcore.testing.contracts.provider_event_inbox import new_file, told
 from meetcore.testing.memory_rig import MemoryRig
@@ -167,6 +170,24 @@ async def _a_recording_is_told(suite: StoreContract, rig: StoreRig) -> None:
     await suite.test_an_event_is_read_back_as_it_was_told(rig, told(files=files))
 
 
+class KeepsWhatAnyoneBrings(MemoryHostKeyRepository):
+    """Takes any token for the bearer's own."""
+
+    def _is_borne(self, host_id: UUID, token: UUID) -> bool:
+        return True
+
+
+class ShowsTheKeyMeanwhile(MemoryHostKeyRepository):
+    """Leaves a key in place while it is being replaced."""
+
+    async def claim_due(self, limit: int, lease: Lease) -> Sequence[DueHostKey]:
+        claimed = await super().claim_due(limit, lease)
+        for due in claimed:
+            stored = self._tables.host_keys[due.host_id]
+            self._tables.host_keys[due.host_id] = evolve(stored, host_key="000000")
+        return claimed
+
+
 DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "ledger", MemoryLedgerRepository, RefundsTwice,
@@ -221,6 +242,18 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "recordings", MemoryRecordingRepository, KeepsTheLast,
         StoreContract.test_a_meeting_has_at_most_one_recording,
+    ),
+    (
+        "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,
+        StoreContract.test_a_host_is_due_again_when_its_lease_runs_out,
+    ),
+    (
+        "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,
+        StoreContract.test_only_the_bearer_postpones,
+    ),
+    (
+        "host_keys", MemoryHostKeyRepository, ShowsTheKeyMeanwhile,
+        StoreContract.test_a_key_that_is_claimed_is_in_place_no_more,
     ),
 ]  # fmt: skip
 

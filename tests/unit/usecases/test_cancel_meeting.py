@@ -4,14 +4,17 @@ import asyncio
 from datetime import timedelta
 
 import pytest
+from attrs import evolve
 
-from meetcore.adapters.sandbox import SandboxCall, SandboxFault
-from meetcore.domain.errors import Conflict, NotFound, UpstreamError
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
+from meetcore.domain.errors import Conflict, NotFound, ServiceUnavailable, UpstreamError
 from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import MeetingStatus
-from tests.unit.usecases.town import Died, Fuse, Town, request
+from meetcore.usecases.cancellation import Cancellation
+from tests.unit.usecases.town import Died, Fuse, Town, request, told
 
 CRASH_POINTS = 8
+UNKNOWN = (SandboxFault.DROP, SandboxFault.LATE, SandboxFault.LOST, SandboxFault.HANG)
 
 
 async def town_with_meeting(**settings):
@@ -99,7 +102,71 @@ async def test_a_meeting_that_started_early_at_the_provider_is_ended_there_witho
     assert town.funds().balance == 90
 
 
-async def test_a_provider_that_is_away_refunds_nothing_and_the_meeting_stays():
+@pytest.mark.parametrize("fault", UNKNOWN)
+@pytest.mark.parametrize("is_retried", [True, False])
+async def test_what_may_be_gone_at_the_provider_is_not_put_back(fault: SandboxFault, is_retried: bool):
+    town, meeting = await town_with_meeting()
+    town.faults.plan(SandboxCall.REMOVE, fault)
+    with pytest.raises(UpstreamError):
+        await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+    assert town.funds().balance == 90
+    if is_retried:
+        await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+    else:
+        assert await town.reconcile().sweep() == 1, "nobody has to wait for a lease"
+    (after,) = town.meetings()
+    assert after.status is MeetingStatus.CANCELLED
+    assert town.funds().balance == 100
+    town.prove()
+
+
+@pytest.mark.parametrize("fault", [SandboxFault.REFUSE, SandboxFault.LOST])
+async def test_what_a_dead_process_may_have_removed_waits_for_an_answer(fault: SandboxFault):
+    town, meeting = await town_with_meeting()
+    with pytest.raises(Died):
+        await town.cancel(Fuse(5))(town.caller, meeting.id, town.intent("c"), town.now())
+    for _ in range(2):
+        town.lapse()
+        town.faults.plan(SandboxCall.REMOVE, fault)
+        assert await town.reconcile().sweep() == 0
+        (after,) = town.meetings()
+        assert after.status is MeetingStatus.CANCELLING, "removed already, so it is not scheduled again"
+    town.lapse()
+    assert await town.reconcile().sweep() == 1
+    assert town.funds().balance == 100
+    town.prove()
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+async def test_a_slow_cancellation_tells_what_its_new_owner_made_of_it(is_over: bool):
+    town, meeting = await town_with_meeting()
+
+    class Slow(SandboxProvider):
+        """The sandbox on a day when its answer comes after the lease."""
+
+        async def remove(self, provider_meeting_id):
+            town.lapse()
+            if not is_over:
+                town.faults.plan(SandboxCall.REMOVE, SandboxFault.LOST)
+            await town.reconcile().sweep()
+            return await town.provider.remove(provider_meeting_id)
+
+    slow = Slow("http://sandbox", town.provider.state, bytes(32))
+    use_case = evolve(town.cancel(), cancellation=Cancellation(town.store, slow, town.world))
+    if is_over:
+        answer = await use_case(town.caller, meeting.id, town.intent("c"), town.now())
+        assert answer.payload == told(town.meetings()[0])
+    else:
+        with pytest.raises(ServiceUnavailable):
+            await use_case(town.caller, meeting.id, town.intent("c"), town.now())
+        town.lapse()
+        await town.reconcile().sweep()
+    assert town.meetings()[0].status is MeetingStatus.CANCELLED
+    assert town.funds().balance == 100
+    town.prove()
+
+
+async def test_a_provider_that_refuses_refunds_nothing_and_the_meeting_stays():
     town, meeting = await town_with_meeting()
     town.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
     with pytest.raises(UpstreamError):

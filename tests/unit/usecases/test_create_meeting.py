@@ -22,6 +22,9 @@ from meetcore.domain.meetings import MeetingStatus
 from meetcore.domain.pricing import DEFAULT_TIERS
 from meetcore.domain.schedule import utc_text
 from meetcore.ports.store import StoreAway
+from meetcore.ports.video_provider import ProviderUnknown
+from meetcore.usecases.provision import order_of
+from meetcore.usecases.reconcile_meetings import LOOK_AGAIN_S
 from tests.unit.usecases.town import Died, Fuse, Town, request, told
 
 CRASH_POINTS = 8
@@ -287,6 +290,38 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
     assert meeting.status is MeetingStatus.SCHEDULED
     assert town.funds().balance == 90
     assert len(town.entries()) == 2
+    town.prove()
+
+
+@pytest.mark.parametrize("fault", [None, SandboxFault.REFUSE, SandboxFault.LOST])
+async def test_a_slow_call_that_was_given_up_is_removed_now_or_by_the_clock(fault: SandboxFault | None):
+    town = await Town().settle_in()
+
+    class Slow(SandboxProvider):
+        """The sandbox on a day when it makes the meeting after everybody gave it up."""
+
+        async def create(self, order):
+            town.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
+            with pytest.raises(ProviderUnknown):
+                await town.provider.create(order)
+            town.lapse()
+            await town.reconcile().sweep()
+            return await town.provider.create(order)
+
+        async def remove(self, provider_meeting_id):
+            return await town.provider.remove(provider_meeting_id)
+
+    slow = evolve(town.create(), provider=Slow("http://sandbox", town.provider.state, bytes(32)))
+    if fault is not None:
+        town.faults.plan(SandboxCall.REMOVE, fault)
+    with pytest.raises(ServiceUnavailable):
+        await slow(town.caller, request(), town.intent("k"), town.now())
+    (meeting,) = town.meetings()
+    assert meeting.status is MeetingStatus.ABANDONED
+    town.clock.advance(LOOK_AGAIN_S + 1)
+    await town.keep_time().sweep()
+    assert await town.provider.find(order_of(meeting, "host-0")) is None
+    assert town.funds().balance == 100
     town.prove()
 
 

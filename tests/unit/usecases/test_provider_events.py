@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from attrs import define, evolve, field
 
-from meetcore.adapters.sandbox import SandboxCall, SandboxFault
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
+from meetcore.domain.errors import UpstreamError
 from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus
 from meetcore.domain.provider_events import MAX_TRIES, Heed, ProviderEvent, ProviderEventKind
 from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.ports.store import StoreAway
+from meetcore.ports.video_provider import ProviderMeetingState
 from meetcore.testing.contracts.provider_event_inbox import new_file
+from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
 from meetcore.usecases.record_recording import RecordRecording
 from meetcore.usecases.track_meeting import TrackMeeting
@@ -155,17 +158,23 @@ async def test_an_event_that_comes_before_its_meeting_is_there_is_applied_when_i
 async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() -> None:
     office = await post()
     town = office.town
+
+    class Refusing(SandboxProvider):
+        """The sandbox, which tells that the meeting is over before it refuses to remove it."""
+
+        async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
+            await office.tell(office.event(ENDED))
+            await office.work()
+            assert (office.status(), office.waiting()) == (MeetingStatus.CANCELLING, 1)
+            return await town.provider.remove(provider_meeting_id)
+
     town.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
-    with pytest.raises(Died):
-        await town.cancel(Fuse(4))(town.caller, office.meeting.id, town.intent("c"), town.now())
-    assert office.status() is MeetingStatus.CANCELLING
-    await office.tell(office.event(ENDED))
-    await office.work()
-    assert (office.status(), office.waiting()) == (MeetingStatus.CANCELLING, 1)
-    town.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
-    town.lapse()
-    await town.reconcile().sweep()
+    refusing = Refusing("http://sandbox", town.provider.state, bytes(32))
+    cancel = evolve(town.cancel(), cancellation=Cancellation(town.store, refusing, town.world))
+    with pytest.raises(UpstreamError):
+        await cancel(town.caller, office.meeting.id, town.intent("c"), town.now())
     assert office.status() is MeetingStatus.SCHEDULED, "the provider did not let go of it"
+    town.clock.advance(FIVE_MINUTES.total_seconds())
     await office.work()
     assert office.status() is MeetingStatus.ENDED
     assert office.told(EventKind.MEETING_ENDED) == 1

@@ -8,7 +8,7 @@ from attrs import evolve
 from meetcore.adapters.memory.state import Tables, account_of
 from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.ports.clock import Clock
-from meetcore.ports.store import Claim, KeyView
+from meetcore.ports.idempotency import Claim, KeyView
 
 __all__ = ["MemoryIdempotencyRepository", "claim_key", "end_claim", "finish_key", "key_view"]
 

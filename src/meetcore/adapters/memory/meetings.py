@@ -25,9 +25,9 @@ from meetcore.domain.ledger import Entry, Funds, Transfer
 from meetcore.domain.meetings import OPEN, Meeting, MeetingStatus
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
+from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import (
-    Claim,
+from meetcore.ports.meetings import (
     CreationQuery,
     CreationView,
     DueMeeting,

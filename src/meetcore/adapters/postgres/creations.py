@@ -7,6 +7,7 @@ from datetime import UTC
 from typing import Any
 
 from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.free_hosts import BEST_FIRST, FITS, FREE_SLOT, LEAST_OPEN, OPEN_HOSTS
 from meetcore.adapters.postgres.idempotency import KEY_COLUMNS
 from meetcore.adapters.postgres.ledger import (
     APPEND_ENTRY,
@@ -23,49 +24,28 @@ from meetcore.adapters.postgres.pool import Connection
 from meetcore.adapters.postgres.rows import HOST_COLUMNS
 from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.store import CreationQuery, CreationView, KeyView, LeaseView, Provisioning
+from meetcore.ports.idempotency import KeyView
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 
-__all__ = [
-    "CAN_TAKE",
-    "FREE_SLOT",
-    "SAVE_ABANDONED",
-    "SAVE_SCHEDULED",
-    "load_creation",
-    "save_provisioning",
-]
-
-
-# Whether a host may be given a meeting at all (`domain.hosts.Host.can_take`).
-CAN_TAKE = """h.is_active AND (h.rests_until IS NULL OR h.rests_until <= %(now)s)
-            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
-                OR h.creations < %(per_day)s)"""
-
-# A host is free for a range when one of its slots is.
-FREE_SLOT = """
-    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
-    WHERE NOT EXISTS (
-        SELECT FROM host_reservations r
-        WHERE r.host_id = h.id AND r.slot = n AND r.during && tstzrange(%(start_at)s, %(end_at)s))
-    ORDER BY n LIMIT 1"""
+__all__ = ["SAVE_ABANDONED", "SAVE_SCHEDULED", "load_creation", "save_provisioning"]
 
 # Everything that the decision on a new meeting needs, under the account's lock: its funds, the
 # key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
 # free host (`domain.hosts.choose_host`), locked so that nobody else takes it before we are done.
-# The join on `locked` makes sure that the account is locked before the host.
+# The join on `locked` makes sure that the account is locked before the host. Contended is what is
+# free, but for others' locks.
 _LOAD = f"""
-WITH {LOCK_ACCOUNT}, free AS MATERIALIZED (
+WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}, free AS MATERIALIZED (
     SELECT best.* FROM locked CROSS JOIN LATERAL (
         SELECT {HOST_COLUMNS} FROM hosts h
-        WHERE %(needs_host)s AND {CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({FREE_SLOT})
-        ORDER BY h.capacity, h.uses, h.id LIMIT 1
+        WHERE %(needs_host)s AND {FITS} AND h.id IN ({LEAST_OPEN})
+        ORDER BY {BEST_FIRST} LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
        clock_timestamp() AS now, k.daily_cap, u.spent AS usage_spent, u.held AS usage_held,
        {TRANSFER_COLUMNS}, {KEY_COLUMNS}, free.*,
-       %(needs_host)s AND free.host_id IS NULL AND EXISTS (
-           SELECT FROM hosts h
-           WHERE {CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({FREE_SLOT})) AS is_contended
+       %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended
 FROM locked
 LEFT JOIN api_keys k ON k.id = %(api_key_id)s
 LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
@@ -76,11 +56,11 @@ LEFT JOIN free ON true
 
 # Waits for the best fitting host that another transaction holds, the account locked first.
 _WAIT_FOR_HOST = f"""
-WITH {LOCK_ACCOUNT}
+WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}
 SELECT waited.id FROM locked CROSS JOIN LATERAL (
     SELECT h.id FROM hosts h
-    WHERE {CAN_TAKE} AND h.capacity >= %(seats)s AND EXISTS ({FREE_SLOT})
-    ORDER BY h.capacity, h.uses, h.id LIMIT 1
+    WHERE {FITS} AND h.id IN ({LEAST_OPEN})
+    ORDER BY {BEST_FIRST} LIMIT 1
     FOR NO KEY UPDATE OF h) AS waited
 """
 

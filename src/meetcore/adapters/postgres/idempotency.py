@@ -8,7 +8,7 @@ from meetcore.adapters.postgres.pool import Connection
 from meetcore.domain.errors import NotFound
 from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.store import KeyView
+from meetcore.ports.idempotency import KeyView
 
 __all__ = ["KEY_COLUMNS", "PostgresIdempotencyRepository"]
 

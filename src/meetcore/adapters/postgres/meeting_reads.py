@@ -7,7 +7,7 @@ from datetime import UTC, timedelta
 from typing import Any
 from uuid import UUID
 
-from meetcore.adapters.postgres.creations import CAN_TAKE, FREE_SLOT
+from meetcore.adapters.postgres.free_hosts import FITS, OPEN_HOSTS
 from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
 from meetcore.domain.ids import id_bound
 from meetcore.domain.meetings import MeetingStatus
@@ -114,21 +114,19 @@ ORDER BY m.id DESC
 _BY_ID = {status: _page_by_id(status) for status in _STANDS}
 _IN_TIME = {status: _page_in_time(status) for status in _STANDS}
 
-_FITS = f"{CAN_TAKE} AND h.capacity >= %(seats)s"
-
 # The instant that was wished for, if a fitting host is free then after all; else the first end of a reservation at
 # which that slot of a fitting host stays free for as long as it takes.
 NEXT_FREE_START = f"""
+WITH {OPEN_HOSTS}
 SELECT at FROM (
-    SELECT %(start_at)s AS at WHERE %(start_at)s <= %(latest)s AND EXISTS (
-        SELECT FROM hosts h WHERE {_FITS} AND EXISTS ({FREE_SLOT}))
+    SELECT %(start_at)s AS at WHERE %(start_at)s <= %(latest)s AND EXISTS (SELECT FROM open_hosts)
     UNION ALL
     (SELECT upper(r.during) FROM (
         SELECT host_id, slot, during FROM host_reservations
         WHERE upper(during) > %(start_at)s AND upper(during) <= %(latest)s
         ORDER BY upper(during) LIMIT {MAX_ENDS_LOOKED_AT}
     ) AS r JOIN hosts h ON h.id = r.host_id
-    WHERE {_FITS} AND r.slot < h.max_concurrent AND NOT EXISTS (
+    WHERE {FITS} AND r.slot < h.max_concurrent AND NOT EXISTS (
         SELECT FROM host_reservations o WHERE o.host_id = r.host_id AND o.slot = r.slot
             AND o.during && tstzrange(upper(r.during), upper(r.during) + %(length)s))
     ORDER BY upper(r.during) LIMIT 1)

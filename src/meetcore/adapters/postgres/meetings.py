@@ -39,13 +39,12 @@ from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.ports.cipher import Cipher
+from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import (
-    Claim,
+from meetcore.ports.meetings import (
     CreationQuery,
     CreationView,
     DueMeeting,
-    KeyView,
     Lapsed,
     LeaseView,
     MeetingView,

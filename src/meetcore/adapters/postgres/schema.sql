@@ -177,6 +177,8 @@ CREATE TABLE host_reservations (
     CONSTRAINT host_reservations_no_overlap EXCLUDE USING gist (host_id WITH =, slot WITH =, during WITH &&)
 );
 CREATE INDEX host_reservations_ends ON host_reservations (upper(during));
+CREATE INDEX host_reservations_starts ON host_reservations (host_id, slot, lower(during));
+CREATE INDEX host_reservations_lengths ON host_reservations ((upper(during) - lower(during)));
 
 -- `released_until`: what was held and is released by now is due one by one until then; no more before.
 CREATE TABLE webhook_endpoints (

@@ -2,6 +2,9 @@
 
 Each row is taken by one caller only, by its lock. These statements take a meeting's row without its
 account's lock, so they lock nothing of the account after it but the key that waits for the meeting.
+
+What is searched for is bounded by the statement's time: a volatile one could not bound the scan of an index, and
+all meetings that are still to come would be read each time.
 """
 
 __all__ = ["CLAIM_LAPSED", "LEASE_LAPSED", "SAVE_SEEN_TO", "claim_due"]
@@ -23,7 +26,7 @@ SELECT account_id, id, lease_token FROM taken"""
 # Takes over what dead processes left, the longest lapsed first.
 CLAIM_LAPSED = f"""
 WITH lapsed AS (
-    SELECT account_id, id FROM meetings WHERE lease_until <= clock_timestamp()
+    SELECT account_id, id FROM meetings WHERE lease_until <= statement_timestamp()
     ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
 ), {_TAKE_OVER}
 """
@@ -42,7 +45,7 @@ def claim_due(meeting_columns: str) -> str:
     """Takes the meetings whose time has come, the longest due first; each comes again unless seen to."""
     return f"""
 WITH due AS (
-    SELECT account_id, id FROM meetings WHERE due_at <= clock_timestamp()
+    SELECT account_id, id FROM meetings WHERE due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), taken AS (
     UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second'

@@ -5,9 +5,11 @@ Subclass a suite, give its fixture, and pytest runs it::
     port                            suite                        fixture
     ports.store                     StoreContract                rig: StoreRig
       .LedgerRepository               LedgerRepositoryContract
-      .MeetingRepository              MeetingRepositoryContract, HostsContract
-      .IdempotencyRepository          IdempotencyRepositoryContract
       .EndpointRepository             EndpointRepositoryContract
+    ports.meetings
+      .MeetingRepository              MeetingRepositoryContract, HostsContract
+    ports.idempotency
+      .IdempotencyRepository          IdempotencyRepositoryContract
     ports.deliveries
       .DeliveryRepository             DeliveryRepositoryContract, DeliveryLimitsContract
     ports.host_keys

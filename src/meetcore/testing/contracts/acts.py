@@ -24,9 +24,10 @@ from meetcore.domain.keys import ApiKey, Scope
 from meetcore.domain.ledger import Entry, Reference, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
 from meetcore.domain.schedule import cap_day
+from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.registry import NewAccount
-from meetcore.ports.store import Claim, CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.testing.contracts.store_rig import Rig
 
 __all__ = [

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
 from meetcore.domain.hosts import Host, choose_host
 from meetcore.domain.ledger import first_broken
-from meetcore.ports.store import Provisioning
+from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts.acts import (
     AT,
     TOMORROW,
@@ -37,6 +37,7 @@ from meetcore.testing.contracts.store_rig import StoreRig
 __all__ = ["HostsContract"]
 
 MINUTE = timedelta(minutes=1)
+CROWD = 40  # more than an adapter may look at one by one
 
 
 async def _candidate(rig: StoreRig, customer: Customer, wish: Wish) -> Host | None:
@@ -73,7 +74,7 @@ def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], Wish]:
 
 @pytest.mark.asyncio
 class HostsContract:
-    """What `ports.store.MeetingRepository` promises about hosts, races of twenty included.
+    """What `ports.meetings.MeetingRepository` promises about hosts, races of twenty included.
 
     Give a fixture `rig` that is a `StoreRig`, where you like::
 
@@ -122,6 +123,28 @@ class HostsContract:
         assert isinstance(made[1], Provisioning)
         assert await abandon(rig, made[1])
         assert isinstance(await reserve(rig, customer, Wish()), Provisioning)
+
+    async def test_the_last_of_a_crowd_is_found(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig, 1000)
+        crowd = [new_host(100 + number) for number in range(CROWD)]
+        double, last = new_host(200, max_concurrent=2), new_host(300)
+        await rig.plant(last, double, *crowd)
+        for host in [*crowd, double]:
+            for half in (TOMORROW, TOMORROW + 30 * MINUTE):
+                await reserved(rig, customer, Wish(half, 30, seats=host.capacity, credits=1))
+        # Both meetings of the double host are in one slot: the other is free for the whole hour.
+        assert (await reserved(rig, customer, Wish(credits=1))).meeting.host_id == double.id
+        for start, minutes, host in [
+            (TOMORROW, 1, last),
+            (TOMORROW + 59 * MINUTE, 600, last),
+            (TOMORROW - 600 * MINUTE, 601, last),
+            (TOMORROW + 60 * MINUTE, 60, crowd[0]),
+        ]:
+            found = await _candidate(rig, customer, Wish(start, minutes))
+            assert found is not None
+            assert found.id == host.id
+        assert (await reserved(rig, customer, Wish(credits=1))).meeting.host_id == last.id
+        assert await reserve(rig, customer, Wish(minutes=1)) is None
 
     @pytest.mark.parametrize("gone", ["taken", "disabled", "unknown"])
     async def test_a_host_that_slipped_away_is_told_and_nothing_is_kept(
@@ -177,6 +200,13 @@ class HostsContract:
         outcomes = await asyncio.gather(*(reserve(rig, one, Wish()) for one in await _customers(rig, 20)))
         made = [one for one in outcomes if isinstance(one, Provisioning)]
         assert len({one.meeting.host_id for one in made}) == 20
+
+    async def test_small_meetings_in_a_race_leave_the_large_hosts_to_large_ones(self, rig: StoreRig) -> None:
+        await rig.plant(new_host(10, max_concurrent=4), *(new_host(1000) for _ in range(4)))
+        wishes = [Wish(seats=10), Wish(seats=1000)] * 4
+        crowd = await _customers(rig, len(wishes))
+        outcomes = await asyncio.gather(*map(reserve, [rig] * len(crowd), crowd, wishes))
+        assert all(isinstance(outcome, Provisioning) for outcome in outcomes)
 
     async def test_two_meetings_race_for_the_last_credits(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 10)

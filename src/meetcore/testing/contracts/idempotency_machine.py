@@ -6,7 +6,7 @@ import pytest
 
 from meetcore.domain.idempotency import TRANSITIONS, IdempotencyRecord, KeyEvent, KeyState, state_of
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import Provisioning
+from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts.acts import (
     Customer,
     Wish,

@@ -8,7 +8,8 @@ from attrs import evolve
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.idempotency import IdempotencyRecord, KeyState, Verdict, decide, state_of
-from meetcore.ports.store import Claim, KeyView, Provisioning
+from meetcore.ports.idempotency import Claim, KeyView
+from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts.acts import (
     Wish,
     abandon,
@@ -41,7 +42,7 @@ async def _state(rig: StoreRig, account_id: UUID, key: str) -> KeyState:
 
 @pytest.mark.asyncio
 class IdempotencyRepositoryContract:
-    """What `ports.store.IdempotencyRepository` promises.
+    """What `ports.idempotency.IdempotencyRepository` promises.
 
     Give a fixture `rig` that is a `StoreRig`, where you like::
 

@@ -6,8 +6,8 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.meetings import MeetingStatus
+from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import Claim
 from meetcore.testing.contracts.acts import (
     Wish,
     finish_cancelling,

@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, transition
-from meetcore.ports.store import DueMeeting, Provisioning
+from meetcore.ports.meetings import DueMeeting, Provisioning
 from meetcore.testing.contracts.acts import (
     Customer,
     Wish,

@@ -19,7 +19,7 @@ class MeetingRepositoryContract(
     MeetingLifecycleContract,
     MeetingClockContract,
 ):
-    """What `ports.store.MeetingRepository` promises; `HostsContract` says more about hosts.
+    """What `ports.meetings.MeetingRepository` promises; `HostsContract` says more about hosts.
 
     Give a fixture `rig` that is a `StoreRig`, where you like::
 

@@ -8,7 +8,7 @@ from attrs import evolve
 from meetcore.domain import holds
 from meetcore.domain.ledger import TransferKind
 from meetcore.domain.meetings import Provisioned
-from meetcore.ports.store import LeaseView
+from meetcore.ports.meetings import LeaseView
 from meetcore.testing.contracts.acts import (
     AT,
     KIND,

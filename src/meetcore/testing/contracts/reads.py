@@ -5,7 +5,7 @@ Owns the questions that several suites ask. Refuses to look behind the ports: th
 
 from meetcore.domain.ledger import Funds
 from meetcore.domain.meetings import Meeting
-from meetcore.ports.store import CreationView, MeetingView
+from meetcore.ports.meetings import CreationView, MeetingView
 from meetcore.testing.contracts.acts import Customer, Wish, query_of
 from meetcore.testing.contracts.store_rig import Rig
 

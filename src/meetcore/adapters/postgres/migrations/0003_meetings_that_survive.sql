@@ -1,6 +1,6 @@
 -- Meetings that survive anything: hosts with a day's limit, a rest and a key of their own; meetings without a
--- host; an instant at which the clock sees to a meeting; where hosts become free; keys of the
--- sandbox's hosts.
+-- host; an instant at which the clock sees to a meeting; where hosts become free
+-- and how one is found that is; keys of the sandbox's hosts.
 ALTER TABLE hosts
     ADD COLUMN creations integer NOT NULL DEFAULT 0 CHECK (creations >= 0),
     ADD COLUMN creations_on date,
@@ -22,6 +22,8 @@ CREATE INDEX meetings_at_provider ON meetings (provider, provider_meeting_id) WH
 CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
 
 CREATE INDEX host_reservations_ends ON host_reservations (upper(during));
+CREATE INDEX host_reservations_starts ON host_reservations (host_id, slot, lower(during));
+CREATE INDEX host_reservations_lengths ON host_reservations ((upper(during) - lower(during)));
 
 CREATE TABLE sandbox_host_keys (
     provider_user_id  text PRIMARY KEY,

@@ -1,0 +1,66 @@
+"""Which hosts are free for a range of time, as pieces of statements that choose one.
+
+Nearly always one of the hosts that come first is free: those few are looked at one by one. Only where none of
+them is, everything that is reserved in the range is read once and set against all hosts. So a crowded hour costs
+one pass over its meetings, and any other hour does not depend on how many hosts or reservations there are.
+
+Refuses to lock: what is free is known to be free in the statement's snapshot, and whoever reserves looks again.
+"""
+
+__all__ = ["BEST_FIRST", "CAN_TAKE", "FITS", "FREE_SLOT", "LEAST_OPEN", "OPEN_HOSTS"]
+
+# How many hosts are looked at one by one, and how many free ones are told: more than requests that hold one.
+LOOKED_AT = 32
+TOLD = 8
+
+# Whether a host may be given a meeting at all (`domain.hosts.Host.can_take`).
+CAN_TAKE = """h.is_active AND (h.rests_until IS NULL OR h.rests_until <= %(now)s)
+            AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
+                OR h.creations < %(per_day)s)"""
+
+FITS = f"{CAN_TAKE} AND h.capacity >= %(seats)s"
+
+# The order of `domain.hosts.choose_host`, and of the index `hosts_best_fit`.
+BEST_FIRST = "h.capacity, h.uses, h.id"
+
+# A host is free for a range when one of its slots is. Reservations of a slot do not overlap, so the last one that
+# begins before the range ends is the only one that can reach into it.
+FREE_SLOT = """
+    SELECT n FROM generate_series(0, h.max_concurrent - 1) AS n
+    WHERE COALESCE((
+        SELECT upper(r.during) <= %(start_at)s FROM host_reservations r
+        WHERE r.host_id = h.id AND r.slot = n AND lower(r.during) < %(end_at)s
+        ORDER BY lower(r.during) DESC LIMIT 1), true)
+    ORDER BY n LIMIT 1"""
+
+# The best of the fitting hosts that are free, `open_hosts`; none only if there is none. What reaches into the range
+# ends within the length of the longest reservation after it. `elsewhere` is materialized for the planner: under a
+# limit it would take nested loops.
+OPEN_HOSTS = f"""
+    nearby AS MATERIALIZED (
+        SELECT h.id, h.capacity FROM (
+            SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
+            WHERE {FITS} ORDER BY {BEST_FIRST} LIMIT {LOOKED_AT}
+        ) AS h
+        WHERE EXISTS ({FREE_SLOT}) ORDER BY {BEST_FIRST} LIMIT {TOLD}
+    ), busy AS (
+        SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
+        WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
+            AND upper(r.during) < %(end_at)s::timestamptz
+                + (SELECT max(upper(during) - lower(during)) FROM host_reservations)
+        GROUP BY r.host_id
+    ), elsewhere AS MATERIALIZED (
+        SELECT h.id, h.capacity, h.uses FROM hosts h LEFT JOIN busy b ON b.host_id = h.id
+        WHERE NOT EXISTS (SELECT FROM nearby) AND {FITS} AND (
+            b.slots IS NULL OR 0 <> ALL (b.slots)
+            OR h.max_concurrent > 1 AND EXISTS (
+                SELECT FROM generate_series(1, h.max_concurrent - 1) AS n WHERE n <> ALL (b.slots)))
+    ), open_hosts AS MATERIALIZED (
+        SELECT id, capacity FROM nearby
+        UNION ALL
+        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY {BEST_FIRST} LIMIT {TOLD})
+    )"""
+
+# Of these, the ones of the least capacity. A larger host is not taken because the smaller ones are in others' hands
+# for a moment: who is waited for may leave one, and a large meeting would find none.
+LEAST_OPEN = "SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts)"

@@ -1,0 +1,232 @@
+"""Many at once: forty clients for the same hours of one pool of hosts, two hundred meetings in the making."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from datetime import datetime, timedelta
+from pathlib import Path
+from statistics import median, quantiles
+
+import httpx
+import pytest
+from attrs import define, field, frozen
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.domain.schedule import WIB
+from tests import servers
+from tests.e2e.customers import client
+from tests.e2e.meeting_truth import Patron, add_hosts, enrolled, prove
+from tests.e2e.outbox import ask
+from tests.e2e.program import Launcher, Running, Site
+from tests.e2e.zoom_place import ZoomPlace, zoom_place
+
+CLIENTS = 40
+PATRONS = 4
+HOURS = 8
+# Capacity, meetings at a time, how many such hosts.
+POOL = ((100, 1, 4), (100, 2, 2), (300, 1, 3), (300, 2, 1), (500, 1, 2))
+TIERS = "".join(
+    f'[[tier]]\nid = "hour-{seats}"\nname = "An hour for {seats}"\ncapacity = {seats}\nmax_duration = 60\n'
+    "credits = 10\nrecording_credits = 5\n"
+    for seats in (100, 300, 500)
+)
+SLOTS = Counter(seats for seats, at_once, hosts in POOL for _ in range(at_once * hosts))
+
+IN_FLIGHT = 200
+TAKES_S = 2.0
+POOL_SIZE = 10
+STUCK_S = 1.0
+QUIET_S = 2.0
+
+
+@frozen
+class Town:
+    """A database, a provider, and customers."""
+
+    site: Site
+    zoom: ZoomPlace
+    patrons: list[Patron]
+
+
+@pytest.fixture
+def town(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[Town]:
+    """Tiers of an hour for every size of host; a broker, so that the APIs do nothing but answer."""
+    (tmp_path / "tiers.toml").write_text(TIERS)
+    with ExitStack() as stack:
+        url = stack.enter_context(servers.fresh_database(postgres_server_url))
+        migrate(url)
+        zoom = stack.enter_context(zoom_place())
+        more = {
+            "broker_url": stack.enter_context(servers.own_redis(tmp_path)),
+            "tiers_file": tmp_path / "tiers.toml",
+        }
+        site = Site(launcher, url, zoom.settings | more)
+        yield Town(site, zoom, [enrolled(site) for _ in range(PATRONS)])
+
+
+@frozen
+class Wish:
+    """An hour, counted from the day after tomorrow, for so many."""
+
+    hour: int
+    seats: int
+
+    @property
+    def body(self) -> dict[str, object]:
+        """As `POST /meetings` takes it."""
+        midnight = datetime.now(WIB).replace(hour=0, minute=0, second=0, microsecond=0)
+        start = midnight + timedelta(days=2, hours=self.hour)
+        return {
+            "title": "Rapat", "date": f"{start:%Y-%m-%d}", "start_time": f"{start:%H:%M}",
+            "pricing_tier_id": f"hour-{self.seats}",
+        }  # fmt: skip
+
+
+def compete(town: Town, apis: list[Running], wishes: list[Wish]) -> Counter[tuple[Wish, int]]:
+    """All clients at once, each with its share of the wishes; the status of each answer."""
+    start = threading.Barrier(CLIENTS)
+
+    def want(number: int) -> list[tuple[Wish, int]]:
+        patron, api = town.patrons[number % PATRONS], apis[number % len(apis)]
+        with client(api.url, patron.api_key) as http:
+            start.wait()
+            return [(wish, _ask(patron, http, wish)) for wish in wishes[number::CLIENTS]]
+
+    with ThreadPoolExecutor(CLIENTS) as pool:
+        return Counter(answer for each in pool.map(want, range(CLIENTS)) for answer in each)
+
+
+def _ask(patron: Patron, http: httpx.Client, wish: Wish) -> int:
+    key = secrets.token_hex(8)
+    patron.wanted[key] = wish.body
+    answer = http.post("/meetings", json=wish.body, headers={"Idempotency-Key": key})
+    if answer.status_code == 201:
+        patron.made[key] = answer.json()
+    else:
+        assert "No meeting host is free" in answer.text, answer.text
+    return answer.status_code
+
+
+_MOST_AT_ONCE = """
+    SELECT max(held.meetings - h.max_concurrent) FROM hosts h CROSS JOIN LATERAL (
+        SELECT count(*) AS meetings FROM host_reservations a JOIN host_reservations b
+        ON b.host_id = a.host_id AND b.during && a.during
+        WHERE a.host_id = h.id GROUP BY a.meeting_id) AS held
+"""
+
+
+@pytest.mark.spec("4.1/3")
+def test_forty_clients_fill_the_pool_to_its_last_slot_and_not_beyond(town: Town) -> None:
+    for seats, at_once, hosts in POOL:
+        add_hosts(town.site, hosts, capacity=seats, max_concurrent=at_once)
+    # As many wishes of each size as there are slots of it: one small meeting on a large host, one refusal too
+    # many, and they do not come out even.
+    wishes = [Wish(hour, seats) for hour in range(HOURS) for seats in SLOTS.elements()]
+    random.shuffle(wishes)
+    wishes.sort(key=lambda wish: wish.hour // 3)
+    with town.site.serve() as one, town.site.serve() as other:
+        began = time.monotonic()
+        answers = compete(town, [one, other], wishes)
+        lasted_s = time.monotonic() - began
+        refused = {each: count for each, count in answers.items() if each[1] != 201}
+        print(f"{CLIENTS} clients, {len(wishes)} slots filled in {lasted_s:.1f} s, refused: {refused}")
+        assert not refused, "nobody is refused while a fitting host is free"
+        late = compete(town, [one, other], [Wish(hour, seats) for hour in range(HOURS) for seats in SLOTS])
+        assert {status for _, status in late} == {503}, "nothing is left"
+    assert ask(town.site, _MOST_AT_ONCE) == [(0,)], "no host has more at once than it may, all have as many"
+    prove(town.site, town.zoom, town.patrons)
+
+
+@define
+class Watch:
+    """How long reads took, in seconds, and whatever sat in a transaction without doing anything."""
+
+    took_s: list[float] = field(factory=list)
+    stuck: int = 0
+
+    def __str__(self) -> str:
+        p95 = quantiles(self.took_s, n=20)[-1]
+        return f"{len(self.took_s)} reads, p50 {median(self.took_s) * 1000:.0f} ms, p95 {p95 * 1000:.0f} ms"
+
+
+_STUCK = f"""
+    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'meetcore'
+    AND state = 'idle in transaction' AND state_change < clock_timestamp() - interval '{STUCK_S} s'
+"""
+
+
+def watch(town: Town, url: str, path: str, is_over: Callable[[], bool]) -> Watch:
+    """Read until it is over, and look into the database meanwhile."""
+    seen = Watch()
+    with client(url, town.patrons[0].api_key) as http:
+        while not is_over():
+            for each in ("/me", path):
+                before = time.monotonic()
+                http.get(each).raise_for_status()
+                seen.took_s.append(time.monotonic() - before)
+            ((stuck,),) = ask(town.site, _STUCK)
+            seen.stuck += int(str(stuck))
+            time.sleep(0.02)  # the pace of the readers
+    return seen
+
+
+async def make_many(town: Town, url: str) -> int:
+    """All creations at once; how often one had to be asked for again."""
+    # No connection is kept: one that the server closes at the wrong moment would cost an answer.
+    limits = httpx.Limits(max_connections=IN_FLIGHT, max_keepalive_connections=0)
+    async with httpx.AsyncClient(
+        base_url=f"{url}/api/v1", timeout=60, trust_env=False, limits=limits
+    ) as http:
+
+        async def make(number: int) -> int:
+            patron, key = town.patrons[number % PATRONS], secrets.token_hex(8)
+            patron.wanted[key] = Wish(number % HOURS, 100).body
+            headers = {"Idempotency-Key": key, "Authorization": f"Bearer {patron.api_key}"}
+            for again in range(20):
+                answer = await http.post("/meetings", json=patron.wanted[key], headers=headers)
+                if answer.status_code == 201:
+                    patron.made[key] = answer.json()
+                    return again
+                # A machine too slow for so many says so, and is asked again.
+                assert answer.status_code == 503, answer.text
+                await asyncio.sleep(0.1)
+            raise AssertionError("not made")
+
+        return sum(await asyncio.gather(*(make(number) for number in range(IN_FLIGHT))))
+
+
+def test_two_hundred_in_the_making_hold_no_connection(town: Town) -> None:
+    add_hosts(town.site, IN_FLIGHT)
+    with town.site.serve(database_pool_size=POOL_SIZE) as api, ThreadPoolExecutor(1) as pool:
+        first = town.patrons[0]
+        with client(api.url, first.api_key) as http:
+            assert _ask(first, http, Wish(HOURS, 100)) == 201  # and the token is there
+        (made,) = first.made.values()
+        path = f"/meetings/{made['id']}"
+        quiet_until = time.monotonic() + QUIET_S
+        alone = watch(town, api.url, path, lambda: time.monotonic() > quiet_until)
+        town.zoom.turn(latency_s=TAKES_S)
+        over = threading.Event()
+        watching = pool.submit(watch, town, api.url, path, over.is_set)
+        began = time.monotonic()
+        try:
+            again = asyncio.run(make_many(town, api.url))
+        finally:
+            over.set()
+        lasted_s = time.monotonic() - began
+        seen = watching.result()
+    at_once = town.zoom.counts()["most_in_flight"]
+    print(f"{IN_FLIGHT} made in {lasted_s:.1f} s, {again} asked for again, at Zoom {at_once} at once")
+    print(f"alone: {alone}; meanwhile: {seen}, stuck {seen.stuck}")
+    assert seen.stuck == 0, "no transaction is open while Zoom is asked"
+    assert median(seen.took_s) < TAKES_S / 2, "no read waits for a connection that waits for Zoom"
+    found = prove(town.site, town.zoom, town.patrons)
+    assert found == {"scheduled": IN_FLIGHT + 1}
