@@ -8,6 +8,7 @@ documented and the body fits its schema.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -130,6 +131,13 @@ class Contract:
                     error = self.resolved(each)["properties"]["error"]["properties"]
                     found |= {(int(status), code) for code in error["code"]["enum"]}
         return found
+
+    def check_payload(self, headers: Mapping[str, str], payload: dict[str, Any]) -> None:
+        """Hold what was posted to a webhook against what is told of its kind."""
+        told = self.document["webhooks"][payload["type"]]["post"]
+        problems = self.problems(told["requestBody"]["content"]["application/json"]["schema"], payload)
+        assert not problems, problems
+        assert {each["name"].lower() for each in told["parameters"]} <= {name.lower() for name in headers}
 
     def problems(self, schema: dict[str, Any], value: object) -> list[str]:
         """Where a value does not fit a schema of the document."""

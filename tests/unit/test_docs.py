@@ -17,6 +17,7 @@ from meetcore.adapters.cli.main import program
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHARED = "<!-- the Python blocks of this page share one namespace -->"
+ELSEWHERE = "<!-- the Python blocks of this page talk to a running service: tests/e2e/"
 README_LINES = 150
 
 # A fence opens with its language and closes bare; what stands between is not Markdown.
@@ -33,14 +34,21 @@ class Block:
     parts: tuple[tuple[int, str], ...] = field(repr=False)
 
 
+def blocks_of(page: Path) -> list[tuple[int, str]]:
+    """The Python blocks of a page, each with the number of lines before it."""
+    text = page.read_text("utf-8")
+    return [
+        (text[: fence.start("text")].count("\n"), fence["text"])
+        for fence in FENCE.finditer(text)
+        if fence["language"] == "python"
+    ]
+
+
 def python_blocks() -> Iterator[Block]:
     for page in PAGES:
-        text = page.read_text("utf-8")
-        found = [
-            (text[: fence.start("text")].count("\n"), fence["text"])
-            for fence in FENCE.finditer(text)
-            if fence["language"] == "python"
-        ]
+        text, found = page.read_text("utf-8"), blocks_of(page)
+        if ELSEWHERE in text:
+            continue
         if found and SHARED in text:
             yield Block(page.name, tuple(found))
         else:
@@ -77,6 +85,15 @@ def test_python_runs(block: Block) -> None:
     for line, code in block.parts:
         # As many empty lines before it as the page has, so that a traceback names the page's line.
         exec(compile("\n" * line + code, block.name.partition(":")[0], "exec"), namespace)
+
+
+def test_what_does_not_run_here_runs_elsewhere() -> None:
+    named = re.compile(re.escape(ELSEWHERE) + r"(\w+\.py) runs them -->")
+    pages = {page.name: named.findall(page.read_text("utf-8")) for page in PAGES}
+    for page, tests in pages.items():
+        for test in tests:
+            assert page in (ROOT / "tests" / "e2e" / test).read_text("utf-8")
+    assert pages["integrating.md"]
 
 
 def test_there_is_python_to_run() -> None:

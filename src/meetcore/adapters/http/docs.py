@@ -119,7 +119,7 @@ async def _error(request: Request) -> Response:
         ("error.details", page.details),
     )
     told = "".join(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>" for title, text in parts)
-    head = f'<h1><code>{code}</code></h1><p>Status {STATUS[code]}. <a href="../errors">All error codes</a></p>'
+    head = f'<h1>{code}</h1><p>Status {STATUS[code]}. <a href="../errors">All error codes</a></p>'
     return _page(code, head + told, up="../")
 
 

@@ -27,6 +27,7 @@ Json = dict[str, Any]
 
 _SCHEMA = "#/components/schemas/{name}"
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+_OUR_NOTE = re.compile(r" \(spec [^)]*\)")
 _IDEMPOTENCY_KEY: Json = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -217,6 +218,8 @@ def _schemas(table: Sequence[Operation], base_url: str) -> Json:
             schema["additionalProperties"] = False
         if "enum" in schema:
             schema["type"] = "string"
+        # Which rule of the specification a class carries out is our own note.
+        schema["description"] = _OUR_NOTE.sub("", schema["description"])
     codes = [code for code in STATUS if any(_answers(operation, code) for operation in table)]
     errors = {error_schema_name(code): error_schema(code, base_url) for code in codes}
     return dict(schemas) | event_schemas() | errors

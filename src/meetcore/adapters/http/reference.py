@@ -40,7 +40,7 @@ noscript{{padding:1rem}}</style>
 <script src="docs/assets/elements.js" defer></script></head>
 <body><header><b>meetcore</b><a href="docs/integrating">Integrate in ten minutes</a>
 <a href="docs/webhooks">Webhooks</a><a href="docs/errors">Errors</a><a href=".{root}/openapi.json">OpenAPI</a></header>
-<elements-api apiDescriptionUrl=".{root}/openapi.json" router="hash" layout="responsive"
+<elements-api apiDescriptionUrl=".{root}/openapi.json" router="hash" layout="responsive" hideSchemas="true"
  tryItCredentialsPolicy="omit"></elements-api>
 <noscript>{listed}</noscript></body></html>
 """
