@@ -1,4 +1,4 @@
-"""The parts of docs/ that the code says: tables of errors, settings and events, and the pages that are served.
+"""The parts of docs/ that the code says: tables of errors, settings and events, and the served pages.
 
 Without arguments it writes them between their markers; with `--check` it writes nothing and exits 1
 where a page no longer says what the code says. The words around the markers are written by people.
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
 
 
 def wanted_pages() -> dict[str, str]:
-    """Every page that the code has a word in, as it must be. What the program serves is the source of its copy."""
+    """Every page that the code has a word in, as it must be. A served page is the source of its copy."""
     pages = {
         f"{SERVED}/webhooks.md": {
             "events": event_table(), "payload": payload_block(), "retries": retry_sentence(),

@@ -18,7 +18,7 @@ CASES = 8
 
 
 @pytest.mark.spec("9/3", "7/envelope", "7/400")
-async def test_generated_requests_are_answered_as_documented(postgres_server_url: str, tmp_path: Path) -> None:
+async def test_each_answer_is_as_documented(postgres_server_url: str, tmp_path: Path) -> None:
     with servers.fresh_database(postgres_server_url) as url:
         async with target(url) as at:
             code, told = await fuzz(

@@ -101,8 +101,8 @@ async def without_the_scope(ask: Ask) -> httpx.Response:
 
 async def too_often(ask: Ask) -> httpx.Response:
     path = await ask.real_path()
-    few = dict.fromkeys(("quota_read", "quota_write", "quota_credit"), 1)
-    strict = await ask.at_gate(settings=evolve(ask.house.wiring.settings, **few))
+    few = evolve(ask.house.wiring.settings, quota_read=1, quota_write=1, quota_credit=1)
+    strict = await ask.at_gate(settings=few)
     await strict.send(path)
     return await strict.send(path)
 
@@ -279,5 +279,3 @@ async def test_an_empty_object_is_the_same_as_no_body(customer: Customer) -> Non
 async def test_a_body_on_a_read_has_no_meaning(customer: Customer) -> None:
     answer = await customer.send("GET", "/me", raw=b"whatever")
     assert answer.status_code == 200
-
-

@@ -85,7 +85,7 @@ class CreateMeetingBody:
             Meta(
                 min_length=4,
                 max_length=10,
-                description="Generated when absent. The provider may take certain characters only: 422 names them.",
+                description="Generated when absent. 422 names the characters that the provider takes.",
                 extra_json_schema=_ONE_LINE,
             ),
         ]

@@ -133,7 +133,9 @@ def _rendered(name: str) -> str:
     # Only who reads a page pays for the parser.
     from markdown_it import MarkdownIt
 
-    html: str = MarkdownIt("commonmark", {"html": False}).enable("table").render(_without_comments(page_source(name)))
+    html: str = (
+        MarkdownIt("commonmark", {"html": False}).enable("table").render(_without_comments(page_source(name)))
+    )
     html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
     return html.replace('.md"', '"')
 
@@ -144,7 +146,9 @@ def _without_comments(source: str) -> str:
 
 def _page(title: str, body: str, status: int = 200, up: str = "") -> Response:
     """A page of the house; `up` leads from it to where the pages below `/docs` are."""
-    links = "".join(f'<a href="{up}{name}">{text}</a>' for name, text in {**PAGES, "errors": "Errors"}.items())
+    links = "".join(
+        f'<a href="{up}{name}">{text}</a>' for name, text in {**PAGES, "errors": "Errors"}.items()
+    )
     html = (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head><body>'

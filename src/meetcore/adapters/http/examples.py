@@ -69,9 +69,11 @@ _DELIVERY: Json = {
     "next_attempt_at": None,
     "created_at": _MADE_AT,
 }
-_WAITING = _DELIVERY | {"event_type": "webhook.test", "status": "pending", "attempts": []} | {
-    "next_attempt_at": _MADE_AT
-}
+_WAITING = (
+    _DELIVERY
+    | {"event_type": "webhook.test", "status": "pending", "attempts": []}
+    | {"next_attempt_at": _MADE_AT}
+)
 _TIER: Json = {
     "id": "standard-100",
     "name": "Standard 100",
@@ -162,7 +164,13 @@ _NOTE: Json = {
     "summary": "Anggaran disetujui.",
     "decisions": [{"text": "Anggaran disetujui", "quote": "Kita setujui anggarannya.", "at": 1260}],
     "action_items": [
-        {"task": "Kirim jadwal", "owner": "Ani", "due": "2026-12-03", "quote": "Saya kirim Kamis.", "at": 1402}
+        {
+            "task": "Kirim jadwal",
+            "owner": "Ani",
+            "due": "2026-12-03",
+            "quote": "Saya kirim Kamis.",
+            "at": 1402,
+        }
     ],
     "topics": ["Anggaran", "Jadwal"],
     "transcript": [{"speaker": "Ani", "at": 0, "text": "Selamat pagi."}],

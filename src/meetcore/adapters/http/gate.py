@@ -204,7 +204,7 @@ async def _decoded(request: Request, headers: Headers, operation: Operation) -> 
         value = decode_json(await _read(request, headers))
         return value, decode_body(value, operation.body)
     if operation.is_mutating and _may_carry_body(headers) and (raw := await _read(request, headers)):
-        # A field in it would be ignored silently; the empty object, which some clients always send, says nothing.
+        # A field in it would be ignored silently; the empty object, which some clients send, says nothing.
         _check_media(headers)
         decode_body(decode_json(raw), NoBody)
     return None, None

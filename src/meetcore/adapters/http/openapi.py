@@ -27,12 +27,13 @@ Json = dict[str, Any]
 
 _SCHEMA = "#/components/schemas/{name}"
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
+_SOME_TEXT: Json = {"type": "string", "minLength": 1}
 _OUR_NOTE = re.compile(r" \(spec [^)]*\)")
 _IDEMPOTENCY_KEY: Json = {
     "name": "Idempotency-Key",
     "in": "header",
-    "description": "Names the intent. Repeating a request with the same key and body returns the first result; "
-    "another body is refused. Remembered for 24 hours.",
+    "description": "Names the intent. Repeating a request with the same key and body returns the first "
+    "result; another body is refused. Remembered for 24 hours.",
     "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
     "example": "order-4711",
 }
@@ -122,7 +123,12 @@ def _description(operation: Operation) -> str:
 
 def _path_parameters(operation: Operation) -> Iterator[Json]:
     for name in _PATH_PARAMETER.findall(operation.path):
-        told: Json = {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        told: Json = {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": _SOME_TEXT,
+        }
         told["description"] = "A UUID; any other text is answered as an unknown id is."
         example = IDS.get(_tag(operation), {}).get(name)
         yield told | ({"example": example} if example else {})
@@ -135,7 +141,12 @@ def _other_parameters(operation: Operation) -> Iterator[Json]:
         limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
         about = "The `next_cursor` of the page before; opaque."
         yield {"name": "limit", "in": "query", "description": "How many at most.", "schema": limit}
-        yield {"name": "cursor", "in": "query", "description": about, "schema": {"type": "string", "minLength": 1}}
+        yield {
+            "name": "cursor",
+            "in": "query",
+            "description": about,
+            "schema": _SOME_TEXT,
+        }
         for name, each in operation.listing.filters.items():
             yield {"name": name, "in": "query", "description": each.description, "schema": each.schema}
 
@@ -195,7 +206,10 @@ def _error_example(status: int, code: str, base_url: str) -> Json:
     message, details = MESSAGES[code], DETAILS.get(code, {})
     if status in (413, 415):
         name, problem = _FORM_PROBLEMS[status]
-        message, details = f"The request is not valid: see details.fields ({name}).", {"fields": {name: [problem]}}
+        message, details = (
+            f"The request is not valid: see details.fields ({name}).",
+            {"fields": {name: [problem]}},
+        )
     return envelope_of(code, message, base_url, PAYLOAD_ID, details)
 
 

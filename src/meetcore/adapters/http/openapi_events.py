@@ -55,7 +55,7 @@ def _post(kind: EventKind) -> Json:
             "2XX": {"description": "Taken. Answer within 10 seconds and do heavy work afterwards."},
             "410": {"description": "Not wanted: this delivery is not tried again."},
             "4XX": {"description": "A failed delivery: it is tried again later."},
-            "5XX": {"description": "A failed delivery: it is tried again later, after `Retry-After` of a 503."},
+            "5XX": {"description": "A failed delivery: it is tried again, after `Retry-After` of a 503."},
         },
     }
 

@@ -21,7 +21,8 @@ _PACKAGE: Final = "stopments"
 _FILES: Final = {"elements.js": "web-components.min.js", "elements.css": "styles.min.css"}
 """What we call the viewer's files, and what its package does."""
 
-# The viewer writes style attributes and holds its icons in data: addresses. It runs no text as code, and talks to us only.
+# The viewer writes style attributes and holds its icons in data: addresses.
+# It runs no text as code, and talks to us only.
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
     "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "

@@ -95,7 +95,7 @@ def error_schema(code: str, base_url: str) -> Json:
         {
             "code": {"type": "string", "enum": [code], "description": "Stable: branch on it."},
             "message": _TEXT | {"description": "For people; may change at any time."},
-            "docs_url": _TEXT | {"format": "uri", "description": "The page about the code.", "examples": [page]},
+            "docs_url": _TEXT | {"format": "uri", "description": "Its page.", "examples": [page]},
             "request_id": _ID | {"description": "What to quote to support."},
             "details": _details(code),
         }
