@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from urllib.parse import urljoin
 
 import httpx
@@ -75,3 +77,12 @@ async def test_the_home_page_leads_to_the_reference(http: httpx.AsyncClient) -> 
     answer = await http.get(f"{BASE_URL}/")
     assert answer.status_code == 307
     assert urljoin(f"{BASE_URL}/", answer.headers["Location"]) == f"{BASE_URL}/docs"
+
+
+def test_the_service_loads_nothing_for_its_pages_before_they_are_read() -> None:
+    code = (
+        "import sys, meetcore.app; from meetcore.adapters.http.docs import docs_routes; docs_routes(());"
+        "print([name for name in ('markdown_it', 'stopments') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
