@@ -11,6 +11,7 @@ The rooms of the house, from the inside out:
   ``cli`` drive the use cases; ``postgres``, ``memory``, ``redis``, the video providers and the rest are
   driven through ports.
 - ``meetcore.app``: the composition root, from settings to adapters to use cases to the ASGI application.
+- ``meetcore.client``: a client of the API, for customers' programs. It knows the domain and no other room.
 - ``meetcore.testing``: strategies, contract suites and the simulation, for whoever writes another adapter.
 
 Imports run one way: ``cli > app > driving adapters > usecases > ports > domain``; driven adapters know

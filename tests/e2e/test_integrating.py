@@ -9,9 +9,9 @@ import pytest
 from tests.e2e.customers import enrol
 from tests.e2e.program import Site, until
 from tests.e2e.receiver import Receiver
-from tests.unit.test_docs import ROOT, blocks_of
+from tests.unit.test_docs import python_blocks
 
-PAGE = ROOT / "docs" / "integrating.md"
+BLOCKS = list(python_blocks(runner="tests/e2e/test_integrating.py"))
 
 
 @pytest.mark.spec("4.1/5", "4/idem-replay", "4/idem-reused", "6/3", "3/cancel-before")
@@ -23,8 +23,9 @@ def test_a_stranger_integrates(site: Site, receiver: Receiver, monkeypatch: pyte
         monkeypatch.setenv("MEETCORE_HOOK", receiver.url("integrating"))
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         names: dict[str, Any] = {"__name__": "__docs__"}
-        for line, code in blocks_of(PAGE):
-            exec(compile("\n" * line + code, PAGE.name, "exec"), names)
+        for block in BLOCKS:
+            for line, code in block.parts:
+                exec(compile("\n" * line + code, block.name, "exec"), names)
         names["send"]("POST", "/meetings", names["wanted"])
         [sent] = until(lambda: receiver.at("integrating"), "the event has come")
         header = sent.headers["X-Service-Signature"]

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from attrs import frozen
+from packaging.requirements import Requirement
 
 from tests.unit.test_docs import Block, python_blocks
 
@@ -44,10 +45,25 @@ places = [name for name, file in files.items() if "site-packages" in file]
 print(json.dumps({"found": found, "third_party": sorted(places)}))
 """
 
+# Looks up every public name of the client, makes both clients, and prints what was loaded on the way.
+CLIENT_SURVEY = """
+import json, sys
+from meetcore import client
+from meetcore.client import *
+assert all(hasattr(client, name) for name in client.__all__)
+with Client("https://meet.example.com", "key") as one:
+    assert repr(one) == "Client('https://meet.example.com')"
+AsyncClient("https://meet.example.com", "key")
+rooms = {name.split(".")[1] for name in sys.modules if name.startswith("meetcore.")}
+files = {name.partition(".")[0]: str(getattr(each, "__file__", "")) for name, each in sys.modules.items()}
+places = [name for name, file in files.items() if "site-packages" in file]
+print(json.dumps({"meetcore": sorted(rooms), "third_party": sorted(places)}))
+"""
+
 
 @frozen
 class Clean:
-    """A virtual environment with the wheel and attrs, and nothing else."""
+    """A virtual environment with the wheel and the packages that it was given, and nothing else."""
 
     directory: Path
     wheel: Path
@@ -90,13 +106,36 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Clean:
-    directory = tmp_path_factory.mktemp("clean") / "venv"
+    return installed(wheel, tmp_path_factory.mktemp("clean") / "venv", {"attrs"})
+
+
+@pytest.fixture(scope="session")
+def customers(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Clean:
+    """What `pip install 'meetcore[client]'` makes, from the packages that are installed here."""
+    (told,) = metadata.distributions(path=[str(wheel)])
+    wanted = {"attrs"} | {
+        name
+        for each in map(Requirement, told.requires or ())
+        if each.marker is not None and each.marker.evaluate({"extra": "client"})
+        for name in with_what_it_needs(each.name)
+    }
+    return installed(wheel, tmp_path_factory.mktemp("customers") / "venv", wanted)
+
+
+def with_what_it_needs(name: str) -> set[str]:
+    needed = (Requirement(each) for each in metadata.requires(name) or ())
+    wanted = (each for each in needed if each.marker is None or each.marker.evaluate({"extra": ""}))
+    return {name}.union(*(with_what_it_needs(each.name) for each in wanted))
+
+
+def installed(wheel: Path, directory: Path, packages: set[str]) -> Clean:
+    """A virtual environment with the wheel, and copies of packages that are installed here."""
     venv.create(directory, with_pip=False, symlinks=True)
     made = Clean(directory, wheel)
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", made.python]
     quiet(*pip, "install", "--no-deps", "--no-index", "--no-compile", wheel)
     (site,) = directory.glob("lib/python*/site-packages")
-    for file in metadata.files("attrs") or ():
+    for file in (each for name in packages for each in metadata.files(name) or ()):
         if ".." not in file.parts and file.suffix != ".pyc":
             target = site / file
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -175,6 +214,38 @@ def test_the_kit_says_what_to_install(clean: Clean) -> None:
     assert "pip install 'meetcore[testing]'" in done.stderr.splitlines()[-1]
 
 
+def test_the_client_says_what_to_install(clean: Clean) -> None:
+    done = clean.run("python", "-I", "-c", "import meetcore.client", code=1)
+    assert "pip install 'meetcore[client]'" in done.stderr.splitlines()[-1]
+
+
+def test_the_client_needs_no_package_of_the_service(customers: Clean) -> None:
+    told = json.loads(customers.run("python", "-I", "-c", CLIENT_SURVEY).stdout)
+    assert set(told["meetcore"]) == {"client", "domain"}, "the rooms that were loaded"
+    loaded = set(told["third_party"])
+    assert loaded >= {"attr", "httpx", "msgspec"}
+    # typing_extensions is anyio's on a Python before 3.13.
+    assert loaded <= {
+        "anyio",
+        "attr",
+        "attrs",
+        "certifi",
+        "h11",
+        "httpcore",
+        "httpx",
+        "idna",
+        "meetcore",
+        "msgspec",
+        "typing_extensions",
+    }
+
+
+def test_the_client_s_callers_are_checked_against_the_installed_types(
+    customers: Clean, tmp_path: Path
+) -> None:
+    check_types(customers, [ROOT / "tests" / "types" / "client_consumer.py"], tmp_path)
+
+
 def test_callers_are_checked_against_the_installed_types(clean: Clean, tmp_path: Path) -> None:
     # By the interpreter of the clean environment, so that the types are those of the wheel (PEP 561).
     files = [ROOT / "tests" / "types" / name for name in ("consumer.py", "misuse.py")]
@@ -182,12 +253,17 @@ def test_callers_are_checked_against_the_installed_types(clean: Clean, tmp_path:
         files.append(tmp_path / f"example_{number}.py")
         files[-1].write_text("\n".join(code for _, code in block.parts), "utf-8")
     assert len(files) > 8
+    check_types(clean, files, tmp_path)
+
+
+def check_types(environment: Clean, files: list[Path], tmp_path: Path) -> None:
     done = subprocess.run(
         [
             sys.executable, "-m", "mypy", "--strict", "--warn-unused-ignores", "--config-file", os.devnull,
-            "--python-executable", str(clean.python), "--cache-dir", str(tmp_path / "cache"),
+            "--python-executable", str(environment.python), "--cache-dir", str(tmp_path / "cache"),
             *map(str, files),
         ],
         cwd=tmp_path, env=CLEAN, capture_output=True, text=True, timeout=120, check=False,
     )  # fmt: skip
-    assert done.stdout == f"Success: no issues found in {len(files)} source files\n", done.stderr
+    plural = "" if len(files) == 1 else "s"
+    assert done.stdout == f"Success: no issues found in {len(files)} source file{plural}\n", done.stderr

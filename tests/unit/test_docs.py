@@ -17,7 +17,9 @@ from meetcore.adapters.cli.main import program
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHARED = "<!-- the Python blocks of this page share one namespace -->"
-ELSEWHERE = "<!-- the Python blocks of this page talk to a running service: tests/e2e/"
+SERVED = re.compile(
+    r"^<!-- the Python blocks of this page speak to a service: (?P<runner>\S+) runs them -->$", re.MULTILINE
+)
 README_LINES = 150
 
 # A fence opens with its language and closes bare; what stands between is not Markdown.
@@ -34,21 +36,23 @@ class Block:
     parts: tuple[tuple[int, str], ...] = field(repr=False)
 
 
-def blocks_of(page: Path) -> list[tuple[int, str]]:
-    """The Python blocks of a page, each with the number of lines before it."""
-    text = page.read_text("utf-8")
-    return [
-        (text[: fence.start("text")].count("\n"), fence["text"])
-        for fence in FENCE.finditer(text)
-        if fence["language"] == "python"
-    ]
+def runner_of(page: Path) -> str:
+    """Which tests run a page's blocks; empty for those of this file."""
+    found = SERVED.search(page.read_text("utf-8"))
+    return found["runner"] if found else ""
 
 
-def python_blocks() -> Iterator[Block]:
+def python_blocks(*, runner: str = "") -> Iterator[Block]:
+    """Those that run by themselves, or those that speak to a service and are run by other tests."""
     for page in PAGES:
-        text, found = page.read_text("utf-8"), blocks_of(page)
-        if ELSEWHERE in text:
+        text = page.read_text("utf-8")
+        if runner_of(page) != runner:
             continue
+        found = [
+            (text[: fence.start("text")].count("\n"), fence["text"])
+            for fence in FENCE.finditer(text)
+            if fence["language"] == "python"
+        ]
         if found and SHARED in text:
             yield Block(page.name, tuple(found))
         else:
@@ -88,12 +92,11 @@ def test_python_runs(block: Block) -> None:
 
 
 def test_what_does_not_run_here_runs_elsewhere() -> None:
-    named = re.compile(re.escape(ELSEWHERE) + r"(\w+\.py) runs them -->")
-    pages = {page.name: named.findall(page.read_text("utf-8")) for page in PAGES}
-    for page, tests in pages.items():
-        for test in tests:
-            assert page in (ROOT / "tests" / "e2e" / test).read_text("utf-8")
-    assert pages["integrating.md"]
+    runners = {page.name: runner_of(page) for page in PAGES if runner_of(page)}
+    for runner in runners.values():
+        files = [ROOT / runner] if runner.endswith(".py") else sorted((ROOT / runner).glob("test_*.py"))
+        assert any(f'runner="{runner}"' in file.read_text("utf-8") for file in files), runner
+    assert runners.keys() >= {"client.md", "integrating.md"}
 
 
 def test_there_is_python_to_run() -> None:

@@ -111,7 +111,7 @@ async def test_what_may_be_gone_at_the_provider_is_not_put_back(fault: SandboxFa
         await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
     assert town.funds().balance == 90
     if is_retried:
-        await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+        await town.cancel(wait_s=5)(town.caller, meeting.id, town.intent("c"), town.now())
     else:
         assert await town.reconcile().sweep() == 1, "nobody has to wait for a lease"
     (after,) = town.meetings()

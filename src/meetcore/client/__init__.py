@@ -1,0 +1,126 @@
+"""A client of the API (`pip install 'meetcore[client]'`): typed, blocking or awaited.
+
+::
+
+    Client, AsyncClient   the operations of the API
+    verify_webhook        believes a delivery, then reads it
+    MeetcoreError         the root of what a call raises; see `errors`
+    Meeting, ...          what the API answers with; see `records`
+
+What it promises: a call that changes something carries one idempotency key over all its attempts, so that a
+retry never pays twice; 429 and 503 are waited out for at least `Retry-After`; nothing is tried for ever; the
+API key is in no message, log line or `repr`.
+
+Owns the customer's side. Refuses to know the service's inside: it imports the rules that both sides share
+(`meetcore.domain`), httpx and msgspec, and nothing else; nothing of the service imports it.
+"""
+
+try:
+    from meetcore.client.clients import AsyncClient, Client
+except ModuleNotFoundError as missing:
+    if missing.name not in ("httpx", "msgspec"):
+        raise
+    raise ImportError("meetcore.client needs httpx and msgspec: pip install 'meetcore[client]'") from missing
+from meetcore.client.errors import (
+    ApiError,
+    Conflict,
+    ConnectionFailed,
+    CreditCapExceeded,
+    Gone,
+    IdempotencyKeyReused,
+    InsufficientCredits,
+    InsufficientScope,
+    InternalError,
+    InvalidApiKey,
+    InvalidEvent,
+    InvalidRequest,
+    MeetcoreError,
+    NotFound,
+    RateLimited,
+    ServiceUnavailable,
+    TimedOut,
+    UnexpectedAnswer,
+    Unprocessable,
+    UpstreamError,
+)
+from meetcore.client.rate_limit import RateLimit
+from meetcore.client.records import (
+    Account,
+    AccountCredits,
+    ApiKey,
+    Attempt,
+    Balance,
+    BalanceChange,
+    Cancellation,
+    DailyCap,
+    Delivery,
+    DeliveryStatus,
+    Estimate,
+    EstimateItem,
+    EventKind,
+    Meeting,
+    MeetingStatus,
+    Page,
+    PricingTier,
+    Reference,
+    Transaction,
+    TransferKind,
+    User,
+    Webhook,
+    WebhookEvent,
+)
+from meetcore.client.surface import AsyncPages, Pages
+from meetcore.client.webhooks import SignatureRejected, verify_webhook
+
+__all__ = [
+    "Account",
+    "AccountCredits",
+    "ApiError",
+    "ApiKey",
+    "AsyncClient",
+    "AsyncPages",
+    "Attempt",
+    "Balance",
+    "BalanceChange",
+    "Cancellation",
+    "Client",
+    "Conflict",
+    "ConnectionFailed",
+    "CreditCapExceeded",
+    "DailyCap",
+    "Delivery",
+    "DeliveryStatus",
+    "Estimate",
+    "EstimateItem",
+    "EventKind",
+    "Gone",
+    "IdempotencyKeyReused",
+    "InsufficientCredits",
+    "InsufficientScope",
+    "InternalError",
+    "InvalidApiKey",
+    "InvalidEvent",
+    "InvalidRequest",
+    "MeetcoreError",
+    "Meeting",
+    "MeetingStatus",
+    "NotFound",
+    "Page",
+    "Pages",
+    "PricingTier",
+    "RateLimit",
+    "RateLimited",
+    "Reference",
+    "ServiceUnavailable",
+    "SignatureRejected",
+    "TimedOut",
+    "Transaction",
+    "TransferKind",
+    "UnexpectedAnswer",
+    "Unprocessable",
+    "UpstreamError",
+    "User",
+    "Webhook",
+    "WebhookEvent",
+    "verify_webhook",
+]

@@ -1,0 +1,127 @@
+"""A call before it is made: what is asked, and what the answer is read as.
+
+Owns the text of a request: its path, its query, its body, its idempotency key. Refuses what could not be
+meant (an empty id, a time without an offset) with a ValueError before anything is sent, and leaves every rule
+of the API to the API. A call is a value: made once, sent as often as it takes, the same every time.
+"""
+
+from collections.abc import Mapping
+from datetime import date, datetime, time
+from typing import Generic, TypeVar
+from urllib.parse import quote
+from uuid import UUID, uuid4
+
+import msgspec
+from attrs import evolve, field, frozen
+
+from meetcore.client.records import Page
+from meetcore.domain.endpoints import Unset
+from meetcore.domain.idempotency import MAX_KEY_LENGTH, is_key
+
+__all__ = ["Call", "Id", "Listing", "change", "day_text", "instant_text", "path_of", "read", "time_text"]
+
+T = TypeVar("T")
+Id = str | UUID
+
+_encoder = msgspec.json.Encoder()
+
+
+@frozen
+class Call(Generic[T]):
+    """One call. `into` is what a success is read as; NoneType for one without a body."""
+
+    method: str
+    path: str
+    into: type[T]
+    query: Mapping[str, str] = field(factory=dict)
+    body: bytes | None = field(default=None, repr=False)
+    idempotency_key: str | None = None
+
+
+@frozen
+class Listing(Generic[T]):
+    """A list to be read page after page; `first` asks for the first one."""
+
+    first: Call[Page[T]]
+
+    def page(self, cursor: str | None) -> Call[Page[T]]:
+        """The call for the page at a cursor; None is where the list was begun."""
+        if cursor is None:
+            return self.first
+        return evolve(self.first, query={**self.first.query, "cursor": cursor})
+
+
+def read(path: str, into: type[T], query: Mapping[str, str | None] | None = None) -> Call[T]:
+    """Describe a call that changes nothing."""
+    told = {name: value for name, value in (query or {}).items() if value is not None}
+    return Call("GET", path, into, told)
+
+
+def change(
+    method: str,
+    path: str,
+    into: type[T],
+    idempotency_key: str | None,
+    body: Mapping[str, object] | None = None,
+) -> Call[T]:
+    """Describe a call that changes something: it has an idempotency key, the caller's or a fresh one.
+
+    Raises:
+        ValueError: the key is none.
+    """
+    key = str(uuid4()) if idempotency_key is None else idempotency_key
+    if not is_key(key):
+        raise ValueError(f"an idempotency key is 1 to {MAX_KEY_LENGTH} visible ASCII characters")
+    return Call(method, path, into, {}, None if body is None else encode(body), key)
+
+
+def encode(body: Mapping[str, object]) -> bytes:
+    """The JSON of a body, without the fields that were not given."""
+    return _encoder.encode({name: value for name, value in body.items() if not isinstance(value, Unset)})
+
+
+def path_of(*parts: Id) -> str:
+    """A path of the API, each part escaped.
+
+    Raises:
+        ValueError: a part is empty, or would name another path.
+    """
+    texts = [str(part) for part in parts]
+    if any(text in ("", ".", "..") for text in texts):
+        raise ValueError("an id must not be empty")
+    return "".join(f"/{quote(text, safe='')}" for text in texts)
+
+
+def day_text(day: date | str) -> str:
+    """A day as `YYYY-MM-DD`.
+
+    Raises:
+        TypeError: a datetime, which is a different day in another zone: the API wants the day in WIB.
+    """
+    if isinstance(day, datetime):
+        raise TypeError("give the day in WIB (UTC+7): start.astimezone(WIB).date()")
+    return day.isoformat() if isinstance(day, date) else day
+
+
+def time_text(at: time | str) -> str:
+    """A time of day as `HH:mm`.
+
+    Raises:
+        ValueError: it has an offset, or is finer than a minute.
+    """
+    if isinstance(at, str):
+        return at
+    if at.tzinfo is not None or at.second or at.microsecond:
+        raise ValueError("give the time in WIB (UTC+7), in whole minutes and without an offset")
+    return at.strftime("%H:%M")
+
+
+def instant_text(at: datetime | date | str | None) -> str | None:
+    """An instant as RFC 3339, or a day as it is.
+
+    Raises:
+        ValueError: a datetime without an offset.
+    """
+    if isinstance(at, datetime) and at.utcoffset() is None:
+        raise ValueError("give a datetime with an offset, such as datetime.now(UTC)")
+    return at.isoformat() if isinstance(at, date) else at

@@ -1,0 +1,288 @@
+"""What the client raises for what came back, or did not: one tree, by the codes of the API.
+
+::
+
+    MeetcoreError                     all of these
+    ├── ConnectionFailed              no whole answer: nobody knows whether the work was done
+    │   └── TimedOut                  ... within the time limit
+    ├── UnexpectedAnswer              an answer that is none of the API's: a proxy's page, a broken record
+    ├── InvalidEvent                  a signed webhook whose body is no event
+    └── ApiError                      a refusal of the API, with its code
+        ├── InvalidRequest            invalid_request        `fields` names every problem
+        ├── InvalidApiKey             invalid_api_key
+        ├── InsufficientScope         insufficient_scope     `required`
+        ├── NotFound                  not_found
+        ├── Conflict                  conflict               `existing_id`
+        ├── Gone                      gone
+        ├── Unprocessable             unprocessable_entity
+        │   ├── IdempotencyKeyReused  idempotency_key_reused `existing_id`
+        │   ├── InsufficientCredits   insufficient_credits   `required`, `available`
+        │   └── CreditCapExceeded     credit_cap_exceeded    `cap`, `spent`, `required`, `resets_at`
+        ├── RateLimited               rate_limited           `limit`, `window_seconds`
+        ├── InternalError             internal_error
+        ├── UpstreamError             upstream_error
+        └── ServiceUnavailable        service_unavailable
+
+A code that this version does not know is an `ApiError` itself. Owns what an error carries; refuses to carry
+an API key, a request's body or a secret. What a caller did wrong before anything was sent is a ValueError or
+a TypeError, not one of these.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from types import MappingProxyType
+
+__all__ = [
+    "ApiError",
+    "Conflict",
+    "ConnectionFailed",
+    "CreditCapExceeded",
+    "Gone",
+    "IdempotencyKeyReused",
+    "InsufficientCredits",
+    "InsufficientScope",
+    "InternalError",
+    "InvalidApiKey",
+    "InvalidEvent",
+    "InvalidRequest",
+    "MeetcoreError",
+    "NotFound",
+    "RateLimited",
+    "ServiceUnavailable",
+    "TimedOut",
+    "UnexpectedAnswer",
+    "Unprocessable",
+    "UpstreamError",
+    "error_for",
+]
+
+
+class MeetcoreError(Exception):
+    """The call failed. It was tried `attempts` times, and this is how the last attempt ended.
+
+    `request_id` is for support. `idempotency_key` is the one that every attempt carried: the same call with
+    it is the same intent, an hour later too. `retry_after_s` is what the last answer asked for, in seconds.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        request_id: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.status = status
+        self.request_id = request_id
+        self.retry_after_s = retry_after_s
+        self.idempotency_key: str | None = None
+        self.attempts = 1
+
+    def __str__(self) -> str:
+        return self.message if self.request_id is None else f"{self.message} (request {self.request_id})"
+
+
+class ConnectionFailed(MeetcoreError):
+    """No whole answer came. A call that changes something may have been carried out all the same."""
+
+
+class TimedOut(ConnectionFailed):
+    """No whole answer came in time."""
+
+
+class UnexpectedAnswer(MeetcoreError):
+    """The answer is none of the API's: something else answered, or a record that this version cannot read."""
+
+
+class InvalidEvent(MeetcoreError):
+    """The signature is right and the body is no event: drop it, it will not get better."""
+
+
+class ApiError(MeetcoreError):
+    """A refusal of the API. Branch on the class, or on `code`; `message` is for people and may change."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "",
+        details: Mapping[str, object] | None = None,
+        docs_url: str = "",
+        status: int | None = None,
+        request_id: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message, status=status, request_id=request_id, retry_after_s=retry_after_s)
+        self.code = code
+        self.docs_url = docs_url
+        self._details = dict(details or {})
+
+    @property
+    def details(self) -> Mapping[str, object]:
+        """What the API says beside the message; may be empty."""
+        return MappingProxyType(self._details)
+
+    def __str__(self) -> str:
+        return f"{self.code}: {super().__str__()}"
+
+    def _whole(self, name: str) -> int | None:
+        """A whole number of the details, or None where the answer does not hold one."""
+        found = self._details.get(name)
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
+
+    def _text(self, name: str) -> str | None:
+        found = self._details.get(name)
+        return found if isinstance(found, str) else None
+
+    def _texts(self, name: str) -> tuple[str, ...]:
+        return _texts(self._details.get(name))
+
+
+def _texts(found: object) -> tuple[str, ...]:
+    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+
+
+class InvalidRequest(ApiError):
+    """One or more fields break their rule."""
+
+    @property
+    def fields(self) -> dict[str, tuple[str, ...]]:
+        """Every problem of every field."""
+        found = self._details.get("fields")
+        return {name: _texts(problems) for name, problems in found.items()} if isinstance(found, dict) else {}
+
+
+class InvalidApiKey(ApiError):
+    """The key is wrong, revoked or expired."""
+
+
+class InsufficientScope(ApiError):
+    """The key is valid and lacks a scope."""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """The scopes of which one is enough."""
+        return self._texts("required")
+
+
+class NotFound(ApiError):
+    """Nothing with that id that this account may see."""
+
+
+class Conflict(ApiError):
+    """Clash with a record already in place."""
+
+    @property
+    def existing_id(self) -> str | None:
+        """The id of that record."""
+        return self._text("id")
+
+
+class Gone(ApiError):
+    """It existed and is gone for good."""
+
+
+class Unprocessable(ApiError):
+    """Well formed, and it cannot be carried out."""
+
+
+class IdempotencyKeyReused(Unprocessable):
+    """The idempotency key belongs to another request, or to one of more than 24 hours ago."""
+
+    @property
+    def existing_id(self) -> str | None:
+        """The meeting that the key paid for, where it is known."""
+        return self._text("id")
+
+
+class InsufficientCredits(Unprocessable):
+    """The available balance does not cover the work. Amounts are credits."""
+
+    @property
+    def required(self) -> int | None:
+        """What the work costs."""
+        return self._whole("required")
+
+    @property
+    def available(self) -> int | None:
+        """What could be spent."""
+        return self._whole("available")
+
+
+class CreditCapExceeded(Unprocessable):
+    """The key's daily cap does not leave room for the work. Amounts are credits."""
+
+    @property
+    def cap(self) -> int | None:
+        """What the key may spend in a day."""
+        return self._whole("cap")
+
+    @property
+    def spent(self) -> int | None:
+        """What it has spent or reserved today."""
+        return self._whole("spent")
+
+    @property
+    def required(self) -> int | None:
+        """What the work costs."""
+        return self._whole("required")
+
+    @property
+    def resets_at(self) -> datetime | None:
+        """When the day ends, with its offset."""
+        try:
+            at = datetime.fromisoformat(self._text("resets_at") or "")
+        except ValueError:
+            return None
+        return None if at.tzinfo is None else at
+
+
+class RateLimited(ApiError):
+    """Too many requests in this minute; `retry_after_s` says when the next one begins."""
+
+    @property
+    def limit(self) -> int | None:
+        """Requests in a window."""
+        return self._whole("limit")
+
+    @property
+    def window_seconds(self) -> int | None:
+        """How long a window is."""
+        return self._whole("window_seconds")
+
+
+class InternalError(ApiError):
+    """A fault at the service. Quote the request id to support."""
+
+
+class UpstreamError(ApiError):
+    """A third party refused, or did not answer: then a later call with the same key gets the result."""
+
+
+class ServiceUnavailable(ApiError):
+    """Temporary: no host is free, the first request with this key is still in progress, or an outage."""
+
+
+_BY_CODE: Mapping[str, type[ApiError]] = {
+    "invalid_request": InvalidRequest,
+    "invalid_api_key": InvalidApiKey,
+    "insufficient_scope": InsufficientScope,
+    "not_found": NotFound,
+    "conflict": Conflict,
+    "gone": Gone,
+    "unprocessable_entity": Unprocessable,
+    "idempotency_key_reused": IdempotencyKeyReused,
+    "insufficient_credits": InsufficientCredits,
+    "credit_cap_exceeded": CreditCapExceeded,
+    "rate_limited": RateLimited,
+    "internal_error": InternalError,
+    "upstream_error": UpstreamError,
+    "service_unavailable": ServiceUnavailable,
+}
+
+
+def error_for(code: str) -> type[ApiError]:
+    """The class of a code; the tree's own `ApiError` for one that this version does not know."""
+    return _BY_CODE.get(code, ApiError)

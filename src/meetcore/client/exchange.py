@@ -1,0 +1,198 @@
+"""The conversation about one call, without I/O: what to send, when, and what the replies mean.
+
+::
+
+    conduct(call)  ---Send(request, wait_s, timeout_s)-->  a shell: waits, sends
+                   <--Answer | Lost----------------------
+                   ... until there is a result to return or an error to raise
+
+Tried again are a lost connection, a time-out, and the statuses 429, 500, 502, 503, 504: every call can be
+repeated, because it reads or carries an idempotency key, the same at each attempt. Nothing else is: another
+4xx says that the call itself has to change. `Retry-After` is the least wait; on top comes an exponential
+back-off with full jitter, so that many clients that were told the same second do not come back in it.
+
+Owns retrying and reading. Refuses to wait, to send, to read a clock of its own, and to know the API key.
+"""
+
+import logging
+from collections.abc import Callable, Generator, Mapping
+from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from itertools import count
+from types import NoneType
+from typing import Any, TypeVar, cast
+
+from attrs import field, frozen
+
+from meetcore.client.calls import Call
+from meetcore.client.decoding import decoded
+from meetcore.client.errors import ConnectionFailed, MeetcoreError, TimedOut, UnexpectedAnswer, error_for
+
+__all__ = ["RETRIED_STATUSES", "Answer", "Lost", "RetryPolicy", "Send", "conduct", "understand"]
+
+T = TypeVar("T")
+RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
+_MAX_DOUBLINGS = 30  # beyond it every back-off is at its longest anyway
+
+log = logging.getLogger("meetcore.client")
+
+
+@frozen
+class RetryPolicy:
+    """How long and how often a call is tried. All times are seconds.
+
+    The defaults outlast the settling of a meeting whose provider fell silent, which takes about 30 s.
+    """
+
+    timeout_s: float = 30.0
+    max_attempts: int = 6
+    max_total_s: float = 120.0
+    first_delay_s: float = 0.5
+    max_delay_s: float = 8.0
+
+    def __attrs_post_init__(self) -> None:
+        if self.max_attempts < 1:
+            raise ValueError("max_attempts is at least 1")
+        if not (self.timeout_s > 0 and self.max_total_s > 0):
+            raise ValueError("timeout_s and max_total_s are above 0")
+
+    def wait_s(self, attempts: int, retry_after_s: int | None, jitter: float) -> float:
+        """Seconds before the next attempt, after so many; `jitter` is drawn from [0, 1)."""
+        doublings = min(attempts - 1, _MAX_DOUBLINGS)
+        return (retry_after_s or 0) + jitter * min(self.max_delay_s, self.first_delay_s * float(2**doublings))
+
+
+@frozen
+class Send:
+    """Wait, then send this and tell what came."""
+
+    call: Call[Any]
+    wait_s: float
+    timeout_s: float
+
+
+@frozen
+class Answer:
+    """A whole answer. The names of headers are in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+
+@frozen
+class Lost:
+    """No whole answer; `words` say why."""
+
+    words: str
+    is_timeout: bool = False
+
+
+def conduct(
+    call: Call[T], policy: RetryPolicy, clock: Callable[[], float], jitter: Callable[[], float]
+) -> Generator[Send, Answer | Lost, T]:
+    """Carry a call through.
+
+    Args:
+        call: what is asked.
+        policy: how long and how often.
+        clock: seconds from any beginning.
+        jitter: draws from [0, 1).
+
+    Raises:
+        MeetcoreError: how the last attempt ended.
+    """
+    ends_at, left_s, wait_s = clock() + policy.max_total_s, policy.max_total_s, 0.0
+    for attempt in count(1):
+        reply = yield Send(call, wait_s, min(policy.timeout_s, left_s))
+        try:
+            return understand(call, reply)
+        except MeetcoreError as told:
+            error = told
+        error.attempts, error.idempotency_key = attempt, call.idempotency_key
+        if not _may_pass(error) or attempt >= policy.max_attempts:
+            raise error
+        wait_s = policy.wait_s(attempt, error.retry_after_s, jitter())
+        left_s = ends_at - clock() - wait_s
+        if left_s <= 0:
+            raise error
+        log.info(
+            "%s %s: attempt %d failed (%s), the next one in %.1f s",
+            call.method, call.path, attempt, error.status or type(error).__name__, wait_s,
+        )  # fmt: skip
+    raise AssertionError("count does not end")  # pragma: no cover
+
+
+def _may_pass(error: MeetcoreError) -> bool:
+    """Whether the same call may succeed later."""
+    return isinstance(error, ConnectionFailed) or error.status in RETRIED_STATUSES
+
+
+def understand(call: Call[T], reply: Answer | Lost) -> T:
+    """The result that a reply holds.
+
+    Raises:
+        MeetcoreError: it holds none.
+    """
+    if isinstance(reply, Lost):
+        kind = TimedOut if reply.is_timeout else ConnectionFailed
+        raise kind(f"{call.method} {call.path}: {reply.words}")
+    if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
+        raise _refusal(call, reply)
+    if call.into is NoneType:
+        return cast(T, None)
+    found = decoded(reply.body, call.into)
+    if found is None:
+        raise _unexpected(call, reply, "a record that this version cannot read")
+    return found
+
+
+@frozen
+class _Told:
+    code: str
+    message: str = ""
+    docs_url: str = ""
+    request_id: str = ""
+    details: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen
+class _Envelope:
+    error: _Told
+
+
+def _refusal(call: Call[Any], answer: Answer) -> MeetcoreError:
+    envelope = decoded(answer.body, _Envelope)
+    if envelope is None:
+        return _unexpected(call, answer, "no error of the API")
+    told = envelope.error
+    return error_for(told.code)(
+        told.message,
+        code=told.code,
+        details=told.details,
+        docs_url=told.docs_url,
+        status=answer.status,
+        request_id=told.request_id or answer.headers.get("x-request-id"),
+        retry_after_s=_retry_after_s(answer.headers),
+    )
+
+
+def _unexpected(call: Call[Any], answer: Answer, what: str) -> UnexpectedAnswer:
+    return UnexpectedAnswer(
+        f"{call.method} {call.path} was answered {answer.status} with {what}",
+        status=answer.status,
+        request_id=answer.headers.get("x-request-id"),
+        retry_after_s=_retry_after_s(answer.headers),
+    )
+
+
+def _retry_after_s(headers: Mapping[str, str]) -> int | None:
+    """Whole seconds; a date, as proxies send it, is held against the answer's own."""
+    text = headers.get("retry-after", "").strip()
+    if text.isascii() and text.isdecimal() and len(text) < 10:
+        return int(text)
+    try:
+        wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("date", ""))
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return max(0, int(wait.total_seconds()))

@@ -1,0 +1,82 @@
+"""The receiving side of webhooks: believe a request, then read it.
+
+Owns the order: the signature over the raw bytes first, then the JSON. Refuses to answer and to remember:
+answer 2xx at once, drop an event whose id you have seen, and work afterwards.
+"""
+
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from meetcore.client.decoding import converted, decoded
+from meetcore.client.errors import InvalidEvent
+from meetcore.client.records import At, BalanceChange, Meeting, Webhook, WebhookEvent
+from meetcore.domain.events import EventKind
+from meetcore.domain.signature import (
+    SECRET_PREFIX,
+    SIGNATURE_HEADER,
+    MalformedSignature,
+    SignatureRejected,
+    verify,
+)
+
+__all__ = ["SignatureRejected", "verify_webhook"]
+
+_RECORDS: Mapping[str, type[Meeting] | type[BalanceChange] | type[Webhook]] = {
+    EventKind.MEETING_CREATED: Meeting,
+    EventKind.MEETING_ENDED: Meeting,
+    EventKind.CREDIT_LOW: BalanceChange,
+    EventKind.CREDIT_TOPUP_SUCCEEDED: BalanceChange,
+    EventKind.WEBHOOK_TEST: Webhook,
+}
+
+
+@frozen
+class _Sent:
+    """The payload as it is on the wire."""
+
+    id: str
+    type: str
+    created_at: At
+    api_version: str
+    data: Mapping[str, Any]
+
+
+def verify_webhook(
+    secrets: str | Iterable[str],
+    headers: Mapping[str, str],
+    raw_body: bytes,
+    now: float | None = None,
+) -> WebhookEvent:
+    """Read a delivery, if it is to be believed.
+
+    Args:
+        secrets: the webhook's secret; while it is rotated, the new and the old one.
+        headers: those of the request, in any letter case.
+        raw_body: the bytes as received, before anything parsed them.
+        now: unix time in seconds, to test with.
+
+    Raises:
+        SignatureRejected: do not believe it; answer 401. Its message says why and is safe to log.
+        InvalidEvent: it was signed, and is no event.
+        ValueError: a secret is none: an empty one would let anybody sign.
+    """
+    known = [secrets] if isinstance(secrets, str) else list(secrets)
+    if not known or not all(secret.startswith(SECRET_PREFIX) for secret in known):
+        raise ValueError(f"give the webhook's secret, {SECRET_PREFIX}..., as it was when it was registered")
+    verify(known, raw_body, _signature(headers), int(time.time() if now is None else now))
+    sent = decoded(raw_body, _Sent)
+    if sent is None:
+        raise InvalidEvent("the body is signed and is no event that this version can read")
+    kind = _RECORDS.get(sent.type)
+    record = None if kind is None else converted(sent.data, kind)
+    return WebhookEvent(sent.id, sent.type, sent.created_at, sent.api_version, sent.data, record)
+
+
+def _signature(headers: Mapping[str, str]) -> str | None:
+    found = [value for name, value in headers.items() if name.lower() == SIGNATURE_HEADER.lower()]
+    if len(found) > 1:
+        raise MalformedSignature(f"there are several {SIGNATURE_HEADER} headers")
+    return found[0] if found else None

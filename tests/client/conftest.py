@@ -1,0 +1,100 @@
+"""Both clients, against a real service over real HTTP and against a server with bad days."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from meetcore.app import Service
+from meetcore.client import MeetcoreError
+from tests.client.bad_day import BadDay, Step
+from tests.client.speaking import KINDS, Speaker, Waits, served, speaker
+from tests.http.conftest import (
+    Names,
+    contract,
+    customer,
+    house,
+    http,
+    migrated_url,
+    quiet_log,
+    service,
+    service_settings,
+    wiring,
+)
+from tests.http.house import Customer
+
+__all__ = [
+    "contract", "customer", "house", "http", "migrated_url", "quiet_log", "service", "service_settings",
+    "wiring",
+]  # fmt: skip
+
+API_KEY = f"mk_live_{'k' * 43}"
+
+
+@pytest.fixture(scope="session")
+def names() -> Names:
+    """The names of the tests over HTTP, and the one that the documents use."""
+    names = Names()
+    names.known["hooks.example.com"] = names.known["hooks.test"]
+    return names
+
+
+@pytest.fixture(scope="session")
+async def service_url(service: Service) -> AsyncIterator[str]:
+    """The service on a port of loopback."""
+    async with served(service) as url:
+        yield url
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    """Which client: every test that speaks runs with both."""
+    return str(request.param)
+
+
+@pytest.fixture
+async def speak(kind: str, service_url: str, customer: Customer) -> AsyncIterator[Speaker]:
+    """A client of a new customer with 1000 credits."""
+    async with speaker(kind, service_url, customer.key.text) as speak:
+        yield speak
+
+
+@frozen
+class Trial:
+    """A client, the server that it meets, and the waits that it was seen to make."""
+
+    speak: Speaker
+    server: BadDay
+    waits: Waits
+
+    async def refused(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
+        """Make a call that must fail; the error."""
+        with pytest.raises(MeetcoreError) as caught:
+            await self.speak(name, *args, **kwargs)
+        return caught.value
+
+
+@pytest.fixture
+def bad_day() -> Iterator[Callable[..., BadDay]]:
+    """Opens servers that answer as they are told."""
+    with ExitStack() as stack:
+        yield lambda *script: stack.enter_context(BadDay(*script))
+
+
+@pytest.fixture
+async def against(kind: str, bad_day: Callable[..., BadDay]) -> AsyncIterator[Callable[..., Any]]:
+    """Opens a client on a server with a script; time passes only as it waits."""
+    async with AsyncExitStack() as stack:
+
+        async def opened(*script: Step, **options: Any) -> Trial:
+            server, waits = bad_day(*script), Waits()
+            told: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
+            told |= {"jitter": lambda: 0.5} | options
+            speak = await stack.enter_async_context(speaker(kind, server.url, API_KEY, **told))
+            return Trial(speak, server, waits)
+
+        yield opened

@@ -1,0 +1,48 @@
+"""Every description of an operation, each made into a call."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from meetcore.client.calls import Call
+from meetcore.client.operations import (
+    AccountOperations,
+    CreditOperations,
+    MeetingOperations,
+    WebhookOperations,
+)
+from meetcore.client.surface import listing, operation
+from tests.client.samples import ID
+
+ROOMS = (AccountOperations, CreditOperations, MeetingOperations, WebhookOperations)
+GIVEN: dict[str, Any] = {
+    "meeting_id": ID, "webhook_id": ID, "delivery_id": ID, "title": "Rapat", "date": "2026-12-01",
+    "start_time": "09:00", "pricing_tier_id": "standard-100", "duration": 60, "url": "https://example.com",
+    "event_types": ["meeting.created"],
+}  # fmt: skip
+
+
+def described() -> Iterator[tuple[str, operation[Any, Any] | listing[Any, Any]]]:
+    """Each description by its name."""
+    for room in ROOMS:
+        for name, found in vars(room).items():
+            if isinstance(found, operation | listing):
+                yield f"{room.__name__.removesuffix('Operations').lower()}.{name}", found
+
+
+def calls() -> dict[str, Call[Any]]:
+    """The call of each operation with what it requires; of a list, the call of its first page."""
+    return {name: _call(found) for name, found in described()}
+
+
+def _call(found: Any) -> Call[Any]:
+    wanted = [
+        parameter.name
+        for parameter in inspect.signature(found._describe).parameters.values()
+        if parameter.default is parameter.empty and parameter.name != "self"
+    ]
+    made = found._describe(None, **{name: GIVEN[name] for name in wanted})
+    call: Call[Any] = made if isinstance(made, Call) else made.first
+    return call

@@ -1,0 +1,308 @@
+"""Every operation, with both clients, against the real service over real HTTP."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.http.calls import UseCases
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.client import (
+    Cancellation,
+    Conflict,
+    CreditCapExceeded,
+    DeliveryStatus,
+    EventKind,
+    IdempotencyKeyReused,
+    InsufficientCredits,
+    InsufficientScope,
+    InvalidApiKey,
+    InvalidRequest,
+    MeetingStatus,
+    NotFound,
+    RateLimit,
+    TransferKind,
+    Unprocessable,
+)
+from meetcore.domain.keys import Scope
+from meetcore.domain.schedule import WIB
+from tests.client.speaking import Speaker, served, speaker
+from tests.http.contract import Contract
+from tests.http.house import BASE_URL, Customer, Funds, House, gate_on
+
+Needs = Callable[[str, str], None]
+NO_ID = "01890000-0000-7000-8000-000000000000"
+
+
+@pytest.fixture
+def needs(contract: Contract) -> Callable[[str, str], None]:
+    """Skips a test of an operation that the service does not have yet."""
+
+    def check(method: str, path: str) -> None:
+        if method not in contract.document["paths"].get(path, {}):
+            pytest.skip(f"the service has no {method.upper()} {path} yet")
+
+    return check
+
+
+async def test_who_asks(speak: Speaker, customer: Customer) -> None:
+    account = await speak("me")
+    assert account.user.id == str(customer.user_id)
+    assert (account.user.email, account.user.full_name) == (customer.email, "Sari Dewi")
+    assert account.credits.balance == 1000
+    assert set(account.api_key.scopes) == {*Scope}
+    assert account.api_key.daily_credit_cap is None
+
+
+async def test_the_tiers(speak: Speaker) -> None:
+    tiers = await speak.items("pricing_tiers", page_size=2)
+    assert [tier.id for tier in tiers] == [
+        "standard-100", "standard-100-long", "plus-300", "large-500", "event-1000",
+    ]  # fmt: skip
+    assert (tiers[0].credits, tiers[0].recording_credits, tiers[0].duration_unit) == (10, 5, "minutes")
+
+
+async def test_the_life_of_a_meeting(speak: Speaker, house: House) -> None:
+    body = house.body(title="Rapat 🎉", auto_notulen=True, description="Baris\nkedua", password="rahasia1")
+    meeting = await speak("meetings.create", **body)
+    start = datetime.strptime(f"{body['date']} {body['start_time']}", "%Y-%m-%d %H:%M").replace(tzinfo=WIB)
+    assert meeting.start_at == start
+    assert meeting.start_at.utcoffset() == timedelta(0)
+    assert meeting.start_at_wib.utcoffset() == timedelta(hours=7)
+    assert meeting.end_at == start + timedelta(hours=1)
+    assert meeting.status == MeetingStatus.SCHEDULED
+    assert (meeting.title, meeting.password) == ("Rapat 🎉", "rahasia1")
+    assert (meeting.with_recording, meeting.credits_deducted) == (True, 15)
+    assert await speak("meetings.get", meeting.id) == meeting
+    assert await speak("meetings.get", UUID(meeting.id)) == meeting
+    cancelled = Cancellation(meeting.id, "cancelled", 15)
+    assert await speak("meetings.cancel", meeting.id) == cancelled
+    assert await speak("meetings.cancel", meeting.id) == cancelled
+    assert (await speak("me")).credits.balance == 1000
+
+
+async def test_a_meeting_by_dates_and_times(speak: Speaker, house: House) -> None:
+    body = house.body(date=..., start_time=...)
+    start = house.slots.take()
+    made = await speak("meetings.create", **body, date=start.date(), start_time=start.time())
+    assert made.start_at == start
+
+
+@pytest.mark.spec("4/idem-replay")
+async def test_the_same_key_is_the_same_meeting(speak: Speaker, house: House) -> None:
+    body = house.body()
+    first = await speak("meetings.create", **body, idempotency_key="order-4711")
+    assert await speak("meetings.create", **body, idempotency_key="order-4711") == first
+    assert (await speak("me")).credits.balance == 990
+    with pytest.raises(IdempotencyKeyReused) as caught:
+        await speak("meetings.create", **body | {"title": "Lain"}, idempotency_key="order-4711")
+    assert caught.value.idempotency_key == "order-4711"
+
+
+async def test_refusals_carry_what_there_is_to_know(speak: Speaker, house: House, service_url: str) -> None:
+    with pytest.raises(InvalidRequest) as invalid:
+        await speak("meetings.create", **house.body(title="", date="soon"))
+    assert set(invalid.value.fields) == {"title", "date"}
+    assert all(invalid.value.fields.values())
+    with pytest.raises(NotFound) as missing:
+        await speak("meetings.get", NO_ID)
+    error = missing.value
+    assert (error.code, error.status, error.attempts) == ("not_found", 404, 1)
+    assert error.message
+    assert dict(error.details) == {}
+    assert error.docs_url.endswith("/docs/errors/not_found")
+    assert UUID(error.request_id).version == 7
+    assert str(error) == f"not_found: {error.message} (request {error.request_id})"
+    yesterday = datetime.now(WIB) - timedelta(days=1)
+    with pytest.raises(Unprocessable):
+        await speak("meetings.create", **house.body(date=f"{yesterday:%Y-%m-%d}"))
+
+
+async def test_who_may_not(house: House, kind: str, service_url: str) -> None:
+    poor = await house.customer(credits=3, scopes=(Scope.MEETINGS_WRITE,))
+    capped = await house.customer(daily_cap=4)
+    async with speaker(kind, service_url, poor.key.text) as speak:
+        with pytest.raises(InsufficientCredits) as short:
+            await speak("meetings.create", **house.body())
+        with pytest.raises(InsufficientScope) as narrow:
+            await speak.items("webhooks.list")
+    assert (short.value.required, short.value.available) == (10, 3)
+    assert narrow.value.required == ("webhooks:read", "webhooks:write")
+    async with speaker(kind, service_url, capped.key.text) as speak:
+        with pytest.raises(CreditCapExceeded) as over:
+            await speak("meetings.create", **house.body())
+    assert (over.value.cap, over.value.spent, over.value.required) == (4, 0, 10)
+    assert over.value.resets_at is not None
+    assert over.value.resets_at.astimezone(WIB).time() == time(0)
+    async with speaker(kind, service_url, f"mk_live_{'x' * 43}") as speak:
+        with pytest.raises(InvalidApiKey):
+            await speak("me")
+
+
+async def test_the_life_of_a_webhook(speak: Speaker, house: House) -> None:
+    body = house.webhook_body(event_types=[EventKind.MEETING_CREATED, "meeting.ended"], description="A")
+    made = await speak("webhooks.create", **body)
+    assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", made.secret)
+    assert (made.url, made.event_types) == (body["url"], ("meeting.created", "meeting.ended"))
+    assert made.is_active
+    assert made.disabled_at is None
+    with pytest.raises(Conflict) as twice:
+        await speak("webhooks.create", **body)
+    assert twice.value.existing_id == made.id
+    assert await speak("webhooks.get", made.id) == made
+    rotated = await speak("webhooks.rotate_secret", made.id)
+    assert rotated.secret not in (made.secret, None)
+    await speak("webhooks.delete", made.id)
+    with pytest.raises(NotFound):
+        await speak("webhooks.get", made.id)
+
+
+async def test_an_update_changes_what_is_given_and_nothing_else(speak: Speaker, house: House) -> None:
+    made = await speak("webhooks.create", **house.webhook_body(description="A"))
+    changed = await speak("webhooks.update", made.id, event_types=(EventKind.CREDIT_LOW,))
+    assert (changed.event_types, changed.description, changed.is_active) == (("credit.low",), "A", True)
+    changed = await speak("webhooks.update", made.id, description=None)
+    assert (changed.event_types, changed.description, changed.is_active) == (("credit.low",), None, True)
+    changed = await speak("webhooks.update", made.id, is_active=False)
+    assert (changed.event_types, changed.description, changed.is_active) == (("credit.low",), None, False)
+    assert changed.secret is None, "an update does not show it"
+    assert await speak("webhooks.update", made.id) == changed
+    with pytest.raises(Conflict):
+        await speak("webhooks.test", made.id)
+
+
+async def test_deliveries_are_read_page_after_page(speak: Speaker, house: House) -> None:
+    hook = await speak("webhooks.create", **house.webhook_body())
+    sent = [await speak("webhooks.test", hook.id) for _ in range(5)]
+    newest_first = [each.id for each in reversed(sent)]
+    assert {each.event_type for each in sent} == {EventKind.WEBHOOK_TEST}
+    found = await speak.items("webhooks.deliveries", hook.id, page_size=2)
+    assert [each.id for each in found] == newest_first
+    pages = await speak.pages("webhooks.deliveries", hook.id, page_size=2)
+    assert [len(page.data) for page in pages] == [2, 2, 1]
+    assert [page.next_cursor is None for page in pages] == [False, False, True]
+    rest = await speak.pages("webhooks.deliveries", hook.id, page_size=2, cursor=pages[0].next_cursor)
+    assert [page.data[0].id for page in rest] == [newest_first[2], newest_first[4]]
+    one = await speak("webhooks.delivery", hook.id, sent[0].id)
+    assert one.event_id == sent[0].event_id
+    again = await speak("webhooks.resend", hook.id, sent[0].id)
+    assert again.event_id == sent[0].event_id
+    assert again.id != sent[0].id
+    none = await speak.items("webhooks.deliveries", hook.id, status=DeliveryStatus.EXPIRED)
+    assert none == []
+
+
+async def test_webhooks_are_listed_without_their_secrets(speak: Speaker, house: House) -> None:
+    made = [await speak("webhooks.create", **house.webhook_body()) for _ in range(3)]
+    listed = await speak.items("webhooks.list", page_size=1)
+    assert [each.id for each in listed] == [each.id for each in reversed(made)]
+    assert {each.secret for each in listed} == {None}
+
+
+async def test_the_rate_state_is_the_last_seen(speak: Speaker) -> None:
+    before = speak.client.rate_limit
+    assert before is None
+    await speak("me")
+    seen = seen_by(speak)
+    assert (seen.limit, seen.remaining, seen.operation_class) == (10_000, 9_999, "read")
+    assert seen.resets_at.second == 0
+    assert timedelta(0) < seen.resets_at - datetime.now(UTC) <= timedelta(minutes=1)
+    await speak("me")
+    assert seen_by(speak).remaining in (9_998, 9_999), "another minute may have begun"
+    with pytest.raises(NotFound):
+        await speak("meetings.cancel", NO_ID)
+    assert seen_by(speak).operation_class == "write", "a refusal tells it too"
+
+
+def seen_by(speak: Speaker) -> RateLimit:
+    """The rate state that an answer told."""
+    seen = speak.client.rate_limit
+    assert seen is not None
+    return seen
+
+
+@pytest.mark.spec("4/idem-replay", "7/502")
+@pytest.mark.parametrize("fault", ["late", "drop"])
+async def test_a_meeting_whose_answer_was_lost_comes_with_the_retry(
+    house: House, customer: Customer, kind: str, fault: str
+) -> None:
+    state = PostgresSandboxState(house.wiring.pool)
+    provider = SandboxProvider(BASE_URL, state, bytes(32), patience_s=0.05)
+    async with (
+        gate_on(house.wiring, settle_soon, video=provider) as gate,
+        served(gate) as url,
+        speaker(kind, url, customer.key.text) as speak,
+    ):
+        made = await speak("meetings.create", **house.body(title=f"[sandbox:{fault}]"))
+    assert made.status == MeetingStatus.SCHEDULED
+    assert await customer.funds() == Funds(990, 0, 2)
+    assert await customer.meetings_at_rest() == ["scheduled"]
+
+
+def settle_soon(use: UseCases) -> UseCases:
+    """A short lease and little patience, so that a meeting is settled while the client retries."""
+    return evolve(use, create_meeting=evolve(use.create_meeting, lease_s=0.6, wait_s=5, poll_s=0.01))
+
+
+# Operations that the service gets elsewhere: these run from the day on that it has them.
+
+
+async def test_the_balance_and_the_daily_cap(
+    speak: Speaker, house: House, kind: str, service_url: str, needs: Needs
+) -> None:
+    needs("get", "/credits")
+    balance = await speak("credits.get")
+    assert (balance.balance, balance.held, balance.available, balance.daily_cap) == (1000, 0, 1000, None)
+    capped = await house.customer(daily_cap=40)
+    async with speaker(kind, service_url, capped.key.text) as other:
+        await other("meetings.create", **house.body())
+        cap = (await other("credits.get")).daily_cap
+    assert (cap.cap, cap.spent, cap.remaining) == (40, 10, 30)
+    assert cap.resets_at > datetime.now(UTC)
+
+
+async def test_what_is_estimated_is_charged(speak: Speaker, house: House, needs: Needs) -> None:
+    needs("post", "/credits/estimate")
+    told = await speak("credits.estimate_meeting", pricing_tier_id="standard-100", auto_notulen=True)
+    assert (told.type, told.credits, told.with_recording, told.sufficient) == ("meeting", 15, True, True)
+    assert sum(item.credits for item in told.items) == told.credits
+    made = await speak("meetings.create", **house.body(auto_notulen=True))
+    assert made.credits_deducted == told.credits
+    notes = await speak("credits.estimate_notulen", duration=90)
+    assert (notes.type, notes.credits, notes.balance) == ("notulen", 90, 1000 - 15)
+
+
+async def test_the_ledger(speak: Speaker, house: House, needs: Needs) -> None:
+    needs("get", "/credits/transactions")
+    made = await speak("meetings.create", **house.body())
+    await speak("meetings.cancel", made.id)
+    refund, charge, topup = await speak.items("credits.transactions", page_size=2)
+    assert [each.kind for each in (topup, charge, refund)] == [
+        TransferKind.TOPUP, TransferKind.MEETING_CHARGE, TransferKind.MEETING_REFUND,
+    ]  # fmt: skip
+    assert [each.amount for each in (topup, charge, refund)] == [1000, -10, 10]
+    assert (charge.reference.type, charge.reference.id) == ("meeting", made.id)
+    assert refund.reverses == charge.id
+    assert refund.balance_after == 1000
+
+
+async def test_meetings_are_listed(speak: Speaker, house: House, needs: Needs) -> None:
+    needs("get", "/meetings")
+    made = [await speak("meetings.create", **house.body()) for _ in range(3)]
+    await speak("meetings.cancel", made[0].id)
+    assert [each.id for each in await speak.items("meetings.list", page_size=2)] == [
+        each.id for each in reversed(made)
+    ]
+    scheduled = await speak.items("meetings.list", status=MeetingStatus.SCHEDULED)
+    assert [each.id for each in scheduled] == [made[2].id, made[1].id]
+    between = await speak.items("meetings.list", from_=made[1].start_at, to=made[2].start_at)
+    assert [each.id for each in between] == [made[1].id]
+    of_a_day: list[Any] = await speak.items("meetings.list", to=date(2020, 1, 1))
+    assert of_a_day == []

@@ -1,0 +1,288 @@
+"""What is tried again, when, how often, and with which key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import monotonic
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.client import (
+    ApiError,
+    ConnectionFailed,
+    InternalError,
+    MeetcoreError,
+    RateLimited,
+    ServiceUnavailable,
+    TimedOut,
+    UnexpectedAnswer,
+    UpstreamError,
+)
+from meetcore.client.exchange import Answer, Lost, RetryPolicy, conduct
+from tests.client.bad_day import REQUEST_ID, Drip, Drop, Hang, Step, answer, refusal
+from tests.client.descriptions import calls
+from tests.client.samples import ID, WANTED, meeting
+from tests.client.speaking import Waits, speaker
+from tests.e2e.program import free_port
+
+Against = Callable[..., Any]
+
+GONE_WELL = answer(200, {"id": ID, "status": "cancelled", "credits_refunded": 10})
+BUSY = refusal(503, "service_unavailable", Retry_After=1)
+HALF = answer(200, {"id": ID, "status": "cancelled", "credits_refunded": 10})[:-7]
+PASSING: dict[str, Step] = {
+    "reset": Drop(),
+    "cut in the head": Drop(b"HTTP/1.1 200 OK\r\nContent-"),
+    "cut in the body": Drop(HALF),
+    "no HTTP": b"SSH-2.0-OpenSSH_9.6\r\n",
+    "bad gzip": answer(200, b"no gzip", Content_Encoding="gzip"),
+    "429": refusal(429, "rate_limited", Retry_After=1),
+    "500": refusal(500, "internal_error"),
+    "502": refusal(502, "upstream_error"),
+    "503": BUSY,
+    "502 of a proxy": answer(502, b"<html>Bad Gateway</html>", Content_Type="text/html"),
+    "504 of a proxy": answer(504, b""),
+}
+
+
+@pytest.mark.spec("4/idem-replay")
+@pytest.mark.parametrize("step", PASSING.values(), ids=PASSING)
+async def test_what_passes_is_tried_again_with_the_same_key_and_body(against: Against, step: Step) -> None:
+    trial = await against(step, step, answer(201, meeting()))
+    made = await trial.speak("meetings.create", **WANTED)
+    assert made.id == ID
+    first, *others = trial.server.heard
+    assert UUID(first.key).version == 4
+    assert first.json == WANTED
+    assert others == [first, first], "the same request, whole, three times"
+
+
+@pytest.mark.parametrize("step", PASSING.values(), ids=PASSING)
+async def test_a_read_is_tried_again_without_a_key(against: Against, step: Step) -> None:
+    trial = await against(step, answer(200, meeting()))
+    assert (await trial.speak("meetings.get", ID)).id == ID
+    assert [heard.key for heard in trial.server.heard] == [None, None]
+
+
+async def test_a_call_has_a_key_of_its_own_unless_it_is_given_one(against: Against) -> None:
+    trial = await against(*[GONE_WELL] * 4)
+    for _ in range(2):
+        await trial.speak("meetings.cancel", ID)
+    for _ in range(2):
+        await trial.speak("meetings.cancel", ID, idempotency_key="order-4711")
+    first, second, third, fourth = (heard.key for heard in trial.server.heard)
+    assert first != second
+    assert third == fourth == "order-4711"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [
+        (400, "invalid_request"), (401, "invalid_api_key"), (403, "insufficient_scope"), (404, "not_found"),
+        (405, "invalid_request"), (409, "conflict"), (410, "gone"), (413, "invalid_request"),
+        (422, "insufficient_credits"), (422, "idempotency_key_reused"), (501, "new_code"),
+    ],
+)  # fmt: skip
+async def test_what_will_not_pass_is_tried_once(against: Against, status: int, code: str) -> None:
+    trial = await against(refusal(status, code), GONE_WELL)
+    error = await trial.refused("meetings.cancel", ID)
+    assert (error.status, error.code, error.attempts) == (status, code, 1)
+    assert len(trial.server.heard) == 1
+    assert trial.waits.slept == []
+
+
+@pytest.mark.parametrize("body", [b"<html>welcome</html>", b"{}", b'{"id": 7}', b"[" * 100_000, b"\xff"])
+async def test_a_success_that_is_no_record_is_not_tried_again(against: Against, body: bytes) -> None:
+    trial = await against(answer(200, body), GONE_WELL)
+    error = await trial.refused("meetings.cancel", ID)
+    assert type(error) is UnexpectedAnswer
+    assert (error.status, error.request_id) == (200, REQUEST_ID)
+    assert len(trial.server.heard) == 1
+
+
+async def test_a_redirect_is_not_followed(against: Against) -> None:
+    trial = await against(answer(307, None, Location="http://127.0.0.1:9/elsewhere"), GONE_WELL)
+    error = await trial.refused("meetings.cancel", ID)
+    assert type(error) is UnexpectedAnswer
+    assert error.status == 307
+    assert len(trial.server.heard) == 1
+
+
+# How long
+
+
+@pytest.mark.spec("7/429", "7/503")
+@pytest.mark.parametrize(("status", "code"), [(429, "rate_limited"), (503, "service_unavailable")])
+async def test_retry_after_is_waited_out_and_jitter_comes_on_top(
+    against: Against, status: int, code: str
+) -> None:
+    steps = [refusal(status, code, Retry_After=seconds) for seconds in (1, 7, 0)]
+    trial = await against(*steps, GONE_WELL)
+    await trial.speak("meetings.cancel", ID)
+    assert trial.waits.slept == [1 + 0.25, 7 + 0.5, 0 + 1.0]
+
+
+async def test_without_retry_after_the_wait_doubles_up_to_its_longest(against: Against) -> None:
+    trial = await against(*[Drop()] * 7, GONE_WELL, max_attempts=8)
+    await trial.speak("meetings.cancel", ID)
+    assert trial.waits.slept == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("told", "date", "waited"),
+    [
+        ("Sat, 21 Nov 2026 12:00:09 GMT", "Sat, 21 Nov 2026 12:00:00 GMT", 9),
+        ("Sat, 21 Nov 2026 12:00:00 GMT", "Sat, 21 Nov 2026 12:00:09 GMT", 0),
+        ("Sat, 21 Nov 2026 12:00:09 GMT", "", 0),
+        ("Sat, 21 Nov 2026 12:00:09 GMT", "Sat, 21 Nov 2026 12:00:00", 0),
+        ("soon", "", 0),
+        ("-5", "", 0),
+        ("\xb2", "", 0),
+        ("1.5", "", 0),
+    ],
+)
+async def test_retry_after_in_other_forms(against: Against, told: str, date: str, waited: int) -> None:
+    trial = await against(
+        refusal(503, "service_unavailable", Retry_After=told, Date=date), GONE_WELL, jitter=lambda: 0.0
+    )
+    await trial.speak("meetings.cancel", ID)
+    assert trial.waits.slept == ([waited] if waited else []), "nothing to wait is not slept"
+
+
+async def test_the_last_error_is_raised_when_the_attempts_are_used_up(against: Against) -> None:
+    trial = await against(Drop(), BUSY, refusal(502, "upstream_error"), GONE_WELL, max_attempts=3)
+    error = await trial.refused("meetings.cancel", ID, idempotency_key="cancel-1")
+    assert type(error) is UpstreamError
+    assert (error.attempts, error.request_id, error.idempotency_key) == (3, REQUEST_ID, "cancel-1")
+    assert len(trial.server.heard) == 3
+    assert len(trial.waits.slept) == 2, "no wait after the last attempt"
+
+
+async def test_a_fresh_key_is_told_so_that_the_intent_can_be_taken_up_again(against: Against) -> None:
+    trial = await against(Drop(), max_attempts=1)
+    error = await trial.refused("meetings.cancel", ID)
+    assert type(error) is ConnectionFailed
+    assert error.idempotency_key == trial.server.heard[0].key
+
+
+async def test_a_wait_that_would_pass_the_total_is_not_begun(against: Against) -> None:
+    limited = refusal(429, "rate_limited", {"limit": 60, "window_seconds": 60}, Retry_After=45)
+    trial = await against(limited, limited, limited, GONE_WELL, max_total_s=100)
+    error = await trial.refused("meetings.cancel", ID)
+    assert type(error) is RateLimited
+    assert (error.attempts, error.retry_after_s) == (3, 45)
+    assert sum(trial.waits.slept) < 100
+
+
+async def test_a_retry_after_of_a_year_is_told_and_not_waited(against: Against) -> None:
+    trial = await against(refusal(503, "service_unavailable", Retry_After=365 * 86400), GONE_WELL)
+    error = await trial.refused("meetings.cancel", ID)
+    assert type(error) is ServiceUnavailable
+    assert (error.attempts, error.retry_after_s) == (1, 365 * 86400)
+    assert trial.waits.slept == []
+
+
+async def test_silence_ends(against: Against) -> None:
+    # More than one good answer: on a busy machine one may come too late as well.
+    trial = await against(Hang(), *[GONE_WELL] * 5, timeout_s=0.5)
+    assert (await trial.speak("meetings.cancel", ID)).credits_refunded == 10
+    error = await (await against(Hang(), timeout_s=0.2, max_attempts=1)).refused("meetings.cancel", ID)
+    assert type(error) is TimedOut
+
+
+async def test_a_body_that_drips_ends(against: Against) -> None:
+    trial = await against(Drip(), timeout_s=0.3, max_attempts=1, clock=monotonic)
+    error = await trial.refused("meetings.cancel", ID)
+    assert type(error) is TimedOut
+
+
+async def test_nobody_there(kind: str) -> None:
+    waits = Waits()
+    told: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
+    async with speaker(kind, f"http://127.0.0.1:{free_port()}", "key", **told) as speak:
+        with pytest.raises(ConnectionFailed) as caught:
+            await speak("me")
+    assert caught.value.attempts == 6
+    assert len(waits.slept) == 5
+
+
+async def test_a_huge_answer_is_not_read_to_its_end(
+    against: Against, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("meetcore.client.shells.MAX_ANSWER_BYTES", 1000)
+    trial = await against(answer(200, b" " * 1001), answer(200, b" " * 1001), max_attempts=2)
+    error = await trial.refused("me")
+    assert type(error) is ConnectionFailed
+    assert "1000 bytes" in str(error)
+
+
+async def test_an_internal_error_of_a_call_that_changes_something(against: Against) -> None:
+    trial = await against(*[refusal(500, "internal_error")] * 2, max_attempts=2)
+    error = await trial.refused("webhooks.test", ID)
+    assert type(error) is InternalError
+    assert isinstance(error, ApiError)
+
+
+# The arithmetic
+
+
+@given(
+    attempts=st.integers(1, 10**6),
+    retry_after_s=st.none() | st.integers(0, 10**9),
+    jitter=st.floats(0, 1, exclude_max=True),
+)
+def test_a_wait_is_never_less_than_asked_and_bounded_above(
+    attempts: int, retry_after_s: int | None, jitter: float
+) -> None:
+    policy = RetryPolicy()
+    asked = retry_after_s or 0
+    wait_s = policy.wait_s(attempts, retry_after_s, jitter)
+    assert asked <= wait_s <= asked + policy.max_delay_s
+    assert policy.wait_s(attempts, retry_after_s, 0.0) == asked
+
+
+replies = st.one_of(
+    st.builds(Lost, st.just("x"), st.booleans()),
+    st.builds(
+        Answer,
+        st.sampled_from([400, 404, 429, 500, 502, 503]),
+        st.sampled_from([{}, {"retry-after": "1"}, {"retry-after": "45"}]),
+        st.just(b"{}"),
+    ),
+)
+
+
+@given(
+    policy=st.builds(RetryPolicy, st.floats(0.1, 50), st.integers(1, 9), st.floats(0.1, 200)),
+    told=st.lists(st.tuples(replies, st.floats(0, 1)), min_size=9, max_size=9),
+    jitter=st.floats(0, 1, exclude_max=True),
+)
+def test_a_call_ends_in_time_whatever_comes(
+    policy: RetryPolicy, told: list[tuple[Answer | Lost, float]], jitter: float
+) -> None:
+    call, now, ended = calls()["meeting.cancel"], Waits(), []
+    steps = conduct(call, policy, now.clock, lambda: jitter)
+    send = next(steps)
+    for attempt, (reply, share) in enumerate(told, 1):
+        assert send.call is call
+        assert 0 < send.timeout_s <= policy.timeout_s
+        # However long it takes within its limit.
+        now.slept += [send.wait_s, send.timeout_s * share]
+        assert now.clock() <= policy.max_total_s + 1e-6
+        try:
+            send = steps.send(reply)
+        except MeetcoreError as error:
+            ended.append((error.attempts, attempt))
+            break
+    ((attempts, made),) = ended
+    assert attempts == made <= policy.max_attempts
+
+
+@pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"timeout_s": 0}, {"max_total_s": -1}])
+def test_limits_that_cannot_be_meant(wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"is at least 1|are above 0"):
+        RetryPolicy(**wrong)

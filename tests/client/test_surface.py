@@ -1,0 +1,300 @@
+"""The client speaks every operation that the service has, and both clients are one surface."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from datetime import UTC, date, datetime, time
+from types import NoneType
+from typing import Any, get_args, get_origin
+
+import attrs
+import httpx
+import pytest
+
+from meetcore.client import AsyncClient, Client, Meeting, MeetingStatus, Page, UnexpectedAnswer
+from meetcore.client.calls import day_text, instant_text, path_of, time_text
+from meetcore.domain.schedule import WIB
+from tests.client.bad_day import Drop, answer
+from tests.client.conftest import API_KEY
+from tests.client.descriptions import calls, described
+from tests.client.samples import ID, balance, delivery, estimate, meeting, transaction, webhook
+from tests.client.speaking import speaker
+from tests.client.test_retries import Against
+from tests.http.contract import Contract
+
+LATER = {
+    ("get", "/credits"),
+    ("post", "/credits/estimate"),
+    ("get", "/credits/transactions"),
+    ("get", "/meetings"),
+}
+"""What the client speaks and a service may not have yet."""
+
+
+def operations_of(contract: Contract) -> dict[tuple[str, str], dict[str, Any]]:
+    return {
+        (method, re.sub(r"\{\w+\}", "{}", path)): item
+        for path, methods in contract.document["paths"].items()
+        for method, item in methods.items()
+        if method != "parameters"
+    }
+
+
+def spoken() -> dict[tuple[str, str], Any]:
+    return {(call.method.lower(), call.path.replace(ID, "{}")): call for call in calls().values()}
+
+
+async def test_the_client_speaks_what_the_service_has(contract: Contract) -> None:
+    there = set(operations_of(contract)) - {("get", "/openapi.json")}
+    assert there - set(spoken()) == set(), "operations that the client lacks"
+    assert set(spoken()) - there <= LATER, "operations that the service lacks"
+
+
+async def test_every_record_has_the_fields_that_the_service_documents(contract: Contract) -> None:
+    checked = 0
+    for key, item in operations_of(contract).items():
+        if (call := spoken().get(key)) is None or call.into is NoneType:
+            continue
+        (success,) = (told for status, told in item["responses"].items() if status.startswith("2"))
+        schema = success["content"]["application/json"]["schema"]
+        checked += fields_agree(contract, schema, call.into)
+    assert checked > 10
+
+
+def fields_agree(contract: Contract, schema: dict[str, Any], into: Any) -> int:
+    """Hold a class, and those within it, against a schema; how many were held."""
+    while "$ref" in schema:
+        schema = contract.document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+    if get_origin(into) is Page:
+        (item,) = get_args(into)
+        return fields_agree(contract, schema["properties"]["data"]["items"], item)
+    known = {field.name: field for field in attrs.fields(into)}
+    told = set(schema["properties"])
+    assert told - set(known) == set(), f"{into.__name__} lacks what the service tells"
+    extra = {"secret"} if into.__name__ == "Webhook" else set()
+    assert set(known) - told <= extra, f"{into.__name__} has what the service does not tell"
+    nested = ((known[name].type, each) for name, each in schema["properties"].items())
+    return 1 + sum(fields_agree(contract, each, kind) for kind, each in nested if attrs.has(kind))
+
+
+def test_what_changes_something_has_a_key_and_what_reads_has_none() -> None:
+    for name, call in calls().items():
+        changes = call.method != "GET" and not name.startswith("credit.estimate")
+        assert (call.idempotency_key is not None) == changes, name
+
+
+def test_both_clients_have_every_operation_with_the_same_arguments() -> None:
+    with Client("http://meet.test", "key") as blocking:
+        awaited = AsyncClient("http://meet.test", "key")
+        for name, found in described():
+            room, _, method = name.rpartition(".")
+            where = {"account": "", "credit": "credits", "meeting": "meetings", "webhook": "webhooks"}[room]
+            one = getattr(getattr(blocking, where) if where else blocking, method)
+            other = getattr(getattr(awaited, where) if where else awaited, method)
+            assert inspect.signature(one) == inspect.signature(other)
+            assert "self" not in inspect.signature(one).parameters
+            assert one.__doc__ == other.__doc__ == found.__doc__
+            assert found.__doc__
+            assert one.__name__ == method
+            assert getattr(type(blocking), method, found) is found
+
+
+# Answers of operations that a service may not have yet, and of later versions
+
+
+RECORDS = {
+    "meetings.get": ((ID,), meeting()),
+    "credits.get": ((), balance()),
+    "webhooks.get": ((ID,), webhook(secret="whsec_x")),
+    "webhooks.delivery": ((ID, ID), delivery()),
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+async def test_a_later_version_breaks_nothing(against: Against, name: str) -> None:
+    arguments, record = RECORDS[name]
+    later = record | {
+        "status": "postponed",
+        "event_type": "tea.ready",
+        "event_types": ["tea.ready"],
+        "x": [{}],
+    }
+    trial = await against(answer(200, later))
+    found = await trial.speak(name, *arguments)
+    if hasattr(found, "status"):
+        assert found.status == "postponed"
+    if hasattr(found, "event_types"):
+        assert found.event_types == ("tea.ready",)
+
+
+async def test_the_balance(against: Against) -> None:
+    trial = await against(answer(200, balance()), answer(200, balance(daily_cap=None)))
+    found = await trial.speak("credits.get")
+    assert (found.balance, found.held, found.available) == (990, 10, 980)
+    assert found.daily_cap.remaining == 90
+    assert found.daily_cap.resets_at == datetime(2026, 11, 21, 17, tzinfo=UTC)
+    assert (await trial.speak("credits.get")).daily_cap is None
+
+
+async def test_the_estimates(against: Against) -> None:
+    trial = await against(answer(200, estimate()), answer(200, estimate()))
+    found = await trial.speak("credits.estimate_meeting", pricing_tier_id="plus-300", auto_notulen=True)
+    assert (found.credits, found.sufficient, found.items[0].name) == (15, True, "standard-100")
+    await trial.speak("credits.estimate_notulen", duration=90)
+    assert [heard.json for heard in trial.server.heard] == [
+        {"type": "meeting", "pricing_tier_id": "plus-300", "auto_notulen": True},
+        {"type": "notulen", "duration": 90},
+    ]
+
+
+async def test_transactions(against: Against) -> None:
+    page = {"data": [transaction(), transaction(kind="gift", reverses=ID)], "next_cursor": None}
+    trial = await against(answer(200, page))
+    charge, gift = await trial.speak.items("credits.transactions")
+    assert (charge.kind, charge.amount, charge.reference.type, charge.reverses) == (
+        "meeting_charge", -10, "meeting", None,
+    )  # fmt: skip
+    assert (gift.kind, gift.reverses) == ("gift", ID)
+
+
+# Pages
+
+
+def page_of(number: int, next_cursor: str | None) -> bytes:
+    return answer(200, {"data": [meeting(title=f"M{number}")], "next_cursor": next_cursor})
+
+
+async def test_pages_are_fetched_as_they_are_read(against: Against, kind: str) -> None:
+    trial = await against(page_of(1, "c+/="), page_of(2, "b"), page_of(3, None))
+    pages = trial.speak.client.meetings.list(
+        status=MeetingStatus.ENDED,
+        from_=datetime(2026, 12, 1, 9, tzinfo=WIB),
+        to=date(2026, 12, 31),
+        page_size=1,
+    )
+    assert trial.server.heard == [], "nothing is sent before somebody reads"
+    seen = []
+    if kind == "blocking":
+        for item in pages:
+            seen.append((item.title, len(trial.server.heard)))
+    else:
+        async for item in pages:
+            seen.append((item.title, len(trial.server.heard)))
+    assert seen == [("M1", 1), ("M2", 2), ("M3", 3)]
+    asked = [dict(httpx.URL(heard.target).params) for heard in trial.server.heard]
+    filters = {"limit": "1", "status": "ended", "from": "2026-12-01T09:00:00+07:00", "to": "2026-12-31"}
+    assert asked == [filters, filters | {"cursor": "c+/="}, filters | {"cursor": "b"}]
+
+
+async def test_a_list_can_be_read_twice(against: Against) -> None:
+    trial = await against(page_of(1, None), page_of(2, None))
+    assert [each.title for each in await trial.speak.items("meetings.list")] == ["M1"]
+    assert [each.title for each in await trial.speak.items("meetings.list")] == ["M2"]
+
+
+async def test_an_empty_page_does_not_end_a_list(against: Against) -> None:
+    trial = await against(answer(200, {"data": [], "next_cursor": "a"}), page_of(1, None))
+    assert [each.title for each in await trial.speak.items("meetings.list")] == ["M1"]
+
+
+async def test_a_list_that_turns_in_a_circle_ends(against: Against) -> None:
+    trial = await against(page_of(1, "a"), page_of(2, "a"))
+    with pytest.raises(UnexpectedAnswer, match="names itself"):
+        await trial.speak.items("meetings.list")
+
+
+async def test_a_page_is_tried_again_like_any_read(against: Against) -> None:
+    trial = await against(page_of(1, "a"), Drop(), page_of(2, None))
+    assert [each.title for each in await trial.speak.items("meetings.list")] == ["M1", "M2"]
+
+
+# What is sent
+
+
+async def test_the_request(against: Against) -> None:
+    trial = await against(answer(204))
+    assert await trial.speak("webhooks.delete", ID) is None
+    (heard,) = trial.server.heard
+    assert (heard.method, heard.target) == ("DELETE", f"/api/v1/webhooks/{ID}")
+    assert heard.headers["authorization"] == f"Bearer {API_KEY}"
+    assert re.fullmatch(r"meetcore-python/[0-9]\S*", heard.headers["user-agent"])
+    assert heard.headers["accept"] == "application/json"
+    assert "content-type" not in heard.headers
+    assert heard.body == b""
+
+
+async def test_only_what_is_given_is_sent(against: Against) -> None:
+    trial = await against(answer(201, meeting()), answer(200, webhook()), answer(200, webhook()))
+    made = await trial.speak(
+        "meetings.create", title="Rapat", date=date(2026, 12, 1), start_time=time(9), pricing_tier_id="t",
+        mic_off=False,
+    )  # fmt: skip
+    assert isinstance(made, Meeting)
+    await trial.speak("webhooks.update", ID, description=None)
+    await trial.speak("webhooks.update", ID)
+    assert [json.loads(heard.body) for heard in trial.server.heard] == [
+        {
+            "title": "Rapat",
+            "date": "2026-12-01",
+            "start_time": "09:00",
+            "pricing_tier_id": "t",
+            "mic_off": False,
+        },
+        {"description": None},
+        {},
+    ]
+    assert trial.server.heard[0].headers["content-type"] == "application/json"
+
+
+def test_an_id_stays_within_its_place() -> None:
+    assert path_of("meetings", "../me?x#y z") == "/meetings/..%2Fme%3Fx%23y%20z"
+    for wrong in ("", ".", ".."):
+        with pytest.raises(ValueError, match="must not be empty"):
+            path_of("meetings", wrong)
+
+
+def test_times_that_cannot_be_meant() -> None:
+    with pytest.raises(TypeError, match="in WIB"):
+        day_text(datetime(2026, 12, 1, 23, tzinfo=UTC))
+    for wrong in (time(9, 0, 1), time(9, 0, 0, 1), time(9, tzinfo=UTC)):
+        with pytest.raises(ValueError, match="whole minutes"):
+            time_text(wrong)
+    with pytest.raises(ValueError, match="with an offset"):
+        instant_text(datetime(2026, 12, 1))  # noqa: DTZ001  (the point)
+    assert instant_text(None) is None
+    assert instant_text("2026-12-01") == "2026-12-01"
+
+
+async def test_arguments_that_cannot_be_meant_send_nothing(against: Against) -> None:
+    trial = await against()
+    for key in ("", "two words", "k" * 256, "é", "a\r\nX: y"):
+        with pytest.raises(ValueError, match="idempotency key"):
+            await trial.speak("meetings.cancel", ID, idempotency_key=key)
+    with pytest.raises(TypeError, match="as a list"):
+        await trial.speak("webhooks.create", url="https://example.com", event_types="meeting.created")
+    assert trial.server.heard == []
+
+
+@pytest.mark.parametrize(
+    ("base_url", "told"),
+    [
+        ("meet.example.com", "the service's address"), ("ftp://meet.test", "the service's address"),
+        ("https://", "the service's address"), ("https://u:p@meet.test", "no user"),
+        ("https://meet.test?x=1", "no query"), ("https://meet.test/#x", "no fragment"),
+        ("https://meet.test/api/v1", "without /api/v1"), ("https://meet.test/api/v1/", "without /api/v1"),
+    ],
+)  # fmt: skip
+def test_a_base_url_that_cannot_be_meant(base_url: str, told: str) -> None:
+    for kind in (Client, AsyncClient):
+        with pytest.raises(ValueError, match=told):
+            kind(base_url, "key")
+
+
+@pytest.mark.parametrize("path", ["", "/", "/behind/a/path", "/behind/a/path/"])
+async def test_a_base_url_with_a_path(against: Against, kind: str, path: str) -> None:
+    trial = await against(answer(200, meeting()))
+    async with speaker(kind, trial.server.url + path, "key") as speak:
+        await speak("meetings.get", ID)
+    assert trial.server.heard[0].target == f"{path.rstrip('/')}/api/v1/meetings/{ID}"

@@ -1,0 +1,67 @@
+"""The client against the running program: a server that is killed, and a provider that falls silent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import psycopg
+import pytest
+
+from meetcore.client import Client, Meeting
+from tests.e2e.customers import CREDITS, enrol, meeting_body
+from tests.e2e.program import Site, free_port, until
+
+BALANCE = 1000
+
+
+@contextmanager
+def client(url: str, key: str, max_attempts: int = 6) -> Iterator[Client]:
+    """A client as a customer makes it, past the environment's proxies."""
+    with Client(url, key, transport=httpx.HTTPTransport(), max_attempts=max_attempts) as client:
+        yield client
+
+
+@pytest.mark.spec("4/idem-replay", "1/meetings")
+def test_a_server_that_dies_in_the_middle_makes_and_charges_one_meeting(site: Site) -> None:
+    account_id, _, api_key = enrol(site, BALANCE)
+    port, body = free_port(), meeting_body(title="[sandbox:late]")
+    with (
+        ThreadPoolExecutor(1) as pool,
+        # More attempts than by default: how long a restart takes here, nobody knows.
+        client(f"http://127.0.0.1:{port}", api_key, max_attempts=60) as customer,
+    ):
+        with site.serve(port, meeting_lease_s=2) as api:
+            asked = pool.submit(customer.meetings.create, **body)  # type: ignore[arg-type]  # known by name only
+            until(lambda: in_creation(site, account_id), "the provider is being asked")
+            api.kill()
+        with site.serve(port, meeting_lease_s=2):
+            made = asked.result(60)
+            check_one_meeting(customer, made)
+    assert site.cli("credits", "verify")["is_sound"] is True
+
+
+@pytest.mark.spec("4/idem-replay", "7/502")
+def test_the_defaults_outlast_a_provider_that_answers_too_late(site: Site) -> None:
+    _, _, api_key = enrol(site, BALANCE)
+    with site.serve() as api, client(api.url, api_key) as customer:
+        made = customer.meetings.create(**meeting_body(title="[sandbox:late]"))  # type: ignore[arg-type]  # likewise
+        check_one_meeting(customer, made)
+
+
+def check_one_meeting(customer: Client, made: Meeting) -> None:
+    """It is there, and it was paid once."""
+    assert made.credits_deducted == CREDITS
+    assert customer.meetings.get(made.id) == made
+    assert customer.me().credits.balance == BALANCE - CREDITS
+
+
+def in_creation(site: Site, account_id: str) -> bool:
+    """Whether a meeting of the account is with the provider."""
+    with psycopg.connect(site.database_url) as db:
+        row = db.execute(
+            "SELECT count(*) FROM meetings WHERE account_id = %s AND status = 'provisioning'", (account_id,)
+        ).fetchone()
+    return row == (1,)
