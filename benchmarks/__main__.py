@@ -14,6 +14,7 @@ import psycopg
 import structlog
 from attrs import frozen
 
+from benchmarks.audit import fill_ledger, measure_audit, measure_pages
 from benchmarks.creations import measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
@@ -37,13 +38,14 @@ class Effort:
     rounds: int
     seconds: float
     imports: int
+    entries: int
     rules_s: float
     per_host: int
     reservations: int
 
 
-FULL = Effort(rounds=7, seconds=4, imports=20, rules_s=1.0, per_host=100, reservations=200)
-QUICK = Effort(rounds=2, seconds=2, imports=5, rules_s=0.3, per_host=5, reservations=40)
+FULL = Effort(rounds=7, seconds=4, imports=20, entries=1_000_000, rules_s=1.0, per_host=100, reservations=200)
+QUICK = Effort(rounds=2, seconds=2, imports=5, entries=50_000, rules_s=0.3, per_host=5, reservations=40)
 
 
 async def _furnish(ours: str, floor: str, redis_url: str, secrets_key: str) -> tuple[House, Script]:
@@ -77,6 +79,10 @@ def _measure(effort: Effort) -> list[Result]:
             deliveries = measure_deliveries(url, effort.rounds, int(effort.seconds * 1500))
         with fresh_database(server) as url:
             deliveries += measure_latency(url, effort.seconds * 2)
+    _say("the ledger")
+    with database_server() as server, fresh_database(server) as url:
+        account_id = fill_ledger(url, effort.entries)
+        audit = [measure_audit(url, min(effort.rounds, 3)), measure_pages(url, account_id, effort.rounds)]
     _say("hosts")
     with database_server() as server, fresh_database(server) as few, fresh_database(server) as many:
         hosts = measure_hosts(few, many, effort.per_host, effort.reservations)
@@ -95,7 +101,7 @@ def _measure(effort: Effort) -> list[Result]:
         _say("POST /meetings")
         with prepared(script, floor_url) as floor:
             creations = measure_creations(ours, house, floor, effort.rounds, effort.seconds)
-    return [*creations, *hosts, reads, posts, *deliveries, *results, *rules]
+    return [*creations, *hosts, reads, posts, *deliveries, *audit, *results, *rules]
 
 
 def main() -> None:

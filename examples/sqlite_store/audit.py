@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from uuid import UUID
 
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.ports.audit import StoredFunds
+from meetcore.domain.chain import EntryLine, line_of
+from meetcore.domain.ledger import Funds
+from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
 
 from . import rows
 from .connection import Connection, Database
@@ -30,6 +31,29 @@ SELECT * FROM entries WHERE account_id = :account_id AND number > :after ORDER B
 """
 
 
+# Refunds and what they give back, where that is no meeting's charge, or less. None is given back twice: a
+# unique key is over what a refund reverses.
+_REFUNDS = """
+SELECT r.account_id, r.transfer_id AS id, r.number,
+    CASE WHEN c.kind IS NOT 'meeting_charge' THEN 'NO_CHARGE' ELSE 'TOO_MUCH' END AS flaw
+FROM entries r LEFT JOIN entries c ON c.account_id = r.account_id AND c.transfer_id = r.reverses
+WHERE (r.reverses IS NOT NULL OR r.kind = 'meeting_refund')
+    AND (c.kind IS NOT 'meeting_charge' OR r.amount > c.amount)
+LIMIT :limit
+"""
+
+# What each key spent and holds on each day, less what is stored of it, where that leaves anything.
+_USAGE = """
+SELECT account_id, api_key_id, day FROM (
+    SELECT account_id, api_key_id, cap_day AS day,
+        CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0 AS held
+    FROM entries WHERE api_key_id IS NOT NULL
+    UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM holds
+    UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
+) GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT :limit
+"""
+
+
 class SqliteLedgerSnapshot:
     """One moment of the ledger, on one open transaction that reads."""
 
@@ -47,23 +71,35 @@ class SqliteLedgerSnapshot:
             yield [StoredFunds(rows.record(Funds, row), row["open_holds"]) for row in found]
             after = found[-1]["account_id"]
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Entry]:
-        """The customer entries of these accounts, by account in the given order, then by number."""
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Sequence[EntryLine]]:
+        """The customer entries of these accounts, in chunks, by account, then by number."""
         for stored in portion:
-            async for entry in self._entries_of(stored.funds.account_id):
-                yield entry
+            about = {"account_id": stored.funds.account_id, "limit": ENTRIES_AT_ONCE}
+            after = 0
+            while found := await self._connection.fetch(_ENTRIES, about | {"after": after}):
+                yield [line_of(rows.entry(row)) for row in found]
+                after = found[-1]["number"]
 
-    async def _entries_of(self, account_id: UUID) -> AsyncIterator[Entry]:
-        about = {"account_id": account_id, "limit": ENTRIES_AT_ONCE}
-        after = 0
-        while found := await self._connection.fetch(_ENTRIES, about | {"after": after}):
-            for row in found:
-                yield rows.entry(row)
-            after = found[-1]["number"]
+    async def flaws(self) -> Sequence[Flaw]:
+        """What does not hang together. Legs always do: both of a transfer are one row here."""
+        refunds, usage = await self._all(_REFUNDS), await self._all(_USAGE)
+        return [
+            *(
+                Flaw(UUID(row["account_id"]), FlawKind[row["flaw"]], f"transfer {row['id']}", row["number"])
+                for row in refunds
+            ),
+            *(
+                Flaw(
+                    UUID(row["account_id"]),
+                    FlawKind.USAGE,
+                    f"the usage of key {row['api_key_id']} on {row['day']}",
+                )
+                for row in usage
+            ),
+        ]
 
-    async def unbalanced(self) -> Sequence[str]:
-        """Names of transfers whose legs do not sum to zero: none, for both legs are one row here."""
-        return []
+    async def _all(self, statement: str) -> list[rows.Row]:
+        return await self._connection.fetch(statement, {"limit": MAX_FLAWS})
 
 
 class SqliteLedgerAudit:

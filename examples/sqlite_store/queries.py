@@ -1,14 +1,26 @@
 """The cheap reads in SQLite: what was committed, beside whoever is writing."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import date, datetime
 from uuid import UUID
+
+from attrs import evolve
 
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.holds import CapUsage
 from meetcore.domain.keys import ApiKey
+from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import Meeting
-from meetcore.ports.queries import AccountCard, Caller, DeliveryHistory, FreeStartQuery, MeetingFilter
+from meetcore.ports.queries import (
+    NOTHING_ELSE,
+    AccountCard,
+    Caller,
+    DeliveryHistory,
+    FreeStartQuery,
+    MeetingFilter,
+    Peek,
+)
 
 from . import meeting_reads, rows
 from .connection import Database
@@ -18,7 +30,17 @@ __all__ = ["SqliteQueries"]
 
 # The key of a digest, and its account.
 _FIND_KEY = "SELECT * FROM api_keys WHERE digest = :digest"
-_FIND_CARD = "SELECT id, user_id, email, full_name, balance FROM accounts WHERE id = :account_id"
+_FIND_CARD = "SELECT id, user_id, email, full_name, balance, held FROM accounts WHERE id = :account_id"
+_FIND_USAGE = """
+SELECT * FROM cap_usage WHERE account_id = :account_id AND api_key_id = :api_key_id AND day = :day
+"""
+
+# A page of an account's ledger, the newest entries first.
+_LIST_TRANSACTIONS = """
+SELECT * FROM entries
+WHERE account_id = :account_id AND number < :before AND (:kind IS NULL OR kind = :kind)
+ORDER BY number DESC LIMIT :limit
+"""
 
 # The meeting that a provider speaks of, the latest that had the id.
 _FIND_AT_PROVIDER = """
@@ -50,6 +72,7 @@ WHERE account_id = :account_id AND delivery_id = :id ORDER BY number
 """
 
 _NEWEST = "~"  # comes after every id, which is text here
+_AFTER_ALL = (1 << 63) - 1  # no entry has this number
 
 
 class SqliteQueries:
@@ -58,13 +81,24 @@ class SqliteQueries:
     def __init__(self, database: Database) -> None:
         self._reader = database.reader
 
-    async def find_caller(self, key_digest: bytes) -> Caller | None:
+    async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account."""
         key = await self._reader.fetch_one(_FIND_KEY, {"digest": key_digest})
         card = None if key is None else await self._reader.fetch_one(_FIND_CARD, key)
         if key is None or card is None:
             return None
-        return Caller(rows.record(ApiKey, key), rows.record(AccountCard, card))
+        found = Caller(rows.record(ApiKey, key), rows.record(AccountCard, card))
+        if peek.meeting_id is not None:
+            meeting = await self.find_meeting(found.account.id, peek.meeting_id)
+            return evolve(found, open_meeting=lambda: meeting)
+        if peek.usage_on is not None:
+            return evolve(found, usage=await self._usage(found.key, peek.usage_on))
+        return found
+
+    async def _usage(self, key: ApiKey, day: date) -> CapUsage:
+        named = {"account_id": key.account_id, "api_key_id": key.id, "day": day}
+        row = await self._reader.fetch_one(_FIND_USAGE, named)
+        return CapUsage(key.id, day) if row is None else rows.record(CapUsage, row)
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state."""
@@ -75,6 +109,13 @@ class SqliteQueries:
     ) -> Sequence[Meeting]:
         """An account's meetings that a customer may see, the newest first."""
         return await meeting_reads.list_meetings(self._reader, account_id, wanted, limit, before)
+
+    async def list_transactions(
+        self, account_id: UUID, kind: TransferKind | None, limit: int, before: int | None
+    ) -> Sequence[Entry]:
+        """An account's own entries in the ledger, the newest first."""
+        page = {"account_id": account_id, "kind": kind, "limit": limit, "before": before or _AFTER_ALL}
+        return [rows.entry(row) for row in await self._reader.fetch(_LIST_TRANSACTIONS, page)]
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
         """The earliest instant from `start_at` on at which such a meeting could be reserved now."""

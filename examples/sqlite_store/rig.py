@@ -8,6 +8,7 @@ from meetcore.domain.deliveries import Delivery
 from meetcore.domain.hosts import Host
 from meetcore.domain.ledger import Entry, legs
 from meetcore.testing.clock import ManualClock, SeededEntropy
+from meetcore.testing.contracts import Theft
 
 from . import rows
 from .audit import SqliteLedgerAudit
@@ -44,11 +45,20 @@ ON CONFLICT (id) DO UPDATE SET provider_user_id = excluded.provider_user_id, cap
     creations = excluded.creations, creations_on = excluded.creations_on, rests_until = excluded.rests_until
 """
 
-_GUARD = "SELECT sql FROM sqlite_schema WHERE name = 'entries_never_change'"
+_GUARDS = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'entries'"
 
-_TAMPER = """
-UPDATE entries SET balance_after = balance_after + 1 WHERE account_id = :account_id AND number = :number
-"""
+_THEFTS = {
+    Theft.BALANCE_AFTER: """UPDATE entries SET balance_after = balance_after + 1
+        WHERE account_id = :account_id AND number = :number""",
+    Theft.AMOUNT: """UPDATE entries SET amount = amount + 1
+        WHERE account_id = :account_id AND number = :number""",
+    Theft.REVERSES: """UPDATE entries SET reverses = '00000000-0000-0000-0000-000000000001'
+        WHERE account_id = :account_id AND number = :number""",
+    Theft.GONE: "DELETE FROM entries WHERE account_id = :account_id AND number = :number",
+    Theft.BALANCE: "UPDATE accounts SET balance = balance + 1 WHERE id = :account_id",
+    Theft.HELD: "UPDATE accounts SET held = held + 1 WHERE id = :account_id",
+    Theft.USAGE: "UPDATE cap_usage SET spent = spent + 1 WHERE account_id = :account_id",
+}
 
 
 class SqliteRig:
@@ -88,13 +98,15 @@ class SqliteRig:
             for host in hosts:
                 await connection.change(_PLANT, rows.fields_of(host))
 
-    async def tamper(self, account_id: UUID, number: int) -> None:
-        """Change an entry while the trigger that would refuse it is away."""
+    async def tamper(self, account_id: UUID, number: int, theft: Theft) -> None:
+        """Steal while the triggers that would refuse it are away."""
         async with self.database.transaction() as connection:
-            guard = await connection.fetch(_GUARD, {})
-            await connection.change("DROP TRIGGER entries_never_change", {})
-            await connection.change(_TAMPER, {"account_id": account_id, "number": number})
-            await connection.change(guard[0]["sql"], {})
+            guards = await connection.fetch(_GUARDS, {})
+            for guard in guards:
+                await connection.change(f"DROP TRIGGER {guard['name']}", {})
+            await connection.change(_THEFTS[theft], {"account_id": account_id, "number": number})
+            for guard in guards:
+                await connection.change(guard["sql"], {})
 
     async def entries(self, account_id: UUID) -> list[Entry]:
         """An account's history in the order of its numbers."""

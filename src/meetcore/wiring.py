@@ -37,6 +37,7 @@ from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.keep_time import KeepTime
 from meetcore.usecases.operate import Operate
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
@@ -170,6 +171,7 @@ class Wiring:
             RotateSecret(store, doorbell, world),
             SendTestEvent(store, doorbell, world),
             ResendDelivery(store, doorbell, world),
+            Estimate(catalogue, self.provider.abilities),
             queries,
             catalogue,
         )  # fmt: skip

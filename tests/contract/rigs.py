@@ -21,12 +21,32 @@ from meetcore.domain.deliveries import Delivery
 from meetcore.domain.hosts import Host
 from meetcore.domain.ledger import Entry
 from meetcore.ports.cipher import Cipher
+from meetcore.testing.contracts import Theft
 
 __all__ = ["PostgresRig"]
 
 
 def _json(value: object) -> object:
     return value if value is None or isinstance(value, int) else str(value)
+
+
+# One entry's legs, and its transfer, whichever theft they are of.
+_LEGS = "WHERE account_id = %(account_id)s AND number = %(number)s"
+_TRANSFER = f"""WHERE account_id = %(account_id)s AND id = (
+    SELECT transfer_id FROM ledger_entries {_LEGS} AND book = 'customer')"""
+_THEFTS = {
+    Theft.BALANCE_AFTER: f"""UPDATE ledger_entries SET balance_after = balance_after + 1
+        {_LEGS} AND book = 'customer'""",
+    Theft.AMOUNT: f"""WITH legs AS (UPDATE ledger_entries SET amount = amount + sign(amount)::int {_LEGS})
+        UPDATE ledger_transfers SET amount = amount + 1 {_TRANSFER}""",
+    Theft.REVERSES: f"""UPDATE ledger_transfers SET reverses = '00000000-0000-0000-0000-000000000001'
+        {_TRANSFER}""",
+    Theft.GONE: f"""WITH transfer AS (DELETE FROM ledger_transfers {_TRANSFER})
+        DELETE FROM ledger_entries {_LEGS}""",
+    Theft.BALANCE: "UPDATE accounts SET balance = balance + 1 WHERE id = %(account_id)s",
+    Theft.HELD: "UPDATE accounts SET held = held + 1 WHERE id = %(account_id)s",
+    Theft.USAGE: "UPDATE cap_usage SET spent = spent + 1 WHERE account_id = %(account_id)s",
+}
 
 
 class PostgresRig:
@@ -59,14 +79,14 @@ class PostgresRig:
             s=seconds,
         )
 
-    async def tamper(self, account_id: UUID, number: int) -> None:
+    async def tamper(self, account_id: UUID, number: int, theft: Theft) -> None:
+        await self.steal(_THEFTS[theft], account_id=account_id, number=number)
+
+    async def steal(self, statement: str, **parameters: object) -> None:
+        """Change anything, with the triggers off."""
         async with self.pool.connection() as connection, connection.transaction():
             await connection.execute("SET LOCAL session_replication_role = replica")
-            await connection.execute(
-                """UPDATE ledger_entries SET balance_after = balance_after + 1
-                WHERE account_id = %s AND number = %s AND book = 'customer'""",
-                (account_id, number),
-            )
+            await connection.execute(statement, parameters)
 
     async def reset(self) -> None:
         await self.rows(

@@ -28,6 +28,7 @@ from meetcore.domain.rate_window import OperationClass
 from meetcore.ports.store import StoreAway
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.world import World
+from meetcore.wiring import wire
 from tests.http.contract import CODES, Contract
 from tests.http.house import BASE_URL, Customer, House, client_of, code_of, gate_on, new_key
 
@@ -142,8 +143,8 @@ async def not_json(ask: Ask) -> httpx.Response:
 
 async def unknown(ask: Ask) -> httpx.Response:
     body = ask.body
-    if ask.name == "create_meeting":
-        body["pricing_tier_id"] = "no-such-tier"
+    if ask.name in ("create_meeting", "estimate_credits"):
+        body = body | {"pricing_tier_id": "no-such-tier"}
     return await ask.send(ask.path.format(id=uuid4(), delivery_id=uuid4()), body=body)
 
 
@@ -178,6 +179,13 @@ async def past_its_retention(ask: Ask) -> httpx.Response:
 async def not_to_be_done(ask: Ask) -> httpx.Response:
     if ask.name == "create_meeting":
         return await ask.send(body=ask.body | {"date": "2020-01-01"})
+    if ask.name == "estimate_credits":  # a room that cannot be recorded
+        wiring = ask.house.wiring
+        settings = evolve(wiring.settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
+        there = await ask.stack.enter_async_context(wire(settings, wiring.network))
+        gate = await ask.stack.enter_async_context(gate_on(there))
+        http = await ask.stack.enter_async_context(client_of(gate, ask.contract))
+        return await ask.customer.at(http).post(ask.path, ask.body)
     return await ask.send(body=ask.house.webhook_body(url="https://intern.test/"))
 
 

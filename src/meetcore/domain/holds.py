@@ -29,6 +29,7 @@ __all__ = [
     "Reserved",
     "Settled",
     "charge",
+    "is_sufficient",
     "refund_usage",
     "release",
     "settle",
@@ -115,6 +116,18 @@ def _check_open(funds: Funds, usage: CapUsage, hold: Hold) -> None:
     _check_usage(usage, hold.api_key_id, hold.cap_day)
     if hold.amount > funds.held or hold.amount > usage.held:
         raise ValueError("a hold ends once: less is held than this one reserves")
+
+
+def is_sufficient(available: int, used: int, daily_cap: int | None, amount: int) -> bool:
+    """Whether `take` would admit work at this price: enough is available, and the cap has room for it.
+
+    Args:
+        available: the account's balance less what is held, in credits.
+        used: what the key spent and holds on the day (`CapUsage.used`).
+        daily_cap: the key's cap in credits a day, if it has one.
+        amount: the price.
+    """
+    return amount <= available and (daily_cap is None or used + amount <= daily_cap)
 
 
 def _admit(funds: Funds, usage: CapUsage, daily_cap: int | None, amount: int) -> None:

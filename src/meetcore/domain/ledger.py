@@ -28,6 +28,7 @@ from meetcore.domain.transfers import (
     Transfer,
     TransferKind,
     check_amount,
+    house_book,
     legs,
 )
 
@@ -48,6 +49,8 @@ __all__ = [
     "adjust",
     "check_amount",
     "first_broken",
+    "funds_faults",
+    "house_book",
     "is_proven",
     "legs",
     "open_account",
@@ -110,11 +113,21 @@ def open_account(account_id: UUID, low_threshold: int = 100) -> Funds:
 
 def is_proven(funds: Funds, proof: Proof) -> bool:
     """Whether stored funds are what a proven history says."""
-    return (funds.account_id, funds.entries, funds.balance, funds.last_hash) == (
-        proof.account_id,
-        proof.entries,
-        proof.balance,
-        proof.last_hash,
+    return funds.account_id == proof.account_id and not funds_faults(funds, proof)
+
+
+def funds_faults(funds: Funds, proof: Proof) -> tuple[str, ...]:
+    """What an account's stored funds say otherwise than its proven history, in words."""
+    figures = (
+        ("the stored balance", funds.balance, proof.balance),
+        ("the stored number of entries", funds.entries, proof.entries),
+        ("the stored last hash", funds.last_hash.hex(), proof.last_hash.hex()),
+        ("the stored time of the last entry", funds.last_at, proof.last_at),
+    )
+    return tuple(
+        f"{name} is {stored}, and its entries make {proven}"
+        for name, stored, proven in figures
+        if stored != proven
     )
 
 

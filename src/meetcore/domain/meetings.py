@@ -36,6 +36,7 @@ __all__ = [
     "VISIBLE",
     "Meeting",
     "MeetingEvent",
+    "MeetingOptions",
     "MeetingPlan",
     "MeetingRequest",
     "MeetingStatus",
@@ -43,6 +44,7 @@ __all__ = [
     "ProviderAbilities",
     "Provisioned",
     "can_cancel",
+    "estimate_meeting",
     "generate_host_key",
     "generate_password",
     "has_host_key_due",
@@ -147,6 +149,24 @@ class MeetingRequest:
     mic_off: bool = False
     email_notification: bool = False
 
+    @property
+    def options(self) -> "MeetingOptions":
+        """The flags alone."""
+        return MeetingOptions(
+            self.with_recording, self.auto_notulen, self.must_login, self.mic_off, self.email_notification
+        )
+
+
+@frozen
+class MeetingOptions:
+    """The flags of a meeting as they were asked for: all that beside its tier decides its price."""
+
+    with_recording: bool = False
+    auto_notulen: bool = False
+    must_login: bool = False
+    mic_off: bool = False
+    email_notification: bool = False
+
 
 @frozen
 class MeetingPlan:
@@ -240,25 +260,41 @@ def plan_meeting(
     start_at = meeting_start(request.date, request.start_time)
     tier = catalogue.find(request.pricing_tier_id)
     check_start(start_at, now)
-    quote = quote_meeting(tier, RecordingWish(request.with_recording, request.auto_notulen))
-    _check_abilities(request, abilities)
+    quote = _quote(tier, request.options, abilities)
     _check_password(request.password, abilities)
     return MeetingPlan(request, tier, quote, start_at, start_at + timedelta(minutes=tier.max_duration))
 
 
-def _check_abilities(request: MeetingRequest, abilities: ProviderAbilities) -> None:
+def estimate_meeting(
+    tier_id: str, options: MeetingOptions, catalogue: TierCatalogue, abilities: ProviderAbilities
+) -> Quote:
+    """Price a meeting before it is asked for: what `plan_meeting` would quote at any time (spec 4.1 rule 5).
+
+    Raises:
+        NotFound: the tier is unknown or retired.
+        Unprocessable: the provider cannot do what is asked.
+    """
+    return _quote(catalogue.find(tier_id), options, abilities)
+
+
+def _quote(tier: PricingTier, options: MeetingOptions, abilities: ProviderAbilities) -> Quote:
+    _check_abilities(options, abilities)
+    return quote_meeting(tier, RecordingWish(options.with_recording, options.auto_notulen))
+
+
+def _check_abilities(options: MeetingOptions, abilities: ProviderAbilities) -> None:
     lacking = [
         problem
         for is_asked, is_able, problem in (
             (
-                request.with_recording or request.auto_notulen,
+                options.with_recording or options.auto_notulen,
                 abilities.has_recording,
                 "records no meetings: send neither with_recording nor auto_notulen",
             ),
-            (request.must_login, abilities.has_login, "has no logins: leave must_login out"),
-            (request.mic_off, abilities.has_mute, "mutes nobody: leave mic_off out"),
+            (options.must_login, abilities.has_login, "has no logins: leave must_login out"),
+            (options.mic_off, abilities.has_mute, "mutes nobody: leave mic_off out"),
             (
-                request.email_notification,
+                options.email_notification,
                 abilities.has_notification,
                 "sends no mail: leave email_notification out",
             ),

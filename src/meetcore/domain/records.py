@@ -9,16 +9,19 @@ from datetime import datetime
 
 from meetcore.domain.deliveries import Attempt, Delivery
 from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting, shown_host_key, shown_status
-from meetcore.domain.pricing import PricingTier
-from meetcore.domain.schedule import utc_text, wib_text
+from meetcore.domain.pricing import PricingTier, Quote
+from meetcore.domain.schedule import cap_day_ends_at, utc_text, wib_text
 
 __all__ = [
     "balance_record",
     "cancellation_record",
+    "credits_record",
     "delivery_record",
     "endpoint_record",
+    "estimate_record",
     "meeting_record",
     "tier_record",
     "transaction_record",
@@ -131,6 +134,38 @@ def transaction_record(entry: Entry) -> Record:
         "reverses": None if transfer.reverses is None else str(transfer.reverses),
         "api_key_id": None if transfer.api_key_id is None else str(transfer.api_key_id),
         "created_at": utc_text(entry.at),
+    }
+
+
+def credits_record(balance: int, held: int, daily_cap: int | None, usage: CapUsage) -> Record:
+    """The answer of `GET /credits`: the account's credits, and what is left of the key's cap today.
+
+    Args:
+        balance: what is held included.
+        held: what open holds reserve of it.
+        daily_cap: the key's, if it has one.
+        usage: what the key spent and holds on the day of the request.
+    """
+    cap: Record | None = None
+    if daily_cap is not None:
+        cap = {
+            "cap": daily_cap,
+            "spent": usage.used,
+            "remaining": max(0, daily_cap - usage.used),
+            "resets_at": utc_text(cap_day_ends_at(usage.day)),
+        }
+    return {"balance": balance, "held": held, "available": balance - held, "daily_cap": cap}
+
+
+def estimate_record(kind: str, quote: Quote, balance: int, *, is_sufficient: bool) -> Record:
+    """The answer of `POST /credits/estimate`: what would be charged, item by item."""
+    return {
+        "type": kind,
+        "credits": quote.credits,
+        "items": [{"name": item.name, "credits": item.credits} for item in quote.items],
+        "with_recording": quote.with_recording,
+        "balance": balance,
+        "sufficient": is_sufficient,
     }
 
 

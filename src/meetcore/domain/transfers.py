@@ -31,6 +31,7 @@ __all__ = [
     "Transfer",
     "TransferKind",
     "check_amount",
+    "house_book",
     "legs",
 ]
 
@@ -68,6 +69,14 @@ ROUTES: Final = {
     TransferKind.MEETING_REFUND: (Book.MEETINGS, Book.CUSTOMER),
     TransferKind.NOTULEN_CHARGE: (Book.CUSTOMER, Book.NOTULEN),
 }
+
+
+def house_book(kind: TransferKind) -> Book:
+    """The house's book that transfers of a kind move credits from or to."""
+    if kind is TransferKind.ADJUSTMENT:
+        return Book.ADJUSTMENTS
+    source, destination = ROUTES[kind]
+    return destination if source is Book.CUSTOMER else source
 
 
 @frozen

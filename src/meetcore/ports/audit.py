@@ -2,13 +2,19 @@
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from enum import StrEnum
 from typing import Protocol
+from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.chain import EntryLine
+from meetcore.domain.ledger import Funds
 
-__all__ = ["LedgerAudit", "LedgerSnapshot", "StoredFunds"]
+__all__ = ["MAX_FLAWS", "Flaw", "FlawKind", "LedgerAudit", "LedgerSnapshot", "StoredFunds"]
+
+MAX_FLAWS = 100
+"""So many flaws of a kind are told; there may be more."""
 
 
 @frozen
@@ -17,6 +23,30 @@ class StoredFunds:
 
     funds: Funds
     open_holds: int
+
+
+class FlawKind(StrEnum):
+    """What can be wrong with records that hang together, in words that follow a name of the record."""
+
+    UNBALANCED = "has not two legs that sum to zero"
+    NO_CHARGE = "reverses no meeting's charge of its account"
+    TOO_MUCH = "returns more than its charge took"
+    RETURNED_BEFORE = "returns a charge that was returned before"
+    USAGE = "is not what its charges, refunds and open holds make"
+
+
+@frozen
+class Flaw:
+    """A record that does not fit the others.
+
+    `subject` names it within its account: a transfer, or the usage of a key on a day. `number` is that of
+    the entry, where the record has one.
+    """
+
+    account_id: UUID
+    kind: FlawKind
+    subject: str
+    number: int | None = None
 
 
 class LedgerSnapshot(Protocol):
@@ -30,12 +60,21 @@ class LedgerSnapshot(Protocol):
         """Every account, in portions."""
         ...
 
-    def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Entry]:
-        """The customer entries of these accounts, by account in the given order, then by number."""
+    def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Sequence[EntryLine]]:
+        """The customer entries of a portion that `accounts` gave, in chunks of some thousands.
+
+        By account in the given order, then by number. An entry whose transfer is not there is left out: its
+        number is missed.
+        """
         ...
 
-    async def unbalanced(self) -> Sequence[str]:
-        """Names of transfers whose legs do not sum to zero; some, if there are many."""
+    async def flaws(self) -> Sequence[Flaw]:
+        """What does not hang together, up to `MAX_FLAWS` of each kind. May be asked for beside the entries.
+
+        Transfers without two legs that sum to zero, and legs without a transfer. Refunds of what is no
+        meeting's charge, of more than it took, or of what was refunded before. Keys' usage of a day other
+        than their charges less the refunds of these, and their open holds, of that day.
+        """
         ...
 
 

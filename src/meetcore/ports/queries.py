@@ -1,26 +1,30 @@
 """Reads that change nothing and lock nothing: one statement each."""
 
-from collections.abc import Sequence
-from datetime import datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
 from typing import Final, Protocol
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.holds import CapUsage
 from meetcore.domain.keys import ApiKey
+from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingStatus
 
 __all__ = [
     "FREE_START_WITHIN",
     "MAX_ENDS_LOOKED_AT",
     "MAX_PAGE",
+    "NOTHING_ELSE",
     "AccountCard",
     "Caller",
     "DeliveryHistory",
     "FreeStartQuery",
     "MeetingFilter",
+    "Peek",
     "Queries",
 ]
 
@@ -36,21 +40,47 @@ MAX_ENDS_LOOKED_AT: Final = 200
 
 @frozen
 class AccountCard:
-    """Whose account it is, and its balance in credits."""
+    """Whose account it is, its balance in credits and what open holds reserve of it."""
 
     id: UUID
     user_id: UUID
     email: str
     full_name: str
     balance: int
+    held: int = 0
+
+
+@frozen
+class Peek:
+    """What is read of the caller's account in the statement that finds the caller: at most one of these.
+
+    `meeting_id` is a meeting of the account, `usage_on` a day of the key's cap.
+    """
+
+    meeting_id: UUID | None = None
+    usage_on: date | None = None
+
+
+NOTHING_ELSE: Final = Peek()
+"""The caller alone."""
+
+
+def _no_meeting() -> None:
+    return None
 
 
 @frozen
 class Caller:
-    """A key and its account, read in one statement."""
+    """A key and its account, read in one statement, with what a `Peek` asked for.
+
+    `usage` is what the key spent and holds on that day. `open_meeting` gives the meeting as `find_meeting`
+    tells it, if there is one; what is sealed stays so until then, and nobody looks before the key is let in.
+    """
 
     key: ApiKey
     account: AccountCard
+    usage: CapUsage | None = None
+    open_meeting: Callable[[], Meeting | None] = field(default=_no_meeting, eq=False, repr=False)
 
 
 @frozen
@@ -92,8 +122,13 @@ class FreeStartQuery:
 class Queries(Protocol):
     """What is asked often and must be cheap."""
 
-    async def find_caller(self, key_digest: bytes) -> Caller | None:
-        """The key stored under a digest, whatever its validity, with its account."""
+    async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
+        """The key stored under a digest, whatever its validity, with its account, in one trip.
+
+        Args:
+            key_digest: SHA-256 of the key.
+            peek: what else to read of the account.
+        """
         ...
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
@@ -115,6 +150,19 @@ class Queries(Protocol):
             wanted: which of them.
             limit: how many at most, up to `MAX_PAGE`.
             before: only those whose ids are less; the id may be of one that is not shown.
+        """
+        ...
+
+    async def list_transactions(
+        self, account_id: UUID, kind: TransferKind | None, limit: int, before: int | None
+    ) -> Sequence[Entry]:
+        """An account's own entries in the ledger, the newest first.
+
+        Args:
+            account_id: whose.
+            kind: only those of transfers of this kind.
+            limit: how many at most, up to `MAX_PAGE`.
+            before: only those whose numbers are less.
         """
         ...
 

@@ -20,10 +20,23 @@ from meetcore.domain.deliveries import Delivery
 from meetcore.domain.hosts import Host
 from meetcore.domain.ledger import Entry, legs
 from meetcore.ports.store import Store
+from meetcore.testing.contracts.store_rig import Theft
 
 __all__ = ["MemoryRig"]
 
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
+
+
+def _forged(entry: Entry, theft: Theft) -> Entry:
+    transfer = entry.transfer
+    match theft:
+        case Theft.AMOUNT:
+            more = evolve(transfer, amount=transfer.amount + 1)
+            return evolve(entry, transfer=more, amount=more.signed_amount)
+        case Theft.REVERSES:
+            return evolve(entry, transfer=evolve(transfer, reverses=UUID(int=1)))
+        case _:
+            return evolve(entry, balance_after=entry.balance_after + 1)
 
 
 class MemoryRig:
@@ -52,11 +65,23 @@ class MemoryRig:
         """Move the clock: keys are as old as it says."""
         self.clock.advance(seconds)
 
-    async def tamper(self, account_id: UUID, number: int) -> None:
-        """Put an entry with one credit more in the place of the true one."""
+    async def tamper(self, account_id: UUID, number: int, theft: Theft) -> None:
+        """Put something else in the place of what is true."""
         async with self.state.change() as tables:
-            entry = tables.entries[account_id, number]
-            tables.entries[account_id, number] = evolve(entry, balance_after=entry.balance_after + 1)
+            match theft:
+                case Theft.BALANCE | Theft.HELD:
+                    account = tables.accounts[account_id]
+                    name = theft.name.lower()
+                    funds = evolve(account.funds, **{name: getattr(account.funds, name) + 1})
+                    tables.accounts[account_id] = evolve(account, funds=funds)
+                case Theft.USAGE:
+                    for place, usage in tables.usage.items():
+                        if place[0] == account_id:
+                            tables.usage[place] = evolve(usage, spent=usage.spent + 1)
+                case Theft.GONE:
+                    del tables.entries[account_id, number]
+                case _:
+                    tables.entries[account_id, number] = _forged(tables.entries[account_id, number], theft)
 
     async def reset(self) -> None:
         """Empty the tables that are not money."""

@@ -16,7 +16,7 @@ from meetcore.domain.rate_window import (
     untouched,
     window_start,
 )
-from meetcore.ports.queries import Caller, Queries
+from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek, Queries
 from meetcore.ports.rate_counters import RateCounters
 
 __all__ = ["Admit"]
@@ -31,14 +31,17 @@ class Admit:
     quotas: Quotas
     key_prefix: str
 
-    async def authenticate(self, authorization: str | None, now: datetime) -> Caller:
-        """Find out who asks.
+    async def authenticate(
+        self, authorization: str | None, now: datetime, peek: Peek = NOTHING_ELSE
+    ) -> Caller:
+        """Find out who asks, and read what `peek` names of the account on the same trip.
 
         Raises:
             InvalidApiKey: no key, a malformed one, or one that is unknown, revoked or expired.
             StoreAway: the database does not answer.
         """
-        caller = await self.queries.find_caller(digest(read_bearer(authorization, self.key_prefix)))
+        key_digest = digest(read_bearer(authorization, self.key_prefix))
+        caller = await self.queries.find_caller(key_digest, peek)
         check_usable(None if caller is None else caller.key, now)
         assert caller is not None
         return caller

@@ -1,33 +1,57 @@
-"""Proving the ledger: every chain, every balance, every hold, every pair of legs.
+"""Proving the ledger: every chain, every balance, every hold, every pair of legs, every refund and cap.
 
 Reads one snapshot, so that it can run while the service writes, and in constant memory.
 """
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import asyncio
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from operator import itemgetter
 from uuid import UUID
 
 from attrs import define, field, frozen
 
-from meetcore.domain.ledger import Entry, Proof, is_proven
-from meetcore.ports.audit import LedgerAudit, LedgerSnapshot, StoredFunds
+from meetcore.domain.chain import EntryLine, Fault, Proof
+from meetcore.domain.ledger import funds_faults
+from meetcore.ports.audit import Flaw, LedgerAudit, LedgerSnapshot, StoredFunds
 
-__all__ = ["Audit", "VerifyLedger"]
+__all__ = ["Audit", "Finding", "VerifyLedger"]
 
 MAX_FINDINGS = 100
+
+_account_of = itemgetter(0)
+
+
+@frozen
+class Finding:
+    """Something wrong: whose, at which entry if it is one, and what. As text it is one sentence."""
+
+    account_id: UUID
+    number: int | None
+    problem: str
+
+    def __str__(self) -> str:
+        place = "" if self.number is None else f" entry {self.number}:"
+        return f"account {self.account_id}:{place} {self.problem}"
 
 
 @define
 class Audit:
-    """What was found. `findings` names what is wrong, the first hundred."""
+    """What was found. `findings` are the first hundred; of each history the first wrong entry only."""
 
     accounts: int = 0
     entries: int = 0
-    findings: list[str] = field(factory=list)
+    findings: list[Finding] = field(factory=list)
 
     @property
     def is_sound(self) -> bool:
         """Whether nothing is wrong."""
         return not self.findings
+
+    def add(self, account_id: UUID, number: int | None, problem: str) -> None:
+        """Note something wrong, unless there is enough of it."""
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(Finding(account_id, number, problem))
 
 
 @frozen
@@ -48,38 +72,52 @@ class VerifyLedger:
         found = Audit()
         async with self.audit.snapshot() as snapshot:
             total = await snapshot.count_entries()
-            async for portion in snapshot.accounts():
-                await self._prove(snapshot, portion, found)
-                on_progress(found.entries, total)
-            for name in await snapshot.unbalanced():
-                found.findings.append(f"{name}: its legs do not sum to zero")
-        del found.findings[MAX_FINDINGS:]
+            flaws = asyncio.ensure_future(snapshot.flaws())
+            try:
+                async for portion in snapshot.accounts():
+                    await _prove(snapshot, portion, found, lambda: on_progress(found.entries, total))
+                for flaw in await flaws:
+                    found.add(flaw.account_id, flaw.number, _told(flaw))
+            finally:
+                flaws.cancel()  # when the entries cannot be read, nobody waits for it
+                await asyncio.wait([flaws])
+            on_progress(found.entries, total)
         return found
 
-    async def _prove(self, snapshot: LedgerSnapshot, portion: Sequence[StoredFunds], found: Audit) -> None:
-        entries = snapshot.entries(portion)
-        proofs = {stored.funds.account_id: Proof(stored.funds.account_id) for stored in portion}
-        broken = await _fold(entries, proofs, found)
-        for stored in portion:
-            account_id = stored.funds.account_id
-            if account_id not in broken and not is_proven(stored.funds, proofs[account_id]):
-                found.findings.append(f"account {account_id}: the stored balance is not what its entries say")
-            if stored.open_holds != stored.funds.held:
-                found.findings.append(f"account {account_id}: its open holds do not sum to what is held")
-        found.accounts += len(portion)
+
+def _told(flaw: Flaw) -> str:
+    return f"{flaw.subject} {flaw.kind.value}"
 
 
-async def _fold(entries: AsyncIterator[Entry], proofs: dict[UUID, Proof], found: Audit) -> set[UUID]:
-    broken: set[UUID] = set()
-    async for entry in entries:
-        found.entries += 1
-        if entry.account_id in broken:
-            continue
-        proof = proofs[entry.account_id]
-        extended = proof.extended(entry)
-        if extended is None:
-            broken.add(entry.account_id)
-            found.findings.append(f"account {entry.account_id}: entry {proof.entries + 1} is wrong")
-        else:
-            proofs[entry.account_id] = extended
-    return broken
+async def _prove(
+    snapshot: LedgerSnapshot, portion: Sequence[StoredFunds], found: Audit, tell: Callable[[], None]
+) -> None:
+    proofs = {stored.funds.account_id.hex: Proof(stored.funds.account_id) for stored in portion}
+    faults: dict[str, Fault] = {}
+    async for lines in snapshot.entries(portion):
+        _fold(lines, proofs, faults)
+        found.entries += len(lines)
+        tell()
+    for stored in portion:
+        _judge(stored, proofs[stored.funds.account_id.hex], faults.get(stored.funds.account_id.hex), found)
+    found.accounts += len(portion)
+
+
+def _fold(lines: Sequence[EntryLine], proofs: dict[str, Proof], faults: dict[str, Fault]) -> None:
+    for account, own in groupby(lines, _account_of):
+        if account not in faults:
+            proofs[account], fault = proofs[account].over(own)
+            if fault is not None:
+                faults[account] = fault
+
+
+def _judge(stored: StoredFunds, proof: Proof, fault: Fault | None, found: Audit) -> None:
+    account_id = stored.funds.account_id
+    if fault is not None:
+        found.add(account_id, fault.number, fault.problem)
+    else:
+        for problem in funds_faults(stored.funds, proof):
+            found.add(account_id, None, problem)
+    if stored.open_holds != stored.funds.held:
+        problem = f"{stored.funds.held} is held, and its open holds make {stored.open_holds}"
+        found.add(account_id, None, problem)

@@ -12,8 +12,8 @@ from attrs.exceptions import FrozenInstanceError
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from meetcore.domain.chain import GENESIS, Entry, Proof, chain_hash, first_broken
-from meetcore.domain.ledger import Funds, is_proven, open_account, post
+from meetcore.domain.chain import GENESIS, Entry, Fault, Proof, chain_hash, first_broken, line_of
+from meetcore.domain.ledger import Funds, funds_faults, is_proven, open_account, post
 from meetcore.domain.transfers import Book, Reference, Transfer, TransferKind
 from meetcore.testing.strategies.lives import ACCOUNT, Life, lives
 from meetcore.testing.strategies.moments import instants, time_zones
@@ -232,3 +232,54 @@ def test_an_entry_cannot_be_changed() -> None:
     for record in (entry, entry.transfer):
         with pytest.raises(FrozenInstanceError):
             record.amount = 1_000_000  # type: ignore[misc]
+
+
+def test_what_is_wrong_with_an_entry_is_told() -> None:
+    """One thing at a time, as a thief would leave it: what follows the first wrong entry is not looked at."""
+    first = post(open_account(ACCOUNT), MOVE, NOW)
+    second = post(first.funds, evolve(MOVE, id=UUID(int=2), operation="topup:INV-2"), NOW)
+    assert first.entry is not None
+    assert second.entry is not None
+    past = evolve(second.entry, at=NOW - TICK)
+    for entry, problem in (
+        (evolve(second.entry, account_id=STRANGER), "it is another account's"),
+        (evolve(second.entry, number=4), "entry 4 stands in its place"),
+        (evolve(second.entry, amount=9), "its amount is 9, and its transfer moves 1"),
+        (evolve(second.entry, balance_after=9), "its balance_after is 9, and the entries make 2"),
+        (past, "its time is before that of the entry before it"),
+        (
+            evolve(second.entry, hash=GENESIS),
+            "its hash is not that of what it says and of the entry before it",
+        ),
+    ):
+        proof, fault = Proof(ACCOUNT).over([line_of(first.entry), line_of(entry), line_of(first.entry)])
+        assert fault == Fault(2, problem)
+        assert proof == Proof(ACCOUNT).extended(first.entry)
+
+
+@given(lives(), st.data())
+def test_a_history_is_proven_in_portions_as_it_is_whole(life: Life, data: st.DataObject) -> None:
+    lines = list(map(line_of, life.entries))
+    cut = data.draw(st.integers(0, len(lines)), "cut")
+    proof, fault = Proof(ACCOUNT).over(lines[:cut])
+    assert fault is None
+    assert proof.over(lines[cut:]) == Proof(ACCOUNT).over(lines) == (proof_of(life.entries), None)
+
+
+@given(lives(min_entries=1), st.sampled_from(["balance", "entries", "last_hash", "last_at"]))
+def test_stored_funds_are_faulted_for_what_they_say_otherwise(life: Life, name: str) -> None:
+    assert funds_faults(life.funds, proof_of(life.entries)) == ()
+    stored = another(getattr(life.funds, name))
+    [told] = funds_faults(evolve(life.funds, **{name: stored}), proof_of(life.entries))
+    assert (stored.hex() if isinstance(stored, bytes) else str(stored)) in told
+
+
+def test_the_first_numbers_are_told_as_numbers_too() -> None:
+    """An id of zeros is 0: no id is an empty text."""
+    transfer = evolve(MOVE, id=UUID(int=0))
+    told = (
+        "0\n1\n0\ntopup\n1\ntopups\ncustomer\n\n\n\n1\n2026-12-01T02:00:00+00:00\n"
+        "11:topup:INV-15:topup5:INV-1"
+    )
+    expected = hashlib.sha256(GENESIS + told.encode()).digest()
+    assert chain_hash(GENESIS, UUID(int=0), 1, transfer, 1, NOW) == expected

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
-from meetcore.domain.holds import CapUsage, Hold, charge, release, settle, take
+from meetcore.domain.holds import CapUsage, Hold, charge, is_sufficient, release, settle, take
 from meetcore.domain.ledger import Funds, open_account, top_up
 from meetcore.domain.schedule import cap_day, cap_day_ends_at
 from meetcore.domain.transfers import Reference, TransferKind
@@ -322,3 +322,20 @@ def test_a_charge_takes_the_usage_of_its_own_day() -> None:
     charge(Funds(ACCOUNT, 100), usage, None, UUID(int=2), "meeting:7", 5, reference, MIDNIGHT - TICK)
     with pytest.raises(ValueError, match="the usage is of"):
         charge(Funds(ACCOUNT, 100), usage, None, UUID(int=2), "meeting:7", 5, reference, MIDNIGHT)
+
+
+@given(
+    money.funds(ACCOUNT, 100),
+    money.cap_usages(KEY, DAY),
+    st.none() | st.integers(0, 100),
+    money.holds(KEY, DAY),
+)
+def test_what_is_sufficient_is_taken_and_nothing_else(
+    funds: Funds, usage: CapUsage, cap: int | None, hold: Hold
+) -> None:
+    is_taken = True
+    try:
+        take(funds, usage, cap, hold)
+    except (InsufficientCredits, CreditCapExceeded):
+        is_taken = False
+    assert is_sufficient(funds.available, usage.used, cap, hold.amount) == is_taken

@@ -16,12 +16,14 @@ from meetcore.domain.meetings import (
     VISIBLE,
     Meeting,
     MeetingEvent,
+    MeetingOptions,
     MeetingRequest,
     MeetingStatus,
     PasswordRule,
     ProviderAbilities,
     Provisioned,
     can_cancel,
+    estimate_meeting,
     generate_host_key,
     generate_password,
     has_host_key_due,
@@ -202,6 +204,7 @@ CATALOGUE = TierCatalogue.of(
         PricingTier("old", "Old", 100, 60, 10, 5, is_retired=True),
     ]
 )
+FLAGS = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
 ABLE = ProviderAbilities("sandbox", DIGITS)
 UNABLE = ProviderAbilities(
     "jitsi", None, has_recording=False, has_capacity=False, has_login=False, has_mute=False,
@@ -390,3 +393,21 @@ def test_every_flag_is_off_unless_asked_for() -> None:
     flags = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
     assert not any(getattr(WISH, flag) for flag in flags)
     assert (WISH.description, WISH.password) == (None, None)
+
+
+@given(catalogues(), st.data())
+def test_what_is_estimated_is_what_is_planned(catalogue: TierCatalogue, data: st.DataObject) -> None:
+    tier_id = data.draw(st.sampled_from([*catalogue.tiers, "no-such"]), "tier")
+    flags: dict[str, Any] = data.draw(st.fixed_dictionaries(dict.fromkeys(FLAGS, st.booleans())), "flags")
+    abilities = data.draw(st.sampled_from([ABLE, UNABLE]), "abilities")
+    wish = evolve(WISH, pricing_tier_id=tier_id, **flags)
+    assert wish.options == MeetingOptions(**flags)
+    try:
+        planned: object = plan_meeting(wish, catalogue, abilities, NOW).quote
+    except (NotFound, Unprocessable) as error:
+        planned = (type(error), error.message)
+    try:
+        told: object = estimate_meeting(tier_id, MeetingOptions(**flags), catalogue, abilities)
+    except (NotFound, Unprocessable) as error:
+        told = (type(error), error.message)
+    assert told == planned

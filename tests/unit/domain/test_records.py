@@ -20,6 +20,7 @@ from meetcore.domain.chain import Entry
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus, hold
 from meetcore.domain.endpoints import Endpoint, EndpointState
 from meetcore.domain.events import Event, EventKind
+from meetcore.domain.holds import CapUsage
 from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.ledger import Funds, open_account, top_up
 from meetcore.domain.meetings import (
@@ -30,12 +31,14 @@ from meetcore.domain.meetings import (
     Provisioned,
     shown_status,
 )
-from meetcore.domain.pricing import DEFAULT_TIERS, Quote
+from meetcore.domain.pricing import DEFAULT_TIERS, Quote, RecordingWish, quote_meeting
 from meetcore.domain.records import (
     balance_record,
     cancellation_record,
+    credits_record,
     delivery_record,
     endpoint_record,
+    estimate_record,
     meeting_record,
     tier_record,
     transaction_record,
@@ -299,3 +302,37 @@ def test_every_class_of_the_domain_is_frozen() -> None:
     assert {Funds, Meeting, Endpoint} <= kinds
     for kind in kinds:
         assert {"__setattr__", "__delattr__"} <= vars(kind).keys(), kind
+
+
+@given(
+    st.integers(-5, 50),
+    st.integers(0, 20),
+    st.none() | st.integers(0, 40),
+    st.integers(0, 30),
+    st.integers(0, 20),
+)
+def test_the_credits_of_a_key(balance: int, held: int, cap: int | None, spent: int, on_hold: int) -> None:
+    usage = CapUsage(ID, date(2026, 12, 1), spent, on_hold)
+    told = credits_record(balance, held, cap, usage)
+    assert list(told) == ["balance", "held", "available", "daily_cap"]
+    assert (told["balance"], told["held"], told["available"]) == (balance, held, balance - held)
+    if cap is None:
+        assert told["daily_cap"] is None
+    else:
+        left = cap - spent - on_hold
+        assert told["daily_cap"] == {
+            "cap": cap, "spent": spent + on_hold, "remaining": left if left > 0 else 0,
+            "resets_at": "2026-12-01T17:00:00Z",
+        }  # fmt: skip
+
+
+def test_an_estimate_is_told_item_by_item() -> None:
+    quote = quote_meeting(DEFAULT_TIERS.find("standard-100"), RecordingWish(auto_notulen=True))
+    assert estimate_record("meeting", quote, 12, is_sufficient=False) == {
+        "type": "meeting",
+        "credits": 15,
+        "items": [{"name": "meeting", "credits": 10}, {"name": "recording", "credits": 5}],
+        "with_recording": True,
+        "balance": 12,
+        "sufficient": False,
+    }

@@ -19,6 +19,7 @@ from meetcore.domain.transfers import (
     Transfer,
     TransferKind,
     check_amount,
+    house_book,
     legs,
 )
 from meetcore.testing.strategies.lives import Life, lives
@@ -120,3 +121,8 @@ def test_a_bad_amount_is_told_with_its_kind(amount: Any, told: str) -> None:
     with pytest.raises(InvalidAmount) as refused:
         check_amount(amount)
     assert str(refused.value) == f"credits are whole numbers from 1 to {MAX_CREDITS}, not {told}"
+
+
+@given(transfers())
+def test_the_houses_book_is_the_other_side_of_every_transfer(transfer: Transfer) -> None:
+    assert {transfer.source, transfer.destination} == {Book.CUSTOMER, house_book(transfer.kind)}

@@ -14,7 +14,7 @@ __all__ = ["verify_credits"]
 
 
 def verify_credits(*, json: Annotated[bool, Parameter(name="--json", negative="")] = False) -> None:
-    """Prove the ledger: every chain, balance, hold and pair of legs. Ends with 1 if anything is wrong.
+    """Prove the ledger: chains, balances, holds, legs, refunds, caps. Ends with 1 if anything is wrong.
 
     Parameters
     ----------
@@ -31,7 +31,9 @@ def verify_credits(*, json: Annotated[bool, Parameter(name="--json", negative=""
         "is_sound": audit.is_sound,
         "accounts": audit.accounts,
         "entries": audit.entries,
-        "findings": audit.findings if json else "; ".join(audit.findings) or None,
+        "findings": [str(finding) for finding in audit.findings]
+        if json
+        else "; ".join(map(str, audit.findings)) or None,
     }
     show(told, as_json=json)
     if not audit.is_sound:

@@ -4,15 +4,36 @@ Lengths are code points (spec part 8). A field that may be absent is UNSET, so t
 only where its type says so.
 """
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Literal
 
 from attrs import field, frozen
 from msgspec import UNSET, Meta, UnsetType
 
 from meetcore.domain.endpoints import MAX_DESCRIPTION_LENGTH
 from meetcore.domain.events import EventKind
+from meetcore.domain.pricing import MAX_DURATION
 
-__all__ = ["CreateMeetingBody", "NoBody", "RegisterWebhookBody", "UpdateWebhookBody"]
+__all__ = [
+    "Choice",
+    "CreateMeetingBody",
+    "EstimateBody",
+    "MeetingEstimateBody",
+    "NoBody",
+    "NotulenEstimateBody",
+    "RegisterWebhookBody",
+    "UpdateWebhookBody",
+]
+
+
+@frozen
+class Choice:
+    """Bodies of which a request has one: the field `tag` says which, by its value."""
+
+    name: str
+    tag: str
+    bodies: Mapping[str, type]
+
 
 # The decoder has words of its own for these: they are for the schema.
 _ONE_LINE = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
@@ -34,6 +55,22 @@ EventTypes = Annotated[
         extra_json_schema={"uniqueItems": True},
     ),
 ]
+
+
+TierId = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        description="A value from GET /pricing-tiers.",
+        examples=["standard-100"],
+        extra_json_schema=_ONE_LINE,
+    ),
+]
+WithRecording = Annotated[bool, Meta(description="Record the meeting; auto_notulen forces it on.")]
+AutoNotulen = Annotated[bool, Meta(description="Write notes when the recording is ready.")]
+MustLogin = Annotated[bool, Meta(description="Only those who log in at the provider may join.")]
+MicOff = Annotated[bool, Meta(description="Participants join with the microphone off.")]
+EmailNotification = Annotated[bool, Meta(description="The provider mails the host.")]
 
 
 @frozen(kw_only=True)
@@ -66,15 +103,7 @@ class CreateMeetingBody:
             examples=["09:00"],
         ),
     ]
-    pricing_tier_id: Annotated[
-        str,
-        Meta(
-            min_length=1,
-            description="A value from GET /pricing-tiers.",
-            examples=["standard-100"],
-            extra_json_schema=_ONE_LINE,
-        ),
-    ]
+    pricing_tier_id: TierId
     description: (
         Annotated[str, Meta(max_length=1000, description="Lines of text.", extra_json_schema=_LINES)]
         | UnsetType
@@ -91,13 +120,40 @@ class CreateMeetingBody:
         ]
         | UnsetType
     ) = field(default=UNSET, repr=False)
-    with_recording: Annotated[bool, Meta(description="Record the meeting; auto_notulen forces it on.")] = (
-        False
-    )
-    auto_notulen: Annotated[bool, Meta(description="Write notes when the recording is ready.")] = False
-    must_login: Annotated[bool, Meta(description="Only those who log in at the provider may join.")] = False
-    mic_off: Annotated[bool, Meta(description="Participants join with the microphone off.")] = False
-    email_notification: Annotated[bool, Meta(description="The provider mails the host.")] = False
+    with_recording: WithRecording = False
+    auto_notulen: AutoNotulen = False
+    must_login: MustLogin = False
+    mic_off: MicOff = False
+    email_notification: EmailNotification = False
+
+
+@frozen(kw_only=True)
+class MeetingEstimateBody:
+    """A meeting that `POST /credits/estimate` prices, by its tier and the flags of `POST /meetings`."""
+
+    type: Literal["meeting"]
+    pricing_tier_id: TierId
+    with_recording: WithRecording = False
+    auto_notulen: AutoNotulen = False
+    must_login: MustLogin = False
+    mic_off: MicOff = False
+    email_notification: EmailNotification = False
+
+
+@frozen(kw_only=True)
+class NotulenEstimateBody:
+    """The notes of a recording that `POST /credits/estimate` prices, by its length."""
+
+    type: Literal["notulen"]
+    duration: Annotated[
+        int, Meta(ge=1, le=MAX_DURATION, description="Whole minutes of the recording.", examples=[60])
+    ]
+
+
+EstimateBody = Choice(
+    "EstimateBody", "type", {"meeting": MeetingEstimateBody, "notulen": NotulenEstimateBody}
+)
+"""What `POST /credits/estimate` takes (spec 4.1 rule 5)."""
 
 
 @frozen(kw_only=True)

@@ -11,15 +11,17 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.adapters.http.answers import Rendered, unpack
+from meetcore.adapters.http.bodies import Choice
 from meetcore.adapters.http.paging import Listing, Page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.keys import Scope
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.rate_window import OperationClass
-from meetcore.ports.queries import Caller, Queries
+from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek, Queries
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.intent import Answer, Intent
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
@@ -42,6 +44,7 @@ class UseCases:
     rotate_secret: RotateSecret
     send_test_event: SendTestEvent
     resend_delivery: ResendDelivery
+    estimate: Estimate
     queries: Queries
     catalogue: TierCatalogue
 
@@ -64,13 +67,18 @@ class Call:
         return self.intent
 
 
+def _nothing_else(_: dict[str, str], __: datetime) -> Peek:
+    return NOTHING_ELSE
+
+
 @frozen
 class Operation:
     """One operation: what it is called, who may call it, what it takes and gives.
 
     `present` turns the outcome of a mutating operation into its answer; a read answers by itself.
     `refusals` are the codes that its own work can decide, for the documentation; `refusals.refusals_of` adds
-    those that follow from its form.
+    those that follow from its form. `peek` names what is read of the account in the statement that
+    authenticates, by the parts of the path and the request's instant.
     """
 
     name: str
@@ -82,10 +90,11 @@ class Operation:
     refusals: tuple[str, ...] = ()
     success: int = 200
     scopes: tuple[Scope, ...] = ()
-    body: type | None = None
+    body: type | Choice | None = None
     present: Callable[[object, datetime], Rendered] | None = None
     response: str = ""
     listing: Listing | None = None
+    peek: Callable[[dict[str, str], datetime], Peek] = _nothing_else
 
     @property
     def is_mutating(self) -> bool:

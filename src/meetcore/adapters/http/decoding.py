@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_type_hints
 import attrs
 import msgspec
 
+from meetcore.adapters.http.bodies import Choice
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.events import EventKind
 from meetcore.domain.schedule import meeting_start
@@ -55,7 +56,7 @@ def decode_json(raw: bytes) -> Any:
     return value
 
 
-def decode_body(value: Any, body: Callable[..., Body]) -> Body:
+def decode_body(value: Any, body: Callable[..., Body] | Choice) -> Body:
     """Turn a JSON value into a request body.
 
     Raises:
@@ -63,6 +64,8 @@ def decode_body(value: Any, body: Callable[..., Body]) -> Body:
     """
     if not isinstance(value, dict):
         raise _body_problem("must be a JSON object")
+    if isinstance(body, Choice):
+        body = _chosen(value, body)
     try:
         decoded: Body | None = msgspec.convert(value, body)
     except msgspec.ValidationError:
@@ -77,6 +80,17 @@ def decode_body(value: Any, body: Callable[..., Body]) -> Body:
     if problems or decoded is None:
         raise InvalidRequest(problems)
     return decoded
+
+
+def _chosen(value: dict[str, Any], choice: Choice) -> Any:
+    """The body that a value says it is; where it says none, what no body of the choice knows is told too."""
+    tag = value.get(choice.tag)
+    if isinstance(tag, str) and tag in choice.bodies:
+        return choice.bodies[tag]
+    known = {name for body in choice.bodies.values() for name in _fields(body)}
+    problems = {_shown(name): [_unknown(name)] for name in value if name not in known}
+    problem = f"must be one of {', '.join(choice.bodies)}" if choice.tag in value else "is required"
+    raise InvalidRequest(problems | {choice.tag: [problem]})
 
 
 def _body_problem(problem: str) -> InvalidRequest:

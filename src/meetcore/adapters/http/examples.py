@@ -93,6 +93,26 @@ _ACCOUNT: Json = {
     "api_key": {"id": _KEY_ID, "scopes": ["meetings:write", "webhooks:write"], "daily_credit_cap": 200},
 }
 
+
+def _transaction(kind: str, amount: int, balance_after: int, about: Mapping[str, str]) -> Json:
+    return {
+        "id": "01a1fde1-9c81-7d20-b1f4-0f6a3c9d5e77",
+        "kind": kind,
+        "amount": amount,
+        "balance_after": balance_after,
+        "reference": dict(about),
+        "reverses": None,
+        "api_key_id": _KEY_ID if amount < 0 else None,
+        "created_at": _MADE_AT,
+    }
+
+
+def _funds(available: int, transaction: Json) -> Json:
+    return {"balance": available, "held": 0, "available": available, "transaction": transaction}
+
+
+_CHARGE = _transaction("meeting_charge", -15, 985, {"type": "meeting", "id": _MEETING_ID})
+
 REQUESTS: Mapping[str, Mapping[str, Json]] = {
     "create_meeting": {
         "plain": {
@@ -111,6 +131,10 @@ REQUESTS: Mapping[str, Mapping[str, Json]] = {
             "mic_off": True,
         },
     },
+    "estimate_credits": {
+        "meeting": {"type": "meeting", "pricing_tier_id": "standard-100", "auto_notulen": True},
+        "notulen": {"type": "notulen", "duration": 60},
+    },
     "register_webhook": {
         "meetings": {
             "url": _WEBHOOK["url"],
@@ -127,6 +151,21 @@ REQUESTS: Mapping[str, Mapping[str, Json]] = {
 """Bodies by operation."""
 
 ANSWERS: Mapping[str, Json] = {
+    "get_credits": {
+        "balance": 985,
+        "held": 0,
+        "available": 985,
+        "daily_cap": {"cap": 200, "spent": 15, "remaining": 185, "resets_at": "2026-11-21T17:00:00Z"},
+    },
+    "list_transactions": {"data": [_CHARGE], "next_cursor": None},
+    "estimate_credits": {
+        "type": "meeting",
+        "credits": 15,
+        "items": [{"name": "meeting", "credits": 10}, {"name": "recording", "credits": 5}],
+        "with_recording": True,
+        "balance": 985,
+        "sufficient": True,
+    },
     "get_me": _ACCOUNT,
     "list_pricing_tiers": {"data": [_TIER], "next_cursor": None},
     "create_meeting": _MEETING,
@@ -184,23 +223,6 @@ _FAILED_NOTE = _NOTE | {
     "status": "failed", "summary": None, "decisions": [], "action_items": [], "topics": [], "transcript": [],
     "credits_charged": None, "error": "insufficient_credits",
 }  # fmt: skip
-
-
-def _transaction(kind: str, amount: int, balance_after: int, about: Mapping[str, str]) -> Json:
-    return {
-        "id": "01a1fde1-9c81-7d20-b1f4-0f6a3c9d5e77",
-        "kind": kind,
-        "amount": amount,
-        "balance_after": balance_after,
-        "reference": dict(about),
-        "reverses": None,
-        "api_key_id": _KEY_ID if amount < 0 else None,
-        "created_at": _MADE_AT,
-    }
-
-
-def _funds(available: int, transaction: Json) -> Json:
-    return {"balance": available, "held": 0, "available": available, "transaction": transaction}
 
 
 EVENT_DATA: Mapping[EventKind, Json] = {

@@ -42,6 +42,7 @@ from meetcore.domain.errors import (
 from meetcore.domain.idempotency import fingerprint, is_key
 from meetcore.domain.keys import require_scope
 from meetcore.domain.rate_window import WINDOW_SECONDS, OperationClass, RateVerdict
+from meetcore.ports.queries import NOTHING_ELSE
 from meetcore.ports.store import StoreAway
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.intent import Intent
@@ -144,12 +145,13 @@ class Gate:
         if request.method == "GET" and request.scope["path"] == f"{API_ROOT}/openapi.json":
             return Rendered(200, self._document), False
         headers = request.headers
-        caller = await self._admit.authenticate(headers.get("authorization"), exchange.now)
+        operation = match.operation
+        peek = NOTHING_ELSE if operation is None else operation.peek(match.path, exchange.now)
+        caller = await self._admit.authenticate(headers.get("authorization"), exchange.now, peek)
         exchange.key_id = str(caller.key.id)
         exchange.verdict = await self._admit.count(caller.key.id, match.rate_class, exchange.now)
         if not exchange.verdict.is_allowed:
             raise self._admit.refusal(exchange.verdict)
-        operation = match.operation
         if operation is None:
             if match.allow:
                 raise MethodNotAllowed(request.method, match.allow)

@@ -13,6 +13,7 @@ import msgspec
 
 from meetcore.adapters.http import records
 from meetcore.adapters.http.answers import STATUS, envelope_of
+from meetcore.adapters.http.bodies import Choice
 from meetcore.adapters.http.calls import API_ROOT, Operation
 from meetcore.adapters.http.examples import ANSWERS, DETAILS, IDS, MESSAGES, PAYLOAD_ID, REQUESTS
 from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
@@ -106,12 +107,22 @@ def _operation(operation: Operation, base_url: str) -> Json:
         "responses": _responses(operation, base_url),
     }
     if operation.body is not None:
-        content: Json = {"schema": {"$ref": _SCHEMA.format(name=operation.body.__name__)}}
+        content: Json = {"schema": _body_schema(operation.body)}
         if operation.name in REQUESTS:
             examples = REQUESTS[operation.name]
             content["examples"] = {name: {"value": value} for name, value in examples.items()}
         told["requestBody"] = {"required": True, "content": {"application/json": content}}
     return told
+
+
+def _body_schema(body: type | Choice) -> Json:
+    if not isinstance(body, Choice):
+        return {"$ref": _SCHEMA.format(name=body.__name__)}
+    named = {tag: _SCHEMA.format(name=each.__name__) for tag, each in body.bodies.items()}
+    return {
+        "oneOf": [{"$ref": reference} for reference in named.values()],
+        "discriminator": {"propertyName": body.tag, "mapping": named},
+    }
 
 
 def _description(operation: Operation) -> str:
@@ -220,7 +231,10 @@ _FORM_PROBLEMS = {
 
 
 def _schemas(table: Sequence[Operation], base_url: str) -> Json:
-    bodies = [operation.body for operation in table if operation.body is not None]
+    given = [operation.body for operation in table if operation.body is not None]
+    bodies = [
+        each for body in given for each in (body.bodies.values() if isinstance(body, Choice) else [body])
+    ]
     answers = {operation.response for operation in table}
     shown = [record for record in records.ALL if record.__name__ in answers]
     _, schemas = msgspec.json.schema_components(

@@ -13,8 +13,9 @@ from msgspec import UNSET
 from meetcore.adapters.http.answers import Rendered, render_record
 from meetcore.adapters.http.bodies import CreateMeetingBody
 from meetcore.adapters.http.calls import API_ROOT, Call, Operation, UseCases, subject
+from meetcore.adapters.http.credit_operations import credit_operations
 from meetcore.adapters.http.filters import instant, one_of
-from meetcore.adapters.http.paging import Listing, cut, page_of
+from meetcore.adapters.http.paging import Listing, Named, cut, page_of
 from meetcore.adapters.http.webhook_operations import webhook_operations
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
@@ -23,7 +24,7 @@ from meetcore.domain.meetings import VISIBLE, Meeting, MeetingRequest, MeetingSt
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.rate_window import OperationClass
 from meetcore.domain.records import cancellation_record, meeting_record, tier_record
-from meetcore.ports.queries import MeetingFilter
+from meetcore.ports.queries import NOTHING_ELSE, MeetingFilter, Peek
 from meetcore.usecases.intent import Answer
 
 __all__ = ["operations"]
@@ -52,7 +53,7 @@ def operations(use: UseCases) -> Sequence[Operation]:
         Operation(
             "list_pricing_tiers", "GET", "/pricing-tiers", "The pricing tiers on sale", read,
             _ListTiers(use.catalogue), response="TierList",
-            listing=Listing(has_uuids=False),
+            listing=Listing(named_by=Named.SLUG),
         ),
         Operation(
             "create_meeting", "POST", "/meetings", "Create a meeting and deduct its credits", credit,
@@ -66,15 +67,23 @@ def operations(use: UseCases) -> Sequence[Operation]:
         ),
         Operation(
             "get_meeting", "GET", "/meetings/{id}", "Read a meeting", read, meetings.get,
-            scopes=(Scope.MEETINGS_READ, Scope.MEETINGS_WRITE), response="Meeting",
+            scopes=(Scope.MEETINGS_READ, Scope.MEETINGS_WRITE), response="Meeting", peek=_meeting_of_path,
         ),
         Operation(
             "cancel_meeting", "DELETE", "/meetings/{id}", "Cancel a meeting, or end one that runs", write,
             meetings.cancel, ("conflict", "upstream_error"), 200, (Scope.MEETINGS_WRITE,),
             None, _present_cancelled, "Cancellation",
         ),
+        *credit_operations(use),
         *webhook_operations(use),
     )  # fmt: skip
+
+
+def _meeting_of_path(path: dict[str, str], _: datetime) -> Peek:
+    try:
+        return Peek(meeting_id=parse_id(path["id"], "meeting"))
+    except NotFound:  # it is told when it is its turn: the key comes first
+        return NOTHING_ELSE
 
 
 async def _show_account(call: Call) -> Rendered:
@@ -128,8 +137,7 @@ class _Meetings:
         return await self.use.create_meeting(call.caller, wanted, call.purpose, call.now)
 
     async def get(self, call: Call) -> Rendered:
-        meeting_id = parse_id(call.path["id"], "meeting")
-        meeting = await self.use.queries.find_meeting(call.caller.account.id, meeting_id)
+        meeting = call.caller.open_meeting()
         if meeting is None or meeting.status not in VISIBLE:
             raise NotFound("No meeting with this id.")
         return render_record(200, meeting_record(meeting, call.now))

@@ -6,7 +6,9 @@ no part of it: the place in the order is the same under any filter.
 
 import base64
 import binascii
+import re
 from collections.abc import Callable, Mapping, Sequence
+from enum import Enum
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -17,14 +19,23 @@ from meetcore.adapters.http.filters import Filter
 from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.ids import parse_id
 
-__all__ = ["DEFAULT_LIMIT", "MAX_LIMIT", "Listing", "Page", "cut", "page_of", "read_page"]
+__all__ = ["DEFAULT_LIMIT", "MAX_LIMIT", "Listing", "Named", "Page", "cut", "page_of", "read_page"]
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
 _BAD_CURSOR = "must be a next_cursor that this list gave"
 _IN_LIST = " "  # no id has it
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)  # fits the database's integers
 
 Item = TypeVar("Item")
+
+
+class Named(Enum):
+    """By what the items of a list are named, and so what a cursor holds."""
+
+    UUID = "uuid"
+    NUMBER = "number"
+    SLUG = "slug"
 
 
 @frozen
@@ -32,12 +43,12 @@ class Listing:
     """What a list takes beside `limit` and `cursor`.
 
     `filters` are the further parameters by their names, `ranges` pairs of them of which the first must not be
-    after the second. `has_uuids` tells that its items are named by UUIDs, so that a cursor must hold one.
+    after the second.
     """
 
     filters: Mapping[str, Filter] = field(factory=dict)
     ranges: Sequence[tuple[str, str]] = ()
-    has_uuids: bool = True
+    named_by: Named = Named.UUID
 
 
 @frozen
@@ -112,9 +123,17 @@ def _read_cursor(text: str, listing: Listing, of: str) -> str | None:
         named, _, after = base64.b64decode(text, altchars=b"-_", validate=True).decode().rpartition(_IN_LIST)
         if named != of:
             return None
-        return str(parse_id(after, "item")) if listing.has_uuids else after
+        return _checked(after, listing.named_by)
     except (binascii.Error, ValueError, NotFound):
         return None
+
+
+def _checked(after: str, named_by: Named) -> str:
+    if named_by is Named.UUID:
+        return str(parse_id(after, "item"))
+    if named_by is Named.NUMBER and not _NUMBER.fullmatch(after):
+        raise ValueError("no number")
+    return after
 
 
 def _cursor_after(page: Page, id_: str) -> str:

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.events import EventKind
 from meetcore.domain.keys import Scope
+from meetcore.domain.ledger import TransferKind
 
 __all__ = ["ALL", "DATA_OF"]
 
@@ -76,6 +77,76 @@ class Cancellation:
     id: Id
     status: MeetingState
     credits_refunded: Credits
+
+
+@frozen
+class DailyCap:
+    """What the key may spend of a day in WIB. `spent` counts what is held, less what was refunded."""
+
+    cap: Credits
+    spent: Credits
+    remaining: Credits
+    resets_at: Utc
+
+
+@frozen
+class CreditsRecord:
+    """The account's credits, and the cap of the key that asks."""
+
+    balance: Credits
+    held: Annotated[int, Meta(description="Whole credits that work in progress reserves.")]
+    available: Credits
+    daily_cap: DailyCap | None
+
+
+@frozen
+class TransactionReference:
+    """What a transaction is about."""
+
+    type: Annotated[str, Meta(examples=["meeting", "topup"])]
+    id: str
+
+
+@frozen
+class Transaction:
+    """One movement of credits. `amount` is negative for what was taken; a refund names what it `reverses`."""
+
+    id: Id
+    kind: TransferKind
+    amount: Credits
+    balance_after: Credits
+    reference: TransactionReference
+    reverses: Id | None
+    api_key_id: Id | None
+    created_at: Utc
+
+
+@frozen
+class TransactionList:
+    """The account's transactions, the newest first."""
+
+    data: list[Transaction]
+    next_cursor: Cursor
+
+
+@frozen
+class EstimateItem:
+    """One line of a price."""
+
+    name: Annotated[str, Meta(examples=["meeting", "recording", "notulen"])]
+    credits: Credits
+
+
+@frozen
+class Estimate:
+    """What would be charged. `sufficient`: neither the credits nor the key's cap would refuse it now."""
+
+    type: Annotated[str, Meta(examples=["meeting", "notulen"])]
+    credits: Credits
+    items: list[EstimateItem]
+    with_recording: bool
+    balance: Credits
+    sufficient: bool
 
 
 @frozen
@@ -207,28 +278,6 @@ class TierList:
 
 
 @frozen
-class Reference:
-    """What a transaction is about."""
-
-    type: Annotated[str, Meta(examples=["meeting", "topup"])]
-    id: str
-
-
-@frozen
-class Transaction:
-    """An entry of the ledger."""
-
-    id: Id
-    kind: Annotated[str, Meta(examples=["topup", "meeting_charge", "meeting_refund"])]
-    amount: Annotated[int, Meta(description="Whole credits; below zero for a charge.")]
-    balance_after: Credits
-    reference: Reference
-    reverses: Annotated[str | None, Meta(description="The transaction that a refund reverses.")]
-    api_key_id: Annotated[str | None, Meta(description="The key that spent; null where none did.")]
-    created_at: Utc
-
-
-@frozen
 class BalanceChange:
     """The credits after a transaction, and the transaction."""
 
@@ -320,7 +369,7 @@ class Note:
 
 ALL = (
     Meeting, MeetingList, Cancellation, Account, Webhook, WebhookWithSecret, WebhookList, Delivery,
-    DeliveryList, TierList,
+    DeliveryList, TierList, CreditsRecord, TransactionList, Estimate,
 )  # fmt: skip
 """The answers."""
 

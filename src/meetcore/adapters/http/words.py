@@ -41,6 +41,9 @@ TAGS: Mapping[str, str] = {
 ABOUT: Mapping[str, str] = {
     "get_me": "A 200 means that the key is valid, not revoked and not expired.",
     "list_pricing_tiers": "Give a tier's `id` as `pricing_tier_id` to create a meeting.",
+    "get_credits": "`available` is what can be spent: work in progress holds the rest. `daily_cap` is null when the key has none.",
+    "list_transactions": "A charge is below zero; a refund names the transaction that it `reverses`.",
+    "estimate_credits": "What it says is what is charged. `sufficient` is false where the credits or the key's cap would refuse it now.",
     "create_meeting": "The price is the tier's `credits`, plus its `recording_credits` when the meeting is recorded; "
     "it is deducted at once, and only when the meeting exists. `auto_notulen` forces recording on. Date and time are "
     "read in WIB (UTC+7). When no host is free in the time range the answer is 503 with `Retry-After`: choose another "

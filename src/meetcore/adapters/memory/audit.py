@@ -1,11 +1,15 @@
 """Reading the whole ledger in memory. A snapshot is the committed tables at one moment."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import date
+from uuid import UUID
 
 from meetcore.adapters.memory.state import MemoryState, Tables
-from meetcore.domain.ledger import Entry, legs
-from meetcore.ports.audit import StoredFunds
+from meetcore.domain.chain import EntryLine, line_of
+from meetcore.domain.ledger import Entry, TransferKind, legs
+from meetcore.ports.audit import Flaw, FlawKind, StoredFunds
 
 __all__ = ["MemoryLedgerAudit"]
 
@@ -32,20 +36,58 @@ class MemoryLedgerSnapshot:
         if stored:
             yield stored
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Entry]:
-        """The customer entries of these accounts, by account, then by number."""
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Sequence[EntryLine]]:
+        """The customer entries of these accounts in one chunk, by account, then by number."""
         wanted = {stored.funds.account_id for stored in portion}
-        for name in sorted(self._tables.entries):
-            if name[0] in wanted:
-                yield self._tables.entries[name]
-
-    async def unbalanced(self) -> Sequence[str]:
-        """Names of transfers whose legs do not sum to zero: none, for legs are derived here."""
-        return [
-            f"account {entry.account_id}: transfer {entry.transfer.id}"
-            for entry in self._tables.entries.values()
-            if sum(leg.amount for leg in legs(entry.transfer))
+        yield [
+            line_of(self._tables.entries[name]) for name in sorted(self._tables.entries) if name[0] in wanted
         ]
+
+    async def flaws(self) -> Sequence[Flaw]:
+        """What does not hang together."""
+        return [*self._unbalanced(), *self._refunds(), *self._usage()]
+
+    def _unbalanced(self) -> Iterator[Flaw]:
+        """None: legs are derived here."""
+        for entry in self._tables.entries.values():
+            if sum(leg.amount for leg in legs(entry.transfer)):
+                yield _flaw(entry, FlawKind.UNBALANCED)
+
+    def _refunds(self) -> Iterator[Flaw]:
+        entries = self._tables.entries.values()
+        moved = {(entry.account_id, entry.transfer.id): entry.transfer for entry in entries}
+        doubles = Counter((entry.account_id, entry.transfer.reverses) for entry in entries)
+        for entry in entries:
+            reverses = entry.transfer.reverses
+            if reverses is None and entry.transfer.kind is not TransferKind.MEETING_REFUND:
+                continue
+            charge = None if reverses is None else moved.get((entry.account_id, reverses))
+            if charge is None or charge.kind is not TransferKind.MEETING_CHARGE:
+                yield _flaw(entry, FlawKind.NO_CHARGE)
+            elif entry.transfer.amount > charge.amount:
+                yield _flaw(entry, FlawKind.TOO_MUCH)
+            elif doubles[entry.account_id, reverses] > 1:
+                yield _flaw(entry, FlawKind.RETURNED_BEFORE)
+
+    def _usage(self) -> Iterator[Flaw]:
+        tables = self._tables
+        spent: Counter[tuple[UUID, UUID | None, date | None]] = Counter()
+        held: Counter[tuple[UUID, UUID | None, date | None]] = Counter()
+        for entry in tables.entries.values():
+            if entry.transfer.api_key_id is not None:
+                spent[entry.account_id, entry.transfer.api_key_id, entry.transfer.cap_day] -= entry.amount
+        for (account_id, _), hold in tables.holds.items():
+            held[account_id, hold.api_key_id, hold.cap_day] += hold.amount
+        for (account_id, key_id, day), usage in tables.usage.items():
+            spent[account_id, key_id, day] -= usage.spent
+            held[account_id, key_id, day] -= usage.held
+        for name in spent.keys() | held.keys():
+            if spent[name] or held[name]:
+                yield Flaw(name[0], FlawKind.USAGE, f"the usage of key {name[1]} on {name[2]}")
+
+
+def _flaw(entry: Entry, kind: FlawKind) -> Flaw:
+    return Flaw(entry.account_id, kind, f"transfer {entry.transfer.id}", entry.number)
 
 
 class MemoryLedgerAudit:

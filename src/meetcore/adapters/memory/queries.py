@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from attrs import evolve
@@ -10,8 +11,18 @@ from meetcore.adapters.memory.hosts import next_free_start
 from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provider
 from meetcore.domain.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.holds import CapUsage
+from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import VISIBLE, Meeting, shown_status
-from meetcore.ports.queries import AccountCard, Caller, DeliveryHistory, FreeStartQuery, MeetingFilter
+from meetcore.ports.queries import (
+    NOTHING_ELSE,
+    AccountCard,
+    Caller,
+    DeliveryHistory,
+    FreeStartQuery,
+    MeetingFilter,
+    Peek,
+)
 
 __all__ = ["MemoryQueries"]
 
@@ -22,24 +33,26 @@ class MemoryQueries:
     def __init__(self, state: MemoryState) -> None:
         self._state = state
 
-    async def find_caller(self, key_digest: bytes) -> Caller | None:
-        """The key stored under a digest, whatever its validity, with its account."""
+    async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
+        """The key stored under a digest, whatever its validity, with its account, in one trip."""
         tables = self._state.committed
         key_id = tables.key_of_digest.get(key_digest)
         if key_id is None:
             return None
         key = tables.keys[key_id]
         account = tables.accounts[key.account_id]
-        card = account.card
-        return Caller(
-            key, AccountCard(card.id, card.user_id, card.email, card.full_name, account.funds.balance)
-        )
+        card, funds = account.card, account.funds
+        shown = AccountCard(card.id, card.user_id, card.email, card.full_name, funds.balance, funds.held)
+        if peek.meeting_id is not None:
+            return Caller(key, shown, open_meeting=partial(_meeting_of, tables, card.id, peek.meeting_id))
+        day = peek.usage_on
+        if day is None:
+            return Caller(key, shown)
+        return Caller(key, shown, tables.usage.get((card.id, key.id, day), CapUsage(key.id, day)))
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state."""
-        tables = self._state.committed
-        stored = tables.meetings.get((account_id, meeting_id))
-        return None if stored is None else _with_host_key(tables, stored.meeting)
+        return _meeting_of(self._state.committed, account_id, meeting_id)
 
     async def list_meetings(
         self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
@@ -53,6 +66,20 @@ class MemoryQueries:
         ]
         found.sort(key=lambda one: one.id, reverse=True)
         return [_with_host_key(tables, one) for one in found[:limit]]
+
+    async def list_transactions(
+        self, account_id: UUID, kind: TransferKind | None, limit: int, before: int | None
+    ) -> Sequence[Entry]:
+        """An account's own entries in the ledger, the newest first."""
+        found = [
+            entry
+            for (owner, number), entry in self._state.committed.entries.items()
+            if owner == account_id
+            and (before is None or number < before)
+            and (kind is None or entry.transfer.kind is kind)
+        ]
+        found.sort(key=lambda entry: entry.number, reverse=True)
+        return found[:limit]
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
         """The earliest instant from `start_at` on at which such a meeting could be reserved now."""
@@ -112,6 +139,11 @@ class MemoryQueries:
 
     async def ping(self) -> None:
         """Memory is always there."""
+
+
+def _meeting_of(tables: Tables, account_id: UUID, meeting_id: UUID) -> Meeting | None:
+    stored = tables.meetings.get((account_id, meeting_id))
+    return None if stored is None else _with_host_key(tables, stored.meeting)
 
 
 def _is_wanted(meeting: Meeting, wanted: MeetingFilter) -> bool:

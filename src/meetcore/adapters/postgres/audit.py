@@ -1,19 +1,34 @@
-"""Reading the whole ledger in PostgreSQL, in one repeatable-read transaction, portion by portion."""
+"""Reading the whole ledger in PostgreSQL, in one repeatable-read transaction, portion by portion.
 
-from collections.abc import AsyncIterator, Sequence
+Entries come as texts in the words of their hash, in the binary form and without an object for each id: that
+is what lets a hundred thousand of them be proven in a second. While one chunk is proven the next is fetched.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
+from psycopg import sql
+
 from meetcore.adapters.postgres import rows
-from meetcore.adapters.postgres.ledger import TRANSFER_COLUMNS
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
-from meetcore.domain.ledger import Entry
-from meetcore.ports.audit import StoredFunds
+from meetcore.domain.chain import EntryLine
+from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
 
 __all__ = ["PostgresLedgerAudit"]
 
 ACCOUNTS_AT_ONCE = 500
-ENTRIES_AT_ONCE = 5_000
+ENTRIES_AT_ONCE = 2_000
+
+# Instants and days as texts in one form, and as long as it takes.
+_SETTINGS = (
+    "SET LOCAL timezone = 'UTC'",
+    "SET LOCAL datestyle = 'ISO'",
+    "SET LOCAL statement_timeout = 0",
+    "SET LOCAL idle_in_transaction_session_timeout = 0",
+)
 
 _COUNT = "SELECT count(*) AS entries FROM ledger_entries WHERE book = 'customer'"
 
@@ -24,26 +39,97 @@ SELECT a.id AS account_id, a.balance, a.held, a.low_threshold, a.is_low, a.entri
 FROM accounts a WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s
 """
 
-# The customer entries of some accounts with their transfers.
-_ENTRIES = f"""
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, {TRANSFER_COLUMNS}
-FROM ledger_entries e JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
-WHERE e.account_id = ANY (%(ids)s) AND e.book = 'customer' ORDER BY e.account_id, e.number
+# Entries in the order of their index, each with its transfer looked up: whatever else the planner would rather do sorts
+# the whole ledger first. The texts of instants and days are those of the settings, and cheaper than to_char.
+_WALK = """
+SELECT set_config('enable_hashjoin', %(way)s, true), set_config('enable_mergejoin', %(way)s, true),
+    set_config('enable_sort', %(way)s, true)
 """
 
-# Transfers whose legs are not two that sum to zero, and transfers without legs.
-_UNBALANCED = """
-SELECT t.account_id, t.id FROM ledger_transfers t
-LEFT JOIN ledger_entries e ON e.account_id = t.account_id AND e.transfer_id = t.id
-GROUP BY t.account_id, t.id HAVING count(e.number) <> 2 OR sum(e.amount) <> 0 LIMIT 100
+# The customer entries of a range of accounts with their transfers, column by column an EntryLine.
+_ENTRIES = """
+SELECT encode(uuid_send(e.account_id), 'hex'), e.number, e.amount, e.balance_after,
+    CASE WHEN length(e.at::text) IN (22, 29) THEN replace(e.at::text, ' ', 'T') || ':00'
+        ELSE to_char(e.at, 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00' END, e.hash,
+    encode(uuid_send(t.id), 'hex'), t.operation, t.kind, t.amount, t.source, t.destination,
+    t.reference_type, t.reference_id, COALESCE(encode(uuid_send(t.reverses), 'hex'), ''),
+    COALESCE(encode(uuid_send(t.api_key_id), 'hex'), ''), COALESCE(t.cap_day::text, '')
+FROM ledger_entries e JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
+WHERE e.account_id BETWEEN %(first)s AND %(last)s AND e.book = 'customer' ORDER BY e.account_id, e.number
 """
+
+# Whether every leg and every transfer belongs to a customer's and a house's leg that sum to zero, in the books that
+# the transfer names.
+_IS_BALANCED = """
+SELECT (SELECT count(*) FROM ledger_entries) = 2 * count(*) AND (SELECT count(*) FROM ledger_transfers) = count(*)
+    AS is_balanced
+FROM ledger_entries c
+JOIN ledger_entries h ON h.account_id = c.account_id AND h.number = c.number AND h.transfer_id = c.transfer_id
+    AND h.amount = -c.amount
+JOIN ledger_transfers t ON t.account_id = c.account_id AND t.id = c.transfer_id
+    AND h.book = CASE WHEN t.source = 'customer' THEN t.destination ELSE t.source END
+WHERE c.book = 'customer' AND h.book <> 'customer'
+"""
+
+# Transfers that have not the two legs of their books, and legs without a transfer.
+_UNBALANCED = """
+SELECT COALESCE(t.account_id, e.account_id) AS account_id, COALESCE(t.id, e.transfer_id) AS transfer_id, e.number
+FROM ledger_transfers t FULL JOIN (
+    SELECT account_id, transfer_id, min(number) AS number, sum(amount) AS total, min(book) AS one, max(book) AS other
+    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) = 2
+    UNION ALL
+    SELECT account_id, transfer_id, min(number), NULL, NULL, NULL
+    FROM ledger_entries GROUP BY account_id, transfer_id HAVING count(*) <> 2
+) e ON e.account_id = t.account_id AND e.transfer_id = t.id
+WHERE (e.total = 0 AND e.one = least(t.source, t.destination) AND e.other = greatest(t.source, t.destination))
+    IS NOT TRUE
+LIMIT %(limit)s
+"""
+
+# Refunds and what they give back, where that is no meeting's charge, or less, or given back by another too.
+_REFUNDS = """
+WITH bad AS MATERIALIZED (
+    SELECT r.account_id, r.id, CASE WHEN c.kind IS DISTINCT FROM 'meeting_charge' THEN 'NO_CHARGE'
+        WHEN r.amount > c.amount THEN 'TOO_MUCH' ELSE 'RETURNED_BEFORE' END AS kind
+    FROM (
+        SELECT t.account_id, t.id, t.amount, t.reverses, count(*) OVER (PARTITION BY account_id, reverses) AS doubles
+        FROM ledger_transfers t WHERE t.reverses IS NOT NULL
+        UNION ALL
+        SELECT t.account_id, t.id, t.amount, NULL, 1 FROM ledger_transfers t
+        WHERE t.reverses IS NULL AND t.kind = 'meeting_refund'
+    ) r LEFT JOIN ledger_transfers c ON c.account_id = r.account_id AND c.id = r.reverses
+    WHERE c.kind IS DISTINCT FROM 'meeting_charge' OR r.amount > c.amount OR r.doubles > 1
+    LIMIT %(limit)s
+)
+SELECT bad.account_id, bad.id AS transfer_id, bad.kind, e.number
+FROM bad LEFT JOIN ledger_entries e
+    ON e.account_id = bad.account_id AND e.transfer_id = bad.id AND e.book = 'customer'
+"""
+
+# What each key spent and holds on each day, less what is stored of it, where that leaves anything.
+_USAGE = """
+SELECT account_id, api_key_id, day FROM (
+    SELECT account_id, api_key_id, cap_day AS day,
+        CASE WHEN source = 'customer' THEN amount ELSE -amount END AS spent, 0::bigint AS held
+    FROM ledger_transfers WHERE api_key_id IS NOT NULL
+    UNION ALL SELECT account_id, api_key_id, cap_day, 0, amount FROM ledger_holds
+    UNION ALL SELECT account_id, api_key_id, day, -spent, -held FROM cap_usage
+) AS told
+GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0 LIMIT %(limit)s
+"""
+
+
+def _entry_line(_: Any) -> Callable[[Sequence[Any]], EntryLine]:
+    return EntryLine._make
 
 
 class PostgresLedgerSnapshot:
-    """One moment of the ledger, on one open transaction."""
+    """One moment of the ledger, on one open transaction that others can join by its name."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, pool: Pool, connection: Connection, name: str) -> None:
+        self._pool = pool
         self._connection = connection
+        self._name = name
 
     async def count_entries(self) -> int:
         """How many entries customers have in all."""
@@ -61,21 +147,60 @@ class PostgresLedgerSnapshot:
             yield [StoredFunds(rows.funds(row), row["open_holds"]) for row in found]
             after = found[-1]["account_id"]
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Entry]:
-        """The customer entries of these accounts, by account, then by number."""
-        ids = [stored.funds.account_id for stored in portion]
-        async with self._connection.cursor(name="ledger_entries") as cursor:
-            cursor.itersize = ENTRIES_AT_ONCE
-            await cursor.execute(_ENTRIES, {"ids": ids})
-            async for row in cursor:
-                entry = rows.entry(row)
-                assert entry is not None  # joined, so the transfer is there
-                yield entry
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Sequence[EntryLine]]:
+        """The customer entries of these accounts, in chunks, by account, then by number."""
+        span = {"first": portion[0].funds.account_id, "last": portion[-1].funds.account_id}
+        async with self._connection.cursor(name="ledger_entries", row_factory=_entry_line) as cursor:
+            await self._connection.execute(_WALK, {"way": "off"})
+            await cursor.execute(_ENTRIES, span, binary=True)
+            await self._connection.execute(_WALK, {"way": "on"})
+            chunk = await cursor.fetchmany(ENTRIES_AT_ONCE)
+            while chunk:
+                following = asyncio.create_task(cursor.fetchmany(ENTRIES_AT_ONCE))
+                try:
+                    await asyncio.sleep(0)  # so that it is asked for before this chunk is worked on
+                    yield chunk
+                finally:
+                    chunk = await following
 
-    async def unbalanced(self) -> Sequence[str]:
-        """Names of transfers whose legs do not sum to zero."""
-        found = await (await self._connection.execute(_UNBALANCED)).fetchall()
-        return [f"account {row['account_id']}: transfer {row['id']}" for row in found]
+    async def flaws(self) -> Sequence[Flaw]:
+        """What does not hang together, looked for beside the entries where there is a second connection."""
+        if self._pool.max_size < 2:
+            return await _flaws(self._connection)
+        async with self._pool.connection() as connection, connection.transaction():
+            await _begin_reading(connection, self._name)
+            return await _flaws(connection)
+
+
+async def _flaws(connection: Connection) -> list[Flaw]:
+    async def rows_of(statement: str) -> list[rows.Row]:
+        return await (await connection.execute(statement, {"limit": MAX_FLAWS})).fetchall()
+
+    is_balanced = (await rows_of(_IS_BALANCED))[0]["is_balanced"]
+    found = [
+        Flaw(row["account_id"], FlawKind.UNBALANCED, f"transfer {row['transfer_id']}", row["number"])
+        for row in ([] if is_balanced else await rows_of(_UNBALANCED))
+    ]
+    found += [
+        Flaw(row["account_id"], FlawKind[row["kind"]], f"transfer {row['transfer_id']}", row["number"])
+        for row in await rows_of(_REFUNDS)
+    ]
+    return found + [
+        Flaw(row["account_id"], FlawKind.USAGE, f"the usage of key {row['api_key_id']} on {row['day']}")
+        for row in await rows_of(_USAGE)
+    ]
+
+
+async def _begin_reading(connection: Connection, snapshot: str | None = None) -> str:
+    """See one moment for as long as it takes: this one, or that of another's snapshot; its name for others."""
+    await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+    if snapshot is not None:
+        await connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+    for setting in _SETTINGS:
+        await connection.execute(setting)
+    row = await (await connection.execute("SELECT pg_export_snapshot() AS name")).fetchone()
+    assert row is not None
+    return str(row["name"])
 
 
 class PostgresLedgerAudit:
@@ -89,8 +214,5 @@ class PostgresLedgerAudit:
         """The ledger at this moment, while others write on."""
         with translated():
             async with self._pool.connection() as connection, connection.transaction():
-                await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
-                await connection.execute("SET LOCAL statement_timeout = 0")
-                await connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
-                await connection.execute("SELECT")  # the snapshot is that of the first query
-                yield PostgresLedgerSnapshot(connection)
+                name = await _begin_reading(connection)
+                yield PostgresLedgerSnapshot(self._pool, connection, name)

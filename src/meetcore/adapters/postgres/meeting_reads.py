@@ -20,13 +20,20 @@ from meetcore.ports.queries import (
     MeetingFilter,
 )
 
-__all__ = ["FIND_MEETING", "NEXT_FREE_START", "free_start_parameters", "page_parameters", "page_statement"]
+__all__ = [
+    "FIND_MEETING",
+    "HOST_KEY",
+    "NEXT_FREE_START",
+    "free_start_parameters",
+    "page_parameters",
+    "page_statement",
+]
 
 _NEWEST = UUID(int=(1 << 128) - 1)  # no record has it, and every id is less
 
 # The key of a meeting's host, where it is in place and the meeting is the first on the host: what it reserved is
 # there, and nobody's reservation begins before.
-_HOST_KEY = """(
+HOST_KEY = """(
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
         WHERE r.account_id = m.account_id AND r.meeting_id = m.id AND NOT EXISTS (
@@ -36,7 +43,7 @@ _HOST_KEY = """(
 
 # One of an account's meetings.
 FIND_MEETING = f"""
-SELECT m.account_id, {MEETING_COLUMNS}, {_HOST_KEY} FROM meetings m
+SELECT m.account_id, {MEETING_COLUMNS}, {HOST_KEY} FROM meetings m
 WHERE m.account_id = %(account_id)s AND m.id = %(id)s
 """
 
@@ -73,7 +80,7 @@ _WALK = f"""SELECT * FROM (
 def _page_by_id(status: MeetingStatus | None) -> str:
     walk = _WALK.format(condition=f"({' OR '.join(_STANDS[status])})")
     return f"""
-SELECT m.account_id, {MEETING_COLUMNS}, {_HOST_KEY}
+SELECT m.account_id, {MEETING_COLUMNS}, {HOST_KEY}
 FROM ({walk}) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
 ORDER BY m.id DESC
 """
@@ -105,7 +112,7 @@ WITH probe AS MATERIALIZED (
     UNION ALL
     ({walk})
 )
-SELECT m.account_id, {MEETING_COLUMNS}, {_HOST_KEY}
+SELECT m.account_id, {MEETING_COLUMNS}, {HOST_KEY}
 FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
 ORDER BY m.id DESC
 """

@@ -5,33 +5,27 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from meetcore.adapters.postgres import meeting_reads, rows
+from meetcore.adapters.postgres import meeting_reads, rows, transaction_reads
+from meetcore.adapters.postgres.callers import caller_of, caller_parameters, caller_statement
 from meetcore.adapters.postgres.endpoints import DELIVERY_COLUMNS, ENDPOINT_COLUMNS
 from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.queries import (
     MAX_PAGE,
-    AccountCard,
+    NOTHING_ELSE,
     Caller,
     DeliveryHistory,
     FreeStartQuery,
     MeetingFilter,
+    Peek,
 )
 
-__all__ = ["KEY_COLUMNS", "PostgresQueries"]
-
-KEY_COLUMNS = """
-    k.id AS key_id, k.account_id, k.scopes, k.daily_cap, k.created_at AS key_created_at, k.expires_at, k.revoked_at"""
-
-# The key of a digest with its account: what authentication needs, and all that GET /me shows.
-_FIND_CALLER = f"""
-SELECT {KEY_COLUMNS}, a.user_id, a.email, a.full_name, a.balance
-FROM api_keys k JOIN accounts a ON a.id = k.account_id WHERE k.digest = %(digest)s
-"""
+__all__ = ["PostgresQueries"]
 
 # The meeting that a provider speaks of, the latest that had the id.
 _FIND_AT_PROVIDER = f"""
@@ -113,15 +107,10 @@ class PostgresQueries:
         self._pool = pool
         self._cipher = cipher
 
-    async def find_caller(self, key_digest: bytes) -> Caller | None:
-        """The key stored under a digest, whatever its validity, with its account."""
-        row = await self._one(_FIND_CALLER, {"digest": key_digest})
-        if row is None:
-            return None
-        account = AccountCard(
-            row["account_id"], row["user_id"], row["email"], row["full_name"], row["balance"]
-        )
-        return Caller(rows.key(row), account)
+    async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
+        """The key stored under a digest, whatever its validity, with its account, in one trip."""
+        row = await self._one(caller_statement(peek), caller_parameters(key_digest, peek))
+        return None if row is None else caller_of(row, peek, self._cipher)
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state."""
@@ -135,6 +124,14 @@ class PostgresQueries:
         page = meeting_reads.page_parameters(account_id, wanted, limit, before)
         found = await self._all(meeting_reads.page_statement(wanted), page)
         return [rows.meeting_with_key(row, self._cipher) for row in found]
+
+    async def list_transactions(
+        self, account_id: UUID, kind: TransferKind | None, limit: int, before: int | None
+    ) -> Sequence[Entry]:
+        """An account's own entries in the ledger, the newest first."""
+        page = transaction_reads.page_parameters(account_id, kind, limit, before)
+        found = await self._all(transaction_reads.page_statement(kind), page)
+        return [entry for row in found if (entry := rows.entry(row)) is not None]
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
         """The earliest instant from `start_at` on at which such a meeting could be reserved now."""

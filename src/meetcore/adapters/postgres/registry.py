@@ -8,8 +8,8 @@ from uuid import UUID
 import psycopg
 
 from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.callers import KEY_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
-from meetcore.adapters.postgres.queries import KEY_COLUMNS
 from meetcore.adapters.postgres.rows import HOST_COLUMNS
 from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.hosts import Host

@@ -80,6 +80,7 @@ from meetcore.testing.contracts.store_rig import (
     RegistryRig,
     Rig,
     StoreRig,
+    Theft,
 )
 from meetcore.testing.contracts.video_provider import VideoProviderContract
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
@@ -123,6 +124,7 @@ __all__ = [
     "SharedRateCountersContract",
     "StoreContract",
     "StoreRig",
+    "Theft",
     "VideoProviderContract",
     "WebhookSenderContract",
 ]

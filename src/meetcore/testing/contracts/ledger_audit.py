@@ -2,11 +2,27 @@
 
 import pytest
 
-from meetcore.testing.contracts.acts import Wish, new_host, open_customer, reserved, scheduled, top_up
-from meetcore.testing.contracts.store_rig import LedgerAuditRig
+from meetcore.ports.audit import FlawKind
+from meetcore.testing.contracts.acts import (
+    Wish,
+    finish_cancelling,
+    new_host,
+    open_customer,
+    reserved,
+    scheduled,
+    start_cancelling,
+    top_up,
+)
+from meetcore.testing.contracts.store_rig import LedgerAuditRig, Theft
 from meetcore.usecases.verify_ledger import VerifyLedger
 
 __all__ = ["LedgerAuditContract"]
+
+USAGE: tuple[int | None, str] = (None, FlawKind.USAGE)
+TRUNCATED: list[tuple[int | None, str]] = [
+    (None, "the stored number of entries is 4, and its entries make 3"),
+    (None, "the stored last hash is "),
+]
 
 
 @pytest.mark.asyncio
@@ -31,7 +47,7 @@ class LedgerAuditContract:
         await reserved(rig, customer, Wish())
         told: list[tuple[int, int]] = []
         audit = await VerifyLedger(rig.audit)(lambda done, total: told.append((done, total)))
-        mine = [finding for finding in audit.findings if str(customer.account_id) in finding]
+        mine = [finding for finding in audit.findings if finding.account_id == customer.account_id]
         assert mine == []
         assert audit.entries == told[-1][0] == told[-1][1]
         assert audit.accounts >= 1
@@ -48,12 +64,40 @@ class LedgerAuditContract:
             found = [stored.funds async for portion in snapshot.accounts() for stored in portion]
         assert [one.balance for one in found if one.account_id == customer.account_id] == [105]
 
-    @pytest.mark.parametrize("number", [1, 2, 3])
-    async def test_an_entry_that_was_changed_is_named(self, rig: LedgerAuditRig, number: int) -> None:
+    @pytest.mark.parametrize(
+        ("theft", "number", "expected"),
+        [
+            (Theft.BALANCE_AFTER, 1, [(1, "its balance_after is 51, and the entries make 50")]),
+            (Theft.BALANCE_AFTER, 4, [(4, "its balance_after is 41, and the entries make 40")]),
+            (Theft.AMOUNT, 1, [(1, "its balance_after is 50, and the entries make 51")]),
+            (Theft.AMOUNT, 2, [(2, "its balance_after is 40, and the entries make 39"), USAGE]),
+            (Theft.AMOUNT, 4, [(4, "its balance_after is 40, "), (4, FlawKind.TOO_MUCH), USAGE]),
+            (Theft.REVERSES, 4, [(4, "its hash is not that of "), (4, FlawKind.NO_CHARGE)]),
+            (Theft.GONE, 2, [(2, "entry 3 stands in its place"), USAGE]),
+            (Theft.GONE, 3, [(3, "entry 4 stands in its place"), (4, FlawKind.NO_CHARGE), USAGE]),
+            (Theft.GONE, 4, [(None, "the stored balance is 40, and its entries make 30"), *TRUNCATED, USAGE]),
+            (Theft.BALANCE, 0, [(None, "the stored balance is 41, and its entries make 40")]),
+            (Theft.HELD, 0, [(None, "11 is held, and its open holds make 10")]),
+            (Theft.USAGE, 0, [USAGE]),
+        ],
+    )
+    async def test_a_theft_is_named_by_account_entry_and_what_is_wrong(
+        self, rig: LedgerAuditRig, theft: Theft, number: int, expected: list[tuple[int | None, str]]
+    ) -> None:
+        await rig.plant(new_host(), new_host(), new_host())
         customer = await open_customer(rig)
-        for reference in ("a", "b", "c"):
-            await top_up(rig, customer, 10, reference)
-        await rig.tamper(customer.account_id, number)
+        await top_up(rig, customer, 50, "first")
+        await scheduled(rig, customer, Wish())
+        cancelled = await scheduled(rig, customer, Wish())
+        await finish_cancelling(rig, cancelled, await start_cancelling(rig, cancelled))
+        await reserved(rig, customer, Wish())
+        before = await VerifyLedger(rig.audit)()
+        assert not [finding for finding in before.findings if finding.account_id == customer.account_id]
+        await rig.tamper(customer.account_id, number, theft)
         audit = await VerifyLedger(rig.audit)()
+        found = [each for each in audit.findings if each.account_id == customer.account_id]
+        assert [each.number for each in found] == [place for place, _ in expected]
+        for finding, (_, words) in zip(found, expected, strict=True):
+            assert words in finding.problem
+            assert str(finding).startswith(f"account {customer.account_id}:")
         assert not audit.is_sound
-        assert f"account {customer.account_id}: entry {number} is wrong" in audit.findings

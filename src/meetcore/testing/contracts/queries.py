@@ -18,6 +18,7 @@ from meetcore.testing.contracts.acts import (
     scheduled,
     top_up,
 )
+from meetcore.testing.contracts.credit_queries import CreditQueries
 from meetcore.testing.contracts.free_starts import FreeStartQueries
 from meetcore.testing.contracts.host_key_queries import HostKeyQueries
 from meetcore.testing.contracts.meeting_queries import MeetingQueries
@@ -28,7 +29,7 @@ __all__ = ["QueriesContract"]
 
 
 @pytest.mark.asyncio
-class QueriesContract(WebhookQueries, MeetingQueries, HostKeyQueries, FreeStartQueries):
+class QueriesContract(WebhookQueries, MeetingQueries, HostKeyQueries, FreeStartQueries, CreditQueries):
     """What `ports.queries.Queries` promises while the store answers.
 
     Give a fixture `rig` that is a `QueriesRig`, where you like::

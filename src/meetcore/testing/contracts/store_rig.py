@@ -21,6 +21,7 @@ Owns protocols and nothing else. Refuses to know how any store does it.
 """
 
 from datetime import datetime
+from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
@@ -33,7 +34,16 @@ from meetcore.ports.queries import Queries
 from meetcore.ports.registry import Registry
 from meetcore.ports.store import Store
 
-__all__ = ["FullRig", "HousekeepingRig", "LedgerAuditRig", "QueriesRig", "RegistryRig", "Rig", "StoreRig"]
+__all__ = [
+    "FullRig",
+    "HousekeepingRig",
+    "LedgerAuditRig",
+    "QueriesRig",
+    "RegistryRig",
+    "Rig",
+    "StoreRig",
+    "Theft",
+]
 
 
 class Rig(Protocol):
@@ -143,6 +153,18 @@ class HousekeepingRig(Rig, Protocol):
         ...
 
 
+class Theft(Enum):
+    """What a thief may do to a ledger. `number` is the entry's; what belongs to no entry is the account's."""
+
+    BALANCE_AFTER = "the entry tells one credit more after it"
+    AMOUNT = "the transfer of the entry, and its legs, move one credit more"
+    REVERSES = "the transfer of the entry reverses one that is not there"
+    GONE = "the entry is not there, nor is its transfer"
+    BALANCE = "the account has one credit more"
+    HELD = "one credit more is held of the account"
+    USAGE = "every key spent one credit more on every day on which it spent any"
+
+
 class LedgerAuditRig(Rig, Protocol):
     """For `LedgerAuditContract`."""
 
@@ -151,8 +173,8 @@ class LedgerAuditRig(Rig, Protocol):
         """The reading of the whole ledger of the same store."""
         ...
 
-    async def tamper(self, account_id: UUID, number: int) -> None:
-        """Add one credit to the stored `balance_after` of an entry, past every guard.
+    async def tamper(self, account_id: UUID, number: int, theft: Theft) -> None:
+        """Change what is stored of an account, past every guard, and nothing but what the theft says.
 
         As a thief with the database's password would: triggers off, constraints got round.
         """

@@ -1,0 +1,111 @@
+"""What is read of credits: the ledger in pages, and what a caller's key used and holds."""
+
+from datetime import timedelta
+
+import pytest
+
+from meetcore.domain.holds import CapUsage
+from meetcore.domain.ledger import Entry, TransferKind
+from meetcore.domain.schedule import cap_day
+from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek
+from meetcore.testing.contracts.acts import (
+    AT,
+    Customer,
+    Wish,
+    adjust,
+    finish_cancelling,
+    new_host,
+    new_id,
+    open_customer,
+    reserved,
+    scheduled,
+    start_cancelling,
+    top_up,
+)
+from meetcore.testing.contracts.store_rig import QueriesRig
+
+__all__ = ["CreditQueries"]
+
+TODAY = cap_day(AT)
+
+
+async def _found(rig: QueriesRig, customer: Customer, peek: Peek = NOTHING_ELSE) -> Caller:
+    caller = await rig.queries.find_caller(customer.digest, peek)
+    assert caller is not None
+    return caller
+
+
+async def _lived(rig: QueriesRig) -> Customer:
+    """A customer with entries of every kind that a store can have by now, and an open hold."""
+    await rig.plant(new_host(), new_host(), new_host())
+    customer = await open_customer(rig, 100)
+    await adjust(rig, customer, 7, "ticket:1")
+    cancelled = await scheduled(rig, customer, Wish())
+    await adjust(rig, customer, -3, "ticket:2")
+    await scheduled(rig, customer, Wish(credits=20))
+    await finish_cancelling(rig, cancelled, await start_cancelling(rig, cancelled))
+    await top_up(rig, customer, 40, "second")
+    await reserved(rig, customer, Wish(credits=5))
+    return customer
+
+
+@pytest.mark.asyncio
+class CreditQueries:
+    """The part of `QueriesContract` that reads money."""
+
+    async def test_the_ledger_is_listed_from_the_newest_entry_on(self, rig: QueriesRig) -> None:
+        customer = await _lived(rig)
+        await top_up(rig, await open_customer(rig, 9), 9, "another's")
+        found = list(await rig.queries.list_transactions(customer.account_id, None, 50, None))
+        assert [each.number for each in found] == [7, 6, 5, 4, 3, 2, 1]
+        assert [each.amount for each in found] == [40, 10, -20, -3, -10, 7, 100]
+        assert [each.balance_after for each in found] == [124, 84, 74, 94, 97, 107, 100]
+        refund, charge = found[1].transfer, found[4].transfer
+        assert (refund.kind, refund.reverses, refund.reference) == (
+            TransferKind.MEETING_REFUND, charge.id, charge.reference,
+        )  # fmt: skip
+        assert list(await rig.queries.list_transactions(new_id(), None, 50, None)) == []
+
+    @pytest.mark.parametrize("kind", [None, *TransferKind])
+    async def test_the_pages_of_each_kind_meet_without_gap(
+        self, rig: QueriesRig, kind: TransferKind | None
+    ) -> None:
+        customer = await _lived(rig)
+        whole = await rig.queries.list_transactions(customer.account_id, None, 50, None)
+        expected = [each for each in whole if kind in (None, each.transfer.kind)]
+        found: list[Entry] = []
+        while page := await rig.queries.list_transactions(
+            customer.account_id, kind, 2, found[-1].number if found else None
+        ):
+            assert len(page) <= 2
+            found += page
+        assert found == expected
+
+    async def test_what_is_held_is_told_with_the_caller(self, rig: QueriesRig) -> None:
+        caller = await _found(rig, await _lived(rig))
+        assert (caller.account.balance, caller.account.held) == (124, 5)
+        assert caller.usage is None
+        assert caller.open_meeting() is None
+
+    async def test_a_keys_usage_of_a_day_comes_with_it(self, rig: QueriesRig) -> None:
+        """Spent less what was refunded, and held; a day without any is unused."""
+        customer = await _lived(rig)
+        caller = await _found(rig, customer, Peek(usage_on=TODAY))
+        assert caller == Caller(caller.key, caller.account, CapUsage(customer.key_id, TODAY, 20, 5))
+        tomorrow = TODAY + timedelta(days=1)
+        caller = await _found(rig, customer, Peek(usage_on=tomorrow))
+        assert caller.usage == CapUsage(customer.key_id, tomorrow)
+        other = await _found(rig, await open_customer(rig), Peek(usage_on=TODAY))
+        assert other.usage == CapUsage(other.key.id, TODAY)
+
+    async def test_a_meeting_of_the_account_comes_with_it(self, rig: QueriesRig) -> None:
+        customer, stranger = await open_customer(rig, 50), await open_customer(rig)
+        await rig.plant(new_host())
+        meeting = await scheduled(rig, customer)
+        peek = Peek(meeting_id=meeting.id)
+        caller = await _found(rig, customer, peek)
+        assert caller.open_meeting() == meeting
+        assert caller == await _found(rig, customer), "the caller is the same"
+        assert (await _found(rig, stranger, peek)).open_meeting() is None
+        assert (await _found(rig, customer, Peek(meeting_id=new_id()))).open_meeting() is None
+        assert await rig.queries.find_caller(bytes(32), peek) is None

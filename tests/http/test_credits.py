@@ -1,0 +1,361 @@
+"""Credits over HTTP (spec 1, 4.1 rule 5): the balance and the cap, the ledger, what a thing would cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, date, datetime, timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.memory.clock import ManualClock
+from meetcore.adapters.settings import Settings
+from meetcore.domain.keys import Scope
+from meetcore.domain.schedule import WIB, utc_text
+from meetcore.wiring import wire
+from tests.http.contract import Contract
+from tests.http.house import (
+    RECORDING_CREDITS,
+    TIER,
+    TIER_CREDITS,
+    Customer,
+    House,
+    client_of,
+    code_of,
+    fields_of,
+    gate_on,
+)
+from tests.http.post_office import Opened
+
+FLAGS = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
+
+
+async def credits_of(customer: Customer) -> dict[str, Any]:
+    answer = await customer.get("/credits")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+async def transactions(customer: Customer, query: str = "") -> list[dict[str, Any]]:
+    answer = await customer.get(f"/credits/transactions{query}")
+    assert answer.status_code == 200, answer.text
+    return list(answer.json()["data"])
+
+
+async def estimate(customer: Customer, **body: Any) -> dict[str, Any]:
+    answer = await customer.post("/credits/estimate", {"type": "meeting", "pricing_tier_id": TIER} | body)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+@pytest.mark.spec("1/credits", "1/op/credits")
+async def test_the_credits_of_a_key_without_a_cap(house: House) -> None:
+    customer = await house.customer(scopes=[])
+    assert await credits_of(customer) == {
+        "balance": 1000, "held": 0, "available": 1000, "daily_cap": None,
+    }  # fmt: skip
+
+
+@pytest.mark.spec("1/credits", "5/7", "3/cancel-before")
+async def test_the_cap_tells_what_is_left_until_midnight_wib(house: House, customer: Customer) -> None:
+    capped = await house.colleague(customer, daily_cap=15)
+    before = datetime.now(WIB)
+    meeting = await capped.make_meeting()
+    told = await credits_of(capped)
+    midnight = (before + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
+    later = midnight + timedelta(days=1)  # if the day turned meanwhile
+    assert told["daily_cap"].pop("resets_at") in (utc_text(midnight), utc_text(later))
+    assert told["daily_cap"] == {"cap": 15, "spent": TIER_CREDITS, "remaining": 5}
+    assert told["balance"] == 990
+    await house.wiring.registry.set_daily_cap(capped.key.key.id, 4)
+    assert (await credits_of(capped))["daily_cap"]["remaining"] == 0
+    assert (await credits_of(customer))["daily_cap"] is None
+    await customer.delete(f"/meetings/{meeting['id']}")
+    told = (await credits_of(capped))["daily_cap"]
+    assert (told["spent"], told["remaining"]) == (0, 4)
+
+
+@pytest.mark.spec("1/credits", "5/7")
+async def test_the_day_is_that_of_the_request(house: House, customer: Customer, contract: Contract) -> None:
+    clock = ManualClock(datetime(2027, 5, 4, 16, 59, 59, 999_999, tzinfo=UTC))
+    capped = await house.colleague(customer, daily_cap=50)
+    await house.query(
+        "INSERT INTO cap_usage (account_id, api_key_id, day, spent, held) VALUES (%s, %s, %s, 30, 5)",
+        capped.account_id, capped.key.key.id, date(2027, 5, 4),
+    )  # fmt: skip
+    async with (
+        gate_on(house.wiring, world=evolve(house.wiring.world, clock=clock)) as gate,
+        client_of(gate, contract) as http,
+    ):
+        told = [(await credits_of(capped.at(http)))["daily_cap"]]
+        clock.advance(0.000001)
+        told.append((await credits_of(capped.at(http)))["daily_cap"])
+    assert told == [
+        {"cap": 50, "spent": 35, "remaining": 15, "resets_at": "2027-05-04T17:00:00Z"},
+        {"cap": 50, "spent": 0, "remaining": 50, "resets_at": "2027-05-05T17:00:00Z"},
+    ]
+
+
+@pytest.mark.spec("1/credits")
+async def test_what_work_in_progress_holds_is_not_available(house: House, customer: Customer) -> None:
+    capped = await house.colleague(customer, daily_cap=100)
+    answer = await capped.post("/meetings", house.body(title="Rapat [sandbox:drop]"))
+    assert answer.status_code == 502
+    told = await credits_of(capped)
+    assert (told["balance"], told["held"], told["available"]) == (1000, TIER_CREDITS, 990)
+    assert told["daily_cap"]["spent"] == TIER_CREDITS
+
+
+@pytest.mark.spec("1/credits", "3/cancel-before", "1/meetings")
+async def test_the_ledger_tells_what_moved_credits(house: House, customer: Customer) -> None:
+    await house.wiring.operate.top_up(customer.account_id, 50, "INV-7")
+    meeting = await customer.make_meeting(with_recording=True)
+    await customer.delete(f"/meetings/{meeting['id']}")
+    refund, charge, top_up, opening = await transactions(customer)
+    price, key_id = TIER_CREDITS + RECORDING_CREDITS, str(customer.key.key.id)
+    about = {"type": "meeting", "id": meeting["id"]}
+    for each in (refund, charge, top_up, opening):
+        assert abs(datetime.now(UTC) - datetime.fromisoformat(each.pop("created_at"))) < timedelta(minutes=1)
+    assert charge | {"id": ""} == {
+        "id": "", "kind": "meeting_charge", "amount": -price, "balance_after": 1050 - price,
+        "reference": about, "reverses": None, "api_key_id": key_id,
+    }  # fmt: skip
+    assert refund | {"id": ""} == {
+        "id": "", "kind": "meeting_refund", "amount": price, "balance_after": 1050,
+        "reference": about, "reverses": charge["id"], "api_key_id": key_id,
+    }  # fmt: skip
+    assert top_up | {"id": ""} == {
+        "id": "", "kind": "topup", "amount": 50, "balance_after": 1050,
+        "reference": {"type": "topup", "id": "INV-7"}, "reverses": None, "api_key_id": None,
+    }  # fmt: skip
+    assert (opening["kind"], opening["amount"]) == ("topup", 1000)
+
+
+@pytest.mark.spec("1/credits")
+async def test_the_pages_of_the_ledger(house: House) -> None:
+    customer, stranger = await house.customer(5), await house.customer(6)
+    for number in range(1, 7):
+        await house.wiring.operate.top_up(customer.account_id, number, f"INV-{number}")
+    seen, query = [], "?limit=3"
+    while True:
+        page = (await customer.get(f"/credits/transactions{query}")).json()
+        seen.append([each["amount"] for each in page["data"]])
+        # What comes meanwhile is newer, and moves no page.
+        await house.wiring.operate.top_up(customer.account_id, 100)
+        if page["next_cursor"] is None:
+            break
+        query = f"?limit=3&cursor={page['next_cursor']}"
+    assert seen == [[6, 5, 4], [3, 2, 1], [5]]
+    assert [each["amount"] for each in await transactions(stranger)] == [6]
+    other_list = (await customer.get("/pricing-tiers?limit=1")).json()["next_cursor"]
+    for cursor in (other_list, "x", "", "L2FwaSAw"):
+        answer = await customer.get(f"/credits/transactions?cursor={cursor}")
+        assert "cursor" in fields_of(answer)
+
+
+@pytest.mark.spec("1/credits")
+async def test_one_kind_of_the_ledger(house: House, customer: Customer) -> None:
+    meetings = [await customer.make_meeting() for _ in range(3)]
+    await customer.delete(f"/meetings/{meetings[-1]['id']}")
+    whole = await transactions(customer)
+    for kind in ("topup", "meeting_charge", "meeting_refund", "notulen_charge", "adjustment"):
+        expected = [each for each in whole if each["kind"] == kind]
+        assert await transactions(customer, f"?kind={kind}") == expected
+        page = (await customer.get(f"/credits/transactions?kind={kind}&limit=1")).json()
+        assert page["data"] == expected[:1]
+        if page["next_cursor"] is not None:
+            rest = await transactions(customer, f"?kind={kind}&cursor={page['next_cursor']}")
+            assert rest == expected[1:]
+    problems = fields_of(await customer.get("/credits/transactions?kind=gift&limit=0&from=x"))
+    assert set(problems) == {"kind", "limit", "from"}
+
+
+@pytest.mark.spec("5/3", "7/403")
+async def test_only_the_ledger_needs_a_scope(house: House) -> None:
+    customer = await house.customer(scopes=[scope for scope in Scope if scope is not Scope.CREDITS_READ])
+    answer = await customer.get("/credits/transactions")
+    assert code_of(answer) == (403, "insufficient_scope")
+    assert answer.json()["error"]["details"] == {"required": ["credits:read"]}
+    assert (await customer.get("/credits")).status_code == 200
+    assert (await estimate(customer))["credits"] == TIER_CREDITS
+    reader = await house.colleague(customer, [Scope.CREDITS_READ])
+    assert len(await transactions(reader)) == 1
+
+
+@pytest.mark.spec("1/op/estimate", "4.1/5", "4.1/1", "4.1/2", "1/op/pricing-tiers")
+async def test_what_is_estimated_is_what_is_charged(house: House, customer: Customer) -> None:
+    """Every tier with every combination of flags; each meeting is cancelled, and its host takes the next."""
+    body = house.body()
+    tiers = (await customer.get("/pricing-tiers")).json()["data"]
+    for tier, switches in product(tiers, product((False, True), repeat=len(FLAGS))):
+        wanted = {"pricing_tier_id": tier["id"]} | dict(zip(FLAGS, switches, strict=True))
+        told = await estimate(customer, **wanted)
+        made = await customer.post("/meetings", body | wanted)
+        assert made.status_code == 201, made.text
+        [charge] = await transactions(customer, "?limit=1")
+        meeting = made.json()
+        assert told["credits"] == meeting["credits_deducted"] == -charge["amount"]
+        assert told["credits"] == sum(item["credits"] for item in told["items"])
+        assert told["with_recording"] == meeting["with_recording"] == (switches[0] or switches[1])
+        assert (told["type"], told["balance"], told["sufficient"]) == ("meeting", 1000, True)
+        assert charge["reference"] == {"type": "meeting", "id": meeting["id"]}
+        assert (await customer.delete(f"/meetings/{meeting['id']}")).status_code == 200
+
+
+@pytest.mark.spec("1/op/estimate")
+async def test_the_lines_of_an_estimate(customer: Customer) -> None:
+    assert await estimate(customer, auto_notulen=True) == {
+        "type": "meeting", "credits": 15, "with_recording": True, "balance": 1000, "sufficient": True,
+        "items": [{"name": "meeting", "credits": 10}, {"name": "recording", "credits": 5}],
+    }  # fmt: skip
+    answer = await customer.post("/credits/estimate", {"type": "notulen", "duration": 90})
+    assert answer.json() == {
+        "type": "notulen", "credits": 90, "with_recording": True, "balance": 1000, "sufficient": True,
+        "items": [{"name": "notulen", "credits": 90}],
+    }  # fmt: skip
+
+
+@pytest.mark.spec("1/op/estimate", "5/7", "7/other")
+@pytest.mark.parametrize("credits", [9, 10, 14, 15, 25])
+@pytest.mark.parametrize("cap", [None, 9, 10, 14, 15, 25])
+async def test_sufficient_is_what_the_creation_would_say(house: House, credits: int, cap: int | None) -> None:
+    customer = await house.customer(credits, daily_cap=cap)
+    body = house.body()
+    for wanted in ({"with_recording": True}, {}):
+        told = await estimate(customer, **wanted)
+        made = await customer.post("/meetings", body | wanted)
+        assert told["sufficient"] == (made.status_code == 201), made.text
+        if made.status_code == 201:
+            body = house.body()
+        else:
+            assert made.json()["error"]["code"] in ("insufficient_credits", "credit_cap_exceeded")
+
+
+@pytest.mark.spec("1/op/estimate")
+async def test_what_is_held_is_not_sufficient_twice(house: House) -> None:
+    customer = await house.customer(15)
+    await customer.post("/meetings", house.body(title="Rapat [sandbox:drop]"))
+    told = await estimate(customer)
+    assert (told["balance"], told["sufficient"]) == (15, False)
+
+
+@pytest.mark.spec("1/op/estimate", "7/400")
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        ({}, {"type"}),
+        ({"type": "webinar"}, {"type"}),
+        ({"type": None, "tier": 1}, {"type", "tier"}),
+        ({"type": 5, "duration": 0}, {"type"}),
+        ({"type": "meeting"}, {"pricing_tier_id"}),
+        ({"type": "meeting", "pricing_tier_id": 7, "mic_off": "yes", "duration": 5},
+         {"pricing_tier_id", "mic_off", "duration"}),
+        ({"type": "meeting", "pricing_tier_id": TIER, "title": "Rapat"}, {"title"}),
+        ({"type": "notulen", "pricing_tier_id": TIER}, {"duration", "pricing_tier_id"}),
+        ({"type": "notulen", "duration": 0}, {"duration"}),
+        ({"type": "notulen", "duration": True}, {"duration"}),
+        ({"type": "notulen", "duration": "60"}, {"duration"}),
+        ({"type": "notulen", "duration": 1.5}, {"duration"}),
+        ({"type": "notulen", "duration": 525_601}, {"duration"}),
+        ([], {"body"}),
+    ],
+)  # fmt: skip
+async def test_an_estimate_names_every_problem(
+    customer: Customer, contract: Contract, body: Any, named: set[str]
+) -> None:
+    assert set(fields_of(await customer.post("/credits/estimate", body))) == named
+    operation = contract.document["paths"]["/credits/estimate"]["post"]
+    assert contract.problems(operation["requestBody"]["content"]["application/json"]["schema"], body)
+
+
+@pytest.mark.spec("1/op/estimate", "7/404")
+async def test_an_unknown_tier_is_not_found(customer: Customer) -> None:
+    body = {"type": "meeting", "pricing_tier_id": "standard-7"}
+    assert code_of(await customer.post("/credits/estimate", body)) == (404, "not_found")
+
+
+@pytest.mark.spec("1/op/estimate", "8/6")
+async def test_an_estimate_is_a_read_and_takes_no_key(customer: Customer) -> None:
+    """What changes nothing needs no idempotency key, and looks at none."""
+    answers = [
+        await customer.post("/credits/estimate", {"type": "notulen", "duration": minutes}, idem=key)
+        for minutes, key in ((1, "k"), (2, "k"), (3, "too long" * 40))
+    ]
+    assert [answer.json()["credits"] for answer in answers] == [1, 2, 3]
+    assert all("Idempotent-Replayed" not in answer.headers for answer in answers)
+    assert answers[0].headers["RateLimit-Policy"].startswith('"read"')
+    assert await customer.key_rows() == []
+
+
+@pytest.fixture
+async def guest(
+    house: House, customer: Customer, contract: Contract, service_settings: Settings
+) -> AsyncIterator[Customer]:
+    """A customer of a service whose provider is Jitsi, and whose notes are dear."""
+    settings = evolve(service_settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
+    async with (
+        wire(settings, house.wiring.network) as wiring,
+        gate_on(wiring) as gate,
+        client_of(gate, contract) as http,
+    ):
+        yield customer.at(http)
+
+
+@pytest.mark.spec("1/op/estimate", "7/422")
+async def test_what_the_provider_cannot_do_is_refused_as_the_creation_refuses_it(
+    guest: Customer, house: House
+) -> None:
+    for flag in FLAGS:
+        told = await guest.post("/credits/estimate", {"type": "meeting", "pricing_tier_id": TIER, flag: True})
+        made = await guest.post("/meetings", house.body(**{flag: True}))
+        if made.status_code == 201:
+            assert (flag, told.status_code, told.json()["credits"]) == ("mic_off", 200, TIER_CREDITS)
+        else:
+            assert code_of(told) == code_of(made) == (422, "unprocessable_entity")
+            assert told.json()["error"]["message"] == made.json()["error"]["message"]
+
+
+@pytest.mark.spec("4.1/5", "1/op/pricing-tiers", "1/op/estimate", "1/meetings")
+async def test_the_recommended_flow(house: House, customer: Customer) -> None:
+    """Tiers, estimate, creation, and the link that is shared: opened by somebody who has no key."""
+    tiers = (await customer.get("/pricing-tiers")).json()["data"]
+    fitting = min((tier for tier in tiers if tier["capacity"] >= 250), key=lambda tier: int(tier["credits"]))
+    told = await estimate(customer, pricing_tier_id=fitting["id"], auto_notulen=True)
+    assert told["sufficient"]
+    meeting = await customer.make_meeting(pricing_tier_id=fitting["id"], auto_notulen=True)
+    assert meeting["credits_deducted"] == told["credits"]
+    assert (await credits_of(customer))["balance"] == told["balance"] - told["credits"]
+    page = await house.http.get(meeting["join_url"])
+    assert page.status_code == 200
+    assert meeting["title"] in page.text
+
+
+@pytest.mark.spec("6/kinds", "1/credits", "6/1")
+async def test_credits_that_run_low_and_come_back_are_told_with_their_transaction(opened: Opened) -> None:
+    """Low once, and again only after there was enough; each event shows what the ledger shows."""
+    async with opened("") as office:
+        customer = await office.house.customer(105)
+        await office.register(customer, "credit.low", "credit.topup.succeeded")
+        told = []
+        await customer.make_meeting()  # 95 are left: below the threshold of 100
+        told += [json.loads(each.body) for each in await office.next()]
+        await customer.make_meeting()  # 85: it was told
+        await office.house.wiring.operate.top_up(customer.account_id, 20, "INV-9")
+        told += [json.loads(each.body) for each in await office.next()]
+        await customer.make_meeting()  # 95 again
+        told += [json.loads(each.body) for each in await office.next()]
+        ledger = {each["id"]: each for each in await transactions(customer)}
+        assert office.receiver.received == []
+    kinds = ["credit.low", "credit.topup.succeeded", "credit.low"]
+    assert [each["type"] for each in told] == kinds
+    assert [each["data"]["balance"] for each in told] == [95, 105, 95]
+    for each in told:
+        data = each["data"]
+        assert set(data) == {"balance", "held", "available", "transaction"}
+        assert (data["held"], data["available"]) == (0, data["balance"])
+        assert data["transaction"] == ledger[data["transaction"]["id"]]
+        assert data["transaction"]["balance_after"] == data["balance"]
+    assert told[1]["data"]["transaction"]["reference"] == {"type": "topup", "id": "INV-9"}

@@ -1,0 +1,104 @@
+"""Reads in two trips to the database: the key with the data, and the count. Counted on the wire."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from attrs import evolve
+from psycopg.pq import Trace
+
+from meetcore.adapters.settings import Settings
+from meetcore.domain.keys import Scope
+from meetcore.wiring import Wiring, wire
+from tests.http.contract import Contract
+from tests.http.house import Customer, House, client_of, code_of, gate_on
+
+
+class Wire:
+    """The one connection of a service, and what goes over it."""
+
+    def __init__(self, wiring: Wiring, customer: Customer) -> None:
+        self._wiring = wiring
+        self.customer = customer
+
+    async def trips(self, path: str) -> tuple[int, Any]:
+        """How often the database was asked and waited for during a read, and the answer."""
+        with tempfile.TemporaryFile() as told:
+            async with self._wiring.pool.connection() as connection:
+                connection.pgconn.trace(told.fileno())
+                connection.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
+            try:
+                answer = await self.customer.get(path)
+            finally:
+                async with self._wiring.pool.connection() as connection:
+                    connection.pgconn.untrace()
+            told.seek(0)
+            lines = [line.split(b"\t") for line in told.read().splitlines()]
+        # After each of these the frontend waits for the backend.
+        return sum(line[0] == b"F" and line[2] in (b"Sync", b"Query") for line in lines), answer
+
+
+@pytest.fixture
+async def line(
+    house: House, customer: Customer, contract: Contract, service_settings: Settings
+) -> AsyncIterator[Wire]:
+    settings = evolve(service_settings, database_pool_size=1)
+    async with (
+        wire(settings, house.wiring.network) as wiring,
+        gate_on(wiring) as gate,
+        client_of(gate, contract) as http,
+    ):
+        yield Wire(wiring, customer.at(http))
+
+
+@pytest.mark.spec("4.2/1", "1/op/credits")
+async def test_a_read_takes_two_trips(line: Wire, customer: Customer) -> None:
+    meeting = await customer.make_meeting()
+    for path in ("/me", "/credits", f"/meetings/{meeting['id']}"):
+        first, _ = await line.trips(path)  # statements are prepared at their first use
+        trips, answer = await line.trips(path)
+        assert answer.status_code == 200, answer.text
+        assert trips == 2 <= first
+        assert "data" not in answer.json()
+    assert (await line.trips(f"/meetings/{meeting['id']}"))[1].json() == meeting
+    trips, _ = await line.trips("/meetings?limit=1")
+    assert trips > 2, "a read of its own would be counted"
+
+
+@pytest.mark.spec("7/401", "7/403", "7/404", "7/429")
+async def test_nothing_of_the_data_is_looked_at_before_its_turn(
+    house: House, line: Wire, customer: Customer
+) -> None:
+    """A meeting that cannot be opened is no matter to whoever is refused before."""
+    meeting = await customer.make_meeting()
+    path = f"/meetings/{meeting['id']}"
+    await house.query("UPDATE meetings SET password = 'x' WHERE id = %s", meeting["id"])
+    service = line.customer.http
+    assert code_of(await line.customer.get(path)) == (500, "internal_error")
+    poor = (await house.colleague(customer, [Scope.CREDITS_READ])).at(service)
+    assert code_of(await poor.get(path)) == (403, "insufficient_scope")
+    stranger = (await house.customer()).at(service)
+    assert code_of(await stranger.get(path)) == (404, "not_found")
+    assert code_of(await stranger.get("/meetings/nothing")) == (404, "not_found")
+    assert code_of(await poor.get("/meetings/nothing")) == (403, "insufficient_scope")
+    await house.wiring.operate.revoke_key(customer.key.key.id)
+    assert code_of(await line.customer.get(path)) == (401, "invalid_api_key")
+    limited = evolve(service_settings_of(house), quota_read=1)
+    async with gate_on(evolve(house.wiring, settings=limited)) as gate:
+        reader = (await house.colleague(customer)).at(client_of(gate, _Unchecked()))
+        assert code_of(await reader.get(path)) == (500, "internal_error")
+        assert code_of(await reader.get(path)) == (429, "rate_limited")
+
+
+def service_settings_of(house: House) -> Settings:
+    return house.wiring.settings
+
+
+class _Unchecked(Contract):
+    """Of a gate with a quota of one there is nothing more to hold."""
+
+    def __init__(self) -> None:
+        super().__init__({"paths": {}})
