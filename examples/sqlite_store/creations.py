@@ -14,7 +14,7 @@ from .connection import Connection
 from .idempotency import claim_key, load_key
 from .ledger import entry_of, load_funds, write_funds, write_usage
 
-__all__ = ["free_host", "load_creation", "load_usage", "rest_host", "save_provisioning"]
+__all__ = ["free_host", "give_back_host", "load_creation", "load_usage", "save_provisioning"]
 
 # A key's cap in credits a day.
 _DAILY_CAP = "SELECT daily_cap FROM api_keys WHERE id = :api_key_id"
@@ -50,6 +50,9 @@ _HOST = "SELECT * FROM hosts WHERE id = :host_id"
 _COUNT_USE = """
 UPDATE hosts SET uses = :uses, creations = :creations, creations_on = :creations_on WHERE id = :id
 """
+
+# What was not made counts for nothing in the host's day.
+_UNCOUNT = "UPDATE hosts SET creations = :creations WHERE id = :id"
 
 # Lets a host rest, and never less long than it was to.
 _REST = "UPDATE hosts SET rests_until = max(coalesce(rests_until, 0), :until) WHERE id = :host_id"
@@ -160,6 +163,12 @@ async def free_host(
         await connection.change(_SPOIL_HOST_KEY, rows.fields_of(meeting) | {"now": now})
 
 
-async def rest_host(connection: Connection, meeting: Meeting, until: datetime) -> None:
-    """Give the host of a meeting no new one before an instant."""
-    await connection.change(_REST, rows.fields_of(meeting) | {"until": until})
+async def give_back_host(connection: Connection, meeting: Meeting, rests_until: datetime | None) -> None:
+    """Take a meeting that was not made off its host's day; let the host rest until an instant, if given."""
+    row = await connection.fetch_one(_HOST, rows.fields_of(meeting))
+    if row is None:
+        return
+    host = rows.record(Host, row).given_back(meeting.created_at)
+    await connection.change(_UNCOUNT, rows.fields_of(host))
+    if rests_until is not None:
+        await connection.change(_REST, rows.fields_of(meeting) | {"until": rests_until})

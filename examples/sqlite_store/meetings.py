@@ -160,8 +160,7 @@ class SqliteMeetingRepository:
         due_at = None if look_again_s is None else now + timedelta(seconds=look_again_s)
         await self._end_work(meeting, due_at=due_at)
         await creations.free_host(self._connection, meeting, now, spoils_host_key=False)
-        if host_rests_until is not None:
-            await creations.rest_host(self._connection, meeting, host_rests_until)
+        await creations.give_back_host(self._connection, meeting, host_rests_until)
         await end_claim(self._connection, meeting.account_id, view.claim)
 
     async def load_for_cancel(

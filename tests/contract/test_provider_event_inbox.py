@@ -1,5 +1,7 @@
 """What providers told, in every store: taken in once, worked on by one at a time, kept until it is done."""
 
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres.rows import provider_event_context
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.testing.contracts import ProviderEventInboxContract
 from meetcore.testing.contracts.provider_event_inbox import claim_told, finish_told, tell, told
@@ -14,6 +16,18 @@ async def test_an_event_that_does_not_open_keeps_no_other_from_being_worked_on(p
     other_key = PostgresRig(postgres_rig.pool, AesGcmCipher([bytes(KEY_BYTES)]))
     await tell(other_key, told(provider_meeting_id="sealed under another key"))
     await tell(postgres_rig, told(provider_meeting_id="ours"))
+    assert [one.event.provider_meeting_id for one in await claim_told(postgres_rig)] == ["ours"]
+
+
+async def test_an_event_of_another_release_keeps_no_other_from_being_worked_on(postgres_rig: PostgresRig):
+    await tell(postgres_rig, told(provider_meeting_id="of a kind that is not known yet"))
+    await tell(postgres_rig, told(provider_meeting_id="ours"))
+    [first, _] = await postgres_rig.rows("SELECT id FROM provider_events ORDER BY due_at")
+    payload = PlainCipher().seal(b'{"kind": "meeting_renamed"}', provider_event_context(first["id"]))
+    async with postgres_rig.pool.connection() as connection:
+        await connection.execute(
+            "UPDATE provider_events SET payload = %(payload)s WHERE id = %(id)s", first | {"payload": payload}
+        )
     assert [one.event.provider_meeting_id for one in await claim_told(postgres_rig)] == ["ours"]
 
 

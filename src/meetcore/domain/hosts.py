@@ -55,6 +55,11 @@ class Host:
         creations = self.creations + 1 if self.creations_on == day else 1
         return evolve(self, uses=self.uses + 1, creations=creations, creations_on=day)
 
+    def given_back(self, at: datetime) -> "Host":
+        """The host once a meeting that it was given at an instant was not made after all."""
+        is_counted = self.creations_on == at.astimezone(UTC).date() and self.creations > 0
+        return evolve(self, creations=self.creations - 1) if is_counted else self
+
 
 def choose_host(free: Iterable[Host], seats: int) -> Host | None:
     """Pick the best fit among the free hosts, or none when no one fits (spec 4.1 rule 3).

@@ -44,6 +44,7 @@ __all__ = [
     "ProviderAbilities",
     "Provisioned",
     "can_cancel",
+    "can_have_shown_host_key",
     "estimate_meeting",
     "generate_host_key",
     "generate_password",
@@ -101,6 +102,8 @@ PASSWORD_RANDOM_BYTES: Final = 16
 
 HOST_KEY_SHOWN_BEFORE: Final = timedelta(minutes=15)
 """How long before its start a meeting shows the key of its host."""
+
+_CLOCKS_DIFFER_BY: Final = timedelta(minutes=1)
 
 
 @frozen
@@ -355,6 +358,11 @@ def generate_host_key(digits: int, random: bytes) -> str:
 def has_host_key_due(meeting: Meeting, now: datetime) -> bool:
     """Whether the key of its host is, or was, the meeting's to show: from 15 minutes before its start."""
     return now >= meeting.start_at - HOST_KEY_SHOWN_BEFORE
+
+
+def can_have_shown_host_key(meeting: Meeting, now: datetime) -> bool:
+    """Whether somebody may have been told its host's key, by a clock up to a minute ahead of this one."""
+    return has_host_key_due(meeting, now + _CLOCKS_DIFFER_BY)
 
 
 def shown_host_key(meeting: Meeting, now: datetime) -> str | None:

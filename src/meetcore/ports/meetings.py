@@ -171,6 +171,8 @@ class MeetingRepository(Protocol):
     ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again.
 
+        What was not made is not counted among the host's creations of its day (`Host.given_back`).
+
         Args:
             view: the meeting in progress.
             meeting: the same, given up.

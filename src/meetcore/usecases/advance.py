@@ -9,7 +9,13 @@ from datetime import datetime
 from attrs import evolve
 
 from meetcore.domain.events import Event, EventKind
-from meetcore.domain.meetings import TRANSITIONS, Meeting, MeetingEvent, MeetingStatus, has_host_key_due
+from meetcore.domain.meetings import (
+    TRANSITIONS,
+    Meeting,
+    MeetingEvent,
+    MeetingStatus,
+    can_have_shown_host_key,
+)
 from meetcore.domain.records import meeting_record
 from meetcore.ports.store import Transaction
 from meetcore.usecases.world import World
@@ -38,5 +44,7 @@ async def advance(
         return None
     moved = evolve(meeting, status=status)
     events = [ended_event(world, moved, at)] if status is MeetingStatus.ENDED else []
-    due = await tx.meetings.save_lifecycle(moved, events, spoils_host_key=has_host_key_due(moved, at))
+    # Not by `at`: while the provider was asked, the key may have become the meeting's to show.
+    spoils_host_key = can_have_shown_host_key(moved, world.now())
+    due = await tx.meetings.save_lifecycle(moved, events, spoils_host_key=spoils_host_key)
     return moved, due

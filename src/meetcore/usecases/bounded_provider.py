@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from attrs import frozen
 
-from meetcore.domain.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.meetings import Meeting, ProviderAbilities, Provisioned
 from meetcore.ports.video_provider import (
     ProviderMeetingState,
     ProviderOrder,
@@ -18,11 +18,21 @@ from meetcore.ports.video_provider import (
     VideoProvider,
 )
 
-__all__ = ["PROVIDER_TIMEOUT_S", "BoundedProvider"]
+__all__ = ["PROVIDER_TIMEOUT_S", "BoundedProvider", "require_own"]
 
 PROVIDER_TIMEOUT_S = 10.0
 
 T = TypeVar("T")
+
+
+def require_own(provider: VideoProvider, meeting: Meeting) -> None:
+    """Make sure that a meeting is this provider's: another one's answer about it would mean nothing.
+
+    Raises:
+        ProviderUnknown: it is not; what becomes of it is known when its own provider is configured again.
+    """
+    if meeting.provider != provider.abilities.name:
+        raise ProviderUnknown(f"the meeting is at {meeting.provider}, which is not configured")
 
 
 @frozen

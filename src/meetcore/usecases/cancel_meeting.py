@@ -21,6 +21,7 @@ from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import advance
+from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import Cancellation, clear
 from meetcore.usecases.intent import Answer, Intent, recall, refuse, remembered, render_for_replay
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
@@ -176,6 +177,7 @@ class CancelMeeting:
 
     async def _end(self, meeting: Meeting, intent: Intent, now: datetime) -> Answer:
         try:
+            require_own(self.provider, meeting)
             await clear(self.provider, meeting.provider_meeting_id or "")
         except (ProviderRefused, ProviderUnknown) as error:
             raise _provider_away() from error
@@ -184,6 +186,9 @@ class CancelMeeting:
             if (answer := await self._replay(tx, meeting.account_id, view, intent)) is not None:
                 return answer
             stored = meeting if view is None else view.meeting
+            if stored.status is MeetingStatus.CANCELLING:
+                # Another server's clock found it scheduled still: what comes of that is the answer.
+                raise ServiceUnavailable("The meeting is being cancelled by another request. Try again.", 1)
             due = 0
             if (moved := await advance(tx, self.world, stored, MeetingEvent.END, now)) is not None:
                 stored, due = moved

@@ -20,13 +20,13 @@ from meetcore.domain import ledger
 from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage, refund_usage
 from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting, MeetingEvent, has_host_key_due, transition
+from meetcore.domain.meetings import Meeting, MeetingEvent, can_have_shown_host_key, transition
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import ended_event
-from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S
+from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S, require_own
 from meetcore.usecases.intent import Render
 from meetcore.usecases.world import World
 
@@ -78,6 +78,7 @@ class Cancellation:
         Raises:
             ProviderRefused, ProviderUnknown: the provider did not let go; nothing is written yet.
         """
+        require_own(self.provider, meeting)
         state = await clear(self.provider, meeting.provider_meeting_id or "")
         is_refunded = state in (ProviderMeetingState.REMOVED, ProviderMeetingState.GONE)
         return await self._write(meeting, token, at, render, is_refunded=is_refunded)
@@ -112,8 +113,10 @@ class Cancellation:
                 over, refund = evolve(view.meeting, status=status, credits_refunded=0), None
                 events = [ended_event(self.world, over, at)]
             payload = None if render is None else render(over)
+            # Not by `at`: while the provider was asked, the key may have become the meeting's to show.
+            spoils_host_key = can_have_shown_host_key(over, self.world.now())
             due = await tx.meetings.save_cancelled(
-                view, over, refund, events, payload, spoils_host_key=has_host_key_due(over, at)
+                view, over, refund, events, payload, spoils_host_key=spoils_host_key
             )
         return Cancelled(over, payload, due)
 

@@ -16,6 +16,7 @@ from meetcore.ports.meetings import DueMeeting
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import advance
+from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import clear
 from meetcore.usecases.provision import order_of
 from meetcore.usecases.together import together
@@ -66,6 +67,7 @@ class KeepTime:
     async def _end(self, due: DueMeeting) -> None:
         meeting = due.meeting
         try:
+            require_own(self.provider, meeting)
             await clear(self.provider, meeting.provider_meeting_id or "")
         except (ProviderRefused, ProviderUnknown):
             if self.world.now() < meeting.end_at + PROVIDER_GRACE:
@@ -80,6 +82,7 @@ class KeepTime:
 
     async def _look_again(self, due: DueMeeting) -> None:
         try:
+            require_own(self.provider, due.meeting)
             made = await self.provider.find(order_of(due.meeting, due.provider_user_id))
             if made is not None:
                 await clear(self.provider, made.provider_meeting_id)

@@ -1,7 +1,8 @@
 """Finishing or undoing what a dead process left, by asking the provider (see `create_meeting`).
 
 A meeting whose lease ran out is taken under a new lease, so that one reconciler works on it. What
-the provider does not answer now is left for the next round.
+the provider does not answer now is left for the next round. A meeting whose time is over is undone, made or
+not: its customer never had the link.
 """
 
 from typing import Final
@@ -15,7 +16,8 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import Lapsed, LeaseView
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
-from meetcore.usecases.cancellation import Cancellation
+from meetcore.usecases.bounded_provider import require_own
+from meetcore.usecases.cancellation import Cancellation, clear
 from meetcore.usecases.provision import Provisioner, order_of
 from meetcore.usecases.together import together
 from meetcore.usecases.world import World
@@ -83,7 +85,11 @@ class ReconcileMeetings:
 
     async def _finish_or_undo(self, view: LeaseView, token: UUID) -> bool:
         meeting = view.meeting
+        require_own(self.provider, meeting)
         made = await self.provider.find(order_of(meeting, view.provider_user_id))
+        if made is not None and self.world.now() >= meeting.end_at:
+            await clear(self.provider, made.provider_meeting_id)
+            made = None
         if made is None:
             return await self.provisioner.undo(
                 meeting.account_id, meeting.id, token, look_again_s=LOOK_AGAIN_S

@@ -13,6 +13,7 @@ from meetcore.domain.meetings import (
     PASSWORD_RANDOM_BYTES,
     Meeting,
     MeetingStatus,
+    can_have_shown_host_key,
     generate_host_key,
     has_host_key_due,
     shown_host_key,
@@ -81,3 +82,9 @@ def test_a_meeting_without_a_key_shows_none() -> None:
 def test_a_key_is_due_from_15_minutes_before_the_start_for_ever() -> None:
     due = {NEAR - TICK: False, NEAR: True, START: True, END: True, END + timedelta(days=9): True}
     assert {now: has_host_key_due(MEETING, now) for now in due} == due
+
+
+def test_a_clock_that_is_a_minute_ahead_may_have_shown_a_key() -> None:
+    ahead = NEAR - timedelta(minutes=1)
+    can = {ahead - TICK: False, ahead: True, NEAR: True, END + timedelta(days=9): True}
+    assert {now: can_have_shown_host_key(MEETING, now) for now in can} == can

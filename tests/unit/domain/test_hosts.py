@@ -108,6 +108,16 @@ def test_uses_and_the_days_creations_are_counted() -> None:
     assert later == evolve(HOST, uses=3, creations=1, creations_on=date(2026, 12, 2))
 
 
+def test_what_was_not_made_after_all_is_not_counted_on_its_day() -> None:
+    used = HOST.used(AT).used(AT)
+    assert used.given_back(AT.astimezone(wib)) == evolve(used, creations=1)
+    later = AT + timedelta(minutes=30)
+    assert used.given_back(later) == used, "another day"
+    spent = evolve(used, creations=0)
+    assert spent.given_back(AT) == spent
+    assert HOST.given_back(AT) == HOST
+
+
 @given(st.integers(1, 5))
 def test_a_host_takes_as_many_a_day_as_it_may(per_day: int) -> None:
     host, taken = HOST, 0

@@ -9,7 +9,8 @@ from attrs import evolve
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import Conflict, NotFound, ServiceUnavailable, UpstreamError
 from meetcore.domain.events import EventKind
-from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.meetings import HOST_KEY_SHOWN_BEFORE, MeetingStatus, shown_host_key
+from meetcore.ports.lease import Lease
 from meetcore.usecases.cancellation import Cancellation
 from tests.unit.usecases.town import Died, Fuse, Town, request, told
 
@@ -197,3 +198,32 @@ async def test_a_meeting_in_the_making_cannot_be_cancelled():
     (meeting,) = town.meetings()
     with pytest.raises(NotFound):
         await town.cancel()(town.caller, meeting.id, town.intent(None), town.now())
+
+
+@pytest.mark.parametrize("starts_early", [False, True])
+async def test_a_key_that_was_shown_while_the_provider_was_asked_is_replaced(starts_early: bool):
+    town, meeting = await town_with_meeting()
+    async with town.store.begin() as tx:
+        (due,) = await tx.host_keys.claim_due(1, Lease(town.world.new_id(town.now()), 20))
+        assert await tx.host_keys.save(due.host_id, due.token, "012345")
+        if starts_early:
+            begun = evolve(meeting, status=MeetingStatus.STARTED)
+            await tx.meetings.save_lifecycle(begun, [], spoils_host_key=False)
+    near = meeting.start_at - HOST_KEY_SHOWN_BEFORE
+    seen = []
+
+    class Slow(SandboxProvider):
+        """The sandbox, which takes its time; meanwhile the customer looks."""
+
+        async def remove(self, provider_meeting_id):
+            town.clock.set(near)
+            found = await town.queries.find_meeting(meeting.account_id, meeting.id)
+            seen.append(shown_host_key(found, town.now()))
+            return await super().remove(provider_meeting_id)
+
+    town.provider = Slow("http://sandbox", town.provider.state, bytes(32))
+    town.clock.set(near - timedelta(minutes=2))
+    await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
+    assert seen == ["012345"]
+    async with town.store.begin() as tx:
+        assert len(await tx.host_keys.claim_due(1, Lease(town.world.new_id(town.now()), 20))) == 1

@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 import pytest
+from attrs import evolve
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState, SandboxProvider
 from meetcore.domain.errors import UpstreamError
@@ -10,7 +11,7 @@ from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.usecases.keep_time import PROVIDER_GRACE
 from meetcore.usecases.provision import order_of
-from tests.unit.usecases.town import Town, request
+from tests.unit.usecases.town import START, Town, request
 
 
 async def town_with_meeting() -> tuple[Town, Meeting]:
@@ -166,3 +167,37 @@ async def test_a_meeting_that_the_provider_refused_is_not_looked_for():
         await town.create()(town.caller, request(), town.intent("k"), town.now())
     town.clock.advance(3600)
     assert await town.keep_time().sweep() == 0
+
+
+async def test_a_meeting_that_is_found_when_its_time_is_over_is_undone_and_costs_nothing():
+    town = await Town().settle_in()
+    town.faults.plan(SandboxCall.CREATE, SandboxFault.DROP)  # it was made, and nobody heard of it
+    with pytest.raises(UpstreamError):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    (meeting,) = town.meetings()
+    town.clock.set(meeting.end_at - timedelta(microseconds=1))
+    town.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
+    assert await town.reconcile().sweep() == 0
+    town.lapse()
+    assert await town.reconcile().sweep() == 1
+    (after,) = town.meetings()
+    assert after.status is MeetingStatus.ABANDONED
+    assert (town.funds().balance, town.funds().held) == (100, 0)
+    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
+    assert not town.state.committed.reservations
+
+
+async def test_another_provider_is_not_asked_about_a_meeting_that_is_not_its_own():
+    town, meeting = await town_with_meeting()
+    (name,) = town.state.committed.meetings
+    stored = town.state.committed.meetings[name]
+    async with town.state.change() as tables:
+        tables.meetings[name] = evolve(stored, meeting=evolve(meeting, provider="zoom"))
+    town.clock.set(meeting.end_at)
+    await town.keep_time().sweep()
+    assert await state_of(town, meeting) is None
+    with pytest.raises(UpstreamError):
+        await town.cancel()(town.caller, meeting.id, town.intent("c"), START)
+    assert await state_of(town, meeting) is None
+    assert town.funds().balance == 90, "nothing is refunded while nobody knows"
+    town.prove()

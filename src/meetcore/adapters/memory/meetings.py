@@ -163,15 +163,16 @@ class MemoryMeetingRepository:
         self._end_hold(view, account_id, usage)
         due_at = None if look_again_s is None else now + timedelta(seconds=look_again_s)
         self._put(evolve(self._known(meeting), status=meeting.status), due_at)
-        self._rest(meeting, host_rests_until)
+        self._give_back(meeting, host_rests_until)
         free_host(self._tables, (account_id, meeting.id), now, spoils_host_key=False)
         end_claim(self._tables, account_id, view.claim)
 
-    def _rest(self, meeting: Meeting, until: datetime | None) -> None:
-        if meeting.host_id is not None and until is not None:
-            host = self._tables.hosts[meeting.host_id]
-            latest = until if host.rests_until is None else max(host.rests_until, until)
-            self._tables.hosts[host.id] = evolve(host, rests_until=latest)
+    def _give_back(self, meeting: Meeting, rests_until: datetime | None) -> None:
+        if meeting.host_id is None:
+            return
+        host = self._tables.hosts[meeting.host_id].given_back(meeting.created_at)
+        rests = [until for until in (host.rests_until, rests_until) if until is not None]
+        self._tables.hosts[host.id] = evolve(host, rests_until=max(rests, default=None))
 
     async def load_for_cancel(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None

@@ -137,8 +137,8 @@ WITH guard AS MATERIALIZED (
 SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guard
 """
 
-# Nothing was made: hold, cap and host are given back, and the key may try again. The host may have to rest, and
-# the clock may have to look once more.
+# Nothing was made: hold, cap and host are given back, and the key may try again. It counts for nothing in the
+# host's day; the host may have to rest, and the clock may have to look once more.
 SAVE_ABANDONED = f"""
 WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
@@ -149,8 +149,9 @@ WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
     RETURNING host_id
 ), host AS (
-    UPDATE hosts SET rests_until = GREATEST(rests_until, %(rests_until)s::timestamptz)
-    WHERE %(rests_until)s::timestamptz IS NOT NULL AND id = (SELECT host_id FROM freed)
+    UPDATE hosts SET rests_until = GREATEST(rests_until, %(rests_until)s::timestamptz),
+        creations = GREATEST(creations - CASE WHEN creations_on = %(today)s THEN 1 ELSE 0 END, 0)
+    WHERE id = (SELECT host_id FROM freed)
 ), bound AS (
     UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
     WHERE account_id = %(account_id)s AND key = %(key)s::text

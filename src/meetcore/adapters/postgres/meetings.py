@@ -4,7 +4,7 @@ Making a meeting has its statements in `creations`; this module owns the rest of
 """
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
@@ -176,7 +176,12 @@ class PostgresMeetingRepository:
             self._ending(view, meeting, None)
             | funds_parameters(funds)
             | usage_parameters(usage)
-            | {"hold_id": hold_id, "rests_until": host_rests_until, "look_again_s": look_again_s}
+            | {
+                "hold_id": hold_id,
+                "today": meeting.created_at.astimezone(UTC).date(),
+                "rests_until": host_rests_until,
+                "look_again_s": look_again_s,
+            }
         )
         await self._connection.execute(SAVE_ABANDONED, parameters)
 

@@ -78,8 +78,8 @@ class PostgresProviderEventInbox:
     async def claim(self, limit: int, lease: Lease) -> Sequence[ClaimedEvent]:
         """Take events that are due, each under the lease.
 
-        One that does not open is logged and left to its lease, as a delivery is: a key that went missing
-        stops what was sealed under it and nothing else.
+        One that does not open is logged and left to its lease, as a delivery is: a key that went missing, or a
+        release that put in what this one does not know, stops such events and nothing else.
         """
         parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
         cursor = await self._connection.execute(_CLAIM, parameters)
@@ -89,10 +89,11 @@ class PostgresProviderEventInbox:
     def _claimed(self, row: rows.Row, token: UUID) -> ClaimedEvent | None:
         try:
             payload = self._cipher.open(row["payload"], rows.provider_event_context(row["id"]))
-        except CipherRefused:
+            event = _decoder.decode(payload)
+        except (CipherRefused, msgspec.DecodeError):
             log.exception("provider event does not open", event_id=str(row["id"]))
             return None
-        return ClaimedEvent(row["id"], _decoder.decode(payload), row["tries"], token)
+        return ClaimedEvent(row["id"], event, row["tries"], token)
 
     async def postpone(self, id: UUID, token: UUID, seconds: float) -> None:
         """Give an event back, due in so many seconds; a lost claim changes nothing."""

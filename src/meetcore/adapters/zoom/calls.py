@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Final
 from urllib.parse import quote
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from meetcore.adapters.zoom.access import Log, ZoomAccess
 from meetcore.adapters.zoom.limits import Limit, limit_of, told_wait_s
@@ -138,7 +138,7 @@ class ZoomCalls:
                     raise _ended(request, f"status {answer.status}")
                 return answer
             if answer.is_done or (400 <= answer.status < 500 and answer.status != 408):
-                return answer
+                return evolve(answer, is_after_doubt=was_in_doubt)
             told = f"status {answer.status}"
             await self._pause_after_failure(request, told, can_repeat=request.can_repeat)
 

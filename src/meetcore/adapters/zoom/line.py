@@ -37,11 +37,12 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 @frozen
 class Answer:
-    """What Zoom answered."""
+    """What Zoom answered. `is_after_doubt`: an earlier try of the same request may have been heard."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+    is_after_doubt: bool = False
 
     @property
     def is_done(self) -> bool:

@@ -236,8 +236,16 @@ class ZoomProvider:
         return refusal
 
     def _refusal(self, call: str, answer: Answer, **about: str) -> ProviderRefused:
+        """What a refusal is raised as.
+
+        Raises:
+            ProviderUnknown: it came after a try of which nobody knows whether it was heard.
+        """
         self._log.warning("zoom_refused", call=call, status=answer.status, code=answer.code, **about)
-        return ProviderRefused(f"zoom: {call} answered {answer.status}, code {answer.code}")
+        text = f"zoom: {call} answered {answer.status}, code {answer.code}"
+        if answer.is_after_doubt:
+            raise ProviderUnknown(text)
+        return ProviderRefused(text)
 
 
 def _is_number(provider_meeting_id: str) -> bool:

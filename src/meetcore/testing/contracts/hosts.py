@@ -291,6 +291,26 @@ class HostsContract:
             evolve(host, uses=1, creations=1, creations_on=AT.date())
         ]
 
+    async def test_what_was_not_made_counts_for_nothing_in_the_day(self, rig: StoreRig) -> None:
+        host = new_host()
+        await rig.plant(host)
+        customer = await open_customer(rig, 100)
+        for uses in (1, 2):
+            made = await reserved(rig, customer, Wish(per_day=1))
+            assert await abandon(rig, made)
+            assert list(await rig.registry.list_hosts()) == [
+                evolve(host, uses=uses, creations=0, creations_on=AT.date())
+            ]
+
+    async def test_what_was_not_made_yesterday_is_not_given_back_today(self, rig: StoreRig) -> None:
+        host = new_host()
+        await rig.plant(host)
+        made = await reserved(rig, await open_customer(rig, 100), Wish())
+        today = evolve(host, creations=3, creations_on=AT.date() + timedelta(days=1))
+        await rig.plant(today)
+        assert await abandon(rig, made)
+        assert list(await rig.registry.list_hosts()) == [today]
+
     async def test_a_host_that_refused_rests(self, rig: StoreRig) -> None:
         tired, next_best = new_host(10), new_host(20)
         await rig.plant(tired, next_best)
