@@ -79,6 +79,15 @@ docs-check: $(VENV)/.dev.stamp ## generated pages still say what the code says
 	  if [ -e "$$script" ]; then $(PY) "$$script" --check || exit 1; fi; \
 	done
 
+# The linter is of npm: where there is none, only the validator looks. Not part of `check`, which needs Python alone.
+.PHONY: lint-api
+lint-api: $(VENV)/.dev.stamp ## the OpenAPI document: valid, and clean under a style linter where npm is there
+	@REDOCLY_HOME=$(VENV)/redocly $(PY) scripts/lint_api.py $(ARGS)
+
+.PHONY: fuzz
+fuzz: $(VENV)/.dev.stamp ## generated requests to every operation; ARGS='--cases 500 --seed 7' to choose
+	@$(PY) -m tests.fuzz $(ARGS)
+
 .PHONY: bench
 bench: $(VENV)/.dev.stamp ## the benchmarks
 	@$(PY) -m benchmarks $(ARGS)

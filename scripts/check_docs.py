@@ -1,4 +1,4 @@
-"""The parts of docs/ that the code says: the table of errors and the table of settings.
+"""The parts of docs/ that the code says: tables of errors, settings and events, and the served pages.
 
 Without arguments it writes them between their markers; with `--check` it writes nothing and exits 1
 where a page no longer says what the code says. The words around the markers are written by people.
@@ -6,6 +6,7 @@ where a page no longer says what the code says. The words around the markers are
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -18,8 +19,15 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
 from meetcore.adapters.http.answers import STATUS  # noqa: E402  # the path comes first
-from meetcore.adapters.http.docs import ERROR_PAGES  # noqa: E402
+from meetcore.adapters.http.docs import PAGES  # noqa: E402
+from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
+from meetcore.adapters.http.examples import payload  # noqa: E402
+from meetcore.adapters.http.words import EVENTS  # noqa: E402
 from meetcore.adapters.settings import PREFIX, Settings  # noqa: E402
+from meetcore.domain.events import EventKind  # noqa: E402
+from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S  # noqa: E402
+
+SERVED = "src/meetcore/adapters/http/pages"
 
 ABOUT = {
     "database_url": "where PostgreSQL is; `dev` brings its own",
@@ -61,14 +69,9 @@ REQUIRED = {"database_url": "; required"}
 def main(arguments: list[str]) -> int:
     """Write the generated parts, or with `--check` tell which of them are stale."""
     stale = []
-    for page, name, table in (
-        ("docs/errors.md", "errors", error_table()),
-        ("docs/operating.md", "settings", settings_table()),
-    ):
+    for page, wanted in wanted_pages().items():
         file = ROOT / page
-        text = file.read_text("utf-8")
-        wanted = placed(text, name, table)
-        if wanted == text:
+        if file.exists() and file.read_text("utf-8") == wanted:
             continue
         stale.append(page)
         if arguments != ["--check"]:
@@ -78,6 +81,25 @@ def main(arguments: list[str]) -> int:
     for page in stale:
         print(f"{page} no longer says what the code says: run python scripts/check_docs.py", file=sys.stderr)
     return 1 if stale else 0
+
+
+def wanted_pages() -> dict[str, str]:
+    """Every page that the code has a word in, as it must be. A served page is the source of its copy."""
+    pages = {
+        f"{SERVED}/webhooks.md": {
+            "events": event_table(), "payload": payload_block(), "retries": retry_sentence(),
+        },
+        f"{SERVED}/integrating.md": {},
+        "docs/errors.md": {"errors": error_table()},
+        "docs/operating.md": {"settings": settings_table()},
+    }  # fmt: skip
+    wanted = {}
+    for page, parts in pages.items():
+        text = (ROOT / page).read_text("utf-8")
+        for name, part in parts.items():
+            text = placed(text, name, part)
+        wanted[page] = text
+    return wanted | {f"docs/{name}.md": wanted[f"{SERVED}/{name}.md"] for name in PAGES}
 
 
 def placed(text: str, name: str, table: str) -> str:
@@ -96,6 +118,34 @@ def error_table() -> str:
         cells = (f"`{code}`", str(STATUS[code]), page.meaning, page.remedy, page.retry, page.details)
         lines.append(_row(cells))
     return "\n".join(lines) + "\n"
+
+
+def event_table() -> str:
+    """Every kind of event."""
+    rows = [_row((f"`{kind.value}`", EVENTS[kind])) for kind in EventKind]
+    return "\n".join(["| kind | what it tells |", "|---|---|", *rows]) + "\n"
+
+
+def payload_block() -> str:
+    """A whole payload."""
+    shown = json.dumps(payload(EventKind.MEETING_CREATED), indent=2, ensure_ascii=False)
+    return f"```json\n{shown}\n```\n"
+
+
+def retry_sentence() -> str:
+    """When a failed delivery is tried again, unless the operator has set another schedule."""
+    *waits, last = (_duration(delay_s) for delay_s in DEFAULT_DELAYS_S)
+    return (
+        f"A failed delivery is tried again after {', '.join(waits)} and {last}: {len(DEFAULT_DELAYS_S) + 1} "
+        "attempts in all. Then it is `failed`, and can be sent again by hand.\n"
+    )
+
+
+def _duration(seconds: int) -> str:
+    for size, unit in ((3600, "h"), (60, "min"), (1, "s")):
+        if seconds % size == 0:
+            return f"{seconds // size} {unit}"
+    raise AssertionError(seconds)
 
 
 def settings_table() -> str:

@@ -10,7 +10,7 @@ import pytest
 from tests.http.house import Customer
 from tests.unit.test_docs import Block, python_blocks
 
-BLOCKS = list(python_blocks(served=True))
+BLOCKS = list(python_blocks(runner="tests/client"))
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)

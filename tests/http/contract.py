@@ -8,6 +8,7 @@ documented and the body fits its schema.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
@@ -38,6 +39,8 @@ CODES = {
     503: {"service_unavailable"},
 }
 """The codes that spec part 7 names, at the status of each."""
+TOLD_HEADERS = {"location", "idempotent-replayed", "retry-after", "www-authenticate", "allow"}
+"""Headers that are there in some answers only: where they are, the document says so."""
 ENVELOPE = {"code", "message", "docs_url", "request_id", "details"}
 
 
@@ -89,7 +92,8 @@ class Contract:
     def _operation(self, method: str, path: str) -> dict[str, Any] | None:
         for pattern, item in self._paths:
             if pattern.fullmatch(path):
-                found: dict[str, Any] | None = item.get(method.lower())
+                # A method in small letters is another method.
+                found: dict[str, Any] | None = item.get(method.lower()) if method.isupper() else None
                 return found
         return None
 
@@ -97,14 +101,43 @@ class Contract:
         status = str(answer.status_code)
         responses = operation["responses"]
         assert status in responses, f"{operation['operationId']} does not document {status}"
-        documented = responses[status]
+        documented = self.resolved(responses[status])
         assert ("content" in documented) == (answer.status_code != 204)
         if "content" in documented:
             problems = self.problems(documented["content"]["application/json"]["schema"], answer.json())
             assert not problems, problems
-        for name in documented["headers"]:
-            if name != "Idempotent-Replayed":
+        for name, header in documented["headers"].items():
+            if self.resolved(header)["required"]:
                 assert name in answer.headers, f"{name} is documented for {status} and absent"
+        undocumented = TOLD_HEADERS & set(answer.headers) - {name.lower() for name in documented["headers"]}
+        assert not undocumented, f"{undocumented} not documented for {status}"
+
+    def resolved(self, told: dict[str, Any]) -> dict[str, Any]:
+        """What a reference leads to, or the thing itself."""
+        if "$ref" not in told:
+            return told
+        found: Any = self.document
+        for name in told["$ref"].removeprefix("#/").split("/"):
+            found = found[name]
+        return dict(found)
+
+    def codes_of(self, method: str, path: str) -> set[tuple[int, str]]:
+        """Every status and code that an operation documents."""
+        found: set[tuple[int, str]] = set()
+        for status, told in self.document["paths"][path][method]["responses"].items():
+            if not status.startswith("2"):
+                schema = self.resolved(told)["content"]["application/json"]["schema"]
+                for each in schema.get("anyOf", [schema]):
+                    error = self.resolved(each)["properties"]["error"]["properties"]
+                    found |= {(int(status), code) for code in error["code"]["enum"]}
+        return found
+
+    def check_payload(self, headers: Mapping[str, str], payload: dict[str, Any]) -> None:
+        """Hold what was posted to a webhook against what is told of its kind."""
+        told = self.document["webhooks"][payload["type"]]["post"]
+        problems = self.problems(told["requestBody"]["content"]["application/json"]["schema"], payload)
+        assert not problems, problems
+        assert {each["name"].lower() for each in told["parameters"]} <= {name.lower() for name in headers}
 
     def problems(self, schema: dict[str, Any], value: object) -> list[str]:
         """Where a value does not fit a schema of the document."""

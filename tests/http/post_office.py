@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from ipaddress import ip_address
@@ -39,15 +40,18 @@ class PostOffice:
     house: House
     receiver: Receiver
     names: Names
+    contract: Contract
 
     async def register(self, customer: Customer, *kinds: str, host: str = HOST) -> dict[str, Any]:
         return await customer.make_webhook(url=f"https://{host}/in?from=meetcore", event_types=list(kinds))
 
     async def next(self, count: int = 1) -> list[Received]:
-        """Wait until so many have come, and take them."""
+        """Wait until so many have come, hold them against what is told of them, and take them."""
         await until(lambda: len(self.receiver.received) >= count)
         taken = list(self.receiver.received)
         self.receiver.received.clear()
+        for each in taken:
+            self.contract.check_payload(each.headers, json.loads(each.body))
         return taken
 
     async def shown(self, customer: Customer, webhook: dict[str, Any], **fields: object) -> dict[str, Any]:
@@ -90,6 +94,6 @@ def post_offices(postgres_server_url: str, contract: Contract, directory: Path) 
                 service = Service(settings, network, extra_routes=keep)
                 async with started(service), client_of(service, contract) as http:
                     await wirings[0].operate.add_host("host@example.test", 1000)
-                    yield PostOffice(House(wirings[0], http, Slots()), receiver, names)
+                    yield PostOffice(House(wirings[0], http, Slots()), receiver, names, contract)
 
     return open_with

@@ -7,11 +7,18 @@ That every answer of every test here is documented, its body and its headers inc
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
+from meetcore.adapters.http.calls import Operation
+from meetcore.adapters.http.decoding import decode_body
+from meetcore.adapters.http.operations import operations
+from meetcore.adapters.http.words import ABOUT
+from meetcore.domain.events import EventKind
+from meetcore.domain.signature import signing_headers
 from tests.http.contract import Contract
 from tests.http.house import BASE_URL, Customer, House, new_key
 
@@ -48,7 +55,7 @@ async def test_the_document_is_valid(contract: Contract) -> None:
 
 @pytest.mark.spec("9/3", "9/1", "1/base")
 async def test_where_it_says_the_service_is(contract: Contract) -> None:
-    assert contract.document["servers"] == [{"url": f"{BASE_URL}/api/v1"}]
+    assert [each["url"] for each in contract.document["servers"]] == [f"{BASE_URL}/api/v1"]
 
 
 @pytest.mark.spec("9/3")
@@ -196,3 +203,95 @@ async def test_the_schema_refuses_what_the_service_refuses(
     content = contract.document["paths"][path][method]["requestBody"]["content"]
     problems = contract.problems(content["application/json"]["schema"], body)
     assert (answer.status_code == 400) == bool(problems), (answer.text, problems)
+
+
+def examples_of(told: dict[str, Any]) -> Iterator[object]:
+    """The examples beside a schema."""
+    if "example" in told:
+        yield told["example"]
+    for each in told.get("examples", {}).values():
+        yield each["value"]
+
+
+def contents(contract: Contract) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every body that is described, and where: requests, answers, refusals, events."""
+    for name, item in [*contract.document["paths"].items(), *contract.document["webhooks"].items()]:
+        for method, operation in item.items():
+            if "requestBody" in operation:
+                yield f"{method} {name}", operation["requestBody"]["content"]["application/json"]
+            for status, told in operation["responses"].items():
+                if "content" in contract.resolved(told):
+                    content = contract.resolved(told)["content"]["application/json"]
+                    yield f"{method} {name} {status}", content
+
+
+@pytest.mark.spec("9/3")
+async def test_every_body_has_examples_and_they_fit(contract: Contract) -> None:
+    for where, content in contents(contract):
+        shown = list(examples_of(content))
+        assert shown, where
+        for each in shown:
+            assert contract.problems(content["schema"], each) == [], where
+
+
+@pytest.mark.spec("9/3")
+async def test_the_examples_of_requests_are_taken_by_the_service(house: House, contract: Contract) -> None:
+    seen = set()
+    for operation in operations(house.wiring.use_cases):
+        if operation.body is not None:
+            told = contract.document["paths"][operation.path][operation.method.lower()]
+            for each in examples_of(told["requestBody"]["content"]["application/json"]):
+                assert decode_body(each, operation.body)
+                seen.add(operation.name)
+    assert seen >= {"create_meeting", "register_webhook", "update_webhook"}
+
+
+@pytest.mark.spec("9/3")
+async def test_every_operation_is_told_of_in_words(house: House, contract: Contract) -> None:
+    assert {operation.name for operation in operations(house.wiring.use_cases)} == set(ABOUT)
+    assert all(tag["description"] for tag in contract.document["tags"])
+    assert "spec" not in str(contract.document).lower().split()
+
+
+def scopes_of(operation: Operation) -> list[list[str]]:
+    return [[scope.value] for scope in operation.scopes] or [[]]
+
+
+@pytest.mark.spec("9/3", "5/5")
+async def test_the_scopes_are_those_that_are_asked_for(house: House, contract: Contract) -> None:
+    for operation in operations(house.wiring.use_cases):
+        told = contract.document["paths"][operation.path][operation.method.lower()]
+        assert [each["apiKey"] for each in told["security"]] == scopes_of(operation)
+
+
+@pytest.mark.spec("9/3", "6/kinds", "6/2")
+async def test_every_event_is_described_with_its_headers(contract: Contract) -> None:
+    assert set(contract.document["webhooks"]) == {kind.value for kind in EventKind}
+    signed = signing_headers("whsec_AA==", "id", b"{}", 0).keys() | {"X-Service-Event", "X-Service-Delivery"}
+    for item in contract.document["webhooks"].values():
+        told = {each["name"].lower() for each in item["post"]["parameters"] if each["required"]}
+        assert told == {name.lower() for name in signed}
+
+
+@pytest.mark.spec("9/3")
+async def test_links_lead_to_operations_and_name_their_parameters(contract: Contract) -> None:
+    known = {
+        operation["operationId"]: {each["name"] for each in operation["parameters"] if each["in"] == "path"}
+        for item in contract.document["paths"].values()
+        for operation in item.values()
+    }
+    followed = 0
+    for item in contract.document["paths"].values():
+        for operation in item.values():
+            for told in operation["responses"].values():
+                for link in told.get("links", {}).values():
+                    assert set(link["parameters"]) == known[link["operationId"]]
+                    followed += 1
+    assert followed
+
+
+@pytest.mark.spec("9/3")
+async def test_the_document_needs_no_key_and_is_one_string(customer: Customer, contract: Contract) -> None:
+    first = await customer.http.get(f"{BASE_URL}/api/v1/openapi.json")
+    assert first.json() == contract.document
+    assert (await customer.http.get(f"{BASE_URL}/api/v1/openapi.json")).content == first.content

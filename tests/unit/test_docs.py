@@ -17,7 +17,9 @@ from meetcore.adapters.cli.main import program
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHARED = "<!-- the Python blocks of this page share one namespace -->"
-SERVED = "<!-- the Python blocks of this page speak to a service: tests/client runs them -->"
+SERVED = re.compile(
+    r"^<!-- the Python blocks of this page speak to a service: (?P<runner>\S+) runs them -->$", re.MULTILINE
+)
 README_LINES = 150
 
 # A fence opens with its language and closes bare; what stands between is not Markdown.
@@ -34,11 +36,17 @@ class Block:
     parts: tuple[tuple[int, str], ...] = field(repr=False)
 
 
-def python_blocks(*, served: bool = False) -> Iterator[Block]:
-    """Those that run by themselves, or those that speak to a service."""
+def runner_of(page: Path) -> str:
+    """Which tests run a page's blocks; empty for those of this file."""
+    found = SERVED.search(page.read_text("utf-8"))
+    return found["runner"] if found else ""
+
+
+def python_blocks(*, runner: str = "") -> Iterator[Block]:
+    """Those that run by themselves, or those that speak to a service and are run by other tests."""
     for page in PAGES:
         text = page.read_text("utf-8")
-        if (SERVED in text) != served:
+        if runner_of(page) != runner:
             continue
         found = [
             (text[: fence.start("text")].count("\n"), fence["text"])
@@ -81,6 +89,14 @@ def test_python_runs(block: Block) -> None:
     for line, code in block.parts:
         # As many empty lines before it as the page has, so that a traceback names the page's line.
         exec(compile("\n" * line + code, block.name.partition(":")[0], "exec"), namespace)
+
+
+def test_what_does_not_run_here_runs_elsewhere() -> None:
+    runners = {page.name: runner_of(page) for page in PAGES if runner_of(page)}
+    for runner in runners.values():
+        files = [ROOT / runner] if runner.endswith(".py") else sorted((ROOT / runner).glob("test_*.py"))
+        assert any(f'runner="{runner}"' in file.read_text("utf-8") for file in files), runner
+    assert runners.keys() >= {"client.md", "integrating.md"}
 
 
 def test_there_is_python_to_run() -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "Rendered",
     "UnsupportedMediaType",
     "envelope",
+    "envelope_of",
     "pack",
     "render_error",
     "render_record",
@@ -87,13 +88,20 @@ def status_of(error: DomainError) -> int:
 
 def envelope(error: DomainError, base_url: str, request_id: str) -> dict[str, object]:
     """The error envelope of spec part 7."""
+    return envelope_of(error.code, error.message, base_url, request_id, error.details)
+
+
+def envelope_of(
+    code: str, message: str, base_url: str, request_id: str, details: Mapping[str, object]
+) -> dict[str, object]:
+    """The error envelope of spec part 7, of its parts."""
     return {
         "error": {
-            "code": error.code,
-            "message": error.message,
-            "docs_url": f"{base_url}/docs/errors/{error.code}",
+            "code": code,
+            "message": message,
+            "docs_url": f"{base_url}/docs/errors/{code}",
             "request_id": request_id,
-            "details": dict(error.details),
+            "details": dict(details),
         }
     }
 

@@ -19,6 +19,7 @@ __all__ = [
     "CreateMeetingBody",
     "EstimateBody",
     "MeetingEstimateBody",
+    "NoBody",
     "NotulenEstimateBody",
     "RegisterWebhookBody",
     "UpdateWebhookBody",
@@ -34,8 +35,17 @@ class Choice:
     bodies: Mapping[str, type]
 
 
+# The decoder has words of its own for these: they are for the schema.
+_ONE_LINE = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
+_LINES = {"pattern": r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$"}
+
 EndpointDescription = Annotated[
-    str, Meta(max_length=MAX_DESCRIPTION_LENGTH, description="For people; shown in lists.")
+    str,
+    Meta(
+        max_length=MAX_DESCRIPTION_LENGTH,
+        description="For people; shown in lists.",
+        extra_json_schema=_LINES,
+    ),
 ]
 EventTypes = Annotated[
     list[EventKind],
@@ -49,39 +59,72 @@ EventTypes = Annotated[
 
 TierId = Annotated[
     str,
-    Meta(min_length=1, description="A value from GET /pricing-tiers.", examples=["standard-100"]),
+    Meta(
+        min_length=1,
+        description="A value from GET /pricing-tiers.",
+        examples=["standard-100"],
+        extra_json_schema=_ONE_LINE,
+    ),
 ]
 WithRecording = Annotated[bool, Meta(description="Record the meeting; auto_notulen forces it on.")]
 AutoNotulen = Annotated[bool, Meta(description="Write notes when the recording is ready.")]
+MustLogin = Annotated[bool, Meta(description="Only those who log in at the provider may join.")]
+MicOff = Annotated[bool, Meta(description="Participants join with the microphone off.")]
+EmailNotification = Annotated[bool, Meta(description="The provider mails the host.")]
 
 
 @frozen(kw_only=True)
 class CreateMeetingBody:
     """What `POST /meetings` takes (spec 4.1)."""
 
-    title: Annotated[str, Meta(min_length=1, max_length=200, description="What the meeting is called.")]
+    title: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=200,
+            description="What the meeting is called.",
+            extra_json_schema=_ONE_LINE,
+        ),
+    ]
     date: Annotated[
         str,
         Meta(
-            pattern="^[0-9]{4}-[0-9]{2}-[0-9]{2}$",
+            pattern="^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
             description="YYYY-MM-DD, read in WIB (UTC+7).",
             examples=["2026-12-01"],
+            extra_json_schema={"format": "date"},
         ),
     ]
     start_time: Annotated[
         str,
-        Meta(pattern="^[0-9]{2}:[0-9]{2}$", description="HH:mm, read in WIB (UTC+7).", examples=["09:00"]),
+        Meta(
+            pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$",
+            description="HH:mm, read in WIB (UTC+7).",
+            examples=["09:00"],
+        ),
     ]
     pricing_tier_id: TierId
-    description: Annotated[str, Meta(max_length=1000)] | UnsetType = UNSET
+    description: (
+        Annotated[str, Meta(max_length=1000, description="Lines of text.", extra_json_schema=_LINES)]
+        | UnsetType
+    ) = UNSET
     password: (
-        Annotated[str, Meta(min_length=4, max_length=10, description="Generated when absent.")] | UnsetType
+        Annotated[
+            str,
+            Meta(
+                min_length=4,
+                max_length=10,
+                description="Generated when absent. 422 names the characters that the provider takes.",
+                extra_json_schema=_ONE_LINE,
+            ),
+        ]
+        | UnsetType
     ) = field(default=UNSET, repr=False)
     with_recording: WithRecording = False
     auto_notulen: AutoNotulen = False
-    must_login: bool = False
-    mic_off: bool = False
-    email_notification: bool = False
+    must_login: MustLogin = False
+    mic_off: MicOff = False
+    email_notification: EmailNotification = False
 
 
 @frozen(kw_only=True)
@@ -92,9 +135,9 @@ class MeetingEstimateBody:
     pricing_tier_id: TierId
     with_recording: WithRecording = False
     auto_notulen: AutoNotulen = False
-    must_login: bool = False
-    mic_off: bool = False
-    email_notification: bool = False
+    must_login: MustLogin = False
+    mic_off: MicOff = False
+    email_notification: EmailNotification = False
 
 
 @frozen(kw_only=True)
@@ -124,6 +167,7 @@ class RegisterWebhookBody:
             max_length=1000,
             description="https, port 443, a public host.",
             examples=["https://hooks.example.com/meetcore"],
+            extra_json_schema={"format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]://"},
         ),
     ]
     event_types: EventTypes
@@ -137,3 +181,8 @@ class UpdateWebhookBody:
     event_types: EventTypes | UnsetType = UNSET
     description: EndpointDescription | UnsetType | None = UNSET
     is_active: bool | UnsetType = UNSET
+
+
+@frozen(kw_only=True)
+class NoBody:
+    """What an operation takes that needs no body: nothing, or an object without fields."""

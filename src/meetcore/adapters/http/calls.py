@@ -76,8 +76,9 @@ class Operation:
     """One operation: what it is called, who may call it, what it takes and gives.
 
     `present` turns the outcome of a mutating operation into its answer; a read answers by itself.
-    `errors` are the statuses that spec part 4 lists, for the documentation. `peek` names what is read of the
-    account in the statement that authenticates, by the parts of the path and the request's instant.
+    `refusals` are the codes that its own work can decide, for the documentation; `refusals.refusals_of` adds
+    those that follow from its form. `peek` names what is read of the account in the statement that
+    authenticates, by the parts of the path and the request's instant.
     """
 
     name: str
@@ -86,7 +87,7 @@ class Operation:
     summary: str
     rate_class: OperationClass
     handle: Callable[[Call], Awaitable[Rendered | Answer]]
-    errors: tuple[int, ...]
+    refusals: tuple[str, ...] = ()
     success: int = 200
     scopes: tuple[Scope, ...] = ()
     body: type | Choice | None = None
@@ -99,6 +100,14 @@ class Operation:
     def is_mutating(self) -> bool:
         """Whether it accepts an Idempotency-Key (spec part 4)."""
         return self.present is not None
+
+    @property
+    def reads_body(self) -> bool:
+        """Whether a body is looked at. A mutation without a body class takes an empty one, or `{}`.
+
+        A body has no meaning on a read (RFC 9110, 9.3.1) and is not looked at there.
+        """
+        return self.body is not None or self.is_mutating
 
 
 def answered(answer: Rendered | Answer) -> tuple[Rendered, bool]:

@@ -31,16 +31,16 @@ def credit_operations(use: UseCases) -> tuple[Operation, ...]:
     return (
         Operation(
             "get_credits", "GET", "/credits", "The balance, and what is left of the key's daily cap", read,
-            _show_credits, (401, 429, 500), response="CreditsRecord", peek=_todays_usage,
+            _show_credits, response="CreditsRecord", peek=_todays_usage,
         ),
         Operation(
             "list_transactions", "GET", "/credits/transactions", "List what moved credits, the newest first",
-            read, credits_.list, (400, 401, 403, 429, 500), 200, (Scope.CREDITS_READ,),
+            read, credits_.list, (), 200, (Scope.CREDITS_READ,),
             response="TransactionList", listing=Listing({"kind": _KIND}, named_by=Named.NUMBER),
         ),
         Operation(
             "estimate_credits", "POST", "/credits/estimate", "What a meeting or notes would cost", read,
-            credits_.estimate, (400, 401, 404, 422, 429, 500), body=EstimateBody, response="Estimate",
+            credits_.estimate, ("not_found", "unprocessable_entity"), body=EstimateBody, response="Estimate",
             peek=_todays_usage,
         ),
     )  # fmt: skip

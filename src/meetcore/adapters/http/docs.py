@@ -1,155 +1,84 @@
-"""The pages behind `error.docs_url`: what each code means, what to do, whether a retry helps.
+"""The documentation that the program serves, without a key and without anything from elsewhere.
 
-Served without a key, without any asset from elsewhere.
+`/docs` is the API reference, `/docs/errors/<code>` the page behind each `error.docs_url`, the others are the
+texts in `pages/`. Links are relative, so that all of it holds below a path, too.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cache
 from html import escape
+from pathlib import Path
+from typing import Final
 
-from attrs import frozen
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.http.answers import STATUS
 from meetcore.adapters.http.calls import API_ROOT, Operation
+from meetcore.adapters.http.error_pages import ERROR_PAGES
+from meetcore.adapters.http.reference import reference_page, reference_routes
 
-__all__ = ["ERROR_PAGES", "ErrorPage", "docs_routes"]
+__all__ = ["PAGES", "docs_routes", "page_source"]
 
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'",
+PAGES: Final = {"integrating": "Integrate in ten minutes", "webhooks": "Webhooks"}
+"""The texts, and what links to them say."""
+
+_REFERENCE_FROM: Final = {"docs/": "docs", "": "../docs", "../": "../../docs"}
+"""The way to the reference, by the way to the other pages."""
+
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
 }
 _STYLE = """
-body{font:16px/1.6 system-ui,sans-serif;max-width:54rem;margin:3rem auto;padding:0 1rem;
-color:#1c2430;background:#fff}
-code{font:0.95em ui-monospace,monospace;background:#eef1f5;padding:.1em .35em;border-radius:4px}
-table{border-collapse:collapse}td,th{text-align:left;padding:.3rem 1rem .3rem 0;vertical-align:top}
-h1{font-size:1.5rem}h2{font-size:1.05rem;margin-top:1.6rem}a{color:#0b57d0}
-@media(prefers-color-scheme:dark){body{background:#12161c;color:#dde3ea}code{background:#222a35}a{color:#8ab4f8}}
+:root{color-scheme:light dark;--ink:#1c2430;--paper:#fff;--soft:#f2f4f7;--line:#d8dee6;--link:#0b57d0}
+@media(prefers-color-scheme:dark){:root{--ink:#dde3ea;--paper:#12161c;--soft:#1d242d;--line:#333d49;--link:#8ab4f8}}
+*{box-sizing:border-box}
+body{font:16px/1.6 system-ui,sans-serif;margin:0;color:var(--ink);background:var(--paper)}
+header{border-bottom:1px solid var(--line)}
+header nav,main{max-width:54rem;margin:0 auto;padding:.8rem 1rem}
+header nav{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem}header b{margin-right:auto}
+main{padding-bottom:4rem}
+h1{font-size:1.6rem;line-height:1.25}h2{font-size:1.15rem;margin-top:2rem}a{color:var(--link)}
+code{font:.9em ui-monospace,monospace;background:var(--soft);padding:.1em .35em;border-radius:4px;
+overflow-wrap:anywhere}
+pre{background:var(--soft);padding:.8rem 1rem;border-radius:6px;overflow-x:auto;line-height:1.45}
+pre code{padding:0;background:none;overflow-wrap:normal}
+.wide{overflow-x:auto}table{border-collapse:collapse}
+td,th{text-align:left;padding:.4rem 1.2rem .4rem 0;vertical-align:top;border-bottom:1px solid var(--line)}
+td:first-child code{white-space:nowrap}
 """
-
-
-@frozen
-class ErrorPage:
-    """What a code means, what the caller does about it, and whether the same request may be sent again."""
-
-    meaning: str
-    remedy: str
-    retry: str
-    details: str = "Empty."
-
-
-ERROR_PAGES: Mapping[str, ErrorPage] = {
-    "invalid_request": ErrorPage(
-        "The request breaks a rule of the operation: a field is missing, unknown, of a wrong type or out of "
-        "its limits. The same code comes with status 405 for a wrong method, 413 for a body over 64 KiB and "
-        "415 for a body that is not declared as JSON.",
-        "Mend every field that details.fields names; all problems are listed at once.",
-        "No: the same request gets the same answer.",
-        "fields: the problems of each field.",
-    ),
-    "invalid_api_key": ErrorPage(
-        "The API key is missing, malformed, unknown, revoked or expired.",
-        "Send it as Authorization: Bearer <API_KEY>. A key has 43 characters after its prefix: was it copied "
-        "whole? Otherwise use another key.",
-        "No.",
-    ),
-    "insufficient_scope": ErrorPage(
-        "The key is valid and lacks a scope that the operation needs.",
-        "Use a key with one of the scopes in details.required. Scopes are fixed when a key is made; "
-        "GET /api/v1/me shows those of yours.",
-        "No.",
-        "required: the scopes, of which one is enough.",
-    ),
-    "not_found": ErrorPage(
-        "There is nothing under this path or id that the key's account may see. Ids of other accounts and "
-        "ids that are not UUIDs are answered in the same way.",
-        "Check the id, and that the key belongs to the account that owns the record.",
-        "No: it is pointless to repeat the request unchanged.",
-        "pricing_tier_id where the tier is what was not found, else empty.",
-    ),
-    "conflict": ErrorPage(
-        "The request clashes with a record that is already in place, or with the state of one: nothing is "
-        "sent to a webhook that is inactive.",
-        "Look at the record in details.id. Where a webhook is inactive, resume it (PATCH is_active) and ask "
-        "again.",
-        "Not with the same Idempotency-Key: it gets the same answer.",
-        "id: the record in place, or the one whose state is in the way.",
-    ),
-    "gone": ErrorPage(
-        "The data existed and is permanently gone, for example a recording or an event past its retention "
-        "period.",
-        "Nothing brings it back.",
-        "No.",
-    ),
-    "unprocessable_entity": ErrorPage(
-        "The request is well-formed but cannot be carried out: a meeting in the past, a webhook host that "
-        "points to a private network or does not resolve.",
-        "Read the message; it says what stands in the way.",
-        "Only for a host name that did not resolve, once it does.",
-        "start_at, alphabet or fields, whichever stands in the way; may be empty.",
-    ),
-    "idempotency_key_reused": ErrorPage(
-        "The Idempotency-Key was used before for a different request.",
-        "Keep a key over the retries of one request, and take a new one for a new intent.",
-        "No.",
-        "id of the meeting that the key paid for, if that was long ago; else empty.",
-    ),
-    "insufficient_credits": ErrorPage(
-        "The available balance does not cover the work. Nothing was charged.",
-        "Top up, or choose a cheaper tier.",
-        "After a top-up, with a new Idempotency-Key.",
-        "required and available, in credits.",
-    ),
-    "credit_cap_exceeded": ErrorPage(
-        "The key's daily credit cap leaves no room for the work. Nothing was charged.",
-        "Wait for the next day (00:00 WIB), use another key, or have the cap raised.",
-        "After details.resets_at, with a new Idempotency-Key.",
-        "cap, spent and required in credits; resets_at.",
-    ),
-    "rate_limited": ErrorPage(
-        "Too many requests by this key in this minute. Refused requests count too.",
-        "Wait for the seconds of Retry-After; the next window starts at second 00 of the minute.",
-        "Yes, after Retry-After.",
-        "limit and window_seconds.",
-    ),
-    "internal_error": ErrorPage(
-        "A fault at the service.",
-        "Quote error.request_id to support.",
-        "Yes, with the same Idempotency-Key: the work is never done twice.",
-    ),
-    "upstream_error": ErrorPage(
-        "A third party (the video-conference or AI provider) refused or did not answer.",
-        "Try again; if it stays, choose another time.",
-        "Yes, with the same Idempotency-Key: the work is never done twice.",
-    ),
-    "service_unavailable": ErrorPage(
-        "Temporarily unavailable: no meeting host is free in the time range, the first request with this "
-        "Idempotency-Key is still in progress, or the service is being mended.",
-        "Wait for the seconds of Retry-After, or choose another time.",
-        "Yes, after Retry-After, with the same Idempotency-Key.",
-        "next_available_at where no host is free and it can be told when one is; else empty.",
-    ),
-}
 
 
 def docs_routes(table: Sequence[Operation]) -> list[Route]:
     """The pages under `/docs`, and `/`, which leads there."""
-    index = _operations_page(table)
+    listed = _operations(table)
+    reference = reference_page(listed)
 
-    async def operations(_: Request) -> Response:
-        return _page("meetcore", index)
+    async def docs(_: Request) -> Response:
+        if reference is None:  # the package with the viewer is not installed
+            return _page("meetcore", f"<h1>meetcore</h1>{listed}", up="docs/")
+        return reference
 
     return [
         Route("/", _home),
-        Route("/docs", operations),
+        Route("/docs", docs),
+        *reference_routes(),
         Route("/docs/errors", _errors),
         Route("/docs/errors/{code}", _error),
+        *(Route(f"/docs/{name}", _text) for name in PAGES),
     ]
 
 
-def _operations_page(table: Sequence[Operation]) -> str:
+def page_source(name: str) -> str:
+    """A text as it was written, in Markdown."""
+    return (Path(__file__).parent / "pages" / f"{name}.md").read_text("utf-8")
+
+
+def _operations(table: Sequence[Operation]) -> str:
     rows = "".join(
         f"<tr><td><code>{each.method} {escape(each.path)}</code></td><td>{escape(each.summary)}</td>"
         f"<td>{' or '.join(f'<code>{scope.value}</code>' for scope in each.scopes) or 'any key'}</td></tr>"
@@ -157,27 +86,32 @@ def _operations_page(table: Sequence[Operation]) -> str:
     )
     return (
         f"<p>The operations, under <code>{API_ROOT}</code>. "
-        f'<a href=".{API_ROOT}/openapi.json">OpenAPI document</a>, <a href="docs/errors">error codes</a>.</p>'
-        f"<table><tr><th>Operation</th><th>Does</th><th>Scope</th></tr>{rows}</table>"
+        f'<a href=".{API_ROOT}/openapi.json">OpenAPI document</a>.</p>'
+        f'<div class="wide"><table><tr><th>Operation</th><th>Does</th><th>Scope</th></tr>{rows}</table></div>'
     )
 
 
 async def _home(_: Request) -> Response:
-    return RedirectResponse("docs", 307)  # relative: it holds below a path, too
+    return RedirectResponse("docs", 307)
 
 
 async def _errors(_: Request) -> Response:
-    items = "".join(
-        f'<li><a href="errors/{code}"><code>{code}</code></a> ({STATUS[code]})</li>' for code in ERROR_PAGES
+    rows = "".join(
+        f'<tr><td><a href="errors/{code}"><code>{code}</code></a></td><td>{STATUS[code]}</td>'
+        f"<td>{escape(page.meaning)}</td></tr>"
+        for code, page in ERROR_PAGES.items()
     )
-    return _page("Error codes", f'<p><a href="../docs">The operations</a></p><ul>{items}</ul>')
+    told = f'<div class="wide"><table><tr><th>Code</th><th>Status</th><th>Means</th></tr>{rows}</table></div>'
+    lead = "<p>Branch on <code>error.code</code>: it is a contract. The message is for people and may change.</p>"
+    return _page("Error codes", f"<h1>Error codes</h1>{lead}{told}")
 
 
 async def _error(request: Request) -> Response:
     code = request.path_params["code"]
     page = ERROR_PAGES.get(code)
     if page is None:
-        return _page("No such code", '<p>See <a href="../errors">all error codes</a>.</p>', 404)
+        lost = '<h1>No such code</h1><p>See <a href="../errors">all error codes</a>.</p>'
+        return _page("No such code", lost, 404, up="../")
     parts = (
         ("What it means", page.meaning),
         ("What to do", page.remedy),
@@ -185,14 +119,40 @@ async def _error(request: Request) -> Response:
         ("error.details", page.details),
     )
     told = "".join(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>" for title, text in parts)
-    head = f'<p>Status {STATUS[code]}. <a href="../errors">All error codes</a></p>'
-    return _page(code, head + told)
+    head = f'<h1>{code}</h1><p>Status {STATUS[code]}. <a href="../errors">All error codes</a></p>'
+    return _page(code, head + told, up="../")
 
 
-def _page(title: str, body: str, status: int = 200) -> Response:
+async def _text(request: Request) -> Response:
+    name = request.url.path.rpartition("/")[2]
+    return _page(PAGES[name], _rendered(name))
+
+
+@cache
+def _rendered(name: str) -> str:
+    # Only who reads a page pays for the parser.
+    from markdown_it import MarkdownIt
+
+    html: str = (
+        MarkdownIt("commonmark", {"html": False}).enable("table").render(_without_comments(page_source(name)))
+    )
+    html = html.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")
+    return html.replace('.md"', '"')
+
+
+def _without_comments(source: str) -> str:
+    return "".join(line for line in source.splitlines(keepends=True) if not line.startswith("<!--"))
+
+
+def _page(title: str, body: str, status: int = 200, up: str = "") -> Response:
+    """A page of the house; `up` leads from it to where the pages below `/docs` are."""
+    links = "".join(
+        f'<a href="{up}{name}">{text}</a>' for name, text in {**PAGES, "errors": "Errors"}.items()
+    )
     html = (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f"<h1>{escape(title)}</h1>{body}</html>"
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<meta name="viewport" content="width=device-width,initial-scale=1"><style>{_STYLE}</style></head><body>'
+        f'<header><nav><b>meetcore</b><a href="{_REFERENCE_FROM[up]}">API reference</a>{links}</nav></header>'
+        f"<main>{body}</main></body></html>"
     )
     return HTMLResponse(html, status, _HEADERS)

@@ -26,6 +26,7 @@ from meetcore.adapters.http.answers import (
     pack,
     render_error,
 )
+from meetcore.adapters.http.bodies import NoBody
 from meetcore.adapters.http.calls import API_ROOT, Call, Operation, answered
 from meetcore.adapters.http.decoding import MAX_BODY_BYTES, decode_body, decode_json
 from meetcore.adapters.http.paging import Page, read_page
@@ -156,8 +157,7 @@ class Gate:
                 raise MethodNotAllowed(request.method, match.allow)
             raise NotFound("No such path. The API is described at /api/v1/openapi.json.")
         require_scope(caller.key, operation.scopes)
-        value = None if operation.body is None else decode_json(await _read(request, headers))
-        body = None if operation.body is None else decode_body(value, operation.body)
+        value, body = await _decoded(request, headers, operation)
         intent = self._intent(request, headers, operation, value, exchange) if operation.is_mutating else None
         listing = operation.listing
         path = request.scope["path"]
@@ -199,12 +199,32 @@ class Gate:
         return InternalError("Something went wrong at the service. Quote the request id to support.")
 
 
-async def _read(request: Request, headers: Headers) -> bytes:
+async def _decoded(request: Request, headers: Headers, operation: Operation) -> tuple[Any, Any]:
+    """The body as a JSON value and decoded; none of both where nothing is to be said."""
+    if operation.body is not None:
+        _check_media(headers)
+        value = decode_json(await _read(request, headers))
+        return value, decode_body(value, operation.body)
+    if operation.is_mutating and _may_carry_body(headers) and (raw := await _read(request, headers)):
+        # A field in it would be ignored silently; the empty object, which some clients send, says nothing.
+        _check_media(headers)
+        decode_body(decode_json(raw), NoBody)
+    return None, None
+
+
+def _may_carry_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+
+
+def _check_media(headers: Headers) -> None:
     media = headers.get("content-type", "").partition(";")[0].strip().lower()
     if media != "application/json":
         raise UnsupportedMediaType(
             {"Content-Type": ["must be application/json"]}, "Send the body as Content-Type: application/json."
         )
+
+
+async def _read(request: Request, headers: Headers) -> bytes:
     declared = headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
         raise _too_large()

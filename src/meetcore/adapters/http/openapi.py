@@ -1,50 +1,43 @@
-"""The OpenAPI 3.1 document, derived from the table of operations and the classes that decode bodies."""
+"""The OpenAPI 3.1 document, derived from the table of operations and the classes that decode bodies.
+
+Owns how an operation is described. What it may refuse is `refusals`' to say, the sentences are `words`',
+the events are `openapi_events`'.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 import msgspec
 
 from meetcore.adapters.http import records
-from meetcore.adapters.http.answers import STATUS
+from meetcore.adapters.http.answers import STATUS, envelope_of
 from meetcore.adapters.http.bodies import Choice
 from meetcore.adapters.http.calls import API_ROOT, Operation
+from meetcore.adapters.http.examples import ANSWERS, DETAILS, IDS, MESSAGES, PAYLOAD_ID, REQUESTS
+from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
+from meetcore.adapters.http.openapi_headers import HEADERS, headers_of
 from meetcore.adapters.http.paging import DEFAULT_LIMIT, MAX_LIMIT
+from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_name, refusals_of
+from meetcore.adapters.http.words import ABOUT, LINKS, OVERVIEW, REASONS, SUCCESS, TAGS
 
 __all__ = ["openapi_document"]
 
 Json = dict[str, Any]
 
-_REF = "#/components/schemas/{name}"
-_REASONS = {
-    400: "A field breaks its rule; details.fields names every problem",
-    401: "The key is missing, wrong, revoked or expired",
-    403: "The key lacks a scope",
-    404: "Nothing there that the key's account may see",
-    405: "The path does not know this method",
-    409: "A record is in the way; details.id names it",
-    410: "It was there and is gone for good",
-    413: "The body is larger than 64 KiB",
-    415: "The body is not declared as application/json",
-    422: "Well-formed, but it cannot be carried out",
-    429: "Too many requests in this minute",
-    500: "A fault at the service",
-    502: "The video provider refused or did not answer",
-    503: "Temporarily unavailable",
-}
-_RATE_HEADERS: Mapping[str, tuple[str, str]] = {
-    "X-RateLimit-Limit": ("integer", "Requests that this window admits"),
-    "X-RateLimit-Remaining": ("integer", "Requests that are left in it"),
-    "X-RateLimit-Reset": ("integer", "Unix time of the start of the next window"),
-    "RateLimit-Policy": ("string", "The same quota as the IETF draft tells it"),
-    "RateLimit": ("string", "What is left and for how many seconds, as the IETF draft tells it"),
-    "X-Request-Id": ("string", "Names this request to support"),
-}
+_SCHEMA = "#/components/schemas/{name}"
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
-_PATH_SCHEMA = {"type": "string", "minLength": 1}
-_RETRY_AFTER = ("integer", "Whole seconds to wait")
-_ALWAYS = (405, 503)
+_SOME_TEXT: Json = {"type": "string", "minLength": 1}
+_OUR_NOTE = re.compile(r" \(spec [^)]*\)")
+_IDEMPOTENCY_KEY: Json = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "Names the intent. Repeating a request with the same key and body returns the first "
+    "result; another body is refused. Remembered for 24 hours.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    "example": "order-4711",
+}
 
 
 def openapi_document(table: Sequence[Operation], base_url: str) -> bytes:
@@ -56,56 +49,76 @@ def openapi_document(table: Sequence[Operation], base_url: str) -> bytes:
     """
     paths: dict[str, Json] = {}
     for operation in table:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation, base_url)
+    tags = [*dict.fromkeys(_tag(each) for each in table), "events"]
     document = {
         "openapi": "3.1.0",
-        "info": {
-            "title": "meetcore",
-            "version": "1.0.0",
-            "description": "Online meetings and meeting notes against prepaid credits.",
-            "license": {"name": "MIT", "identifier": "MIT"},
-        },
-        "servers": [{"url": base_url + API_ROOT}],
+        "info": _info(base_url),
+        "servers": [{"url": base_url + API_ROOT, "description": "This service"}],
         "security": [{"apiKey": []}],
-        "tags": [{"name": name} for name in dict.fromkeys(_tag(each) for each in table)],
+        "tags": [{"name": name, "description": TAGS[name]} for name in tags],
+        "externalDocs": {"url": f"{base_url}/docs/errors", "description": "Every error code"},
         "paths": paths,
-        "components": {
-            "schemas": _schemas(table),
-            "securitySchemes": {
-                "apiKey": {
-                    "type": "http",
-                    "scheme": "bearer",
-                    "description": "An API key; its scopes decide.",
-                }
-            },
-        },
+        "webhooks": webhook_items(),
+        "components": _components(table, base_url),
     }
     return msgspec.json.encode(document)
+
+
+def _info(base_url: str) -> Json:
+    return {
+        "title": "meetcore",
+        "version": "1.0.0",
+        "summary": "Online meetings and meeting notes against prepaid credits.",
+        "description": OVERVIEW.format(base_url=base_url),
+        "license": {"name": "MIT", "identifier": "MIT"},
+    }
+
+
+def _components(table: Sequence[Operation], base_url: str) -> Json:
+    scheme = {"type": "http", "scheme": "bearer", "description": "An API key; its scopes decide."}
+    alone = {
+        _response_name(refusal): _refusal([refusal], base_url)
+        for operation in table
+        for _, refusals in _by_status(operation)
+        if len(refusals) == 1
+        for refusal in refusals
+    }
+    return {
+        "schemas": _schemas(table, base_url),
+        "responses": dict(sorted(alone.items())),
+        "headers": HEADERS,
+        "securitySchemes": {"apiKey": scheme},
+    }
 
 
 def _tag(operation: Operation) -> str:
     return operation.path.split("/")[1]
 
 
-def _operation(operation: Operation) -> Json:
+def _operation(operation: Operation, base_url: str) -> Json:
     told: Json = {
         "operationId": operation.name,
         "summary": operation.summary,
         "description": _description(operation),
         "tags": [_tag(operation)],
-        "parameters": _parameters(operation),
-        "responses": _responses(operation),
+        "security": [{"apiKey": [scope.value]} for scope in operation.scopes] or [{"apiKey": []}],
+        "parameters": [*_path_parameters(operation), *_other_parameters(operation)],
+        "responses": _responses(operation, base_url),
     }
     if operation.body is not None:
-        schema = _body_schema(operation.body)
-        told["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
+        content: Json = {"schema": _body_schema(operation.body)}
+        if operation.name in REQUESTS:
+            examples = REQUESTS[operation.name]
+            content["examples"] = {name: {"value": value} for name, value in examples.items()}
+        told["requestBody"] = {"required": True, "content": {"application/json": content}}
     return told
 
 
 def _body_schema(body: type | Choice) -> Json:
     if not isinstance(body, Choice):
-        return {"$ref": _REF.format(name=body.__name__)}
-    named = {tag: _REF.format(name=each.__name__) for tag, each in body.bodies.items()}
+        return {"$ref": _SCHEMA.format(name=body.__name__)}
+    named = {tag: _SCHEMA.format(name=each.__name__) for tag, each in body.bodies.items()}
     return {
         "oneOf": [{"$ref": reference} for reference in named.values()],
         "discriminator": {"propertyName": body.tag, "mapping": named},
@@ -115,81 +128,130 @@ def _body_schema(body: type | Choice) -> Json:
 def _description(operation: Operation) -> str:
     scopes = " or ".join(f"`{scope.value}`" for scope in operation.scopes)
     needs = f"Needs the scope {scopes}." if scopes else "Any valid key may call it."
-    return f"{operation.summary}. {needs} Counts against the {operation.rate_class.value} quota."
+    about = ABOUT.get(operation.name, "")
+    return f"{about} {needs} Counts against the {operation.rate_class.value} quota.".strip()
 
 
-def _parameters(operation: Operation) -> list[Json]:
-    found: list[Json] = []
+def _path_parameters(operation: Operation) -> Iterator[Json]:
     for name in _PATH_PARAMETER.findall(operation.path):
-        found.append({"name": name, "in": "path", "required": True, "schema": _PATH_SCHEMA})
+        told: Json = {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "schema": _SOME_TEXT,
+        }
+        told["description"] = "A UUID; any other text is answered as an unknown id is."
+        example = IDS.get(_tag(operation), {}).get(name)
+        yield told | ({"example": example} if example else {})
+
+
+def _other_parameters(operation: Operation) -> Iterator[Json]:
     if operation.is_mutating:
-        schema = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"}
-        found.append(
-            {
-                "name": "Idempotency-Key",
-                "in": "header",
-                "description": "Repeating a request with the same key and body returns the first result.",
-                "schema": schema,
-            }
-        )
+        yield _IDEMPOTENCY_KEY
     if operation.listing is not None:
         limit = {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT}
-        found += [
-            {"name": "limit", "in": "query", "schema": limit},
-            {"name": "cursor", "in": "query", "description": "next_cursor", "schema": {"type": "string"}},
-        ]
-        found += [
-            {"name": name, "in": "query", "description": each.description, "schema": each.schema}
-            for name, each in operation.listing.filters.items()
-        ]
-    return found
+        about = "The `next_cursor` of the page before; opaque."
+        yield {"name": "limit", "in": "query", "description": "How many at most.", "schema": limit}
+        yield {
+            "name": "cursor",
+            "in": "query",
+            "description": about,
+            "schema": _SOME_TEXT,
+        }
+        for name, each in operation.listing.filters.items():
+            yield {"name": name, "in": "query", "description": each.description, "schema": each.schema}
 
 
-def _responses(operation: Operation) -> Json:
-    success: Json = {"description": "Done", "headers": _headers(_RATE_HEADERS)}
+def _responses(operation: Operation, base_url: str) -> Json:
+    told: Json = {str(operation.success): _success(operation)}
+    for status, refusals in _by_status(operation):
+        if len(refusals) == 1:
+            told[str(status)] = {"$ref": f"#/components/responses/{_response_name(refusals[0])}"}
+        else:
+            told[str(status)] = _refusal(refusals, base_url)
+    return told
+
+
+def _success(operation: Operation) -> Json:
+    success: Json = {
+        "description": SUCCESS[operation.success],
+        "headers": headers_of(operation.success, is_mutating=operation.is_mutating),
+    }
     if operation.success != 204:
-        schema = {"$ref": _REF.format(name=operation.response)}
-        success["content"] = {"application/json": {"schema": schema}}
-    if operation.success == 201:
-        success["headers"]["Location"] = _header("string", "Where the record is")
-    if operation.is_mutating:
-        success["headers"]["Idempotent-Replayed"] = _header("string", "true when an earlier request made it")
-    statuses = set(operation.errors) | set(_ALWAYS)
-    if operation.body is not None:
-        statuses |= {413, 415}
-    if operation.is_mutating:
-        statuses |= {400, 422}
-    return {str(operation.success): success} | {str(each): _refusal(each) for each in sorted(statuses)}
+        content: Json = {"schema": {"$ref": _SCHEMA.format(name=operation.response)}}
+        if operation.name in ANSWERS:
+            content["example"] = ANSWERS[operation.name]
+        success["content"] = {"application/json": content}
+    if operation.name in LINKS:
+        success["links"] = {
+            name: {"operationId": name, "parameters": dict(parameters)}
+            for name, parameters in LINKS[operation.name].items()
+        }
+    return success
 
 
-def _refusal(status: int) -> Json:
-    codes = [code for code, known in STATUS.items() if known == status] or ["invalid_request"]
-    headers = _headers(_RATE_HEADERS)
-    if status in (429, 503):
-        headers["Retry-After"] = _header(*_RETRY_AFTER)
+def _by_status(operation: Operation) -> Iterator[tuple[int, list[Refusal]]]:
+    for status, refusals in groupby(refusals_of(operation), lambda each: each.status):
+        yield status, list(refusals)
+
+
+def _response_name(refusal: Refusal) -> str:
+    special = {413: "PayloadTooLarge", 415: "UnsupportedMediaType"}
+    return special.get(refusal.status) or error_schema_name(refusal.code).removesuffix("Error")
+
+
+def _refusal(refusals: Sequence[Refusal], base_url: str) -> Json:
+    status = refusals[0].status
+    codes = [refusal.code for refusal in refusals]
+    schemas = [{"$ref": _SCHEMA.format(name=error_schema_name(code))} for code in codes]
+    examples = {code: {"value": _error_example(status, code, base_url)} for code in codes}
+    schema = schemas[0] if len(schemas) == 1 else {"anyOf": schemas}
     return {
-        "description": f"{_REASONS[status]} ({', '.join(codes)})",
-        "headers": headers,
-        "content": {"application/json": {"schema": {"$ref": _REF.format(name="ErrorEnvelope")}}},
+        "description": f"{REASONS[status]} ({', '.join(f'`{code}`' for code in codes)}).",
+        "headers": headers_of(status, is_mutating=False),
+        "content": {"application/json": {"schema": schema, "examples": examples}},
     }
 
 
-def _headers(named: Mapping[str, tuple[str, str]]) -> Json:
-    return {name: _header(kind, text) for name, (kind, text) in named.items()}
+def _error_example(status: int, code: str, base_url: str) -> Json:
+    message, details = MESSAGES[code], DETAILS.get(code, {})
+    if status in (413, 415):
+        name, problem = _FORM_PROBLEMS[status]
+        message, details = (
+            f"The request is not valid: see details.fields ({name}).",
+            {"fields": {name: [problem]}},
+        )
+    return envelope_of(code, message, base_url, PAYLOAD_ID, details)
 
 
-def _header(kind: str, text: str) -> Json:
-    return {"description": text, "schema": {"type": kind}}
+_FORM_PROBLEMS = {
+    413: ("body", "must not be larger than 64 KiB"),
+    415: ("Content-Type", "must be application/json"),
+}
 
 
-def _schemas(table: Sequence[Operation]) -> Json:
+def _schemas(table: Sequence[Operation], base_url: str) -> Json:
     given = [operation.body for operation in table if operation.body is not None]
     bodies = [
         each for body in given for each in (body.bodies.values() if isinstance(body, Choice) else [body])
     ]
-    _, schemas = msgspec.json.schema_components([*bodies, *records.ALL], ref_template=_REF)
+    answers = {operation.response for operation in table}
+    shown = [record for record in records.ALL if record.__name__ in answers]
+    _, schemas = msgspec.json.schema_components(
+        [*bodies, *shown, *dict.fromkeys(records.DATA_OF.values())], ref_template=_SCHEMA
+    )
     for schema in schemas.values():
         if schema.get("type") == "object" and "properties" in schema:
             # A misspelt field is refused, and a record has exactly its fields.
             schema["additionalProperties"] = False
-    return dict(schemas)
+        if "enum" in schema:
+            schema["type"] = "string"
+        # Which rule of the specification a class carries out is our own note.
+        schema["description"] = _OUR_NOTE.sub("", schema["description"])
+    codes = [code for code in STATUS if any(_answers(operation, code) for operation in table)]
+    errors = {error_schema_name(code): error_schema(code, base_url) for code in codes}
+    return dict(schemas) | event_schemas() | errors
+
+
+def _answers(operation: Operation, code: str) -> bool:
+    return any(refusal.code == code for refusal in refusals_of(operation))

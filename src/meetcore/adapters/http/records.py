@@ -1,15 +1,18 @@
 """The shapes of answers, for the OpenAPI document; a test holds `domain.records` against them."""
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated
 
 from attrs import frozen
 from msgspec import UNSET, Meta, UnsetType
 
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.events import EventKind
+from meetcore.domain.keys import Scope
 from meetcore.domain.ledger import TransferKind
 
-__all__ = ["ALL"]
+__all__ = ["ALL", "DATA_OF"]
 
 Utc = Annotated[
     str, Meta(description="RFC 3339 in UTC, whole seconds.", extra_json_schema={"format": "date-time"})
@@ -19,29 +22,44 @@ Wib = Annotated[
 ]
 Id = Annotated[str, Meta(description="A UUID.", extra_json_schema={"format": "uuid"})]
 Credits = Annotated[int, Meta(description="Whole credits.")]
+Moment = Annotated[int, Meta(description="Seconds from the beginning of the recording.")]
+Cursor = Annotated[
+    str | None, Meta(description="What to give as `cursor` for the next page; null on the last.")
+]
+
+
+class MeetingState(StrEnum):
+    """How a meeting stands. It counts as started when the provider says so or its start has passed."""
+
+    SCHEDULED = "scheduled"
+    STARTED = "started"
+    ENDED = "ended"
+    CANCELLED = "cancelled"
 
 
 @frozen
 class Meeting:
-    """Spec 2.1."""
+    """A meeting at the video provider. What the provider cannot tell is null."""
 
     id: Id
     title: str
-    status: str
+    status: MeetingState
     start_at: Utc
     start_at_wib: Wib
-    end_at: Utc | None
-    duration: int | None
-    duration_unit: str | None
-    capacity: int | None
-    join_url: str | None
-    password: str | None
-    host_key: str | None
-    provider_meeting_id: str | None
+    end_at: Annotated[str | None, Meta(description="The start plus the tier's maximum duration, in UTC.")]
+    duration: Annotated[int | None, Meta(description="Whole minutes.")]
+    duration_unit: Annotated[str | None, Meta(description="`minutes`.")]
+    capacity: Annotated[int | None, Meta(description="How many participants fit: the tier's seats.")]
+    join_url: Annotated[str | None, Meta(description="To be shared with the participants.")]
+    password: Annotated[str | None, Meta(description="What participants are asked for.")]
+    host_key: Annotated[
+        str | None, Meta(description="Makes a participant the host; from 15 minutes before the start.")
+    ]
+    provider_meeting_id: Annotated[str | None, Meta(description="Its id at the video provider.")]
     auto_notulen: bool
     created_at: Utc
-    with_recording: bool
-    credits_deducted: Credits | None
+    with_recording: Annotated[bool, Meta(description="The effective value: `auto_notulen` forces it on.")]
+    credits_deducted: Annotated[int | None, Meta(description="Whole credits.")]
 
 
 @frozen
@@ -49,7 +67,7 @@ class MeetingList:
     """The account's meetings, the newest first."""
 
     data: list[Meeting]
-    next_cursor: str | None
+    next_cursor: Cursor
 
 
 @frozen
@@ -57,7 +75,7 @@ class Cancellation:
     """What became of a meeting, and the credits that were returned."""
 
     id: Id
-    status: str
+    status: MeetingState
     credits_refunded: Credits
 
 
@@ -108,7 +126,7 @@ class TransactionList:
     """The account's transactions, the newest first."""
 
     data: list[Transaction]
-    next_cursor: str | None
+    next_cursor: Cursor
 
 
 @frozen
@@ -152,13 +170,15 @@ class Key:
     """The key that asks."""
 
     id: Id
-    scopes: list[str]
-    daily_credit_cap: Credits | None
+    scopes: list[Scope]
+    daily_credit_cap: Annotated[
+        int | None, Meta(description="Whole credits a day from 00:00 WIB; null when the key has no cap.")
+    ]
 
 
 @frozen
 class Account:
-    """Spec 2.2."""
+    """Whose key it is, what is left, and what the key may do."""
 
     user: User
     credits: Balance
@@ -167,7 +187,7 @@ class Account:
 
 @frozen
 class Webhook:
-    """Spec 2.3, without the secret."""
+    """A URL that is told of events, without its secret."""
 
     id: Id
     url: str
@@ -182,7 +202,7 @@ class Webhook:
 
 @frozen
 class WebhookWithSecret:
-    """Spec 2.3. The secret is there where the operation and the key's scopes give it."""
+    """A URL that is told of events. The secret is there where the operation and the key's scopes give it."""
 
     id: Id
     url: str
@@ -193,7 +213,7 @@ class WebhookWithSecret:
     disabled_at: Utc | None
     created_by: str
     created_at: Utc
-    secret: str | UnsetType = UNSET
+    secret: Annotated[str, Meta(description="What signatures are keyed with.")] | UnsetType = UNSET
 
 
 @frozen
@@ -201,7 +221,7 @@ class WebhookList:
     """The account's webhooks, the newest first."""
 
     data: list[Webhook]
-    next_cursor: str | None
+    next_cursor: Cursor
 
 
 @frozen
@@ -233,7 +253,7 @@ class DeliveryList:
     """The deliveries to a webhook, the newest first."""
 
     data: list[Delivery]
-    next_cursor: str | None
+    next_cursor: Cursor
 
 
 @frozen
@@ -254,28 +274,113 @@ class TierList:
     """The tiers on sale."""
 
     data: list[Tier]
-    next_cursor: str | None
+    next_cursor: Cursor
 
 
 @frozen
-class Error:
-    """Spec part 7. Callers branch on `code`."""
+class BalanceChange:
+    """The credits after a transaction, and the transaction."""
 
-    code: str
-    message: str
-    docs_url: str
-    request_id: str
-    details: dict[str, Any]
+    balance: Annotated[int, Meta(description="Whole credits, what is held included.")]
+    held: Annotated[int, Meta(description="Whole credits that work in progress has reserved.")]
+    available: Annotated[int, Meta(description="Whole credits that can be spent.")]
+    transaction: Transaction
+
+
+class RecordingState(StrEnum):
+    """Whether a recording's files can still be had."""
+
+    AVAILABLE = "available"
+    EXPIRED = "expired"
 
 
 @frozen
-class ErrorEnvelope:
-    """Every failure."""
+class Recording:
+    """The recording of a meeting."""
 
-    error: Error
+    id: Id
+    meeting_id: Id
+    status: RecordingState
+    duration: Annotated[int | None, Meta(description="Whole minutes.")]
+    duration_unit: str
+    size_bytes: int
+    recorded_at: Utc
+    expires_at: Annotated[str | None, Meta(description="When its files are removed, in UTC.")]
+
+
+class NoteState(StrEnum):
+    """How far the notes of a recording are."""
+
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@frozen
+class Decision:
+    """What was decided, with the words that say so."""
+
+    text: str
+    quote: str
+    at: Moment
+
+
+@frozen
+class ActionItem:
+    """What is to be done, by whom and until when."""
+
+    task: str
+    owner: str | None
+    due: str | None
+    quote: str
+    at: Moment
+
+
+@frozen
+class Utterance:
+    """What somebody said."""
+
+    speaker: str
+    at: Moment
+    text: str
+
+
+@frozen
+class Note:
+    """The notes of a recording."""
+
+    id: Id
+    recording_id: Id
+    meeting_id: Id
+    status: NoteState
+    language: str
+    summary: str | None
+    decisions: list[Decision]
+    action_items: list[ActionItem]
+    topics: list[str]
+    transcript: list[Utterance]
+    duration: Annotated[int | None, Meta(description="Whole minutes of the recording.")]
+    credits_charged: Annotated[int | None, Meta(description="Whole credits; null when nothing was charged.")]
+    error: Annotated[str | None, Meta(description="Why there are none.")]
+    created_at: Utc
+    completed_at: Annotated[str | None, Meta(description="In UTC.")]
 
 
 ALL = (
     Meeting, MeetingList, Cancellation, Account, Webhook, WebhookWithSecret, WebhookList, Delivery,
-    DeliveryList, TierList, CreditsRecord, TransactionList, Estimate, ErrorEnvelope,
+    DeliveryList, TierList, CreditsRecord, TransactionList, Estimate,
 )  # fmt: skip
+"""The answers."""
+
+DATA_OF: Mapping[EventKind, type] = {
+    EventKind.MEETING_CREATED: Meeting,
+    EventKind.MEETING_ENDED: Meeting,
+    EventKind.RECORDING_READY: Recording,
+    EventKind.NOTE_COMPLETED: Note,
+    EventKind.NOTE_FAILED: Note,
+    EventKind.CREDIT_LOW: BalanceChange,
+    EventKind.CREDIT_TOPUP_SUCCEEDED: BalanceChange,
+    EventKind.WEBHOOK_TEST: Webhook,
+}
+"""What the `data` of each event is."""

@@ -1,0 +1,100 @@
+"""`make lint-api`: the OpenAPI document under a validator and under the style linter Redocly.
+
+The validator comes with the development packages. The linter is of npm: its one version is installed beside
+the virtual environment; where there is no npm, or it reaches nothing, a word is said and the linter is left
+out. With `--strict` that is a failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+from openapi_spec_validator import OpenAPIV31SpecValidator  # noqa: E402  # the path comes first
+from typed_settings.types import SecretStr  # noqa: E402
+
+from meetcore.adapters.http.openapi import openapi_document  # noqa: E402
+from meetcore.adapters.http.operations import operations  # noqa: E402
+from meetcore.adapters.settings import Settings  # noqa: E402
+from meetcore.wiring import wire  # noqa: E402
+
+REDOCLY = "2.77.0"
+BASE_URL = "https://meetcore.test"
+SECRETS_KEY = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="  # encrypts nothing here
+
+
+def main(arguments: list[str]) -> int:
+    """Validate, then lint where npm is there."""
+    document = asyncio.run(rendered())
+    OpenAPIV31SpecValidator(json.loads(document)).validate()
+    place = Path(os.environ.get("REDOCLY_HOME", ROOT / ".venv" / "redocly"))
+    linter, problem = installed(place)
+    if linter is None:
+        print(f"lint-api: valid; the style linter is left out: {problem}", file=sys.stderr)
+        return 1 if "--strict" in arguments else 0
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "openapi.json"
+        file.write_bytes(document)
+        words = [linter, "lint", "--extends", "recommended-strict", "--format", "stylish", str(file)]
+        done = subprocess.run(words, capture_output=True, text=True, env=quiet(), cwd=directory, check=False)
+    if done.returncode != 0:
+        print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
+    return done.returncode
+
+
+async def rendered() -> bytes:
+    """The document as the service shows it; no server is needed."""
+    logging.getLogger("psycopg.pool").disabled = True  # it looks for the database that nobody needs
+    settings = Settings(
+        database_url=SecretStr("postgresql://127.0.0.1:1/none"),
+        secrets_key=SecretStr(SECRETS_KEY),
+        base_url=BASE_URL,
+    )
+    async with wire(settings) as wiring:
+        return openapi_document(operations(wiring.use_cases), BASE_URL)
+
+
+def installed(place: Path) -> tuple[Path | None, str]:
+    """The linter, installed if it is not there yet; else why not."""
+    linter = place / "node_modules" / ".bin" / "redocly"
+    npm = shutil.which("npm")
+    if npm is None:
+        return None, "npm is not installed"
+    if not version_of(linter):
+        place.mkdir(parents=True, exist_ok=True)
+        words = [npm, "install", "--no-fund", "--no-audit", "--ignore-scripts", "--prefix", str(place)]
+        done = subprocess.run(
+            [*words, f"@redocly/cli@{REDOCLY}"], capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            return None, "npm could not install it"
+    if version_of(linter) != REDOCLY:
+        return None, "this version of Node.js does not run it"
+    return linter, ""
+
+
+def version_of(linter: Path) -> str:
+    """What it says its version is; empty when it says nothing."""
+    if not linter.exists():
+        return ""
+    done = subprocess.run([linter, "--version"], capture_output=True, text=True, env=quiet(), check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def quiet() -> dict[str, str]:
+    """An environment in which the linter tells nobody and asks nobody."""
+    return os.environ | {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "CI": "true"}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,85 @@
+"""The API reference at `/docs`: a viewer from a package, shown what `/api/v1/openapi.json` says.
+
+Owns where the viewer's files are and what the page may do. Its package is never imported: its files are
+looked up and sent from the disk, so that the service carries none of it in memory.
+"""
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import Route
+
+from meetcore.adapters.http.calls import API_ROOT
+
+__all__ = ["reference_page", "reference_routes"]
+
+_PACKAGE: Final = "stopments"
+_FILES: Final = {"elements.js": "web-components.min.js", "elements.css": "styles.min.css"}
+"""What we call the viewer's files, and what its package does."""
+
+# The viewer writes style attributes and holds its icons in data: addresses.
+# It runs no text as code, and talks to us only.
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+_PAGE: Final = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>meetcore API</title>
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<link rel="stylesheet" href="docs/assets/elements.css">
+<style>html,body{{height:100%;margin:0}}body{{display:flex;flex-direction:column;font:16px/1.5 system-ui,sans-serif}}
+header{{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;padding:.6rem 1rem;border-bottom:1px solid #d8dee6}}
+header b{{margin-right:auto}}header a{{color:#0b57d0}}elements-api{{flex:1;min-height:0;display:block}}
+noscript{{padding:1rem}}</style>
+<script src="docs/assets/elements.js" defer></script></head>
+<body><header><b>meetcore</b><a href="docs/integrating">Integrate in ten minutes</a>
+<a href="docs/webhooks">Webhooks</a><a href="docs/errors">Errors</a><a href=".{root}/openapi.json">OpenAPI</a></header>
+<elements-api apiDescriptionUrl=".{root}/openapi.json" router="hash" layout="responsive" hideSchemas="true"
+ tryItCredentialsPolicy="omit"></elements-api>
+<noscript>{listed}</noscript></body></html>
+"""
+
+
+@cache
+def _directory() -> Path | None:
+    spec = find_spec(_PACKAGE)
+    for place in (spec and spec.submodule_search_locations) or ():
+        directory = Path(place) / "static"
+        if all((directory / name).is_file() for name in _FILES.values()):
+            return directory
+    return None
+
+
+def reference_page(listed: str) -> Response | None:
+    """The page, or none where the viewer is not installed.
+
+    Args:
+        listed: the operations as HTML, for a browser without scripts.
+    """
+    if _directory() is None:
+        return None
+    return HTMLResponse(_PAGE.format(root=API_ROOT, listed=listed), headers=_HEADERS)
+
+
+def reference_routes() -> list[Route]:
+    """The viewer's files."""
+    directory = _directory()
+    if directory is None:
+        return []
+    return [_file_route(name, directory / file) for name, file in _FILES.items()]
+
+
+def _file_route(name: str, file: Path) -> Route:
+    kept = {"Cache-Control": "public, max-age=86400", "X-Content-Type-Options": "nosniff"}
+
+    async def send(_: Request) -> Response:
+        return FileResponse(file, headers=kept)
+
+    return Route(f"/docs/assets/{name}", send)

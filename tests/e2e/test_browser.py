@@ -1,0 +1,79 @@
+"""The API reference in a real browser with the network closed: it shows itself and asks nobody but us."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from tests.conftest import absent
+from tests.e2e.program import Site
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+DESKTOP, PHONE = "1400,1000", "500,900"
+
+
+@frozen
+class Seen:
+    """What a browser made of a page."""
+
+    dom: str
+    console: str
+    asked: tuple[str, ...]
+    """The addresses that the page asked for."""
+
+
+def browser() -> str:
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    if found is None:
+        absent("no Chromium is installed")
+    return str(found)
+
+
+def read_log(text: str) -> Any:
+    """The net log; a browser that is in a hurry to end leaves its list open."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return json.loads(text.rstrip().rstrip(",") + "]}")
+
+
+def look(url: str, size: str, place: Path) -> Seen:
+    """Open a page, let its scripts run, and note what it asked for."""
+    log = place / "net.json"
+    words = [
+        browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+        "--disable-background-networking", "--disable-component-update", "--no-first-run",
+        "--no-proxy-server",
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1", f"--window-size={size}",
+        f"--user-data-dir={place / 'profile'}", f"--log-net-log={log}", "--enable-logging=stderr",
+        "--virtual-time-budget=15000", "--dump-dom", url,
+    ]  # fmt: skip
+    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False, env=os.environ)
+    console = "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
+    told = read_log(log.read_text())
+    params = [event.get("params", {}) for event in told["events"]]
+    asked = [
+        each["url"] for each in params if "url" in each and str(each.get("initiator", "")).startswith("http")
+    ]
+    return Seen(done.stdout, console, tuple(asked))
+
+
+@pytest.mark.spec("9/3")
+@pytest.mark.parametrize("size", [DESKTOP, PHONE])
+def test_the_reference_shows_itself_without_the_world(site: Site, tmp_path: Path, size: str) -> None:
+    with site.serve() as api:
+        operation = look(f"{api.url}/docs#/operations/create_meeting", size, tmp_path)
+    viewer = operation.dom.partition("<elements-api")[2].partition("</elements-api>")[0]
+    assert "Create a meeting and deduct its credits" in viewer
+    assert "Idempotency-Key" in viewer
+    assert "Refused to" not in operation.console
+    assert "Content Security Policy" not in operation.console
+    assert any(url.endswith("/api/v1/openapi.json") for url in operation.asked)
+    assert [url for url in operation.asked if not url.startswith((api.url, "data:"))] == []

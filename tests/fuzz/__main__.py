@@ -1,0 +1,44 @@
+"""`python -m tests.fuzz [--cases N] [--seed N] [option of schemathesis ...]`: fuzz every operation at length.
+
+Needs a PostgreSQL server in MEETCORE_TEST_DATABASE_URL. Exits 1 when an answer was not as documented.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import secrets
+import sys
+import tempfile
+from pathlib import Path
+
+import structlog
+
+from tests.fuzz.running import fuzz, target
+from tests.servers import fresh_database
+
+
+async def main(arguments: list[str]) -> int:
+    """Run, print what the tool told."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--cases", type=int, default=5000, help="cases for each operation")
+    parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32), help="for the same cases again")
+    parser.add_argument("--server", default=os.environ.get("MEETCORE_TEST_DATABASE_URL", ""))
+    given, more = parser.parse_known_args(arguments)
+    if not given.server:
+        parser.error("set MEETCORE_TEST_DATABASE_URL, or give --server")
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    with fresh_database(given.server) as url, tempfile.TemporaryDirectory() as place:
+        async with target(url) as at:
+            code, told = await fuzz(
+                at, "--max-examples", str(given.cases), "--continue-on-failure", "--no-shrink", *more,
+                seed=given.seed, place=Path(place),
+            )  # fmt: skip
+    print(told)
+    print(f"fuzz: {given.cases} cases for each operation, seed {given.seed}, exit code {code}")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(asyncio.run(main(sys.argv[1:])))

@@ -1,0 +1,110 @@
+"""Schemathesis against the running service: generated requests to every operation, over real HTTP.
+
+Owns the service that is asked (a database of its own, quotas that nobody meets, receivers that are not there)
+and how the tool is called. What the tool accepts stands in `schemathesis.toml`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
+
+import uvicorn
+from attrs import frozen
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.app import Service
+from meetcore.domain.addresses import Address
+from meetcore.wiring import Network, wire
+from tests.e2e.program import ROOT, free_port
+from tests.http.house import ALL_SCOPES, settings_for
+
+MANY = 100_000_000
+HOSTS = 40
+CONFIG = Path(__file__).with_name("schemathesis.toml")
+
+
+class Everywhere(Mapping[str, tuple[str, int]]):
+    """Every host leads to a port of this machine on which nobody listens: nothing is ever delivered."""
+
+    def __getitem__(self, host: str) -> tuple[str, int]:
+        return ("127.0.0.1", 1)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+class AnyName:
+    """A name server that knows every name, at once."""
+
+    async def resolve(self, host: str) -> tuple[Address, ...]:
+        return (ip_address("93.184.216.34"),)
+
+
+@frozen
+class Target:
+    """Where the API is and a key that may do everything."""
+
+    api: str
+    key: str
+
+
+@asynccontextmanager
+async def target(database_url: str) -> AsyncIterator[Target]:
+    """The service on an empty database, from when it answers until it has stopped."""
+    migrate(database_url)
+    port = free_port()
+    base_url = f"http://127.0.0.1:{port}"
+    settings = settings_for(
+        database_url, base_url=base_url, quota_read=MANY, quota_write=MANY, quota_credit=MANY
+    )
+    network = Network(AnyName(), Everywhere())
+    async with wire(settings, network) as wiring:
+        for number in range(HOSTS):
+            await wiring.operate.add_host(f"host-{number}@example.test", 1000)
+        account = await wiring.operate.create_account("fuzz@example.test", "Fuzz", MANY)
+        key = await wiring.operate.create_key(account.id, ALL_SCOPES)
+    server = uvicorn.Server(uvicorn.Config(Service(settings, network), port=port, log_level="error"))
+    # It is ended by its flag; signals are the caller's.
+    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    running = asyncio.create_task(server._serve())
+    while not server.started:
+        assert not running.done(), running
+        await asyncio.sleep(0.02)
+    try:
+        yield Target(f"{base_url}/api/v1", key.text)
+    finally:
+        server.should_exit = True
+        await running
+
+
+async def fuzz(at: Target, *options: str, seed: int, place: Path) -> tuple[int, str]:
+    """Run the tool.
+
+    Args:
+        options: further ones of `schemathesis run`.
+        seed: the same one gives the same requests.
+        place: a directory for what it writes.
+
+    Returns:
+        Its exit code and what it printed.
+    """
+    words = [
+        sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(CONFIG), "run",
+        f"{at.api}/openapi.json", "--header", f"Authorization: Bearer {at.key}", "--seed", str(seed),
+        "--generation-database", "none", "--warnings", "off", *options,
+    ]  # fmt: skip
+    process = await asyncio.create_subprocess_exec(
+        *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=place,
+        env=os.environ | {"PYTHONPATH": str(ROOT), "SCHEMATHESIS_HOOKS": "tests.fuzz.hooks"},
+    )  # fmt: skip
+    told, _ = await process.communicate()
+    return await process.wait(), told.decode(errors="replace")

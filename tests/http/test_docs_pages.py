@@ -1,0 +1,88 @@
+"""The pages that the program serves under `/docs` (spec part 7, `error.docs_url`; part 9 rule 3)."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from urllib.parse import urljoin
+
+import httpx
+import pytest
+
+from meetcore.adapters.http.docs import PAGES
+from meetcore.domain.events import EventKind
+from tests.http.contract import Contract
+from tests.http.house import BASE_URL
+
+LINK = re.compile(r'(?:href|src|apiDescriptionUrl)="([^"]+)"')
+
+
+async def page(http: httpx.AsyncClient, path: str) -> httpx.Response:
+    answer = await http.get(f"{BASE_URL}{path}")
+    assert answer.status_code == 200, path
+    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    return answer
+
+
+@pytest.mark.spec("9/3", "7/envelope")
+async def test_no_page_leads_to_nowhere_or_loads_from_elsewhere(http: httpx.AsyncClient) -> None:
+    waiting, seen = ["/docs"], set()
+    while waiting:
+        path = waiting.pop()
+        seen.add(path)
+        told = await http.get(f"{BASE_URL}{path}")
+        assert told.status_code == 200, path
+        if not told.headers["Content-Type"].startswith("text/html"):
+            continue
+        await page(http, path)
+        for link in LINK.findall(told.text):
+            target = urljoin(f"{BASE_URL}{path}", link).partition("#")[0]
+            if not target.startswith(BASE_URL):
+                assert f'<a href="{link}"' in told.text, f"{path} loads {link}"
+                continue
+            if (found := target.removeprefix(BASE_URL)) not in seen:
+                waiting.append(found)
+    assert seen >= {"/docs", "/docs/errors", "/docs/errors/conflict", "/api/v1/openapi.json"}
+    assert seen >= {f"/docs/{name}" for name in PAGES}
+    assert seen >= {"/docs/assets/elements.js", "/docs/assets/elements.css"}
+
+
+@pytest.mark.spec("9/3")
+async def test_the_reference_may_run_and_ask_nothing_but_us(http: httpx.AsyncClient) -> None:
+    policy = (await page(http, "/docs")).headers["Content-Security-Policy"]
+    told = {words[0]: words[1:] for words in (rule.split() for rule in policy.split(";"))}
+    assert told["script-src"] == told["connect-src"] == ["'self'"]
+    assert told["default-src"] == told["base-uri"] == told["form-action"] == ["'none'"]
+
+
+async def test_the_reference_lists_the_operations_without_scripts_too(
+    http: httpx.AsyncClient, contract: Contract
+) -> None:
+    text = (await page(http, "/docs")).text
+    for path, item in contract.document["paths"].items():
+        for method in item:
+            assert f"<code>{method.upper()} {path}</code>" in text
+
+
+@pytest.mark.spec("6/kinds")
+async def test_the_page_on_webhooks_tells_of_every_kind(http: httpx.AsyncClient) -> None:
+    text = (await page(http, "/docs/webhooks")).text
+    assert all(f"<code>{kind.value}</code>" in text for kind in EventKind)
+    assert "<!--" not in text.partition("<body>")[2]
+
+
+async def test_the_home_page_leads_to_the_reference(http: httpx.AsyncClient) -> None:
+    answer = await http.get(f"{BASE_URL}/")
+    assert answer.status_code == 307
+    assert urljoin(f"{BASE_URL}/", answer.headers["Location"]) == f"{BASE_URL}/docs"
+
+
+def test_the_service_loads_nothing_for_its_pages_before_they_are_read() -> None:
+    code = (
+        "import sys, meetcore.app; from meetcore.adapters.http.docs import docs_routes; docs_routes(());"
+        "print([name for name in ('markdown_it', 'stopments') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

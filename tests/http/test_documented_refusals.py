@@ -1,0 +1,289 @@
+"""Each operation answers the refusals that it documents: every one of them is brought about here.
+
+That it answers no other is held against every answer of all tests by `tests.http.contract`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from datetime import datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from attrs import define, evolve, field, frozen
+
+from meetcore.adapters.http.calls import UseCases
+from meetcore.adapters.http.gate import Gate
+from meetcore.adapters.http.openapi import openapi_document
+from meetcore.adapters.http.operations import operations
+from meetcore.adapters.memory.clock import ManualClock
+from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.domain.keys import Scope
+from meetcore.domain.rate_window import OperationClass
+from meetcore.ports.store import StoreAway
+from meetcore.usecases.admit import Admit
+from meetcore.usecases.world import World
+from meetcore.wiring import wire
+from tests.http.contract import CODES, Contract
+from tests.http.house import BASE_URL, Customer, House, client_of, code_of, gate_on, new_key
+
+Told = dict[str, Any]
+
+
+@frozen
+class BrokenCounters:
+    """Counters with a fault of any kind."""
+
+    fault: Exception
+
+    async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
+        raise self.fault
+
+
+@define
+class Ask:
+    """One operation, and a customer who asks for it in a way that is to be refused."""
+
+    house: House
+    customer: Customer
+    contract: Contract
+    method: str
+    path: str
+    operation: Told
+    stack: AsyncExitStack = field(repr=False)
+
+    @property
+    def name(self) -> str:
+        return str(self.operation["operationId"])
+
+    @property
+    def body(self) -> Any:
+        if self.name == "create_meeting":
+            return self.house.body()
+        content = self.operation.get("requestBody", {}).get("content", {})
+        return next((each["value"] for one in content.values() for each in one["examples"].values()), None)
+
+    async def real_path(self) -> str:
+        """The path with the ids of records that are there."""
+        made = {"id": str(uuid4()), "delivery_id": str(uuid4())}
+        if self.path.startswith("/meetings/"):
+            made["id"] = (await self.customer.make_meeting())["id"]
+        elif self.path.startswith("/webhooks/"):
+            made["id"] = (await self.customer.make_webhook())["id"]
+        if "delivery_id" in self.path:
+            sent = await self.customer.post(f"/webhooks/{made['id']}/test", None)
+            made["delivery_id"] = sent.json()["id"]
+        return self.path.format(**made)
+
+    async def send(self, path: str | None = None, **more: Any) -> httpx.Response:
+        wanted = {"body": self.body} | more
+        return await self.customer.send(self.method, path or await self.real_path(), **wanted)
+
+    async def at_gate(self, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any) -> Ask:
+        """The same at a gate with other parts."""
+        gate: Gate = await self.stack.enter_async_context(gate_on(self.house.wiring, adjust, **changes))
+        http = await self.stack.enter_async_context(client_of(gate, self.contract))
+        return evolve(self, customer=self.customer.at(http))
+
+
+async def without_a_key(ask: Ask) -> httpx.Response:
+    return await ask.customer.http.request(ask.method, ask.path)
+
+
+async def without_the_scope(ask: Ask) -> httpx.Response:
+    poor = await ask.house.colleague(ask.customer, scopes=[Scope.NOTULEN_READ])
+    return await poor.send(ask.method, await ask.real_path(), ask.body)
+
+
+async def too_often(ask: Ask) -> httpx.Response:
+    path = await ask.real_path()
+    few = evolve(ask.house.wiring.settings, quota_read=1, quota_write=1, quota_credit=1)
+    strict = await ask.at_gate(settings=few)
+    await strict.send(path)
+    return await strict.send(path)
+
+
+async def broken(ask: Ask) -> httpx.Response:
+    return await _with_fault(ask, ZeroDivisionError())
+
+
+async def away(ask: Ask) -> httpx.Response:
+    return await _with_fault(ask, StoreAway())
+
+
+async def _with_fault(ask: Ask, fault: Exception) -> httpx.Response:
+    # The counters are the one place that every request passes.
+    path, settings = await ask.real_path(), ask.house.wiring.settings
+    wiring, base_url = ask.house.wiring, settings.base_url
+    admit = Admit(wiring.queries, BrokenCounters(fault), settings.quotas, settings.key_prefix)
+    table = operations(wiring.use_cases)
+    gate = Gate(table, admit, wiring.world, base_url, openapi_document(table, base_url))
+    http = await ask.stack.enter_async_context(client_of(gate, ask.contract))
+    return await evolve(ask, customer=ask.customer.at(http)).send(path)
+
+
+async def malformed(ask: Ask) -> httpx.Response:
+    if ask.method == "GET":
+        return await ask.send(f"{await ask.real_path()}?limit=0")
+    return await ask.send(raw=b'{"nobody_knows_this": 1}')
+
+
+async def too_large(ask: Ask) -> httpx.Response:
+    return await ask.send(raw=b" " * (64 * 1024 + 1))
+
+
+async def not_json(ask: Ask) -> httpx.Response:
+    return await ask.send(raw=b"a=b", headers={"Content-Type": "application/x-www-form-urlencoded"})
+
+
+async def unknown(ask: Ask) -> httpx.Response:
+    body = ask.body
+    if ask.name in ("create_meeting", "estimate_credits"):
+        body = body | {"pricing_tier_id": "no-such-tier"}
+    return await ask.send(ask.path.format(id=uuid4(), delivery_id=uuid4()), body=body)
+
+
+async def another_body_for_the_key(ask: Ask) -> httpx.Response:
+    key = new_key()
+    await ask.customer.post("/meetings", ask.house.body(), idem=key)
+    return await ask.send(idem=key)
+
+
+async def in_the_way(ask: Ask) -> httpx.Response:
+    if ask.name == "cancel_meeting":
+        made = await ask.customer.make_meeting()
+        clock = ManualClock(datetime.fromisoformat(made["end_at"]))
+        late = await ask.at_gate(world=World(clock, ask.house.wiring.world.entropy))
+        return await late.send(f"/meetings/{made['id']}")
+    if ask.name == "register_webhook":
+        body = ask.house.webhook_body()
+        await ask.send(body=body)
+        return await ask.send(body=body)
+    path = await ask.real_path()
+    webhook = "/".join(path.split("/")[:3])
+    assert (await ask.customer.patch(webhook, {"is_active": False})).status_code == 200
+    return await ask.send(path)
+
+
+async def past_its_retention(ask: Ask) -> httpx.Response:
+    path = await ask.real_path()
+    await ask.house.query("DELETE FROM events WHERE account_id = %s", ask.customer.account_id)
+    return await ask.send(path)
+
+
+async def not_to_be_done(ask: Ask) -> httpx.Response:
+    if ask.name == "create_meeting":
+        return await ask.send(body=ask.body | {"date": "2020-01-01"})
+    if ask.name == "estimate_credits":  # a room that cannot be recorded
+        wiring = ask.house.wiring
+        settings = evolve(wiring.settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
+        there = await ask.stack.enter_async_context(wire(settings, wiring.network))
+        gate = await ask.stack.enter_async_context(gate_on(there))
+        http = await ask.stack.enter_async_context(client_of(gate, ask.contract))
+        return await ask.customer.at(http).post(ask.path, ask.body)
+    return await ask.send(body=ask.house.webhook_body(url="https://intern.test/"))
+
+
+async def without_credits(ask: Ask) -> httpx.Response:
+    poor = await ask.house.customer(credits=1)
+    return await poor.send(ask.method, ask.path, ask.body)
+
+
+async def over_the_cap(ask: Ask) -> httpx.Response:
+    capped = await ask.house.colleague(ask.customer, daily_cap=1)
+    return await capped.send(ask.method, ask.path, ask.body)
+
+
+async def refused_by_the_provider(ask: Ask) -> httpx.Response:
+    if ask.name == "create_meeting":
+        return await ask.send(body=ask.body | {"title": "[sandbox:refuse]"})
+    faults = SandboxFaults()
+    faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
+    path, state = await ask.real_path(), PostgresSandboxState(ask.house.wiring.pool)
+    hard = await ask.at_gate(video=SandboxProvider(BASE_URL, state, bytes(32), faults=faults))
+    return await hard.send(path)
+
+
+WAYS: Mapping[tuple[int, str], Callable[[Ask], Awaitable[httpx.Response]]] = {
+    (400, "invalid_request"): malformed,
+    (401, "invalid_api_key"): without_a_key,
+    (403, "insufficient_scope"): without_the_scope,
+    (404, "not_found"): unknown,
+    (409, "conflict"): in_the_way,
+    (410, "gone"): past_its_retention,
+    (413, "invalid_request"): too_large,
+    (415, "invalid_request"): not_json,
+    (422, "unprocessable_entity"): not_to_be_done,
+    (422, "idempotency_key_reused"): another_body_for_the_key,
+    (422, "insufficient_credits"): without_credits,
+    (422, "credit_cap_exceeded"): over_the_cap,
+    (429, "rate_limited"): too_often,
+    (500, "internal_error"): broken,
+    (502, "upstream_error"): refused_by_the_provider,
+    (503, "service_unavailable"): away,
+}
+"""How each refusal is brought about."""
+
+
+@pytest.mark.spec("9/3", "4.1/errors", "4.2/errors", "4.3/errors", "4.4/errors")
+@pytest.mark.parametrize("refusal", WAYS, ids=lambda refusal: f"{refusal[0]}-{refusal[1]}")
+async def test_every_operation_that_documents_a_refusal_answers_it(
+    house: House, contract: Contract, refusal: tuple[int, str]
+) -> None:
+    documented = [
+        (method, path, operation)
+        for path, item in contract.document["paths"].items()
+        for method, operation in item.items()
+        if refusal in contract.codes_of(method, path)
+    ]
+    assert documented
+    for method, path, operation in documented:
+        async with AsyncExitStack() as stack:
+            customer = await house.customer()
+            ask = Ask(house, customer, contract, method.upper(), path, operation, stack)
+            answer = await WAYS[refusal](ask)
+            assert code_of(answer) == refusal, ask.name
+
+
+async def test_every_code_has_a_way() -> None:
+    assert {code for _, code in WAYS} == set().union(*CODES.values())
+
+
+BODIES: list[tuple[bytes, int]] = [(b"", 200), (b"{}", 200), (b" {} ", 200)]
+REFUSED: list[tuple[bytes, int]] = [
+    (b'{"force":true}', 400), (b"[]", 400), (b"null", 400), (b"{", 400),
+]  # fmt: skip
+
+
+@pytest.mark.spec("7/400")
+@pytest.mark.parametrize(("body", "status"), [*BODIES, *REFUSED])
+async def test_where_no_body_is_taken_only_an_empty_one_passes(
+    customer: Customer, body: bytes, status: int
+) -> None:
+    webhook = await customer.make_webhook()
+    path = f"/webhooks/{webhook['id']}/rotate-secret"
+    answer = await customer.send("POST", path, raw=body)
+    assert answer.status_code == status, answer.text
+    if status == 200:
+        assert answer.json()["secret"] != webhook["secret"]
+
+
+@pytest.mark.spec("4/idem-replay")
+async def test_an_empty_object_is_the_same_as_no_body(customer: Customer) -> None:
+    webhook, key = await customer.make_webhook(), new_key()
+    path = f"/webhooks/{webhook['id']}/rotate-secret"
+    first = await customer.post(path, None, idem=key)
+    again = await customer.post(path, {}, idem=key)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.json() == first.json()
+
+
+@pytest.mark.spec("4.2/errors")
+async def test_a_body_on_a_read_has_no_meaning(customer: Customer) -> None:
+    answer = await customer.send("GET", "/me", raw=b"whatever")
+    assert answer.status_code == 200
