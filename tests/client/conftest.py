@@ -33,6 +33,7 @@ __all__ = [
     "wiring",
 ]  # fmt: skip
 
+
 @pytest.fixture(scope="session")
 def migrated_url(postgres_server_url: str) -> Iterator[str]:
     """A database apart from that of the tests over HTTP: both have hosts of the same names."""
