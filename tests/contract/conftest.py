@@ -30,7 +30,7 @@ def store_database(postgres_server_url: str) -> Iterator[str]:
 @pytest.fixture(scope="session")
 async def store_pool(store_database: str) -> AsyncIterator[Pool]:
     """Connections enough for a real race."""
-    pool = make_pool(store_database, min_size=2, max_size=12, timeout_s=20.0)
+    pool = make_pool(store_database, min_size=1, max_size=12, timeout_s=20.0, idle_s=2.0)
     await pool.open()
     try:
         yield pool

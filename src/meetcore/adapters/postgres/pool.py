@@ -35,7 +35,9 @@ _OPTIONS = " ".join(
 _AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout, TooManyRequests)
 
 
-def make_pool(url: str, *, max_size: int, min_size: int = 1, timeout_s: float = 3.0) -> Pool:
+def make_pool(
+    url: str, *, max_size: int, min_size: int = 1, timeout_s: float = 3.0, idle_s: float = 20.0
+) -> Pool:
     """Make a pool that is not yet open.
 
     Args:
@@ -43,6 +45,8 @@ def make_pool(url: str, *, max_size: int, min_size: int = 1, timeout_s: float = 
         max_size: connections at most; callers beyond it wait `timeout_s` seconds.
         min_size: connections kept open.
         timeout_s: how long a caller waits before the store counts as away.
+        idle_s: after how long without use a connection is given back, down to `min_size`: a server has a hundred for
+            all processes, and a burst of one must not keep them from the others.
     """
     kwargs: dict[str, Any] = {
         "autocommit": True,
@@ -59,6 +63,7 @@ def make_pool(url: str, *, max_size: int, min_size: int = 1, timeout_s: float = 
         min_size=min_size,
         max_size=max_size,
         timeout=timeout_s,
+        max_idle=idle_s,
         reconnect_timeout=30.0,
         open=False,
     )
