@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     """Validate, then lint where npm is there."""
     document = asyncio.run(rendered())
     OpenAPIV31SpecValidator(json.loads(document)).validate()
-    place = Path(os.environ.get("REDOCLY_HOME", ROOT / ".venv" / "redocly"))
+    place = Path(os.environ.get("REDOCLY_HOME", ROOT / ".venv" / "redocly")).resolve()
     linter, problem = installed(place)
     if linter is None:
         print(f"lint-api: valid; the style linter is left out: {problem}", file=sys.stderr)
