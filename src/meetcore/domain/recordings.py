@@ -1,15 +1,25 @@
 """Recordings of meetings: what files a provider has of one, and the one record that gathers them.
 
+::
+
+    (measuring) ──measured──> available ──expire──> expired
+
 A meeting has at most one recording. Its files come in several events: the segments of a meeting that was
 paused, the transcript later than the media, each perhaps twice and in any order. Gathering them gives the
-same recording whichever order they came in.
+same recording whichever order they came in. Nobody sees one before its media has been measured: what the
+provider says of a file's beginning and end includes pauses, and the length is what notes are paid by.
 
-Owns what a file and a recording are. Refuses to fetch, to measure and to price.
+Once expired, by its age or because it was deleted, a recording takes no more files, and those that it has
+are removed at the provider.
+
+Owns what a file, a segment and a recording are. Refuses to fetch, to measure and to price.
 """
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
 from uuid import UUID
 
 from attrs import evolve, field, frozen
@@ -17,14 +27,28 @@ from attrs import evolve, field, frozen
 from meetcore.domain.meetings import Meeting, MeetingStatus
 
 __all__ = [
+    "RETENTION",
+    "TRANSITIONS",
     "FileKind",
     "Recording",
+    "RecordingEvent",
     "RecordingFile",
     "RecordingStatus",
+    "Segment",
     "can_be_recorded",
+    "expire",
     "gather_files",
+    "is_measured",
+    "measure",
+    "needs_work",
     "open_recording",
+    "segments",
+    "started_minutes",
+    "without_files",
 ]
+
+RETENTION: Final = timedelta(days=90)
+"""How long after its beginning a recording is kept, unless a setting says otherwise."""
 
 # A meeting that is still scheduled here took place at the provider: the news of its start comes later.
 _TAKES_PLACE = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED})
@@ -44,7 +68,7 @@ class RecordingFile:
 
     A meeting that was paused has several of each kind; `starts_at` and `ends_at` tell which belong
     together. They are the provider's word and include pauses. `url` opens the file for whoever bears the
-    provider's token.
+    provider's token. `media_s` is the length of the media in seconds as measured, none until it was.
     """
 
     provider_file_id: str
@@ -53,31 +77,81 @@ class RecordingFile:
     starts_at: datetime
     ends_at: datetime
     url: str = field(repr=False)
+    media_s: float | None = None
 
 
 class RecordingStatus(StrEnum):
-    """Whether a recording's files can still be had."""
+    """Whether a recording's files can be had. One that is being measured is invisible."""
 
+    MEASURING = "measuring"
     AVAILABLE = "available"
     EXPIRED = "expired"
+
+
+class RecordingEvent(StrEnum):
+    """What happens to a recording."""
+
+    MEASURE = "measure"
+    EXPIRE = "expire"
+
+
+TRANSITIONS: Final[Mapping[tuple[RecordingStatus, RecordingEvent], RecordingStatus]] = MappingProxyType(
+    {
+        (RecordingStatus.MEASURING, RecordingEvent.MEASURE): RecordingStatus.AVAILABLE,
+        (RecordingStatus.AVAILABLE, RecordingEvent.MEASURE): RecordingStatus.AVAILABLE,
+        (RecordingStatus.MEASURING, RecordingEvent.EXPIRE): RecordingStatus.EXPIRED,
+        (RecordingStatus.AVAILABLE, RecordingEvent.EXPIRE): RecordingStatus.EXPIRED,
+    }
+)
+"""The whole machine: a missing key is illegal and changes nothing."""
 
 
 @frozen
 class Recording:
     """What was recorded of a meeting, in however many files.
 
-    `recorded_at` is the beginning of the earliest file. `duration_s` is the length of the media in seconds as
-    measured, none until somebody has: what the provider says of a file's ends includes pauses.
+    `recorded_at` is the beginning of the earliest file, `expires_at` the end of its retention. `provider` and
+    `provider_meeting_id` tell where the files lie.
     """
 
     id: UUID
     account_id: UUID
     meeting_id: UUID
+    provider: str
+    provider_meeting_id: str
     status: RecordingStatus
     files: tuple[RecordingFile, ...]
     recorded_at: datetime
     created_at: datetime
-    duration_s: int | None = None
+    expires_at: datetime
+
+    @property
+    def duration_s(self) -> int:
+        """The length of the media in whole seconds, rounded up, as far as it was measured."""
+        return _rounded_up(sum(one.media_s or 0.0 for one in segments(self)))
+
+    @property
+    def size_bytes(self) -> int:
+        """What a customer who downloads all of it gets."""
+        return sum(one.download.size_bytes for one in segments(self))
+
+
+@frozen
+class Segment:
+    """What belongs together of a recording: the files of one stretch between two pauses.
+
+    `sound` is the file to measure and to hear: the smallest that has sound. `download` is the one that a
+    customer gets: the largest picture, or the sound where there is none. `transcript` is the provider's own.
+    """
+
+    sound: RecordingFile
+    download: RecordingFile
+    transcript: RecordingFile | None
+
+    @property
+    def media_s(self) -> float | None:
+        """The length of the media in seconds, none until it was measured."""
+        return self.sound.media_s
 
 
 def can_be_recorded(meeting: Meeting) -> bool:
@@ -89,7 +163,11 @@ def can_be_recorded(meeting: Meeting) -> bool:
 
 
 def open_recording(
-    id: UUID, meeting: Meeting, files: Iterable[RecordingFile], created_at: datetime
+    id: UUID,
+    meeting: Meeting,
+    files: Iterable[RecordingFile],
+    created_at: datetime,
+    retention: timedelta = RETENTION,
 ) -> Recording | None:
     """The recording that the first files of a meeting make; none without a file.
 
@@ -98,13 +176,15 @@ def open_recording(
         meeting: what was recorded.
         files: what the provider has, doubles welcome.
         created_at: the present instant.
+        retention: how long after its beginning it is kept.
     """
     gathered = _gathered(files)
     if not gathered:
         return None
+    recorded_at = _recorded_at(gathered)
     return Recording(
-        id, meeting.account_id, meeting.id, RecordingStatus.AVAILABLE, gathered,
-        _recorded_at(gathered), created_at,
+        id, meeting.account_id, meeting.id, meeting.provider, meeting.provider_meeting_id or "",
+        RecordingStatus.MEASURING, gathered, recorded_at, created_at, recorded_at + retention,
     )  # fmt: skip
 
 
@@ -120,13 +200,117 @@ def gather_files(recording: Recording, files: Iterable[RecordingFile]) -> Record
     return evolve(recording, files=gathered, recorded_at=_recorded_at(gathered))
 
 
+def segments(recording: Recording) -> tuple[Segment, ...]:
+    """The stretches of a recording in the order of time: files that overlap belong to one.
+
+    A transcript without media belongs to none: there is nothing that it could be played beside.
+    """
+    stretches: list[list[RecordingFile]] = []
+    until: datetime | None = None
+    for file in sorted(recording.files, key=lambda file: (file.starts_at, file.provider_file_id)):
+        if until is None or file.starts_at >= until:
+            stretches.append([])
+            until = file.ends_at
+        stretches[-1].append(file)
+        until = max(until, file.ends_at)
+    return tuple(one for stretch in stretches if (one := _segment(stretch)) is not None)
+
+
+def is_measured(recording: Recording) -> bool:
+    """Whether there is media, and the length of all of it is known."""
+    found = segments(recording)
+    return bool(found) and all(one.media_s is not None for one in found)
+
+
+def measure(recording: Recording, lengths_s: Mapping[str, float]) -> Recording:
+    """Say how long files are; the recording becomes available when all of its media is measured.
+
+    Args:
+        recording: as it is now; it may have gathered more since the files were fetched.
+        lengths_s: seconds of media by `provider_file_id`. A file that is not there any more is passed over.
+
+    Returns:
+        The recording, unchanged where it has expired.
+    """
+    if recording.status is RecordingStatus.EXPIRED:
+        return recording
+    files = tuple(
+        evolve(file, media_s=lengths_s.get(file.provider_file_id, file.media_s)) for file in recording.files
+    )
+    measured = evolve(recording, files=files)
+    if not is_measured(measured):
+        return measured
+    return evolve(measured, status=TRANSITIONS[recording.status, RecordingEvent.MEASURE])
+
+
+def expire(recording: Recording) -> Recording:
+    """The end of a recording, by its age or because its owner wants it; twice is once.
+
+    Its files are still named: they are to be removed at the provider, and `without_files` says that it is done.
+    """
+    status = TRANSITIONS.get((recording.status, RecordingEvent.EXPIRE))
+    return recording if status is None else evolve(recording, status=status)
+
+
+def without_files(recording: Recording) -> Recording:
+    """An expired recording of which nothing is left at the provider.
+
+    Raises:
+        ValueError: it has not expired.
+    """
+    if recording.status is not RecordingStatus.EXPIRED:
+        raise ValueError("only an expired recording loses its files")
+    return evolve(recording, files=())
+
+
+def needs_work(recording: Recording) -> bool:
+    """Whether somebody must go to the provider for it: to measure its media, or to remove its files."""
+    if recording.status is RecordingStatus.EXPIRED:
+        return bool(recording.files)
+    return any(one.media_s is None for one in segments(recording))
+
+
+def started_minutes(duration_s: int) -> int:
+    """The minutes that are shown and paid for: every one that was begun (spec 1/notes)."""
+    return -(-duration_s // 60)
+
+
+def _segment(files: list[RecordingFile]) -> Segment | None:
+    sounds = [file for file in files if file.kind is FileKind.AUDIO]
+    pictures = [file for file in files if file.kind is FileKind.VIDEO]
+    if not sounds and not pictures:
+        return None
+    transcripts = [file for file in files if file.kind is FileKind.TRANSCRIPT]
+    return Segment(
+        sound=min(sounds or pictures, key=_size),
+        download=max(pictures or sounds, key=_size),
+        transcript=max(transcripts, key=_size, default=None),
+    )
+
+
+def _size(file: RecordingFile) -> tuple[int, str]:
+    return file.size_bytes, file.provider_file_id
+
+
+def _rounded_up(seconds: float) -> int:
+    # A millisecond of a container's padding does not begin another second.
+    return -int(-(seconds - 0.001) // 1) if seconds > 0 else 0
+
+
 def _gathered(files: Iterable[RecordingFile]) -> tuple[RecordingFile, ...]:
     """Each file once, in the order of time. By a total order, so that it does not matter who came first."""
     known: dict[str, RecordingFile] = {}
     for file in files:
-        rival = known.get(file.provider_file_id, file)
-        known[file.provider_file_id] = max(file, rival, key=_weight)
+        rival = known.get(file.provider_file_id)
+        known[file.provider_file_id] = file if rival is None else _truth(rival, file)
     return tuple(sorted(known.values(), key=lambda file: (file.starts_at, file.provider_file_id)))
+
+
+def _truth(one: RecordingFile, other: RecordingFile) -> RecordingFile:
+    truth = max(one, other, key=_weight)
+    if one.size_bytes != other.size_bytes:  # it has grown: what was measured of it is not its length
+        return truth
+    return evolve(truth, media_s=one.media_s if other.media_s is None else other.media_s)
 
 
 def _weight(file: RecordingFile) -> tuple[int, datetime, datetime, str, str]:

@@ -1,0 +1,303 @@
+"""Notes (notulen): what is made of a recording, in which steps, and what they cost (spec 1/notes).
+
+::
+
+    status   queued ──take──> processing ──complete──> completed ──erase──> (erased)
+               │                  │                                            ^
+               └──────fail────────┴──────────────> failed ────────erase────────┘
+
+    step     fetch ──> transcribe ──> write ──> settle
+               └─(the provider wrote it down)─^
+
+A note is made under a lease, one step after the other, and each step's result is kept before the next one
+begins: whoever takes over goes on where the last one stopped, and nothing is paid for twice. A hold is taken
+when the note is queued, for the length that is known then; the charge at the end is for the length of the
+media that was used. A note that failed costs nothing.
+
+Owns the two machines, the content of a note and its price. Refuses to listen, to write and to fetch.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.errors import Conflict, Gone, NotFound
+from meetcore.domain.recordings import Recording, RecordingStatus
+from meetcore.domain.transcripts import Transcript
+
+__all__ = [
+    "NEXT_STEP",
+    "TRANSITIONS",
+    "ActionItem",
+    "Decision",
+    "Language",
+    "Note",
+    "NoteDraft",
+    "NoteEvent",
+    "NoteFault",
+    "NoteStatus",
+    "NoteStep",
+    "admit_note",
+    "advance",
+    "complete",
+    "describe",
+    "erase",
+    "fail",
+    "is_in_progress",
+    "note_operation",
+    "occupies",
+]
+
+
+class Language(StrEnum):
+    """The languages that notes are written in, by their ISO 639-1 codes."""
+
+    INDONESIAN = "id"
+    ENGLISH = "en"
+
+
+class NoteStatus(StrEnum):
+    """How far a note is. An erased one is gone: only that it was there is known."""
+
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ERASED = "erased"
+
+
+class NoteEvent(StrEnum):
+    """What happens to a note."""
+
+    TAKE = "take"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    ERASE = "erase"
+
+
+TRANSITIONS: Final[Mapping[tuple[NoteStatus, NoteEvent], NoteStatus]] = MappingProxyType(
+    {
+        (NoteStatus.QUEUED, NoteEvent.TAKE): NoteStatus.PROCESSING,
+        (NoteStatus.PROCESSING, NoteEvent.TAKE): NoteStatus.PROCESSING,
+        (NoteStatus.PROCESSING, NoteEvent.COMPLETE): NoteStatus.COMPLETED,
+        (NoteStatus.QUEUED, NoteEvent.FAIL): NoteStatus.FAILED,
+        (NoteStatus.PROCESSING, NoteEvent.FAIL): NoteStatus.FAILED,
+        (NoteStatus.COMPLETED, NoteEvent.ERASE): NoteStatus.ERASED,
+        (NoteStatus.FAILED, NoteEvent.ERASE): NoteStatus.ERASED,
+    }
+)
+"""The whole machine of the status: a missing key is illegal and changes nothing."""
+
+
+class NoteStep(StrEnum):
+    """What is to be done next of a note that is in progress."""
+
+    FETCH = "fetch"
+    TRANSCRIBE = "transcribe"
+    WRITE = "write"
+    SETTLE = "settle"
+
+
+NEXT_STEP: Final[Mapping[NoteStep, NoteStep]] = MappingProxyType(
+    {
+        NoteStep.FETCH: NoteStep.TRANSCRIBE,
+        NoteStep.TRANSCRIBE: NoteStep.WRITE,
+        NoteStep.WRITE: NoteStep.SETTLE,
+    }
+)
+"""Which step follows which; after the last one the note is completed."""
+
+
+class NoteFault(StrEnum):
+    """Why a note cannot be made."""
+
+    SHORT_OF_CREDITS = "short_of_credits"
+    CAP_REACHED = "cap_reached"
+    RECORDING_GONE = "recording_gone"
+    FILES_AWAY = "files_away"
+    MEDIA_UNREADABLE = "media_unreadable"
+    NOTHING_SAID = "nothing_said"
+    AI_REFUSED = "ai_refused"
+    AI_AWAY = "ai_away"
+    FAULT_HERE = "fault_here"
+
+
+_WORDS: Final[Mapping[NoteFault, str]] = MappingProxyType(
+    {
+        NoteFault.SHORT_OF_CREDITS: (
+            "The account had too few credits for these notes. Top up and ask for them with POST /notes."
+        ),
+        NoteFault.CAP_REACHED: (
+            "The daily credit cap of the meeting's API key left no room for these notes. Ask for them "
+            "tomorrow, or with another key, with POST /notes."
+        ),
+        NoteFault.RECORDING_GONE: "The recording was deleted or is past its retention.",
+        NoteFault.FILES_AWAY: (
+            "The video provider did not hand over the recording. Nothing was charged; try again later."
+        ),
+        NoteFault.MEDIA_UNREADABLE: "The recording's file cannot be read as audio or video.",
+        NoteFault.NOTHING_SAID: "No speech was found in the recording, so that there is nothing to note.",
+        NoteFault.AI_REFUSED: (
+            "The AI provider refused to work on this recording. Nothing was charged, and the same request "
+            "is likely to be refused again."
+        ),
+        NoteFault.AI_AWAY: (
+            "The AI provider did not answer for a long time. Nothing was charged; try again later."
+        ),
+        NoteFault.FAULT_HERE: (
+            "The notes could not be made because of a fault at the service. Nothing was charged; try again later."
+        ),
+    }
+)
+
+
+def describe(fault: NoteFault) -> str:
+    """What a customer is told of a fault: what happened and what to do, nothing of our own house."""
+    return _WORDS[fault]
+
+
+@frozen
+class Decision:
+    """Something that was decided, the sentence that it was decided with, and the second it was said at."""
+
+    text: str = field(repr=False)
+    quote: str = field(repr=False)
+    at_s: float
+
+
+@frozen
+class ActionItem:
+    """Something that somebody is to do. Owner and due date are there when they were said, in the words used."""
+
+    task: str = field(repr=False)
+    quote: str = field(repr=False)
+    at_s: float
+    owner: str | None = field(default=None, repr=False)
+    due: str | None = field(default=None, repr=False)
+
+
+@frozen
+class NoteDraft:
+    """What a writer makes of a transcript: the note's content before it is paid for."""
+
+    summary: str = field(repr=False)
+    decisions: tuple[Decision, ...] = ()
+    action_items: tuple[ActionItem, ...] = ()
+    topics: tuple[str, ...] = field(default=(), repr=False)
+
+
+@frozen
+class Note:
+    """One note on one recording in one language.
+
+    `api_key_id` is the key that pays. `duration_s` is the length of the media that the note is made of, in
+    seconds, and from the step `write` on final. `tries` counts how often the present step failed for a reason
+    that may pass. `draft` and `transcript` are there as soon as their steps are done.
+    """
+
+    id: UUID
+    account_id: UUID
+    api_key_id: UUID
+    recording_id: UUID
+    meeting_id: UUID
+    language: Language
+    status: NoteStatus
+    step: NoteStep
+    duration_s: int
+    created_at: datetime
+    tries: int = 0
+    draft: NoteDraft | None = None
+    transcript: Transcript = field(default=(), repr=False)
+    credits_charged: int | None = None
+    charge_id: UUID | None = None
+    error: str | None = None
+    completed_at: datetime | None = None
+
+
+def note_operation(note_id: UUID) -> str:
+    """The permanent name of a note's charge: one note, one name, one charge."""
+    return f"note:{note_id}"
+
+
+def is_in_progress(note: Note) -> bool:
+    """Whether a worker still has to do with it, and credits are held for it."""
+    return note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING)
+
+
+def occupies(note: Note) -> bool:
+    """Whether no other note is made on the same recording in the same language: all but one that failed."""
+    return is_in_progress(note) or note.status is NoteStatus.COMPLETED
+
+
+def admit_note(recording: Recording | None, rival: Note | None) -> Recording:
+    """Let a request for a note through, or say why there can be none.
+
+    Args:
+        recording: what was asked for, if the caller has such a thing.
+        rival: a note on it in the same language, if there is one that `occupies`.
+
+    Raises:
+        NotFound: no such recording, or one that nobody has measured yet.
+        Gone: it is past its retention or was deleted (spec 7/410).
+        Conflict: the rival is in place; `details.id` names it.
+    """
+    if recording is None or recording.status is RecordingStatus.MEASURING:
+        raise NotFound("No recording with this id.")
+    if recording.status is RecordingStatus.EXPIRED:
+        raise Gone(describe(NoteFault.RECORDING_GONE))
+    if rival is not None and occupies(rival):
+        raise Conflict("There is a note on this recording in this language already.", rival.id)
+    return recording
+
+
+def advance(note: Note, step: NoteStep) -> Note:
+    """The note with its next step before it; what went wrong in the last one is forgotten.
+
+    Raises:
+        ValueError: the note is not in progress, or the step does not lie ahead.
+    """
+    order = tuple(NoteStep)
+    if not is_in_progress(note) or order.index(step) <= order.index(note.step):
+        raise ValueError(f"a {note.status} note at {note.step} does not go on to {step}")
+    return evolve(note, step=step, tries=0)
+
+
+def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> Note:
+    """A note that is written and paid for.
+
+    Raises:
+        ValueError: it is not in progress, or nothing was written.
+    """
+    status = TRANSITIONS.get((note.status, NoteEvent.COMPLETE))
+    if status is None or note.draft is None:
+        raise ValueError(f"a {note.status} note is not completed, nor is one without content")
+    return evolve(note, status=status, credits_charged=credits, charge_id=charge_id, completed_at=at)
+
+
+def fail(note: Note, fault: NoteFault) -> Note:
+    """A note that will not be made; it costs nothing and keeps nothing of what was said.
+
+    Raises:
+        ValueError: it is over already.
+    """
+    status = TRANSITIONS.get((note.status, NoteEvent.FAIL))
+    if status is None:
+        raise ValueError(f"a {note.status} note does not fail")
+    return evolve(note, status=status, error=describe(fault), credits_charged=0, draft=None, transcript=())
+
+
+def erase(note: Note) -> Note:
+    """A note of which only the ids and the money are left.
+
+    Raises:
+        ValueError: it is in progress, or erased already.
+    """
+    status = TRANSITIONS.get((note.status, NoteEvent.ERASE))
+    if status is None:
+        raise ValueError(f"a {note.status} note is not erased")
+    return evolve(note, status=status, draft=None, transcript=(), error=None)

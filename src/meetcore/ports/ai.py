@@ -1,0 +1,18 @@
+"""How a third party that hears or writes can fail: not now, or not at all."""
+
+__all__ = ["AiAway", "AiRefused"]
+
+
+class AiAway(Exception):
+    """It did not answer, or asked to come back later: the same call may work then. The text is for the log only.
+
+    `retry_after_s` is how long it asked to be left alone, where it did.
+    """
+
+    def __init__(self, text: str, retry_after_s: float | None = None) -> None:
+        super().__init__(text)
+        self.retry_after_s = retry_after_s
+
+
+class AiRefused(Exception):
+    """It said no for good: to this content, or to us. The text is for the log only."""

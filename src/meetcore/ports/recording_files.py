@@ -1,0 +1,84 @@
+"""Where the files of recordings lie: at the provider that made them."""
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from typing import Protocol
+
+from attrs import frozen
+
+from meetcore.domain.recordings import RecordingFile
+
+__all__ = ["ByteRange", "FileGone", "FilesAway", "OpenFile", "RangeUnsatisfiable", "RecordingFiles"]
+
+
+class FilesAway(Exception):
+    """No answer, or none that can be used: the same call may work later. The text is for the log only."""
+
+
+class FileGone(Exception):
+    """The provider has no such file any more."""
+
+
+class RangeUnsatisfiable(Exception):
+    """The range begins behind the end of the file, which is `size_bytes` long."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__(f"the file has {size_bytes} bytes")
+        self.size_bytes = size_bytes
+
+
+@frozen
+class ByteRange:
+    """The bytes `first` to `last`, both included, from 0; to the end where `last` is none."""
+
+    first: int
+    last: int | None = None
+
+
+@frozen
+class OpenFile:
+    """A file that is being read: the bytes `first` to `last` of `size_bytes`, in chunks of 1 MiB at most."""
+
+    size_bytes: int
+    first: int
+    last: int
+    chunks: AsyncIterator[bytes]
+
+
+class RecordingFiles(Protocol):
+    """The files of one provider's recordings. No file is ever held in memory."""
+
+    @property
+    def provider(self) -> str:
+        """Whose files, by the name in `ProviderAbilities`."""
+        ...
+
+    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
+        """The files that are ready of a meeting's recording; none without one, or while it is being made.
+
+        Raises:
+            FilesAway: it could not be told.
+        """
+        ...
+
+    def open(
+        self, file: RecordingFile, wanted: ByteRange | None = None
+    ) -> AbstractAsyncContextManager[OpenFile]:
+        """Read a file, or some of it; leaving the context ends the reading.
+
+        The answer may be wider than what was wanted, where the provider knows no ranges: `OpenFile` tells.
+
+        Raises:
+            FilesAway: on entry, or on any chunk.
+            FileGone: on entry.
+            RangeUnsatisfiable: on entry.
+        """
+        ...
+
+    async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
+        """Delete a file for good; one that is gone is fine.
+
+        Raises:
+            FilesAway: it may still be there.
+        """
+        ...
