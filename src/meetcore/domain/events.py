@@ -35,7 +35,8 @@ class Event:
     """Something that happened to an account's data; `data` is the JSON-ready record as the API shows it.
 
     The id stays the same over all deliveries, so that a receiver can drop doubles. `data` may hold a
-    meeting's password.
+    meeting's password. `subject_id` names the record whose erasure takes the event with it, where there is
+    one.
     """
 
     id: UUID
@@ -43,6 +44,7 @@ class Event:
     kind: EventKind
     created_at: datetime
     data: Mapping[str, object] = field(repr=False)
+    subject_id: UUID | None = None
 
 
 def encode_event(event: Event) -> bytes:

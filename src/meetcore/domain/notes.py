@@ -18,7 +18,7 @@ Owns the two machines, the content of a note and its price. Refuses to listen, t
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
@@ -26,9 +26,11 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import Conflict, Gone, NotFound
+from meetcore.domain.errors import Conflict, Gone, NotFound, Unprocessable
+from meetcore.domain.holds import Hold
 from meetcore.domain.recordings import Recording, RecordingStatus
 from meetcore.domain.transcripts import Transcript
+from meetcore.domain.transfers import Reference, TransferKind
 
 __all__ = [
     "NEXT_STEP",
@@ -48,9 +50,11 @@ __all__ = [
     "describe",
     "erase",
     "fail",
+    "hold_for",
     "is_in_progress",
     "note_operation",
     "occupies",
+    "queue",
 ]
 
 
@@ -150,7 +154,7 @@ _WORDS: Final[Mapping[NoteFault, str]] = MappingProxyType(
             "The AI provider did not answer for a long time. Nothing was charged; try again later."
         ),
         NoteFault.FAULT_HERE: (
-            "The notes could not be made because of a fault at the service. Nothing was charged; try again later."
+            "The notes could not be made because of a fault at the service. Nothing was charged; try again."
         ),
     }
 )
@@ -172,7 +176,7 @@ class Decision:
 
 @frozen
 class ActionItem:
-    """Something that somebody is to do. Owner and due date are there when they were said, in the words used."""
+    """Something to be done. Owner and due date are there when they were said, in the words that were used."""
 
     task: str = field(repr=False)
     quote: str = field(repr=False)
@@ -245,6 +249,7 @@ def admit_note(recording: Recording | None, rival: Note | None) -> Recording:
         NotFound: no such recording, or one that nobody has measured yet.
         Gone: it is past its retention or was deleted (spec 7/410).
         Conflict: the rival is in place; `details.id` names it.
+        Unprocessable: there is nothing to hear in it.
     """
     if recording is None or recording.status is RecordingStatus.MEASURING:
         raise NotFound("No recording with this id.")
@@ -252,7 +257,24 @@ def admit_note(recording: Recording | None, rival: Note | None) -> Recording:
         raise Gone(describe(NoteFault.RECORDING_GONE))
     if rival is not None and occupies(rival):
         raise Conflict("There is a note on this recording in this language already.", rival.id)
+    if recording.duration_s < 1:
+        raise Unprocessable(describe(NoteFault.MEDIA_UNREADABLE))
     return recording
+
+
+def queue(id: UUID, recording: Recording, api_key_id: UUID, language: Language, at: datetime) -> Note:
+    """A note that nobody works on yet."""
+    return Note(
+        id, recording.account_id, api_key_id, recording.id, recording.meeting_id, language, NoteStatus.QUEUED,
+        NoteStep.FETCH, recording.duration_s, at,
+    )  # fmt: skip
+
+
+def hold_for(note: Note, hold_id: UUID, credits: int, day: date) -> Hold:
+    """What is held for a note until it is over, on the cap of the WIB day on which it was asked for."""
+    reference = Reference("note", str(note.id))
+    operation = note_operation(note.id)
+    return Hold(hold_id, operation, TransferKind.NOTULEN_CHARGE, credits, reference, note.api_key_id, day)
 
 
 def advance(note: Note, step: NoteStep) -> Note:

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from attrs import Attribute, field, frozen
 
-from meetcore.domain.errors import NotFound
-from meetcore.domain.transfers import MAX_CREDITS, check_amount
+from meetcore.domain.errors import NotFound, Unprocessable
+from meetcore.domain.transfers import MAX_CREDITS, InvalidAmount, check_amount
 
 __all__ = [
     "DEFAULT_TIERS",
@@ -114,6 +114,18 @@ class TierCatalogue:
                 raise ValueError(f"the tier id {tier.id!r} is given twice")
             by_id[tier.id] = tier
         return cls(MappingProxyType(by_id), notulen_credits_per_minute)
+
+    def quote_notulen(self, duration_s: int) -> "Quote":
+        """Price notes on a recording of so many seconds; see `quote_notulen`.
+
+        Raises:
+            Unprocessable: they cost more credits than anybody can have.
+            ValueError: a length below one second.
+        """
+        try:
+            return quote_notulen(self.notulen_credits_per_minute, duration_s)
+        except InvalidAmount as error:
+            raise Unprocessable("Notes of this length cost more than can be charged.") from error
 
     def on_sale(self) -> tuple[PricingTier, ...]:
         """The tiers that can be bought, in the catalogue's order."""

@@ -246,7 +246,8 @@ def measure(recording: Recording, lengths_s: Mapping[str, float]) -> Recording:
 def expire(recording: Recording) -> Recording:
     """The end of a recording, by its age or because its owner wants it; twice is once.
 
-    Its files are still named: they are to be removed at the provider, and `without_files` says that it is done.
+    Its files are still named: they are to be removed at the provider, and `without_files` says that it is
+    done.
     """
     status = TRANSITIONS.get((recording.status, RecordingEvent.EXPIRE))
     return recording if status is None else evolve(recording, status=status)

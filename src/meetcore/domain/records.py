@@ -12,7 +12,9 @@ from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting, shown_host_key, shown_status
+from meetcore.domain.notes import Note, NoteStatus
 from meetcore.domain.pricing import PricingTier, Quote
+from meetcore.domain.recordings import Recording, started_minutes
 from meetcore.domain.schedule import cap_day_ends_at, utc_text, wib_text
 
 __all__ = [
@@ -23,6 +25,8 @@ __all__ = [
     "endpoint_record",
     "estimate_record",
     "meeting_record",
+    "note_record",
+    "recording_record",
     "tier_record",
     "transaction_record",
 ]
@@ -60,6 +64,59 @@ def cancellation_record(meeting: Meeting, now: datetime) -> Record:
         "id": str(meeting.id),
         "status": shown_status(meeting, now).value,
         "credits_refunded": meeting.credits_refunded or 0,
+    }
+
+
+def recording_record(recording: Recording) -> Record:
+    """A recording: what there is of a meeting, and until when. Begun minutes count, as notes are paid by."""
+    return {
+        "id": str(recording.id),
+        "meeting_id": str(recording.meeting_id),
+        "status": recording.status.value,
+        "duration": started_minutes(recording.duration_s),
+        "duration_unit": DURATION_UNIT,
+        "size_bytes": recording.size_bytes,
+        "recorded_at": utc_text(recording.recorded_at),
+        "expires_at": utc_text(recording.expires_at),
+    }
+
+
+def note_record(note: Note) -> Record:
+    """A note: its content once it is completed, why it failed if it did.
+
+    Seconds count from the beginning of the recording. `duration` is in begun minutes, those that were paid
+    for.
+    """
+    draft = note.draft if note.status is NoteStatus.COMPLETED else None
+    said = note.transcript if draft is not None else ()
+    return {
+        "id": str(note.id),
+        "recording_id": str(note.recording_id),
+        "meeting_id": str(note.meeting_id),
+        "status": note.status.value,
+        "language": note.language.value,
+        "summary": None if draft is None else draft.summary,
+        "decisions": [
+            {"text": one.text, "quote": one.quote, "at": int(one.at_s)}
+            for one in (() if draft is None else draft.decisions)
+        ],
+        "action_items": [
+            {
+                "task": one.task,
+                "owner": one.owner,
+                "due": one.due,
+                "quote": one.quote,
+                "at": int(one.at_s),
+            }
+            for one in (() if draft is None else draft.action_items)
+        ],
+        "topics": [] if draft is None else list(draft.topics),
+        "transcript": [{"speaker": one.speaker, "at": int(one.at_s), "text": one.text} for one in said],
+        "duration": None if draft is None else started_minutes(note.duration_s),
+        "credits_charged": note.credits_charged,
+        "error": note.error,
+        "created_at": utc_text(note.created_at),
+        "completed_at": None if note.completed_at is None else utc_text(note.completed_at),
     }
 
 

@@ -1,4 +1,4 @@
-"""When a failed delivery is tried again.
+"""When something that failed is tried again: a delivery, or a step of a note.
 
 Owns the schedule and its arithmetic. It refuses to know why an attempt failed (`deliveries` decides
 whether there is a next one), to read a clock and to draw the jitter: both come in.
@@ -8,7 +8,14 @@ from datetime import datetime, timedelta
 
 from attrs import field, frozen
 
-__all__ = ["DEFAULT_DELAYS_S", "MAX_JITTER", "MAX_RETRY_AFTER_S", "RetrySchedule", "next_attempt"]
+__all__ = [
+    "DEFAULT_DELAYS_S",
+    "MAX_JITTER",
+    "MAX_RETRY_AFTER_S",
+    "NOTE_DELAYS_S",
+    "RetrySchedule",
+    "next_attempt",
+]
 
 _MINUTE = 60
 _HOUR = 3600
@@ -18,6 +25,9 @@ DEFAULT_DELAYS_S = (
     _HOUR, 3 * _HOUR, 6 * _HOUR, 12 * _HOUR, 24 * _HOUR,
 )  # fmt: skip
 """Seconds between one attempt and the next: eleven attempts in all."""
+
+NOTE_DELAYS_S = (5, 30, 2 * _MINUTE, 10 * _MINUTE, 30 * _MINUTE, _HOUR, 3 * _HOUR, 6 * _HOUR)
+"""The same between one try of a note's step and the next: nine tries in half a day."""
 
 MAX_JITTER = 0.2
 """The largest share of a delay that is added to it, so that failures of one moment spread out."""

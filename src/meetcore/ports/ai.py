@@ -4,7 +4,8 @@ __all__ = ["AiAway", "AiRefused"]
 
 
 class AiAway(Exception):
-    """It did not answer, or asked to come back later: the same call may work then. The text is for the log only.
+    """It did not answer, or asked to come back later: the same call may work then. The text is for the log
+    only.
 
     `retry_after_s` is how long it asked to be left alone, where it did.
     """

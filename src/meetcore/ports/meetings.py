@@ -123,10 +123,14 @@ class Lapsed:
 
 @frozen
 class DueMeeting:
-    """A meeting that the clock must see to, and its host at the provider, empty where there is none."""
+    """A meeting that the clock must see to, and its host at the provider, empty where there is none.
+
+    `looks` counts how often its recording was looked for since it ended, this time included.
+    """
 
     meeting: Meeting
     provider_user_id: str
+    looks: int = 0
 
 
 class MeetingRepository(Protocol):
@@ -228,14 +232,17 @@ class MeetingRepository(Protocol):
         ...
 
     async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
-        """Meetings that the clock must see to: at their end, or once more after they were given up.
+        """Meetings that the clock must see to.
+
+        At their end, once more after they were given up, or, where they ended and were sold with a recording,
+        to look for it.
 
         Each comes again after `again_s`, until it is saved as ended or cancelled, or `save_seen_to`.
         """
         ...
 
-    async def save_seen_to(self, meeting: Meeting) -> None:
-        """The clock need not see to this meeting again."""
+    async def save_seen_to(self, meeting: Meeting, again_s: float | None = None) -> None:
+        """The clock need not see to this meeting again, or not before so many seconds."""
         ...
 
     async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:

@@ -13,6 +13,8 @@ from meetcore.domain.holds import CapUsage
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.notes import Note
+from meetcore.domain.recordings import Recording
 
 __all__ = [
     "FREE_START_WITHIN",
@@ -223,6 +225,40 @@ class Queries(Protocol):
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
     ) -> DeliveryHistory | None:
         """A delivery to an account's endpoint, as long as the endpoint is there."""
+        ...
+
+    async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
+        """An account's recording, in any state."""
+        ...
+
+    async def list_recordings(
+        self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[Recording]:
+        """An account's recordings that a customer may see, the newest first.
+
+        Args:
+            account_id: whose.
+            meeting_id: only that of this meeting.
+            limit: how many at most, up to `MAX_PAGE`.
+            before: only those whose ids are less.
+        """
+        ...
+
+    async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
+        """An account's note, in any state."""
+        ...
+
+    async def list_notes(
+        self, account_id: UUID, recording_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[Note]:
+        """An account's notes that are not erased, the newest first.
+
+        Args:
+            account_id: whose.
+            recording_id: only those on this recording.
+            limit: how many at most, up to `MAX_PAGE`.
+            before: only those whose ids are less.
+        """
         ...
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:

@@ -22,6 +22,7 @@ from meetcore.ports.deliveries import DeliveryRepository
 from meetcore.ports.host_keys import HostKeyRepository
 from meetcore.ports.idempotency import IdempotencyRepository
 from meetcore.ports.meetings import MeetingRepository
+from meetcore.ports.notes import NoteRepository
 from meetcore.ports.provider_events import ProviderEventInbox
 from meetcore.ports.recordings import RecordingRepository
 
@@ -176,6 +177,11 @@ class Transaction(Protocol):
     @property
     def recordings(self) -> RecordingRepository:
         """What was recorded of meetings."""
+        ...
+
+    @property
+    def notes(self) -> NoteRepository:
+        """Notes and their money."""
         ...
 
     @property

@@ -19,7 +19,8 @@ class Transcriber(Protocol):
         """What is said, with times in seconds from the beginning of this piece; empty where nothing is.
 
         Args:
-            sound: an open file at its beginning, as `AudioEditor.cut` makes them: one channel, Opus in Ogg, below
+            sound: an open file at its beginning, as `AudioEditor.cut` makes them: one channel, Opus in Ogg,
+            below
                 25 MB. The caller closes it.
 
         Raises:

@@ -2,10 +2,8 @@
 
 from attrs import frozen
 
-from meetcore.domain.errors import Unprocessable
-from meetcore.domain.ledger import InvalidAmount
 from meetcore.domain.meetings import MeetingOptions, ProviderAbilities, estimate_meeting
-from meetcore.domain.pricing import Quote, TierCatalogue, quote_notulen
+from meetcore.domain.pricing import Quote, TierCatalogue
 
 __all__ = ["Estimate"]
 
@@ -32,7 +30,4 @@ class Estimate:
         Raises:
             Unprocessable: it would cost more credits than anybody can have.
         """
-        try:
-            return quote_notulen(self.catalogue.notulen_credits_per_minute, minutes * 60)
-        except InvalidAmount as error:
-            raise Unprocessable("Notes of this length cost more than can be charged.") from error
+        return self.catalogue.quote_notulen(minutes * 60)

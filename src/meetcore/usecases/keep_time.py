@@ -1,8 +1,9 @@
-"""What the clock does where nobody else does it: meetings end at their `end_at`.
+"""What the clock does where nobody else does it: meetings end at their `end_at`, their recordings are found.
 
 A host is somebody else's after that instant, so the provider is made to let go of it first, and the customer
-is told then. A meeting that was given up because the provider did not know it is looked for once more: a call
-that was slow beyond measure may have made it after all, and nobody paid for it.
+is told then. What was recorded of a meeting is looked for from its end on, for the provider's word of it may
+be lost. A meeting that was given up because the provider did not know it is looked for once more: a call that
+was slow beyond measure may have made it after all, and nobody paid for it.
 """
 
 from datetime import timedelta
@@ -13,11 +14,13 @@ from attrs import frozen
 from meetcore.domain.meetings import MeetingEvent, MeetingStatus
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.meetings import DueMeeting
+from meetcore.ports.recording_files import FilesAway
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.advance import advance
 from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import clear
+from meetcore.usecases.look_for_files import LookForFiles
 from meetcore.usecases.provision import order_of
 from meetcore.usecases.together import together
 from meetcore.usecases.world import World
@@ -28,15 +31,20 @@ PROVIDER_GRACE: Final = timedelta(minutes=5)
 """How long after its end a meeting waits for a provider that does not answer."""
 
 
+LOOKS_AFTER_S: Final = (5, 10, 30, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 * 3600)
+"""Seconds from one look for a meeting's recording to the next; the first is at its end."""
+
+
 @frozen
 class KeepTime:
-    """Ends the meetings whose time is over, `at_once` of them at a time.
+    """Ends the meetings whose time is over, and looks for their recordings, `at_once` of them at a time.
 
     `again_s` must exceed the provider's time limit: what a dead worker was ending is taken up after it.
     """
 
     store: Store
     provider: VideoProvider
+    look_for_files: LookForFiles
     doorbell: Doorbell
     world: World
     again_s: float = 20.0
@@ -61,6 +69,8 @@ class KeepTime:
     async def _see_to(self, due: DueMeeting) -> None:
         if due.meeting.status in (MeetingStatus.SCHEDULED, MeetingStatus.STARTED):
             await self._end(due)
+        elif due.meeting.status is MeetingStatus.ENDED:
+            await self._look_for_recording(due)
         elif due.meeting.status is MeetingStatus.ABANDONED:
             await self._look_again(due)
 
@@ -79,6 +89,19 @@ class KeepTime:
             moved = await advance(tx, self.world, view.meeting, MeetingEvent.END, self.world.now())
         if moved is not None and moved[1]:
             self.doorbell.ring()
+
+    async def _look_for_recording(self, due: DueMeeting) -> None:
+        meeting, again_s = due.meeting, None
+        try:
+            is_found = await self.look_for_files.of_meeting(
+                meeting.provider, meeting.provider_meeting_id or ""
+            )
+        except FilesAway:
+            is_found = False
+        if not is_found and due.looks <= len(LOOKS_AFTER_S):
+            again_s = LOOKS_AFTER_S[due.looks - 1]
+        async with self.store.begin() as tx:
+            await tx.meetings.save_seen_to(meeting, again_s)
 
     async def _look_again(self, due: DueMeeting) -> None:
         try:

@@ -1,13 +1,20 @@
 """What the provider tells of a recording: it has these files. Doubles and disorder are harmless."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from attrs import frozen
 
 from meetcore.domain.meetings import MeetingStatus
 from meetcore.domain.provider_events import Heed
-from meetcore.domain.recordings import RecordingFile, can_be_recorded, gather_files, open_recording
+from meetcore.domain.recordings import (
+    RETENTION,
+    RecordingFile,
+    can_be_recorded,
+    gather_files,
+    open_recording,
+)
+from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.store import Store
 from meetcore.usecases.world import World
 
@@ -16,10 +23,15 @@ __all__ = ["RecordRecording"]
 
 @frozen
 class RecordRecording:
-    """Gathers a meeting's files in its one recording."""
+    """Gathers a meeting's files in its one recording, which is measured next. `doorbell` wakes who does that.
+
+    `retention` is how long a recording is kept.
+    """
 
     store: Store
+    doorbell: Doorbell
     world: World
+    retention: timedelta = RETENTION
 
     async def __call__(
         self, provider: str, provider_meeting_id: str, files: Sequence[RecordingFile], now: datetime
@@ -41,10 +53,11 @@ class RecordRecording:
                 return Heed.PASSED
             known = await tx.recordings.load(meeting.account_id, meeting.id)
             if known is None:
-                recording = open_recording(self.world.new_id(now), meeting, files, now)
+                recording = open_recording(self.world.new_id(now), meeting, files, now, self.retention)
             else:
                 recording = gather_files(known, files)
             if recording is None or recording == known:
                 return Heed.PASSED
             await tx.recordings.save(recording)
+        self.doorbell.ring()
         return Heed.TAKEN

@@ -211,9 +211,8 @@ class MemoryMeetingRepository:
             append_entry(self._tables, entry)
             write_funds(self._tables, funds)
             write_usage(self._tables, account_id, usage)
-        self._put(
-            evolve(self._known(meeting), status=meeting.status, credits_refunded=meeting.credits_refunded)
-        )
+        ended = evolve(self._known(meeting), status=meeting.status, credits_refunded=meeting.credits_refunded)
+        self._put(ended, self._looked_for_at(ended))
         owner = account_id, meeting.id
         free_host(self._tables, owner, self._clock.now(), spoils_host_key=spoils_host_key)
         finish_key(self._tables, account_id, view.claim, answer)
@@ -237,7 +236,7 @@ class MemoryMeetingRepository:
         stored = self._tables.meetings[name]
         changed = evolve(stored.meeting, status=meeting.status)
         is_over = meeting.status is MeetingStatus.ENDED
-        due_at = None if is_over else stored.due_at
+        due_at = self._looked_for_at(changed) if is_over else stored.due_at
         self._tables.meetings[name] = evolve(stored, meeting=changed, due_at=due_at)
         if is_over:
             free_host(self._tables, name, self._clock.now(), spoils_host_key=spoils_host_key)
@@ -254,15 +253,20 @@ class MemoryMeetingRepository:
         due.sort()
         taken = []
         for _, name in due[:limit]:
+            stored = tables.meetings[name]
+            is_look = stored.meeting.status is MeetingStatus.ENDED
             again_at = now + timedelta(seconds=again_s)
-            stored = tables.meetings[name] = evolve(tables.meetings[name], due_at=again_at)
-            taken.append(DueMeeting(stored.meeting, self._provider_user_id(stored.meeting)))
+            stored = evolve(stored, due_at=again_at, recording_looks=stored.recording_looks + is_look)
+            tables.meetings[name] = stored
+            host = self._provider_user_id(stored.meeting)
+            taken.append(DueMeeting(stored.meeting, host, stored.recording_looks))
         return taken
 
-    async def save_seen_to(self, meeting: Meeting) -> None:
-        """The clock need not see to this meeting again."""
+    async def save_seen_to(self, meeting: Meeting, again_s: float | None = None) -> None:
+        """The clock need not see to this meeting again, or not before so many seconds."""
         name = meeting.account_id, meeting.id
-        self._tables.meetings[name] = evolve(self._tables.meetings[name], due_at=None)
+        due_at = None if again_s is None else self._clock.now() + timedelta(seconds=again_s)
+        self._tables.meetings[name] = evolve(self._tables.meetings[name], due_at=due_at)
 
     async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
         """Take over meetings whose lease ran out, the longest lapsed first."""
@@ -289,6 +293,11 @@ class MemoryMeetingRepository:
         if stored.idempotency_key is not None:
             prolong_claim(self._tables, meeting.account_id, stored.idempotency_key, held.until)
         return Lapsed(meeting.account_id, meeting.id, lease.token)
+
+    def _looked_for_at(self, meeting: Meeting) -> datetime | None:
+        """When the recording of a meeting that is over is looked for first."""
+        is_sought = meeting.status is MeetingStatus.ENDED and meeting.with_recording
+        return self._clock.now() if is_sought else None
 
     def _known(self, meeting: Meeting) -> Meeting:
         return self._tables.meetings[meeting.account_id, meeting.id].meeting

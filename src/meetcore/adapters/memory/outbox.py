@@ -26,7 +26,7 @@ def write_events(
     for event in events:
         if (account_id, event.id) in tables.events:
             raise ConstraintBroken(f"event {event.id} is written already")
-        tables.events[account_id, event.id] = StoredEvent(event.kind, encode_event(event))
+        tables.events[account_id, event.id] = StoredEvent(event.kind, encode_event(event), event.subject_id)
         for endpoint in list(tables.endpoints.values()):
             if endpoint.account_id == account_id and event.kind in endpoint.event_types:
                 id_ = uuid7(event.created_at, entropy.token_bytes(RANDOM_BYTES))

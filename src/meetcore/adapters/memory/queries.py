@@ -8,12 +8,15 @@ from uuid import UUID
 from attrs import evolve
 
 from meetcore.adapters.memory.hosts import next_free_start
+from meetcore.adapters.memory.recordings import recording_by_id
 from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provider
 from meetcore.domain.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import VISIBLE, Meeting, shown_status
+from meetcore.domain.notes import Note, NoteStatus
+from meetcore.domain.recordings import Recording, RecordingStatus
 from meetcore.ports.queries import (
     NOTHING_ELSE,
     AccountCard,
@@ -132,6 +135,45 @@ class MemoryQueries:
         if (account_id, endpoint_id) not in tables.endpoints:
             return None
         return _history(tables, stored.delivery)
+
+    async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
+        """An account's recording, in any state."""
+        return recording_by_id(self._state.committed, account_id, recording_id)
+
+    async def list_recordings(
+        self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[Recording]:
+        """An account's recordings that a customer may see, the newest first."""
+        found = [
+            stored.recording
+            for (owner, of_meeting), stored in self._state.committed.recordings.items()
+            if owner == account_id
+            and stored.recording.status is not RecordingStatus.MEASURING
+            and (meeting_id is None or of_meeting == meeting_id)
+            and (before is None or stored.recording.id < before)
+        ]
+        found.sort(key=lambda one: one.id, reverse=True)
+        return found[:limit]
+
+    async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
+        """An account's note, in any state."""
+        stored = self._state.committed.notes.get((account_id, note_id))
+        return None if stored is None else stored.note
+
+    async def list_notes(
+        self, account_id: UUID, recording_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[Note]:
+        """An account's notes that are not erased, the newest first."""
+        found = [
+            stored.note
+            for (owner, id_), stored in self._state.committed.notes.items()
+            if owner == account_id
+            and stored.note.status is not NoteStatus.ERASED
+            and (recording_id is None or stored.note.recording_id == recording_id)
+            and (before is None or id_ < before)
+        ]
+        found.sort(key=lambda one: one.id, reverse=True)
+        return found[:limit]
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         """The secrets of every endpoint registered under a normalised URL."""

@@ -1,27 +1,109 @@
 """Recordings in memory."""
 
+from collections.abc import Sequence
+from datetime import timedelta
 from uuid import UUID
 
-from meetcore.adapters.memory.state import ConstraintBroken, Tables
-from meetcore.domain.recordings import Recording
+from attrs import evolve
 
-__all__ = ["MemoryRecordingRepository"]
+from meetcore.adapters.memory.outbox import write_events
+from meetcore.adapters.memory.state import ConstraintBroken, StoredRecording, Tables
+from meetcore.domain.events import Event
+from meetcore.domain.recordings import Recording, RecordingStatus, needs_work
+from meetcore.ports.clock import Clock
+from meetcore.ports.entropy import Entropy
+from meetcore.ports.lease import Lease
+from meetcore.ports.recordings import RecordingTask
+
+__all__ = ["MemoryRecordingRepository", "recording_by_id"]
+
+
+def recording_by_id(tables: Tables, account_id: UUID, recording_id: UUID) -> Recording | None:
+    """An account's recording, in any state."""
+    return next(
+        (
+            stored.recording
+            for stored in tables.recordings.values()
+            if (stored.recording.account_id, stored.recording.id) == (account_id, recording_id)
+        ),
+        None,
+    )
 
 
 class MemoryRecordingRepository:
     """Recordings, on one open transaction."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, clock: Clock, entropy: Entropy) -> None:
         self._tables = tables
+        self._clock = clock
+        self._entropy = entropy
 
     async def load(self, account_id: UUID, meeting_id: UUID) -> Recording | None:
         """The recording of a meeting."""
-        return self._tables.recordings.get((account_id, meeting_id))
+        stored = self._tables.recordings.get((account_id, meeting_id))
+        return None if stored is None else stored.recording
 
-    async def save(self, recording: Recording) -> None:
-        """Write a recording with all its files."""
+    async def load_by_id(self, account_id: UUID, recording_id: UUID) -> Recording | None:
+        """An account's recording, in any state."""
+        return recording_by_id(self._tables, account_id, recording_id)
+
+    async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
+        """Write a recording with all its files; one that needs work is due."""
         name = recording.account_id, recording.meeting_id
         known = self._tables.recordings.get(name)
-        if known is not None and known.id != recording.id:
+        if known is not None and known.recording.id != recording.id:
             raise ConstraintBroken(f"meeting {recording.meeting_id} has a recording already")
-        self._tables.recordings[name] = recording
+        if not needs_work(recording):
+            self._tables.recordings[name] = StoredRecording(recording, None)
+        elif known is None or known.due_at is None:
+            self._tables.recordings[name] = StoredRecording(recording, self._clock.now())
+        else:
+            self._tables.recordings[name] = evolve(known, recording=recording)
+        return write_events(self._tables, recording.account_id, events, self._clock.now(), self._entropy)
+
+    async def claim(self, limit: int, lease: Lease) -> Sequence[RecordingTask]:
+        """Take recordings that are due, each under the lease."""
+        now = self._clock.now()
+        due = sorted(
+            (stored.due_at, name)
+            for name, stored in self._tables.recordings.items()
+            if stored.due_at is not None and stored.due_at <= now
+        )
+        until = now + timedelta(seconds=lease.seconds)
+        tasks = []
+        for _, name in due[:limit]:
+            stored = self._tables.recordings[name]
+            stored = evolve(stored, due_at=until, token=lease.token, tries=stored.tries + 1)
+            self._tables.recordings[name] = stored
+            tasks.append(RecordingTask(lease.token, stored.recording, stored.tries))
+        return tasks
+
+    async def renew(self, task: RecordingTask, seconds: float) -> bool:
+        """Keep a claim for so many seconds from now; false when it is lost."""
+        stored = self._borne(task)
+        if stored is not None:
+            self._put(evolve(stored, due_at=self._clock.now() + timedelta(seconds=seconds)))
+        return stored is not None
+
+    async def postpone(self, task: RecordingTask, seconds: float) -> None:
+        """Give a recording back, due in so many seconds; a lost claim changes nothing."""
+        stored = self._borne(task)
+        if stored is not None:
+            self._put(evolve(stored, due_at=self._clock.now() + timedelta(seconds=seconds), token=None))
+
+    async def find_outlived(self, limit: int) -> Sequence[Recording]:
+        """Recordings that are past their retention and have not expired yet, the oldest first."""
+        now = self._clock.now()
+        outlived = [
+            stored.recording
+            for stored in self._tables.recordings.values()
+            if stored.recording.status is not RecordingStatus.EXPIRED and stored.recording.expires_at <= now
+        ]
+        return sorted(outlived, key=lambda recording: recording.expires_at)[:limit]
+
+    def _borne(self, task: RecordingTask) -> StoredRecording | None:
+        stored = self._tables.recordings.get((task.recording.account_id, task.recording.meeting_id))
+        return None if stored is None or stored.token != task.token else stored
+
+    def _put(self, stored: StoredRecording) -> None:
+        self._tables.recordings[stored.recording.account_id, stored.recording.meeting_id] = stored

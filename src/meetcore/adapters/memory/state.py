@@ -26,8 +26,10 @@ from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting
+from meetcore.domain.notes import Note
 from meetcore.domain.provider_events import ProviderEvent
 from meetcore.domain.recordings import Recording
+from meetcore.domain.transcripts import Transcript
 from meetcore.ports.registry import NewAccount
 
 __all__ = [
@@ -40,7 +42,9 @@ __all__ = [
     "StoredEvent",
     "StoredHostKey",
     "StoredMeeting",
+    "StoredNote",
     "StoredProviderEvent",
+    "StoredRecording",
     "Tables",
     "account_of",
     "meeting_at_provider",
@@ -76,6 +80,7 @@ class StoredMeeting:
     idempotency_key: str | None
     lease: HeldLease | None
     due_at: datetime | None = None
+    recording_looks: int = 0
 
 
 @frozen
@@ -103,6 +108,7 @@ class StoredEvent:
 
     kind: EventKind
     payload: bytes = field(repr=False)
+    subject_id: UUID | None = None
 
 
 @frozen
@@ -131,6 +137,31 @@ class StoredProviderEvent:
     token: UUID | None = field(default=None, repr=False)
 
 
+@frozen
+class StoredRecording:
+    """A recording and the claim on it. While a claim lasts, its due time lies behind the lease."""
+
+    recording: Recording
+    due_at: datetime | None
+    token: UUID | None = field(default=None, repr=False)
+    tries: int = 0
+
+
+@frozen
+class StoredNote:
+    """A note, its hold and the claim on it. While a claim lasts, its due time lies behind the lease."""
+
+    note: Note
+    hold_id: UUID | None
+    due_at: datetime | None
+    token: UUID | None = field(default=None, repr=False)
+    deaths: int = 0
+
+    def is_leased(self, now: datetime) -> bool:
+        """Whether somebody works on it under a lease that lasts."""
+        return self.token is not None and self.due_at is not None and self.due_at > now
+
+
 @define
 class Tables:
     """Everything by its key; what belongs to an account has the account's id first."""
@@ -156,7 +187,9 @@ class Tables:
     deliveries: dict[tuple[UUID, UUID], StoredDelivery] = field(factory=dict)
     attempts: dict[tuple[UUID, UUID, int], Attempt] = field(factory=dict)
     provider_events: dict[UUID, StoredProviderEvent] = field(factory=dict)
-    recordings: dict[tuple[UUID, UUID], Recording] = field(factory=dict)
+    recordings: dict[tuple[UUID, UUID], StoredRecording] = field(factory=dict)
+    notes: dict[tuple[UUID, UUID], StoredNote] = field(factory=dict)
+    heard: dict[tuple[UUID, UUID, str, int], Transcript] = field(factory=dict)
 
     def copy(self) -> "Tables":
         """The same values in tables of their own."""

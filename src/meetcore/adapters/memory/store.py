@@ -9,6 +9,7 @@ from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
+from meetcore.adapters.memory.notes import MemoryNoteRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.state import MemoryState, Tables
@@ -28,7 +29,8 @@ class MemoryTransaction:
         self._endpoints = MemoryEndpointRepository(tables, clock)
         self._deliveries = MemoryDeliveryRepository(tables, clock)
         self._inbox = MemoryProviderEventInbox(tables, clock)
-        self._recordings = MemoryRecordingRepository(tables)
+        self._recordings = MemoryRecordingRepository(tables, clock, entropy)
+        self._notes = MemoryNoteRepository(tables, clock, entropy)
         self._host_keys = MemoryHostKeyRepository(tables, clock)
 
     @property
@@ -65,6 +67,11 @@ class MemoryTransaction:
     def recordings(self) -> MemoryRecordingRepository:
         """What was recorded of meetings."""
         return self._recordings
+
+    @property
+    def notes(self) -> MemoryNoteRepository:
+        """Notes and their money."""
+        return self._notes
 
     @property
     def host_keys(self) -> MemoryHostKeyRepository:

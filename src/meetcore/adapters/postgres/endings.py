@@ -47,11 +47,17 @@ _FREE_HOST = """
             WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
     )"""
 
+# What was recorded of a meeting that took place is looked for from its end on; else nobody need see to it again.
+_LOOKED_FOR = """due_at = CASE
+            WHEN %(status)s = 'ended' AND with_recording THEN clock_timestamp()
+            WHEN %(is_over)s THEN NULL
+            ELSE due_at END"""
+
 # The end of a cancellation: the meeting's last state, its host free, its key done, its events out.
 _END_MEETING = f"""
     {WRITE_EVENTS}, meeting AS (
         UPDATE meetings SET status = %(status)s, credits_refunded = %(credits_refunded)s, idempotency_key = NULL,
-            lease_token = NULL, lease_until = NULL, due_at = NULL
+            lease_token = NULL, lease_until = NULL, {_LOOKED_FOR}
         WHERE account_id = %(account_id)s AND id = %(meeting_id)s
     ), {_FREE_HOST}, done AS (
         UPDATE idempotency_keys SET is_done = true, answer = %(answer)s, lease_until = NULL
@@ -90,7 +96,7 @@ UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
 # A status that the provider or the clock brought. A meeting that ended frees its host.
 SAVE_LIFECYCLE = f"""
 WITH {GUARD_LOCKED}, {WRITE_EVENTS}, meeting AS (
-    UPDATE meetings SET status = %(status)s, due_at = CASE WHEN %(is_over)s THEN NULL ELSE due_at END
+    UPDATE meetings SET status = %(status)s, {_LOOKED_FOR}
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 ), {_FREE_HOST}, account AS (
     UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s

@@ -256,13 +256,13 @@ class PostgresMeetingRepository:
         """Meetings that the clock must see to; each comes again unless it is seen to."""
         cursor = await self._connection.execute(_CLAIM_DUE, {"limit": limit, "again_s": again_s})
         return [
-            DueMeeting(rows.meeting(row, self._cipher), row["provider_user_id"])
+            DueMeeting(rows.meeting(row, self._cipher), row["provider_user_id"], row["recording_looks"])
             for row in await cursor.fetchall()
         ]
 
-    async def save_seen_to(self, meeting: Meeting) -> None:
-        """The clock need not see to this meeting again."""
-        parameters = {"account_id": meeting.account_id, "meeting_id": meeting.id}
+    async def save_seen_to(self, meeting: Meeting, again_s: float | None = None) -> None:
+        """The clock need not see to this meeting again, or not before so many seconds."""
+        parameters = {"account_id": meeting.account_id, "meeting_id": meeting.id, "again_s": again_s}
         await self._connection.execute(SAVE_SEEN_TO, parameters)
 
     async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:

@@ -18,10 +18,11 @@ __all__ = ["WRITE_EVENTS", "event_parameters"]
 # event's instant, and random bits of its own.
 WRITE_EVENTS = """
     event AS (
-        INSERT INTO events (account_id, id, kind, payload, created_at)
-        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at
+        INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+        SELECT guard.account_id, e.id, e.kind, e.payload, e.created_at, e.subject_id
         FROM guard CROSS JOIN unnest(%(event_ids)s::uuid[], %(event_kinds)s::text[], %(event_payloads)s::bytea[],
-                    %(event_times)s::timestamptz[]) AS e (id, kind, payload, created_at)
+                    %(event_times)s::timestamptz[], %(event_subjects)s::uuid[])
+                    AS e (id, kind, payload, created_at, subject_id)
         RETURNING id, kind, created_at
     ), delivery AS (
         INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, due_at, held_at, created_at)
@@ -45,4 +46,5 @@ def event_parameters(events: Sequence[Event], cipher: Cipher) -> dict[str, Any]:
             cipher.seal(encode_event(event), event_context(event.account_id, event.id)) for event in events
         ],
         "event_times": [event.created_at for event in events],
+        "event_subjects": [event.subject_id for event in events],
     }

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from meetcore.adapters.postgres import meeting_reads, rows, transaction_reads
+from meetcore.adapters.postgres import meeting_reads, note_reads, note_rows, rows, transaction_reads
 from meetcore.adapters.postgres.callers import caller_of, caller_parameters, caller_statement
 from meetcore.adapters.postgres.endpoints import DELIVERY_COLUMNS, ENDPOINT_COLUMNS
 from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
@@ -14,6 +14,8 @@ from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import Meeting
+from meetcore.domain.notes import Note
+from meetcore.domain.recordings import Recording
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.queries import (
     MAX_PAGE,
@@ -184,6 +186,38 @@ class PostgresQueries:
         named = {"account_id": account_id, "endpoint_id": endpoint_id, "id": delivery_id}
         histories = _histories(await self._all(_FIND_DELIVERY, named))
         return histories[0] if histories else None
+
+    async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
+        """An account's recording, in any state."""
+        row = await self._one(note_reads.FIND_RECORDING, {"account_id": account_id, "id": recording_id})
+        return None if row is None else note_rows.recording(row, self._cipher)
+
+    async def list_recordings(
+        self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[Recording]:
+        """An account's recordings that a customer may see, the newest first."""
+        page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST}
+        if meeting_id is None:
+            found = await self._all(note_reads.LIST_RECORDINGS, page)
+        else:
+            found = await self._all(note_reads.LIST_OF_MEETING, page | {"meeting_id": meeting_id})
+        return [note_rows.recording(row, self._cipher) for row in found]
+
+    async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
+        """An account's note, in any state."""
+        row = await self._one(note_reads.FIND_NOTE, {"account_id": account_id, "id": note_id})
+        return None if row is None else note_rows.note(row, self._cipher)
+
+    async def list_notes(
+        self, account_id: UUID, recording_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[Note]:
+        """An account's notes that are not erased, the newest first."""
+        page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST}
+        if recording_id is None:
+            found = await self._all(note_reads.LIST_NOTES, page)
+        else:
+            found = await self._all(note_reads.LIST_OF_RECORDING, page | {"recording_id": recording_id})
+        return [note_rows.note(row, self._cipher) for row in found]
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         """The secrets of every endpoint registered under a normalised URL."""

@@ -1,36 +1,80 @@
 """Recordings in PostgreSQL: one row for each, its files sealed in it as one document."""
 
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
-import msgspec
-
-from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres import note_rows
+from meetcore.adapters.postgres.ledger import GUARD_LOCKED
+from meetcore.adapters.postgres.note_rows import RECORDING_COLUMNS
+from meetcore.adapters.postgres.outbox import WRITE_EVENTS, event_parameters
 from meetcore.adapters.postgres.pool import Connection
-from meetcore.domain.recordings import Recording
+from meetcore.domain.events import Event
+from meetcore.domain.recordings import Recording, needs_work
 from meetcore.ports.cipher import Cipher
+from meetcore.ports.lease import Lease
+from meetcore.ports.recordings import RecordingTask
 
 __all__ = ["PostgresRecordingRepository"]
 
 # The recording of a meeting. The caller holds the account's lock, taken by a statement before this one: what is
 # read here is true to the end of the transaction.
-_LOAD = """
-SELECT account_id, id, meeting_id, status, files, recorded_at, created_at, duration_s
-FROM recordings WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
+_LOAD = f"""
+SELECT {RECORDING_COLUMNS} FROM recordings r
+WHERE r.account_id = %(account_id)s AND r.meeting_id = %(meeting_id)s
 """
 
-# Writes a recording whole. A second one of the same meeting is refused by its key.
-_SAVE = """
-WITH recording AS (
-    INSERT INTO recordings (account_id, id, meeting_id, status, files, recorded_at, created_at, duration_s)
-    VALUES (%(account_id)s, %(id)s, %(meeting_id)s, %(status)s, %(files)s, %(recorded_at)s, %(created_at)s,
-        %(duration_s)s)
-    ON CONFLICT (account_id, id) DO UPDATE SET (status, files, recorded_at, duration_s) =
-        (EXCLUDED.status, EXCLUDED.files, EXCLUDED.recorded_at, EXCLUDED.duration_s)
+# The same by its own id.
+_LOAD_BY_ID = f"""
+SELECT {RECORDING_COLUMNS} FROM recordings r
+WHERE r.account_id = %(account_id)s AND r.id = %(id)s
+"""
+
+# Writes a recording whole. A second one of the same meeting is refused by its key. One that needs work is due at
+# once, or when it was; one that needs none is nobody's any more.
+_SAVE = f"""
+WITH {GUARD_LOCKED}, {WRITE_EVENTS}, recording AS (
+    INSERT INTO recordings AS known (account_id, id, meeting_id, provider, provider_meeting_id, status, files,
+        recorded_at, created_at, expires_at, due_at)
+    VALUES (%(account_id)s, %(id)s, %(meeting_id)s, %(provider)s, %(provider_meeting_id)s, %(status)s, %(files)s,
+        %(recorded_at)s, %(created_at)s, %(expires_at)s, CASE WHEN %(needs_work)s THEN clock_timestamp() END)
+    ON CONFLICT (account_id, id) DO UPDATE SET status = EXCLUDED.status, files = EXCLUDED.files,
+        recorded_at = EXCLUDED.recorded_at, expires_at = EXCLUDED.expires_at,
+        due_at = CASE WHEN %(needs_work)s THEN COALESCE(known.due_at, EXCLUDED.due_at) END,
+        lease_token = CASE WHEN %(needs_work)s THEN known.lease_token END,
+        tries = CASE WHEN %(needs_work)s THEN known.tries ELSE 0 END
+), account AS (
+    UPDATE accounts SET version = version + 1 FROM guard WHERE accounts.id = guard.account_id
 )
-UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
+SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 """
 
-_encoder = msgspec.json.Encoder()
+# Takes what is due, the longest due first, and passes over what another worker is taking.
+_CLAIM = f"""
+WITH due AS (
+    SELECT account_id, id, due_at FROM recordings WHERE due_at <= statement_timestamp()
+    ORDER BY due_at, id LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
+), r AS (
+    UPDATE recordings SET tries = tries + 1, lease_token = %(token)s,
+        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
+    FROM due WHERE recordings.account_id = due.account_id AND recordings.id = due.id
+    RETURNING recordings.*, due.due_at AS was_due_at
+)
+SELECT {RECORDING_COLUMNS}, r.tries FROM r ORDER BY r.was_due_at, r.id
+"""
+
+# When a recording is due next, for the bearer of its claim only, who keeps it or gives it back.
+_SET_DUE = """
+UPDATE recordings SET due_at = clock_timestamp() + %(seconds)s * interval '1 second',
+    lease_token = CASE WHEN %(keeps)s THEN lease_token END
+WHERE account_id = %(account_id)s AND id = %(id)s AND lease_token = %(token)s AND due_at IS NOT NULL
+"""
+
+# What is past its retention, the oldest first.
+_FIND_OUTLIVED = f"""
+SELECT {RECORDING_COLUMNS} FROM recordings r
+WHERE r.status <> 'expired' AND r.expires_at <= statement_timestamp() ORDER BY r.expires_at LIMIT %(limit)s
+"""
 
 
 class PostgresRecordingRepository:
@@ -42,21 +86,55 @@ class PostgresRecordingRepository:
 
     async def load(self, account_id: UUID, meeting_id: UUID) -> Recording | None:
         """The recording of a meeting."""
-        cursor = await self._connection.execute(_LOAD, {"account_id": account_id, "meeting_id": meeting_id})
-        row = await cursor.fetchone()
-        return None if row is None else rows.recording(row, self._cipher)
+        return await self._one(_LOAD, {"account_id": account_id, "meeting_id": meeting_id})
 
-    async def save(self, recording: Recording) -> None:
-        """Write a recording with all its files."""
-        context = rows.recording_context(recording.account_id, recording.id)
+    async def load_by_id(self, account_id: UUID, recording_id: UUID) -> Recording | None:
+        """An account's recording, in any state."""
+        return await self._one(_LOAD_BY_ID, {"account_id": account_id, "id": recording_id})
+
+    async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
+        """Write a recording with all its files; one that needs work is due."""
+        parameters = (
+            note_rows.recording_parameters(recording, self._cipher)
+            | event_parameters(events, self._cipher)
+            | {"needs_work": needs_work(recording)}
+        )
+        row = await (await self._connection.execute(_SAVE, parameters)).fetchone()
+        return 0 if row is None else int(row["due"])
+
+    async def claim(self, limit: int, lease: Lease) -> Sequence[RecordingTask]:
+        """Take recordings that are due, each under the lease."""
+        parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
+        cursor = await self._connection.execute(_CLAIM, parameters)
+        return [
+            RecordingTask(lease.token, note_rows.recording(row, self._cipher), row["tries"])
+            for row in await cursor.fetchall()
+        ]
+
+    async def renew(self, task: RecordingTask, seconds: float) -> bool:
+        """Keep a claim for so many seconds from now; false when it is lost."""
+        return await self._set_due(task, seconds, keeps=True)
+
+    async def postpone(self, task: RecordingTask, seconds: float) -> None:
+        """Give a recording back, due in so many seconds; a lost claim changes nothing."""
+        await self._set_due(task, seconds, keeps=False)
+
+    async def find_outlived(self, limit: int) -> Sequence[Recording]:
+        """Recordings that are past their retention and have not expired yet, the oldest first."""
+        cursor = await self._connection.execute(_FIND_OUTLIVED, {"limit": limit})
+        return [note_rows.recording(row, self._cipher) for row in await cursor.fetchall()]
+
+    async def _one(self, query: str, parameters: dict[str, Any]) -> Recording | None:
+        row = await (await self._connection.execute(query, parameters)).fetchone()
+        return None if row is None else note_rows.recording(row, self._cipher)
+
+    async def _set_due(self, task: RecordingTask, seconds: float, *, keeps: bool) -> bool:
         parameters = {
-            "account_id": recording.account_id,
-            "id": recording.id,
-            "meeting_id": recording.meeting_id,
-            "status": recording.status.value,
-            "files": self._cipher.seal(_encoder.encode(recording.files), context),
-            "recorded_at": recording.recorded_at,
-            "created_at": recording.created_at,
-            "duration_s": recording.duration_s,
+            "account_id": task.recording.account_id,
+            "id": task.recording.id,
+            "token": task.token,
+            "seconds": seconds,
+            "keeps": keeps,
         }
-        await self._connection.execute(_SAVE, parameters)
+        cursor = await self._connection.execute(_SET_DUE, parameters)
+        return cursor.rowcount == 1

@@ -7,7 +7,6 @@ from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
-import msgspec
 from attrs import evolve
 
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
@@ -19,7 +18,6 @@ from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.keys import ApiKey, Scope
 from meetcore.domain.ledger import Book, Entry, Funds, Reference, Transfer, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingStatus
-from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.ports.cipher import Cipher
 
 __all__ = [
@@ -42,8 +40,6 @@ __all__ = [
     "open_text",
     "password_context",
     "provider_event_context",
-    "recording",
-    "recording_context",
     "seal_text",
     "transfer",
     "usage",
@@ -55,8 +51,6 @@ Row = dict[str, Any]
 HOST_COLUMNS = """
     h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active, h.creations,
     h.creations_on, h.rests_until"""
-
-_files = msgspec.json.Decoder(tuple[RecordingFile, ...])
 
 
 def password_context(account_id: UUID, meeting_id: UUID) -> str:
@@ -87,11 +81,6 @@ def answer_context(account_id: UUID, key_: str) -> str:
 def provider_event_context(event_id: UUID) -> str:
     """What a provider's event is sealed for; it is no account's."""
     return f"provider-events/{event_id}/payload"
-
-
-def recording_context(account_id: UUID, recording_id: UUID) -> str:
-    """What the files of a recording are sealed for."""
-    return f"{account_id}/recordings/{recording_id}/files"
 
 
 def seal_text(cipher: Cipher, text: str | None, context: str) -> bytes | None:
@@ -310,19 +299,4 @@ def attempt(row: Row) -> Attempt:
         row["status_code"],
         row["error"],
         row["response_excerpt"],
-    )
-
-
-def recording(row: Row, cipher: Cipher) -> Recording:
-    """A recording, its files opened."""
-    files = cipher.open(row["files"], recording_context(row["account_id"], row["id"]))
-    return Recording(
-        row["id"],
-        row["account_id"],
-        row["meeting_id"],
-        RecordingStatus(row["status"]),
-        _files.decode(files),
-        utc(row["recorded_at"]),
-        utc(row["created_at"]),
-        row["duration_s"],
     )

@@ -124,7 +124,8 @@ CREATE TABLE hosts (
 CREATE INDEX hosts_best_fit ON hosts (capacity, uses, id) WHERE is_active;
 CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1;
 
--- `due_at`: when the clock sees to a meeting, at its end, or once more after it was given up.
+-- `due_at`: when the clock sees to a meeting, at its end, once more after it was given up, or to look for its
+-- recording, which it has done `recording_looks` times.
 CREATE TABLE meetings (
     account_id           uuid NOT NULL REFERENCES accounts,
     id                   uuid NOT NULL,
@@ -156,6 +157,7 @@ CREATE TABLE meetings (
     lease_token          uuid,
     lease_until          timestamptz,
     due_at               timestamptz,
+    recording_looks      integer NOT NULL DEFAULT 0 CHECK (recording_looks >= 0),
     PRIMARY KEY (account_id, id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))
 ) WITH (fillfactor = 70);
@@ -205,15 +207,18 @@ CREATE TABLE webhook_endpoints (
 -- The outbox: events with the sealed bytes that every attempt sends, and one delivery for each
 -- endpoint. `due_at` is when anyone may take a delivery next; taking one pushes it past the lease.
 -- What waits behind the posts in flight at its endpoint is parked, out of the way of everybody else,
--- until one of those posts is recorded.
+-- until one of those posts is recorded. `subject_id` names the note that an event tells of, whose erasure takes the
+-- event with it.
 CREATE TABLE events (
     account_id  uuid NOT NULL,
     id          uuid NOT NULL,
     kind        text NOT NULL,
     payload     bytea NOT NULL,
     created_at  timestamptz NOT NULL,
+    subject_id  uuid,
     PRIMARY KEY (account_id, id)
 );
+CREATE INDEX events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
 
 CREATE TABLE deliveries (
     account_id     uuid NOT NULL,
@@ -287,18 +292,69 @@ CREATE INDEX provider_events_due ON provider_events (due_at) WHERE due_at IS NOT
 CREATE INDEX provider_events_done ON provider_events (received_at) WHERE due_at IS NULL;
 
 -- At most one recording for each meeting. Its files are one sealed document: their addresses are secrets, every
--- decision needs all of them, and nobody asks for one alone.
+-- decision needs all of them, and nobody asks for one alone. `due_at` is when anyone may go to the provider for it
+-- next, to measure its media or to remove its files; taking one pushes it past the lease.
 CREATE TABLE recordings (
-    account_id   uuid NOT NULL REFERENCES accounts,
-    id           uuid NOT NULL,
-    meeting_id   uuid NOT NULL,
-    status       text NOT NULL CHECK (status IN ('available', 'expired')),
-    files        bytea NOT NULL,
-    recorded_at  timestamptz NOT NULL,
-    created_at   timestamptz NOT NULL,
-    duration_s   integer CHECK (duration_s >= 0),
+    account_id           uuid NOT NULL REFERENCES accounts,
+    id                   uuid NOT NULL,
+    meeting_id           uuid NOT NULL,
+    status               text NOT NULL CHECK (status IN ('measuring', 'available', 'expired')),
+    files                bytea NOT NULL,
+    recorded_at          timestamptz NOT NULL,
+    created_at           timestamptz NOT NULL,
+    provider             text NOT NULL,
+    provider_meeting_id  text NOT NULL,
+    expires_at           timestamptz NOT NULL,
+    due_at               timestamptz,
+    lease_token          uuid,
+    tries                integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, meeting_id)
+);
+CREATE INDEX recordings_due ON recordings (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX recordings_outlived ON recordings (expires_at) WHERE status <> 'expired';
+
+-- Notes made of recordings. What was written and what was said is one sealed document. A note in progress is due at
+-- every moment: now, later, or when the lease of whoever works on it runs out, which it did `deaths` times; and
+-- credits are held for it.
+CREATE TABLE notes (
+    account_id       uuid NOT NULL REFERENCES accounts,
+    id               uuid NOT NULL,
+    api_key_id       uuid NOT NULL,
+    recording_id     uuid NOT NULL,
+    meeting_id       uuid NOT NULL,
+    language         text NOT NULL CHECK (language IN ('id', 'en')),
+    status           text NOT NULL CHECK (status IN ('queued', 'processing', 'completed', 'failed', 'erased')),
+    step             text NOT NULL CHECK (step IN ('fetch', 'transcribe', 'write', 'settle')),
+    duration_s       integer NOT NULL CHECK (duration_s >= 0),
+    created_at       timestamptz NOT NULL,
+    tries            integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    content          bytea,
+    credits_charged  bigint,
+    charge_id        uuid,
+    error            text,
+    completed_at     timestamptz,
+    hold_id          uuid,
+    due_at           timestamptz,
+    lease_token      uuid,
+    deaths           integer NOT NULL DEFAULT 0 CHECK (deaths >= 0),
+    PRIMARY KEY (account_id, id),
+    CONSTRAINT notes_in_progress_are_due CHECK ((status IN ('queued', 'processing')) = (due_at IS NOT NULL)),
+    CONSTRAINT notes_in_progress_are_paid_for CHECK ((status IN ('queued', 'processing')) = (hold_id IS NOT NULL))
+) WITH (fillfactor = 70);
+CREATE UNIQUE INDEX notes_one_at_a_time ON notes (account_id, recording_id, language)
+    WHERE status IN ('queued', 'processing', 'completed');
+CREATE INDEX notes_of_recording ON notes (account_id, recording_id);
+CREATE INDEX notes_due ON notes (due_at) WHERE due_at IS NOT NULL;
+
+-- What was heard of a recording, piece by piece, sealed: whoever goes on after a crash hears only the rest.
+CREATE TABLE heard_pieces (
+    account_id    uuid NOT NULL,
+    recording_id  uuid NOT NULL,
+    source        text NOT NULL,
+    piece         integer NOT NULL CHECK (piece >= 0),
+    heard         bytea NOT NULL,
+    PRIMARY KEY (account_id, recording_id, source, piece)
 );
 
 -- Counters of the present minute. Unlogged: a crash of the database forgets them, which errs on

@@ -10,6 +10,7 @@ from meetcore.adapters.postgres.host_keys import PostgresHostKeyRepository
 from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
 from meetcore.adapters.postgres.ledger import PostgresLedgerRepository
 from meetcore.adapters.postgres.meetings import PostgresMeetingRepository
+from meetcore.adapters.postgres.notes import PostgresNoteRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.provider_events import PostgresProviderEventInbox
 from meetcore.adapters.postgres.recordings import PostgresRecordingRepository
@@ -59,6 +60,11 @@ class PostgresTransaction:
     def recordings(self) -> PostgresRecordingRepository:
         """What was recorded of meetings."""
         return PostgresRecordingRepository(self._connection, self._cipher)
+
+    @cached_property
+    def notes(self) -> PostgresNoteRepository:
+        """Notes and their money."""
+        return PostgresNoteRepository(self._connection, self._cipher)
 
     @cached_property
     def host_keys(self) -> PostgresHostKeyRepository:

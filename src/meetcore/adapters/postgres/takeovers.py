@@ -48,14 +48,18 @@ WITH due AS (
     SELECT account_id, id FROM meetings WHERE due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), taken AS (
-    UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second'
+    UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second',
+        recording_looks = recording_looks + CASE m.status WHEN 'ended' THEN 1 ELSE 0 END
     FROM due WHERE m.account_id = due.account_id AND m.id = due.id
     RETURNING m.*
 )
-SELECT m.account_id, {meeting_columns}, COALESCE(h.provider_user_id, '') AS provider_user_id
+SELECT m.account_id, {meeting_columns}, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_looks
 FROM taken m LEFT JOIN hosts h ON h.id = m.host_id
 """
 
 
-# The clock need not see to a meeting again.
-SAVE_SEEN_TO = "UPDATE meetings SET due_at = NULL WHERE account_id = %(account_id)s AND id = %(meeting_id)s"
+# The clock sees to a meeting again in so many seconds, or never.
+SAVE_SEEN_TO = """
+UPDATE meetings SET due_at = clock_timestamp() + %(again_s)s::float8 * interval '1 second'
+WHERE account_id = %(account_id)s AND id = %(meeting_id)s
+"""

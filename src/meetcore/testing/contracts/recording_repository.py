@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from meetcore.domain.recordings import FileKind, Recording, RecordingStatus
+from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingStatus
 from meetcore.testing.contracts.acts import AT, Customer, new_id, open_customer
 from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
@@ -16,7 +16,10 @@ __all__ = ["RecordingRepositoryContract", "find_recording", "keep_recording", "n
 def new_recording(customer: Customer) -> Recording:
     """A recording of some meeting, with two files."""
     files = (new_file(), new_file("a2", kind=FileKind.AUDIO))
-    return Recording(new_id(), customer.account_id, new_id(), RecordingStatus.AVAILABLE, files, AT, AT)
+    return Recording(
+        new_id(), customer.account_id, new_id(), "zoom", "85746065432", RecordingStatus.MEASURING, files, AT, AT,
+        AT + RETENTION,
+    )  # fmt: skip
 
 
 async def keep_recording(rig: Rig, recording: Recording) -> None:
@@ -66,7 +69,6 @@ class RecordingRepositoryContract:
             status=RecordingStatus.EXPIRED,
             files=(*recording.files, new_file("a3", kind=FileKind.TRANSCRIPT)),
             recorded_at=AT - timedelta(minutes=3),
-            duration_s=3_961,
         )
         await keep_recording(rig, changed)
         assert await find_recording(rig, recording) == changed

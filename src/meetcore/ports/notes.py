@@ -1,0 +1,179 @@
+"""Notes and their money in a store: what each decision loads and what each writes.
+
+A note in progress is due at every moment: now, at a time to come, or when the lease of whoever works on it
+runs out. Each step is written by the bearer of the lease only. Locks are taken in the order account, note.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+from typing import Protocol
+from uuid import UUID
+
+from attrs import field, frozen
+
+from meetcore.domain.events import Event
+from meetcore.domain.holds import CapUsage, Hold
+from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.notes import Language, Note
+from meetcore.domain.recordings import Recording
+from meetcore.domain.transcripts import Transcript
+from meetcore.ports.lease import Lease
+
+__all__ = ["NoteAdmission", "NoteQuery", "NoteRepository", "NoteSettlement", "NoteTask"]
+
+
+@frozen
+class NoteQuery:
+    """What the decision on a new note needs: whose recording, and which key pays on which day."""
+
+    account_id: UUID
+    api_key_id: UUID
+    cap_day: date
+    recording_id: UUID
+    language: Language
+
+
+@frozen
+class NoteAdmission:
+    """The account under its lock, the recording, and a note on it in the same language that `occupies`.
+
+    `daily_cap` is the key's cap at this moment.
+    """
+
+    funds: Funds
+    usage: CapUsage
+    daily_cap: int | None
+    recording: Recording | None
+    rival: Note | None
+
+
+@frozen
+class NoteTask:
+    """A note to work on, under the caller's lease, and the recording as it was when it was claimed.
+
+    `deaths` counts how often the lease of a worker on this note ran out.
+    """
+
+    token: UUID = field(repr=False)
+    note: Note
+    recording: Recording
+    deaths: int = 0
+
+
+@frozen
+class NoteSettlement:
+    """A note in progress with its money, under its account's lock. `usage` is for the hold's cap day."""
+
+    note: Note
+    funds: Funds
+    usage: CapUsage
+    hold: Hold
+
+
+class NoteRepository(Protocol):
+    """Notes, their holds and charges, and what was heard for them."""
+
+    async def load_admission(self, query: NoteQuery) -> NoteAdmission:
+        """Everything that the decision on a new note needs, in one locked read.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
+
+    async def save_queued(self, note: Note, hold: Hold, funds: Funds, usage: CapUsage) -> None:
+        """Write a note that is due at once, and its hold."""
+        ...
+
+    async def save_refused(self, note: Note, events: Sequence[Event]) -> int:
+        """Write a note that failed before it began, under its account's lock.
+
+        Returns:
+            How many deliveries are due now.
+        """
+        ...
+
+    async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
+        """Take notes that are due, each under the lease, and let them count as processing.
+
+        At most one of a recording at a time, so that two languages hear it once; of several accounts, the one
+        with the least in progress first.
+
+        Args:
+            limit: how many at most.
+            in_flight: how many may be under a lease at once, over all workers.
+            lease: for each of them.
+        """
+        ...
+
+    async def renew(self, task: NoteTask, seconds: float) -> bool:
+        """Keep a claim for so many seconds from now; false when it is lost."""
+        ...
+
+    async def save_step(self, task: NoteTask, note: Note) -> bool:
+        """Write how far a note has come; false when the claim is lost, and nothing was written."""
+        ...
+
+    async def postpone(self, task: NoteTask, note: Note, seconds: float) -> bool:
+        """Write a note and give it back, due in so many seconds; false when the claim is lost."""
+        ...
+
+    async def load_heard(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
+        """What was heard of the task's recording so far, by the number of the piece.
+
+        Args:
+            task: whose recording.
+            source: a name for the files and how they were cut; what was heard of another source is not it.
+        """
+        ...
+
+    async def save_heard(self, task: NoteTask, source: str, piece: int, heard: Transcript) -> bool:
+        """Keep what was heard of a piece; false when the claim is lost, and nothing was written."""
+        ...
+
+    async def load_settlement(
+        self, account_id: UUID, note_id: UUID, token: UUID | None
+    ) -> NoteSettlement | None:
+        """A note in progress and its money, in one locked read.
+
+        Args:
+            account_id: whose.
+            note_id: which.
+            token: of the lease; none for whoever ends it over the worker's head.
+
+        Returns:
+            None when it is not in progress, or the lease is lost.
+        """
+        ...
+
+    async def save_completed(
+        self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, entry: Entry, events: Sequence[Event]
+    ) -> int:
+        """Write a completed note, its charge in place of its hold, and its events.
+
+        Returns:
+            How many deliveries are due now.
+        """
+        ...
+
+    async def save_failed(
+        self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, events: Sequence[Event]
+    ) -> int:
+        """Write a failed note, its hold given back, and its events.
+
+        Returns:
+            How many deliveries are due now.
+        """
+        ...
+
+    async def load_of_recording(self, account_id: UUID, recording_id: UUID) -> Sequence[Note]:
+        """Every note on a recording that is not erased, under the account's lock."""
+        ...
+
+    async def drop_heard(self, account_id: UUID, recording_id: UUID) -> None:
+        """Forget what was heard of a recording, under the account's lock."""
+        ...
+
+    async def save_erased(self, note: Note) -> None:
+        """Write an erased note; its events, their deliveries and attempts go with what they told."""
+        ...

@@ -1,0 +1,140 @@
+"""Asking for notes (spec 1/notes): by a request, or because a meeting was made with `auto_notulen`.
+
+Both take a hold and write a note that is due at once. A request that cannot be paid for is refused; an
+automatic note that cannot be is written as failed and told, because nobody is there to answer.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain import holds, notes
+from meetcore.domain.errors import CreditCapExceeded, DomainError, InsufficientCredits
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.ids import parse_id
+from meetcore.domain.meetings import Meeting
+from meetcore.domain.notes import Language, Note, NoteFault
+from meetcore.domain.pricing import TierCatalogue
+from meetcore.domain.recordings import Recording
+from meetcore.domain.records import note_record
+from meetcore.domain.schedule import cap_day
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.notes import NoteAdmission, NoteQuery
+from meetcore.ports.queries import Caller
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.intent import Answer, Done, Intent, run_once
+from meetcore.usecases.world import World
+
+__all__ = ["CreateNote", "NoteQueue", "NoteRequest", "failed_event"]
+
+
+@frozen
+class NoteRequest:
+    """What a caller asks for. `recording_id` is as it was sent."""
+
+    recording_id: str
+    language: Language = Language.INDONESIAN
+
+
+def failed_event(world: World, note: Note, at: datetime) -> Event:
+    """`note.failed` with the note as the API shows it."""
+    record = note_record(note)
+    return Event(world.new_id(at), note.account_id, EventKind.NOTE_FAILED, at, record, note.id)
+
+
+@frozen
+class NoteQueue:
+    """Puts notes where the workers find them, in a transaction that somebody else opened."""
+
+    catalogue: TierCatalogue
+    world: World
+
+    async def add(
+        self,
+        tx: Transaction,
+        admission: NoteAdmission,
+        recording: Recording,
+        language: Language,
+        now: datetime,
+    ) -> Note:
+        """Queue a note and hold its price for the length that is known now.
+
+        Raises:
+            InsufficientCredits, CreditCapExceeded: see `holds.take`.
+            Unprocessable: it costs more than anybody can have.
+        """
+        usage = admission.usage
+        note = notes.queue(self.world.new_id(now), recording, usage.api_key_id, language, now)
+        price = self.catalogue.quote_notulen(recording.duration_s).credits
+        hold = notes.hold_for(note, self.world.new_id(now), price, usage.day)
+        reserved = holds.take(admission.funds, usage, admission.daily_cap, hold)
+        await tx.notes.save_queued(note, hold, reserved.funds, reserved.usage)
+        return note
+
+    async def add_for_meeting(
+        self, tx: Transaction, meeting: Meeting, recording: Recording, now: datetime
+    ) -> int:
+        """Queue the note that a meeting was made with, in Indonesian, on the cap of the meeting's key.
+
+        Where a note is there already nothing is done.
+
+        Returns:
+            How many deliveries are due: of the news that it cannot be.
+        """
+        language = Language.INDONESIAN
+        query = NoteQuery(meeting.account_id, meeting.api_key_id, cap_day(now), recording.id, language)
+        admission = await tx.notes.load_admission(query)
+        if admission.rival is not None:
+            return 0
+        try:
+            notes.admit_note(recording, None)
+            await self.add(tx, admission, recording, language, now)
+        except DomainError as refusal:
+            note = notes.queue(self.world.new_id(now), recording, meeting.api_key_id, language, now)
+            failed = notes.fail(note, _fault_of(refusal))
+            return await tx.notes.save_refused(failed, [failed_event(self.world, failed, now)])
+        return 0
+
+
+def _fault_of(refusal: DomainError) -> NoteFault:
+    if isinstance(refusal, CreditCapExceeded):
+        return NoteFault.CAP_REACHED
+    if isinstance(refusal, InsufficientCredits):
+        return NoteFault.SHORT_OF_CREDITS
+    return NoteFault.MEDIA_UNREADABLE
+
+
+@frozen
+class CreateNote:
+    """Queues a note once for each intent. `doorbell` wakes those who write notes."""
+
+    store: Store
+    queue: NoteQueue
+    doorbell: Doorbell
+
+    async def __call__(self, caller: Caller, request: NoteRequest, intent: Intent, now: datetime) -> Answer:
+        """Queue the note, or answer as the first request with this key was answered.
+
+        Returns:
+            The note, or a refusal: NotFound, Gone, Conflict, Unprocessable, InsufficientCredits,
+            CreditCapExceeded.
+
+        Raises:
+            DomainError: such a refusal, when no key remembers it.
+            IdempotencyKeyReused: the key belongs to another request.
+            StoreAway: the database does not answer.
+        """
+
+        async def find() -> UUID:
+            return parse_id(request.recording_id, "recording")
+
+        async def work(tx: Transaction, recording_id: UUID) -> Done:
+            query = NoteQuery(caller.account.id, caller.key.id, cap_day(now), recording_id, request.language)
+            admission = await tx.notes.load_admission(query)
+            recording = notes.admit_note(admission.recording, admission.rival)
+            return Done(await self.queue.add(tx, admission, recording, request.language, now))
+
+        answer = await run_once(self.store, caller.account.id, intent, work, find)
+        self.doorbell.ring()
+        return answer

@@ -1,0 +1,96 @@
+"""The end of a note: completed and charged, or failed and free. No other place touches a note's money.
+
+Both are one transaction: the hold goes, the charge comes where there is one, the event goes out. Who lost the
+lease changes nothing. The charge bears the note's permanent name, so that no second one can follow.
+"""
+
+from datetime import datetime
+
+from attrs import frozen
+
+from meetcore.domain import holds, notes
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.notes import NoteFault
+from meetcore.domain.pricing import TierCatalogue
+from meetcore.domain.records import note_record
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.notes import NoteSettlement, NoteTask
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.create_note import failed_event
+from meetcore.usecases.provision import credit_events
+from meetcore.usecases.world import World
+
+__all__ = ["EndNote", "fail_note"]
+
+
+async def fail_note(
+    tx: Transaction, world: World, settlement: NoteSettlement, fault: NoteFault, at: datetime
+) -> int:
+    """Give a note up, in a transaction that holds its account's lock; its hold is released.
+
+    Returns:
+        How many deliveries are due now.
+    """
+    reserved = holds.release(settlement.funds, settlement.usage, settlement.hold)
+    failed = notes.fail(settlement.note, fault)
+    events = [failed_event(world, failed, at)]
+    return await tx.notes.save_failed(failed, settlement.hold, reserved.funds, reserved.usage, events)
+
+
+@frozen
+class EndNote:
+    """Ends notes for whoever works on them. `doorbell` wakes those who send webhooks."""
+
+    store: Store
+    catalogue: TierCatalogue
+    doorbell: Doorbell
+    world: World
+
+    async def complete(self, task: NoteTask) -> bool:
+        """Charge a written note by the length of its media and show it; false when the lease is lost.
+
+        The charge may be larger than the hold: then it may take the balance below zero and pass the cap.
+
+        Raises:
+            StoreAway: the database does not answer; nothing or all of it was done.
+        """
+        now = self.world.now()
+        async with self.store.begin() as tx:
+            settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
+            if settlement is None:
+                return False
+            due = await self._charge(tx, settlement, now)
+        if due:
+            self.doorbell.ring()
+        return True
+
+    async def fail(self, task: NoteTask, fault: NoteFault) -> bool:
+        """Give a note up; false when the lease is lost.
+
+        Raises:
+            StoreAway: the database does not answer; nothing or all of it was done.
+        """
+        async with self.store.begin() as tx:
+            settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
+            if settlement is None:
+                return False
+            due = await fail_note(tx, self.world, settlement, fault, self.world.now())
+        if due:
+            self.doorbell.ring()
+        return True
+
+    async def _charge(self, tx: Transaction, settlement: NoteSettlement, now: datetime) -> int:
+        price = self.catalogue.quote_notulen(settlement.note.duration_s).credits
+        settled = holds.settle(
+            settlement.funds, settlement.usage, settlement.hold, price, self.world.new_id(now), now
+        )
+        posting = settled.posting
+        assert posting.entry is not None  # a settlement always posts
+        note = notes.complete(settlement.note, price, posting.entry.transfer.id, now)
+        told = Event(
+            self.world.new_id(now), note.account_id, EventKind.NOTE_COMPLETED, now, note_record(note), note.id
+        )
+        events = [told, *credit_events(self.world, posting, now)]
+        return await tx.notes.save_completed(
+            note, settlement.hold, posting.funds, settled.usage, posting.entry, events
+        )

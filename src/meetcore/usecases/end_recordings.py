@@ -1,0 +1,114 @@
+"""The end of recordings: by their age, or because their owner wants it.
+
+One transaction ends a recording for everybody: it reads `expired`, its link is gone, notes in progress fail
+and cost nothing, what was heard is forgotten. Its files are removed at the provider afterwards, by whoever
+works on recordings, and until that is done it is due.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain import notes
+from meetcore.domain.errors import NotFound
+from meetcore.domain.notes import NoteFault
+from meetcore.domain.recordings import Recording, RecordingStatus, expire
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.queries import Caller
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.end_note import fail_note
+from meetcore.usecases.intent import Answer, Done, Intent, nothing, run_once
+from meetcore.usecases.world import World
+
+__all__ = ["DeleteRecording", "ExpireRecordings"]
+
+
+async def _end(tx: Transaction, world: World, recording: Recording, at: datetime, *, with_notes: bool) -> int:
+    """End a recording whose account is locked; how many deliveries are due."""
+    due = 0
+    for note in await tx.notes.load_of_recording(recording.account_id, recording.id):
+        settlement = await tx.notes.load_settlement(note.account_id, note.id, None)
+        if settlement is not None:
+            due += await fail_note(tx, world, settlement, NoteFault.RECORDING_GONE, at)
+            note = notes.fail(settlement.note, NoteFault.RECORDING_GONE)
+        if with_notes:
+            await tx.notes.save_erased(notes.erase(note))
+    await tx.notes.drop_heard(recording.account_id, recording.id)
+    await tx.recordings.save(expire(recording))
+    return due
+
+
+@frozen
+class ExpireRecordings:
+    """Ends what is past its retention; notes that were made of it stay."""
+
+    store: Store
+    doorbell: Doorbell
+    notes_doorbell: Doorbell
+    world: World
+
+    async def __call__(self, limit: int = 100) -> bool:
+        """End up to `limit` recordings, each by itself; whether there may be more.
+
+        Raises:
+            StoreAway: the database does not answer.
+        """
+        async with self.store.at_once() as tx:
+            outlived = await tx.recordings.find_outlived(limit)
+        due = 0
+        for found in outlived:
+            async with self.store.begin() as tx:
+                await tx.endpoints.lock_account(found.account_id)
+                recording = await tx.recordings.load(found.account_id, found.meeting_id)
+                if recording is not None:
+                    due += await _end(tx, self.world, recording, self.world.now(), with_notes=False)
+        if outlived:
+            self.notes_doorbell.ring()
+        if due:
+            self.doorbell.ring()
+        return len(outlived) == limit
+
+
+@frozen
+class DeleteRecording:
+    """Ends a recording at once, and on request everything that was made of it but the ledger."""
+
+    store: Store
+    doorbell: Doorbell
+    notes_doorbell: Doorbell
+    world: World
+
+    async def __call__(
+        self, caller: Caller, recording_id: UUID, intent: Intent, now: datetime, *, with_notes: bool
+    ) -> Answer:
+        """Carry out a deletion; one that was carried out before is carried out again.
+
+        Args:
+            caller: whose.
+            recording_id: which.
+            intent: for the answer that is remembered.
+            now: the request's instant.
+            with_notes: whether notes are erased too, with the events that told of them.
+
+        Returns:
+            Nothing, or a refusal: NotFound.
+
+        Raises:
+            NotFound: no such recording, when no key remembers it.
+            IdempotencyKeyReused: the key belongs to another request.
+            StoreAway: the database does not answer.
+        """
+
+        async def work(tx: Transaction, _: None) -> Done:
+            await tx.endpoints.lock_account(caller.account.id)
+            recording = await tx.recordings.load_by_id(caller.account.id, recording_id)
+            if recording is None or recording.status is RecordingStatus.MEASURING:
+                raise NotFound("No recording with this id.")
+            return Done(None, await _end(tx, self.world, recording, now, with_notes=with_notes))
+
+        answer = await run_once(self.store, caller.account.id, intent, work, nothing)
+        self.notes_doorbell.ring()
+        if answer.due:
+            self.doorbell.ring()
+        return answer

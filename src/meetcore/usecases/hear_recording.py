@@ -1,0 +1,104 @@
+"""What was said in a recording: as the provider wrote it down, or as we hear it.
+
+What is heard is kept piece by piece, so that whoever goes on after a crash hears only the rest. The files go
+through nameless files on disk; no more than a chunk of one is in memory.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+from typing import BinaryIO
+
+from attrs import frozen
+
+from meetcore.domain.hearing import Piece, cut, offsets, put_together, source_of
+from meetcore.domain.recordings import Recording, RecordingFile
+from meetcore.domain.transcripts import Transcript, join
+from meetcore.domain.vtt import read_vtt
+from meetcore.ports.audio_editor import AudioEditor
+from meetcore.ports.notes import NoteTask
+from meetcore.ports.recording_files import FilesAway, RecordingFiles
+from meetcore.ports.store import Store
+from meetcore.ports.transcriber import Transcriber
+from meetcore.usecases.under_lease import LeaseLost
+
+__all__ = ["HearRecording", "copy_file"]
+
+MAX_TRANSCRIPT_BYTES = 32 * 1024 * 1024
+"""More than a day of speech; a longer file is no transcript."""
+
+
+async def copy_file(files: RecordingFiles, file: RecordingFile, into: BinaryIO) -> None:
+    """Copy a provider's file, chunk by chunk.
+
+    Raises:
+        FilesAway, FileGone: see `RecordingFiles.open`.
+    """
+    async with files.open(file) as opened:
+        async for chunk in opened.chunks:
+            into.write(chunk)
+    into.seek(0)
+
+
+@frozen
+class HearRecording:
+    """Finds out what was said."""
+
+    store: Store
+    files: RecordingFiles
+    editor: AudioEditor
+    transcriber: Transcriber
+
+    async def read(self, recording: Recording) -> Transcript | None:
+        """The provider's own transcript; none where a segment has none.
+
+        Raises:
+            FilesAway, FileGone: see `RecordingFiles.open`.
+        """
+        parts: list[tuple[float, Transcript]] = []
+        for segment, before_s in offsets(recording):
+            if segment.transcript is None:
+                return None
+            parts.append((before_s, read_vtt(await self._text(segment.transcript))))
+        return join(parts)
+
+    async def hear(self, task: NoteTask) -> Transcript:
+        """Hear what nobody has heard yet of the task's recording, and put it all together.
+
+        Raises:
+            LeaseLost: somebody else has the note.
+            FilesAway, FileGone: see `RecordingFiles.open`.
+            MediaUnreadable: see `AudioEditor.cut`.
+            AiAway, AiRefused: see `Transcriber.transcribe`.
+            StoreAway: the database does not answer.
+        """
+        pieces = cut(task.recording, self.transcriber.max_piece_s)
+        source = source_of(pieces)
+        async with self.store.at_once() as tx:
+            heard = dict(await tx.notes.load_heard(task, source))
+        for file in dict.fromkeys(piece.file for piece in pieces if piece.number not in heard):
+            rest = [piece for piece in pieces if piece.file == file and piece.number not in heard]
+            heard |= await self._hear_file(task, source, file, rest)
+        return put_together(pieces, heard)
+
+    async def _hear_file(
+        self, task: NoteTask, source: str, file: RecordingFile, pieces: list[Piece]
+    ) -> Mapping[int, Transcript]:
+        heard: dict[int, Transcript] = {}
+        with closing(self.editor.scratch()) as media:
+            await copy_file(self.files, file, media)
+            for piece in pieces:
+                with closing(await self.editor.cut(media, piece.from_s, piece.length_s)) as sound:
+                    heard[piece.number] = await self.transcriber.transcribe(sound)
+                async with self.store.at_once() as tx:
+                    if not await tx.notes.save_heard(task, source, piece.number, heard[piece.number]):
+                        raise LeaseLost
+        return heard
+
+    async def _text(self, file: RecordingFile) -> bytes:
+        text = bytearray()
+        async with self.files.open(file) as opened:
+            async for chunk in opened.chunks:
+                text += chunk
+                if len(text) > MAX_TRANSCRIPT_BYTES:
+                    raise FilesAway(f"a transcript of more than {MAX_TRANSCRIPT_BYTES} bytes")
+        return bytes(text)

@@ -1,0 +1,141 @@
+"""What somebody must go to the provider for: measuring the media of new recordings, removing that of old
+ones.
+
+A recording is shown, and its notes are queued, once all of its media is measured: a file at a time goes
+through a nameless file on disk. A file that cannot be read counts as no media at all; one that the provider
+does not hand over now is tried again, later and later, for as long as the recording is kept. Doing any of it
+twice changes nothing, so the lease is there only to spare the work.
+"""
+
+from collections.abc import Mapping
+from contextlib import closing
+
+from attrs import frozen
+
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.recordings import (
+    Recording,
+    RecordingFile,
+    RecordingStatus,
+    measure,
+    segments,
+    without_files,
+)
+from meetcore.domain.records import recording_record
+from meetcore.ports.audio_editor import AudioEditor, MediaUnreadable
+from meetcore.ports.doorbell import Doorbell
+from meetcore.ports.lease import Lease
+from meetcore.ports.recording_files import FileGone, FilesAway, RecordingFiles
+from meetcore.ports.recordings import RecordingTask
+from meetcore.ports.store import Store, Transaction
+from meetcore.usecases.create_note import NoteQueue
+from meetcore.usecases.hear_recording import copy_file
+from meetcore.usecases.together import together
+from meetcore.usecases.under_lease import LeaseLost, under_lease
+from meetcore.usecases.world import World
+
+__all__ = ["WorkOnRecordings"]
+
+_FIRST_WAIT_S = 2.0
+_LONGEST_WAIT_S = 3600.0
+
+
+@frozen
+class WorkOnRecordings:
+    """Works on recordings that are due, `at_once` of them at a time.
+
+    `doorbell` wakes those who send webhooks, `notes_doorbell` those who write notes. `lease_s` is how long a
+    dead worker's recording waits; it is renewed three times in it.
+    """
+
+    store: Store
+    files: RecordingFiles
+    editor: AudioEditor
+    queue: NoteQueue
+    doorbell: Doorbell
+    notes_doorbell: Doorbell
+    world: World
+    at_once: int = 2
+    lease_s: float = 30.0
+
+    async def __call__(self) -> bool:
+        """Work on what is due; whether there may be more.
+
+        Raises:
+            StoreAway: the database does not answer.
+            ExceptionGroup: faults of ours. What met one is due again when its lease runs out.
+        """
+        lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
+        async with self.store.at_once() as tx:
+            tasks = await tx.recordings.claim(self.at_once, lease)
+        await together(self._work(task) for task in tasks)
+        return len(tasks) == self.at_once
+
+    async def _work(self, task: RecordingTask) -> None:
+        async def renew() -> bool:
+            async with self.store.at_once() as tx:
+                return await tx.recordings.renew(task, self.lease_s)
+
+        is_over = task.recording.status is RecordingStatus.EXPIRED
+        work = self._remove(task.recording) if is_over else self._measure(task.recording)
+        try:
+            await under_lease(work, renew, self.lease_s / 3)
+        except LeaseLost:
+            return
+        except FilesAway:
+            wait_s = min(_FIRST_WAIT_S * 2 ** min(task.tries - 1, 16), _LONGEST_WAIT_S)
+            async with self.store.at_once() as tx:
+                await tx.recordings.postpone(task, wait_s)
+
+    async def _remove(self, recording: Recording) -> None:
+        self._require_own(recording)
+        for file in recording.files:
+            await self.files.remove(recording.provider_meeting_id, file)
+        async with self.store.begin() as tx:
+            await tx.endpoints.lock_account(recording.account_id)
+            latest = await tx.recordings.load(recording.account_id, recording.meeting_id)
+            if latest is not None:
+                await tx.recordings.save(without_files(latest))
+
+    async def _measure(self, recording: Recording) -> None:
+        self._require_own(recording)
+        unmeasured = [one.sound for one in segments(recording) if one.media_s is None]
+        lengths_s = {file.provider_file_id: await self._length(file) for file in unmeasured}
+        async with self.store.begin() as tx:
+            due, is_new = await self._keep(tx, recording, lengths_s)
+        if due:
+            self.doorbell.ring()
+        if is_new:
+            self.notes_doorbell.ring()
+
+    def _require_own(self, recording: Recording) -> None:
+        if recording.provider != self.files.provider:
+            raise FilesAway(f"a recording of {recording.provider}, and the provider is {self.files.provider}")
+
+    async def _length(self, file: RecordingFile) -> float:
+        with closing(self.editor.scratch()) as media:
+            try:
+                await copy_file(self.files, file, media)
+                return await self.editor.measure(media)
+            except (FileGone, MediaUnreadable):
+                return 0.0
+
+    async def _keep(
+        self, tx: Transaction, recording: Recording, lengths_s: Mapping[str, float]
+    ) -> tuple[int, bool]:
+        """Write what was measured: how many deliveries are due, and whether the recording is shown now."""
+        account_id, meeting_id, now = recording.account_id, recording.meeting_id, self.world.now()
+        view = await tx.meetings.load_for_cancel(account_id, meeting_id, None)
+        latest = await tx.recordings.load(account_id, meeting_id)
+        if view is None or latest is None:
+            return 0, False
+        measured = measure(latest, lengths_s)
+        is_new = latest.status is not measured.status
+        if not is_new:
+            return await tx.recordings.save(measured), False
+        record = recording_record(measured)
+        told = Event(self.world.new_id(now), account_id, EventKind.RECORDING_READY, now, record)
+        due = await tx.recordings.save(measured, [told])
+        if view.meeting.auto_notulen:
+            due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
+        return due, True

@@ -1,0 +1,200 @@
+"""Making notes: the steps of a note in progress, each kept before the next one begins.
+
+::
+
+    fetch       the provider's transcript, if it wrote one
+    transcribe  else what is heard, piece by piece
+    write       summary, decisions, action items, topics
+    settle      the charge in place of the hold; `note.completed`
+
+Every step is written under the lease of the note and by its bearer only. A worker that dies leaves a lease
+that runs out; whoever takes over goes on at the step that was not done. What may pass is tried again, later
+and later, as the schedule says; what will not pass ends the note.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+
+from attrs import evolve, frozen
+
+from meetcore.domain import notes
+from meetcore.domain.notes import NoteFault, NoteStep
+from meetcore.domain.recordings import RecordingStatus, needs_work
+from meetcore.domain.retry_schedule import RetrySchedule, next_attempt
+from meetcore.domain.transcripts import Transcript, speech_of
+from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.audio_editor import MediaUnreadable
+from meetcore.ports.lease import Lease
+from meetcore.ports.note_writer import NoteWriter
+from meetcore.ports.notes import NoteTask
+from meetcore.ports.recording_files import FileGone, FilesAway
+from meetcore.ports.store import Store, StoreAway
+from meetcore.usecases.end_note import EndNote
+from meetcore.usecases.hear_recording import HearRecording
+from meetcore.usecases.look_for_files import LookForFiles
+from meetcore.usecases.under_lease import LeaseLost, under_lease
+from meetcore.usecases.world import World
+
+__all__ = ["WriteNotes"]
+
+UNMEASURED_WAIT_S = 2.0
+"""How soon a note looks again whether its recording has been measured."""
+
+MAX_DEATHS = 20
+"""How many workers may die over one note before it is given up: it may be what they die of."""
+
+_FINAL: dict[type[Exception], NoteFault] = {
+    AiRefused: NoteFault.AI_REFUSED,
+    FileGone: NoteFault.RECORDING_GONE,
+    MediaUnreadable: NoteFault.MEDIA_UNREADABLE,
+}
+_PASSING: dict[type[Exception], NoteFault] = {
+    AiAway: NoteFault.AI_AWAY,
+    FilesAway: NoteFault.FILES_AWAY,
+}
+
+
+class _Later(Exception):
+    """The note can go on only after so many seconds; nothing went wrong."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"in {seconds} s")
+        self.seconds = seconds
+
+
+@frozen
+class WriteNotes:
+    """Works on notes that are due.
+
+    `in_flight` bounds the notes in progress over all workers, and by it the calls to the AI provider: each
+    note has one at a time. `lease_s` is how long a dead worker's note waits; it is renewed three times in it.
+    `transcript_wait_s` is how long after a recording a note waits for a transcript of the provider's.
+    """
+
+    store: Store
+    look: LookForFiles
+    hear: HearRecording
+    writer: NoteWriter
+    end: EndNote
+    world: World
+    schedule: RetrySchedule
+    in_flight: int = 4
+    lease_s: float = 30.0
+    transcript_wait_s: float = 0.0
+
+    async def claim(self, limit: int) -> Sequence[NoteTask]:
+        """Take up to `limit` notes that are due and have room.
+
+        Raises:
+            StoreAway: the database does not answer.
+        """
+        lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
+        async with self.store.begin() as tx:
+            return await tx.notes.claim(limit, self.in_flight, lease)
+
+    async def work(self, task: NoteTask) -> None:
+        """Bring a note to its end, or as far as it comes now. A cancelled one is due again at once.
+
+        Raises:
+            StoreAway: the database does not answer; the note is due again when its lease runs out.
+            Exception: a fault of ours; the note is tried again, and ends when the schedule does.
+        """
+
+        async def renew() -> bool:
+            async with self.store.at_once() as tx:
+                return await tx.notes.renew(task, self.lease_s)
+
+        try:
+            await under_lease(self._go_on(task), renew, self.lease_s / 3)
+        except LeaseLost:
+            return
+        except asyncio.CancelledError:
+            await asyncio.shield(self._give_back(task))
+            raise
+
+    async def _give_back(self, task: NoteTask) -> None:
+        async with self.store.begin() as tx:
+            settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
+            if settlement is not None:
+                await tx.notes.postpone(task, settlement.note, 0.0)
+
+    async def _go_on(self, task: NoteTask) -> None:
+        if task.deaths >= MAX_DEATHS:
+            await self.end.fail(task, NoteFault.FAULT_HERE)
+            return
+        while True:
+            try:
+                if task.note.step is NoteStep.SETTLE:
+                    await self.end.complete(task)
+                    return
+                task = await self._step(task)
+            except (LeaseLost, StoreAway):
+                raise
+            except _Later as later:
+                await self._postpone(task, later.seconds)
+                return
+            except Exception as fault:
+                await self._stumble(task, fault)
+                if not isinstance(fault, (*_FINAL, *_PASSING)):
+                    raise
+                return
+
+    async def _step(self, task: NoteTask) -> NoteTask:
+        """Do what is next; the task as it is afterwards."""
+        if task.note.step is NoteStep.FETCH:
+            return await self._fetch(task)
+        if task.note.step is NoteStep.TRANSCRIBE:
+            return await self._keep_transcript(task, await self.hear.hear(task))
+        draft = await self.writer.write(task.note.transcript, task.note.language)
+        return await self._keep(task, evolve(notes.advance(task.note, NoteStep.SETTLE), draft=draft))
+
+    async def _fetch(self, task: NoteTask) -> NoteTask:
+        recording = await self.look(task.recording)
+        if recording.status is RecordingStatus.EXPIRED:
+            raise FileGone("the recording has expired")
+        if needs_work(recording):
+            raise _Later(UNMEASURED_WAIT_S)
+        note = evolve(task.note, duration_s=recording.duration_s)
+        task = evolve(task, note=note, recording=recording)
+        transcript = await self.hear.read(recording)
+        if transcript is not None and speech_of(transcript):
+            return await self._keep_transcript(task, transcript)
+        waits_until = recording.created_at + timedelta(seconds=self.transcript_wait_s)
+        if transcript is None and (left_s := (waits_until - self.world.now()).total_seconds()) > 0:
+            raise _Later(min(left_s, 60.0))
+        return await self._keep(task, notes.advance(note, NoteStep.TRANSCRIBE))
+
+    async def _keep_transcript(self, task: NoteTask, transcript: Transcript) -> NoteTask:
+        if not speech_of(transcript):
+            await self.end.fail(task, NoteFault.NOTHING_SAID)
+            raise LeaseLost
+        note = evolve(notes.advance(task.note, NoteStep.WRITE), transcript=transcript)
+        return await self._keep(task, note)
+
+    async def _keep(self, task: NoteTask, note: notes.Note) -> NoteTask:
+        async with self.store.at_once() as tx:
+            if not await tx.notes.save_step(task, note):
+                raise LeaseLost
+        return evolve(task, note=note)
+
+    async def _stumble(self, task: NoteTask, fault: Exception) -> None:
+        """A step failed: end the note, or try it again later."""
+        final = next((told for kind, told in _FINAL.items() if isinstance(fault, kind)), None)
+        if final is not None:
+            await self.end.fail(task, final)
+            return
+        tries, now = task.note.tries + 1, self.world.now()
+        asked = fault.retry_after_s if isinstance(fault, AiAway) else None
+        retry_after_s = None if asked is None else -int(-asked // 1)
+        due = next_attempt(self.schedule, tries, now, self.world.jitter(), retry_after_s)
+        if due is None:
+            told = next((told for kind, told in _PASSING.items() if isinstance(fault, kind)), None)
+            await self.end.fail(task, told or NoteFault.FAULT_HERE)
+            return
+        task = evolve(task, note=evolve(task.note, tries=tries))
+        await self._postpone(task, (due - now).total_seconds())
+
+    async def _postpone(self, task: NoteTask, seconds: float) -> None:
+        async with self.store.at_once() as tx:
+            await tx.notes.postpone(task, task.note, seconds)
