@@ -58,7 +58,7 @@ def cut(recording: Recording, max_piece_s: float) -> tuple[Piece, ...]:
 
 
 def source_of(pieces: tuple[Piece, ...]) -> str:
-    """A name for these files, cut in this way. Another file, one that has grown, another cut: another name."""
+    """A name for these files, cut in this way. Another file, one that grew, another cut: another name."""
     told = [(piece.file.provider_file_id, piece.file.size_bytes, round(piece.from_s, 3)) for piece in pieces]
     return sha256(repr(told).encode()).hexdigest()[:32]
 

@@ -17,8 +17,8 @@ def new_recording(customer: Customer) -> Recording:
     """A recording of some meeting, with two files."""
     files = (new_file(), new_file("a2", kind=FileKind.AUDIO))
     return Recording(
-        new_id(), customer.account_id, new_id(), "zoom", "85746065432", RecordingStatus.MEASURING, files, AT, AT,
-        AT + RETENTION,
+        new_id(), customer.account_id, new_id(), "zoom", "85746065432", RecordingStatus.MEASURING, files,
+        AT, AT, AT + RETENTION,
     )  # fmt: skip
 
 
