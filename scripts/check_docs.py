@@ -18,7 +18,7 @@ import typed_settings
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from meetcore.adapters.http.answers import STATUS  # noqa: E402  # the path comes first
+from meetcore.adapters.api.answers import STATUS  # noqa: E402  # the path comes first
 from meetcore.adapters.http.docs import PAGES  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
 from meetcore.adapters.http.examples import payload  # noqa: E402

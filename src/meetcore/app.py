@@ -16,11 +16,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import Receive, Scope, Send
 
-from meetcore.adapters.http.calls import API_ROOT
+from meetcore.adapters.api.calls import API_ROOT
+from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
-from meetcore.adapters.http.operations import operations
 from meetcore.adapters.http.provider_events import provider_event_routes
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters

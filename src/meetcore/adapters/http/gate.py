@@ -18,7 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from meetcore.adapters.http.answers import (
+from meetcore.adapters.api.answers import (
     MethodNotAllowed,
     PayloadTooLarge,
     Rendered,
@@ -26,10 +26,10 @@ from meetcore.adapters.http.answers import (
     pack,
     render_error,
 )
-from meetcore.adapters.http.bodies import NoBody
-from meetcore.adapters.http.calls import API_ROOT, Call, Operation, answered
-from meetcore.adapters.http.decoding import MAX_BODY_BYTES, decode_body, decode_json
-from meetcore.adapters.http.paging import Page, read_page
+from meetcore.adapters.api.bodies import NoBody
+from meetcore.adapters.api.calls import API_ROOT, Call, Operation, answered
+from meetcore.adapters.api.decoding import MAX_BODY_BYTES, decode_body, decode_json
+from meetcore.adapters.api.paging import Page, read_page
 from meetcore.domain.errors import (
     DomainError,
     InternalError,

@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
-from meetcore.adapters.http import records
-from meetcore.adapters.http.answers import STATUS, envelope_of
-from meetcore.adapters.http.bodies import Choice
-from meetcore.adapters.http.calls import API_ROOT, Operation
+from meetcore.adapters.api import records
+from meetcore.adapters.api.answers import STATUS, envelope_of
+from meetcore.adapters.api.bodies import Choice
+from meetcore.adapters.api.calls import API_ROOT, Operation
+from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.http.examples import ANSWERS, DETAILS, IDS, MESSAGES, PAYLOAD_ID, REQUESTS
 from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
 from meetcore.adapters.http.openapi_headers import HEADERS, headers_of
-from meetcore.adapters.http.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_name, refusals_of
 from meetcore.adapters.http.words import ABOUT, LINKS, OVERVIEW, REASONS, SUCCESS, TAGS
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar, get_type_hints
 import attrs
 import msgspec
 
-from meetcore.adapters.http.bodies import Choice
+from meetcore.adapters.api.bodies import Choice
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.events import EventKind
 from meetcore.domain.schedule import meeting_start

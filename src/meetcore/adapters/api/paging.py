@@ -15,7 +15,7 @@ from uuid import UUID
 from attrs import field, frozen
 from starlette.datastructures import QueryParams
 
-from meetcore.adapters.http.filters import Filter
+from meetcore.adapters.api.filters import Filter
 from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.ids import parse_id
 
