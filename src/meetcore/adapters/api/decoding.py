@@ -19,9 +19,8 @@ from meetcore.domain.events import EventKind
 from meetcore.domain.schedule import meeting_start
 from meetcore.domain.webhook_urls import parse_webhook_url
 
-__all__ = ["MAX_BODY_BYTES", "MAX_DEPTH", "decode_body", "decode_json"]
+__all__ = ["MAX_DEPTH", "decode_body", "decode_json"]
 
-MAX_BODY_BYTES = 64 * 1024
 MAX_DEPTH = 32
 
 Body = TypeVar("Body")
