@@ -159,7 +159,8 @@ def _other_parameters(operation: Operation) -> Iterator[Json]:
             "schema": _SOME_TEXT,
         }
         for name, each in operation.listing.filters.items():
-            yield {"name": name, "in": "query", "description": each.description, "schema": each.schema}
+            about = f"{each.description} {each.in_url}".strip()
+            yield {"name": name, "in": "query", "description": about, "schema": each.schema}
 
 
 def _responses(operation: Operation, base_url: str) -> Json:
