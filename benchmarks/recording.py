@@ -13,8 +13,8 @@ import httpx
 import psycopg
 from attrs import frozen
 
+from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.gate import Gate
-from meetcore.adapters.http.operations import operations
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.domain.keys import Scope, digest
 from meetcore.domain.meetings import Provisioned

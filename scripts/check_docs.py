@@ -18,7 +18,7 @@ import typed_settings
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "src"))
 
-from meetcore.adapters.http.answers import STATUS  # noqa: E402  # the path comes first
+from meetcore.adapters.api.answers import STATUS  # noqa: E402  # the path comes first
 from meetcore.adapters.http.docs import PAGES  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
 from meetcore.adapters.http.examples import payload  # noqa: E402
@@ -48,7 +48,8 @@ ABOUT = {
     "quota_read": "reads of one key in one minute",
     "quota_write": "changes of one key in one minute",
     "quota_credit": "requests that cost credits, of one key in one minute",
-    "quota_tool": "agent tool calls of one key in one minute; there are none yet",
+    "quota_tool": "agent tool calls of one key in one minute",
+    "mcp": "serves agents at `/mcp`, where the extra `mcp` is installed; `false` does not import it",
     "webhook_allowed_networks": "networks that webhooks may go to although they are not public",
     "webhook_ca_file": "authorities that webhooks believe beside the system's",
     "webhook_retry_schedule": "seconds before the second, third, ... attempt",
@@ -62,7 +63,7 @@ ABOUT = {
 """What each setting is for, in the order of the table."""
 
 # Rules that no validator of the settings carries: they are checked where the value is used.
-MUST = {"secrets_key": "base64url of 32 bytes, several with commas; required"}
+MUST = {"secrets_key": "base64url of 32 bytes, several with commas; required", "mcp": "`true` or `false`"}
 REQUIRED = {"database_url": "; required"}
 
 
@@ -156,7 +157,7 @@ def settings_table() -> str:
     lines = ["| variable | default | must be | what it is for |", "|" + "---|" * 4]
     for name, about in ABOUT.items():
         field = fields[name]
-        default = str(field.default)
+        default = str(field.default).lower() if field.type is bool else str(field.default)
         shown = f"`{default}`" if default else "empty"
         lines.append(_row((f"`{PREFIX}{name.upper()}`", shown, _must(field), about)))
     return "\n".join(lines) + "\n"

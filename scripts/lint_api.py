@@ -23,8 +23,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 from openapi_spec_validator import OpenAPIV31SpecValidator  # noqa: E402  # the path comes first
 from typed_settings.types import SecretStr  # noqa: E402
 
+from meetcore.adapters.api.operations import operations  # noqa: E402
 from meetcore.adapters.http.openapi import openapi_document  # noqa: E402
-from meetcore.adapters.http.operations import operations  # noqa: E402
 from meetcore.adapters.settings import Settings  # noqa: E402
 from meetcore.wiring import wire  # noqa: E402
 

@@ -5,22 +5,23 @@ connections made when a server starts the application.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
+from importlib.util import find_spec
 
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from meetcore.adapters.http.calls import API_ROOT
+from meetcore.adapters.api.calls import API_ROOT, Operation
+from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
-from meetcore.adapters.http.operations import operations
 from meetcore.adapters.http.provider_events import provider_event_routes
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
@@ -33,16 +34,18 @@ from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.ports.rate_counters import RateStoreAway
 from meetcore.ports.store import StoreAway
 from meetcore.providers import notice_readers, sandbox_pages
+from meetcore.usecases.admit import Admit
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.wiring import Network, Wiring, admission, check_schema, wire
 
-__all__ = ["Service", "app", "working"]
+__all__ = ["AGENT_PATH", "Service", "app", "has_agent_interface", "working"]
 
 RATE_WINDOWS_KEPT_S = 600
 SWEEP_EVERY_S = 2.0
 PROVIDER_EVENTS_EVERY_S = 1.0
 PROVIDER_EVENTS_KEPT = timedelta(days=7)
 PURGE_EVERY_S = 60.0
+AGENT_PATH = "/mcp"
 
 log = structlog.get_logger("meetcore")
 
@@ -125,12 +128,15 @@ class Service:
         self._network = network
         self._extra_routes = extra_routes
         self._gate: Gate | None = None
+        self._door: ASGIApp | None = None
         self._pages = Starlette(lifespan=self._lifespan)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the lifespan."""
         if scope["type"] == "http" and self._gate is not None and _is_of_the_api(scope["path"]):
             await self._gate(scope, receive, send)
+        elif scope["type"] == "http" and self._door is not None and scope["path"] == AGENT_PATH:
+            await self._door(scope, receive, send)
         else:
             await self._pages(scope, receive, send)
 
@@ -148,6 +154,7 @@ class Service:
             table = operations(wiring.use_cases)
             document = openapi_document(table, base_url)
             self._gate = Gate(table, admit, wiring.world, base_url, document)
+            self._door = await stack.enter_async_context(_agent_door(wiring, table, admit))
             self._pages.router.routes[:] = [
                 *_health_routes(wiring),
                 *docs_routes(table),
@@ -160,7 +167,27 @@ class Service:
             if not str(wiring.settings.broker_url):
                 await stack.enter_async_context(working(wiring))
             yield
-            self._gate = None
+            self._gate = self._door = None
+
+
+@asynccontextmanager
+async def _agent_door(
+    wiring: Wiring, table: Sequence[Operation], admit: Admit
+) -> AsyncIterator[ASGIApp | None]:
+    """The agent interface; none where it is switched off or its extra is not installed."""
+    if not (wiring.settings.mcp and has_agent_interface()):
+        yield None
+        return
+    from meetcore.adapters.mcp.door import Door  # an extra
+
+    door = Door(table, admit, wiring.world, wiring.settings.base_url)
+    async with door.open():
+        yield door
+
+
+def has_agent_interface() -> bool:
+    """Whether the extra `mcp` is installed."""
+    return find_spec("mcp") is not None
 
 
 def _is_of_the_api(path: str) -> bool:

@@ -12,7 +12,7 @@ import dramatiq
 import structlog
 from attrs import field, frozen
 
-from meetcore.adapters.http.calls import UseCases
+from meetcore.adapters.api.calls import UseCases
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.migrate import MigrationRefused, missing

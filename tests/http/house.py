@@ -22,10 +22,10 @@ from attrs import evolve, field, frozen
 from starlette.types import ASGIApp
 from typed_settings.types import SecretStr
 
-from meetcore.adapters.http.calls import UseCases
+from meetcore.adapters.api.calls import UseCases
+from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
-from meetcore.adapters.http.operations import operations
 from meetcore.adapters.settings import Settings
 from meetcore.domain.keys import Scope
 from meetcore.domain.schedule import WIB

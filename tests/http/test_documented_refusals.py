@@ -15,10 +15,10 @@ import httpx
 import pytest
 from attrs import define, evolve, field, frozen
 
-from meetcore.adapters.http.calls import UseCases
+from meetcore.adapters.api.calls import UseCases
+from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
-from meetcore.adapters.http.operations import operations
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState

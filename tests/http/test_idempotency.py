@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.http.calls import UseCases
+from meetcore.adapters.api.calls import UseCases
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from tests.http.contract import Contract

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from meetcore.adapters.http.calls import Operation
-from meetcore.adapters.http.decoding import decode_body
-from meetcore.adapters.http.operations import operations
+from meetcore.adapters.api.calls import Operation
+from meetcore.adapters.api.decoding import decode_body
+from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.words import ABOUT
 from meetcore.domain.events import EventKind
 from meetcore.domain.signature import signing_headers

@@ -11,14 +11,15 @@ from typing import Any
 
 import msgspec
 
-from meetcore.adapters.http import records
-from meetcore.adapters.http.answers import STATUS, envelope_of
-from meetcore.adapters.http.bodies import Choice
-from meetcore.adapters.http.calls import API_ROOT, Operation
+from meetcore.adapters.api import records
+from meetcore.adapters.api.answers import STATUS, envelope_of
+from meetcore.adapters.api.bodies import Choice
+from meetcore.adapters.api.calls import API_ROOT, Operation
+from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from meetcore.adapters.api.schemas import schemas_of
 from meetcore.adapters.http.examples import ANSWERS, DETAILS, IDS, MESSAGES, PAYLOAD_ID, REQUESTS
 from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
 from meetcore.adapters.http.openapi_headers import HEADERS, headers_of
-from meetcore.adapters.http.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_name, refusals_of
 from meetcore.adapters.http.words import ABOUT, LINKS, OVERVIEW, REASONS, SUCCESS, TAGS
 
@@ -29,7 +30,6 @@ Json = dict[str, Any]
 _SCHEMA = "#/components/schemas/{name}"
 _PATH_PARAMETER = re.compile(r"\{(\w+)\}")
 _SOME_TEXT: Json = {"type": "string", "minLength": 1}
-_OUR_NOTE = re.compile(r" \(spec [^)]*\)")
 _IDEMPOTENCY_KEY: Json = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -159,7 +159,8 @@ def _other_parameters(operation: Operation) -> Iterator[Json]:
             "schema": _SOME_TEXT,
         }
         for name, each in operation.listing.filters.items():
-            yield {"name": name, "in": "query", "description": each.description, "schema": each.schema}
+            about = f"{each.description} {each.in_url}".strip()
+            yield {"name": name, "in": "query", "description": about, "schema": each.schema}
 
 
 def _responses(operation: Operation, base_url: str) -> Json:
@@ -237,20 +238,10 @@ def _schemas(table: Sequence[Operation], base_url: str) -> Json:
     ]
     answers = {operation.response for operation in table}
     shown = [record for record in records.ALL if record.__name__ in answers]
-    _, schemas = msgspec.json.schema_components(
-        [*bodies, *shown, *dict.fromkeys(records.DATA_OF.values())], ref_template=_SCHEMA
-    )
-    for schema in schemas.values():
-        if schema.get("type") == "object" and "properties" in schema:
-            # A misspelt field is refused, and a record has exactly its fields.
-            schema["additionalProperties"] = False
-        if "enum" in schema:
-            schema["type"] = "string"
-        # Which rule of the specification a class carries out is our own note.
-        schema["description"] = _OUR_NOTE.sub("", schema["description"])
+    schemas = schemas_of([*bodies, *shown, *dict.fromkeys(records.DATA_OF.values())], _SCHEMA)
     codes = [code for code in STATUS if any(_answers(operation, code) for operation in table)]
     errors = {error_schema_name(code): error_schema(code, base_url) for code in codes}
-    return dict(schemas) | event_schemas() | errors
+    return schemas | event_schemas() | errors
 
 
 def _answers(operation: Operation, code: str) -> bool:

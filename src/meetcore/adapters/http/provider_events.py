@@ -17,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from meetcore.adapters.http.answers import PayloadTooLarge, render_error, render_record
+from meetcore.adapters.api.answers import PayloadTooLarge, render_error, render_record
 from meetcore.domain.errors import (
     DomainError,
     InternalError,

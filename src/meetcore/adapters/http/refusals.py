@@ -9,8 +9,8 @@ from typing import Any
 
 from attrs import frozen
 
-from meetcore.adapters.http.answers import STATUS
-from meetcore.adapters.http.calls import Operation
+from meetcore.adapters.api.answers import STATUS
+from meetcore.adapters.api.calls import Operation
 
 __all__ = ["Refusal", "error_schema", "error_schema_name", "refusals_of"]
 

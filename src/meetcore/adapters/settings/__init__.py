@@ -192,6 +192,7 @@ class Settings:
     quota_write: int = field(default=Quotas().write, validator=_POSITIVE)
     quota_credit: int = field(default=Quotas().credit, validator=_POSITIVE)
     quota_tool: int = field(default=Quotas().tool, validator=_POSITIVE)
+    mcp: bool = True
     webhook_allowed_networks: str = field(
         default="",
         validator=_checked(_networks, "must be networks such as 10.0.0.0/8, comma separated"),

@@ -10,13 +10,13 @@ from datetime import datetime
 from attrs import frozen
 from msgspec import UNSET
 
-from meetcore.adapters.http.answers import Rendered, render_record
-from meetcore.adapters.http.bodies import CreateMeetingBody
-from meetcore.adapters.http.calls import API_ROOT, Call, Operation, UseCases, subject
-from meetcore.adapters.http.credit_operations import credit_operations
-from meetcore.adapters.http.filters import instant, one_of
-from meetcore.adapters.http.paging import Listing, Named, cut, page_of
-from meetcore.adapters.http.webhook_operations import webhook_operations
+from meetcore.adapters.api.answers import Rendered, render_record
+from meetcore.adapters.api.bodies import CreateMeetingBody
+from meetcore.adapters.api.calls import API_ROOT, Call, Operation, UseCases, subject
+from meetcore.adapters.api.credit_operations import credit_operations
+from meetcore.adapters.api.filters import instant, one_of
+from meetcore.adapters.api.paging import Listing, Named, cut, page_of
+from meetcore.adapters.api.webhook_operations import webhook_operations
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.keys import Scope

@@ -114,7 +114,7 @@ class CreateMeetingBody:
             Meta(
                 min_length=4,
                 max_length=10,
-                description="Generated when absent. 422 names the characters that the provider takes.",
+                description="Generated when absent. A refusal names the characters that the provider takes.",
                 extra_json_schema=_ONE_LINE,
             ),
         ]

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.adapters.http.answers import Rendered, unpack
-from meetcore.adapters.http.bodies import Choice
-from meetcore.adapters.http.paging import Listing, Page
+from meetcore.adapters.api.answers import Rendered, unpack
+from meetcore.adapters.api.bodies import Choice
+from meetcore.adapters.api.paging import Listing, Page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.keys import Scope

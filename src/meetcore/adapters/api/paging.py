@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from attrs import field, frozen
-from starlette.datastructures import QueryParams
 
-from meetcore.adapters.http.filters import Filter
+from meetcore.adapters.api.filters import Filter
 from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.ids import parse_id
 
-__all__ = ["DEFAULT_LIMIT", "MAX_LIMIT", "Listing", "Named", "Page", "cut", "page_of", "read_page"]
+__all__ = ["DEFAULT_LIMIT", "MAX_LIMIT", "Listing", "Named", "Page", "Query", "cut", "page_of", "read_page"]
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -28,6 +27,9 @@ _IN_LIST = " "  # no id has it
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)  # fits the database's integers
 
 Item = TypeVar("Item")
+
+Query = Mapping[str, Sequence[str]]
+"""What a request asks: the values of each parameter, by its name."""
 
 
 class Named(Enum):
@@ -70,7 +72,7 @@ class Page:
         return None if self.after is None else UUID(self.after)
 
 
-def read_page(query: QueryParams, listing: Listing, of: str) -> Page:
+def read_page(query: Query, listing: Listing, of: str) -> Page:
     """Read a list's query.
 
     Args:
@@ -86,30 +88,33 @@ def read_page(query: QueryParams, listing: Listing, of: str) -> Page:
     for name in query:
         if name not in ("limit", "cursor", *listing.filters):
             problems[name[:100]] = ["is not a parameter of this list"]
-        elif len(query.getlist(name)) > 1:
+        elif len(query[name]) > 1:
             problems[name] = ["must be given once"]
-    limit = query.get("limit", str(DEFAULT_LIMIT))
+    given = {name: values[-1] for name, values in query.items()}
+    limit = given.get("limit", str(DEFAULT_LIMIT))
     is_number = limit.isascii() and limit.isdigit() and len(limit) <= len(str(MAX_LIMIT))
     if not (is_number and 1 <= int(limit) <= MAX_LIMIT):
         problems.setdefault("limit", [f"must be a whole number from 1 to {MAX_LIMIT}"])
     after = None
-    if "cursor" in query:
-        after = _read_cursor(query["cursor"], listing, of)
+    if "cursor" in given:
+        after = _read_cursor(given["cursor"], listing, of)
         if after is None:
             problems.setdefault("cursor", [_BAD_CURSOR])
-    filters = _read_filters(query, listing, problems)
+    filters = _read_filters(given, listing, problems)
     if problems:
         raise InvalidRequest(problems)
     return Page(of, int(limit), after, filters)
 
 
-def _read_filters(query: QueryParams, listing: Listing, problems: dict[str, list[str]]) -> dict[str, Any]:
+def _read_filters(
+    given: Mapping[str, str], listing: Listing, problems: dict[str, list[str]]
+) -> dict[str, Any]:
     """The values of the filters that were given; `problems` gets those of the others."""
     found: dict[str, Any] = {}
     for name, known in listing.filters.items():
-        if name in query:
+        if name in given:
             try:
-                found[name] = known.read(query[name])
+                found[name] = known.read(given[name])
             except ValueError as error:
                 problems.setdefault(name, [str(error)])
     for first, last in listing.ranges:

@@ -13,6 +13,7 @@ from meetcore.domain.errors import DomainError, InvalidRequest
 __all__ = [
     "STATUS",
     "MethodNotAllowed",
+    "OriginNotAllowed",
     "PayloadTooLarge",
     "Rendered",
     "UnsupportedMediaType",
@@ -41,7 +42,7 @@ STATUS: Mapping[str, int] = {
     "upstream_error": 502,
     "service_unavailable": 503,
 }
-"""The status of each code. The codes are the contract; two statuses below refine `invalid_request`."""
+"""The status of each code. The codes are the contract; the classes below refine `invalid_request`."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -64,6 +65,13 @@ class MethodNotAllowed(InvalidRequest):
         self.allow = allow
 
 
+class OriginNotAllowed(InvalidRequest):
+    """A page of another site sends the request from somebody's browser: 403."""
+
+    def __init__(self) -> None:
+        super().__init__({"Origin": ["must be this service's own, or absent"]})
+
+
 @frozen
 class Rendered:
     """An answer before it gets the headers of its own request."""
@@ -82,6 +90,8 @@ def status_of(error: DomainError) -> int:
             return 415
         case MethodNotAllowed():
             return 405
+        case OriginNotAllowed():
+            return 403
         case _:
             return STATUS[error.code]
 

@@ -13,15 +13,14 @@ from typing import Any, TypeVar, get_type_hints
 import attrs
 import msgspec
 
-from meetcore.adapters.http.bodies import Choice
+from meetcore.adapters.api.bodies import Choice
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.events import EventKind
 from meetcore.domain.schedule import meeting_start
 from meetcore.domain.webhook_urls import parse_webhook_url
 
-__all__ = ["MAX_BODY_BYTES", "MAX_DEPTH", "decode_body", "decode_json"]
+__all__ = ["MAX_DEPTH", "decode_body", "decode_json"]
 
-MAX_BODY_BYTES = 64 * 1024
 MAX_DEPTH = 32
 
 Body = TypeVar("Body")

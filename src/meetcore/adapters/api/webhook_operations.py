@@ -5,11 +5,11 @@ from datetime import datetime
 from attrs import frozen
 from msgspec import UNSET
 
-from meetcore.adapters.http.answers import Rendered, render_record
-from meetcore.adapters.http.bodies import RegisterWebhookBody, UpdateWebhookBody
-from meetcore.adapters.http.calls import API_ROOT, Call, Operation, UseCases, subject
-from meetcore.adapters.http.filters import one_of
-from meetcore.adapters.http.paging import Listing, cut
+from meetcore.adapters.api.answers import Rendered, render_record
+from meetcore.adapters.api.bodies import RegisterWebhookBody, UpdateWebhookBody
+from meetcore.adapters.api.calls import API_ROOT, Call, Operation, UseCases, subject
+from meetcore.adapters.api.filters import one_of
+from meetcore.adapters.api.paging import Listing, cut
 from meetcore.domain import endpoints
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint, EndpointChanges

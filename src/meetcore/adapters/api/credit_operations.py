@@ -5,11 +5,11 @@ from typing import assert_never
 
 from attrs import frozen
 
-from meetcore.adapters.http.answers import Rendered, render_record
-from meetcore.adapters.http.bodies import EstimateBody, MeetingEstimateBody, NotulenEstimateBody
-from meetcore.adapters.http.calls import Call, Operation, UseCases
-from meetcore.adapters.http.filters import one_of
-from meetcore.adapters.http.paging import Listing, Named, cut
+from meetcore.adapters.api.answers import Rendered, render_record
+from meetcore.adapters.api.bodies import EstimateBody, MeetingEstimateBody, NotulenEstimateBody
+from meetcore.adapters.api.calls import Call, Operation, UseCases
+from meetcore.adapters.api.filters import one_of
+from meetcore.adapters.api.paging import Listing, Named, cut
 from meetcore.domain.holds import is_sufficient
 from meetcore.domain.keys import Scope
 from meetcore.domain.ledger import TransferKind

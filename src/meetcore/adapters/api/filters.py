@@ -12,7 +12,7 @@ from meetcore.domain.schedule import read_instant
 
 __all__ = ["Filter", "instant", "one_of"]
 
-_INSTANT = "RFC 3339 with an offset (write + as %2B), or YYYY-MM-DD for 00:00 WIB of that day."
+_INSTANT = "RFC 3339 with an offset, or YYYY-MM-DD for 00:00 WIB of that day."
 
 
 @frozen
@@ -20,12 +20,13 @@ class Filter:
     """A parameter that narrows a list.
 
     `read` turns its text into a value and raises ValueError with the problem. `schema` and `description` tell
-    it in the OpenAPI document.
+    it to callers, `in_url` what to mind where it is written into a URL.
     """
 
     read: Callable[[str], object]
     schema: Mapping[str, object]
     description: str
+    in_url: str = ""
 
 
 def one_of(values: Mapping[str, StrEnum], description: str) -> Filter:
@@ -42,4 +43,4 @@ def one_of(values: Mapping[str, StrEnum], description: str) -> Filter:
 def instant(description: str) -> Filter:
     """An instant, or a day for its beginning in WIB."""
     forms = [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]
-    return Filter(read_instant, {"anyOf": forms}, f"{description} {_INSTANT}")
+    return Filter(read_instant, {"anyOf": forms}, f"{description} {_INSTANT}", "Write + as %2B.")

@@ -1,0 +1,80 @@
+"""What every wire has of HTTP: a body that is read to its cap, and the headers that an answer leaves with.
+
+Owns nothing of a request's meaning.
+"""
+
+from starlette.requests import Request
+
+from meetcore.adapters.api.answers import MethodNotAllowed, PayloadTooLarge, UnsupportedMediaType
+from meetcore.adapters.api.reception import Exchange
+from meetcore.domain.errors import DomainError, InvalidApiKey, RateLimited, ServiceUnavailable
+from meetcore.domain.rate_window import WINDOW_SECONDS
+
+__all__ = ["MAX_BODY_BYTES", "check_media", "common_headers", "headers_of", "read_body"]
+
+MAX_BODY_BYTES = 64 * 1024
+
+
+def check_media(request: Request) -> None:
+    """Make sure that a body is declared as JSON.
+
+    Raises:
+        UnsupportedMediaType: it is declared as something else, or not at all.
+    """
+    media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media != "application/json":
+        raise UnsupportedMediaType(
+            {"Content-Type": ["must be application/json"]}, "Send the body as Content-Type: application/json."
+        )
+
+
+async def read_body(request: Request) -> bytes:
+    """Read a body, and no more of it than is taken.
+
+    Raises:
+        PayloadTooLarge: it is larger than 64 KiB, or says that it is.
+    """
+    declared = request.headers.get("content-length", "0")
+    if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
+        raise _too_large()
+    chunks, size = [], 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        if size > MAX_BODY_BYTES:
+            raise _too_large()
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large() -> PayloadTooLarge:
+    problem = f"must not be larger than {MAX_BODY_BYTES // 1024} KiB"
+    return PayloadTooLarge({"body": [problem]}, f"The body {problem}.")
+
+
+def common_headers(exchange: Exchange) -> dict[str, str]:
+    """What every answer leaves with: its id, and the quota as it stands (spec 8 rule 3)."""
+    verdict = exchange.verdict
+    left_s = verdict.reset - verdict.window_start - int(exchange.now.timestamp()) % WINDOW_SECONDS
+    name = exchange.rate_class.value
+    return {
+        "X-Request-Id": exchange.request_id,
+        "X-RateLimit-Limit": str(verdict.limit),
+        "X-RateLimit-Remaining": str(verdict.remaining),
+        "X-RateLimit-Reset": str(verdict.reset),
+        "RateLimit-Policy": f'"{name}";q={verdict.limit};w={WINDOW_SECONDS}',
+        "RateLimit": f'"{name}";r={verdict.remaining};t={left_s}',
+        "Cache-Control": "no-store",
+    }
+
+
+def headers_of(refusal: DomainError) -> dict[str, str]:
+    """What a refusal adds to them."""
+    match refusal:
+        case RateLimited() | ServiceUnavailable():
+            return {"Retry-After": str(refusal.retry_after_s)}
+        case MethodNotAllowed():
+            return {"Allow": refusal.allow}
+        case InvalidApiKey():
+            return {"WWW-Authenticate": 'Bearer realm="meetcore"'}
+        case _:
+            return {}

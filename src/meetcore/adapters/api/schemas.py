@@ -1,0 +1,35 @@
+"""The JSON schemas of bodies and records, from the very classes that decode and show them.
+
+Owns what a class cannot say of itself. Refuses to know the documents that the schemas stand in.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+__all__ = ["schemas_of"]
+
+Json = dict[str, Any]
+
+_OUR_NOTE = re.compile(r" \(spec [^)]*\)")
+
+
+def schemas_of(classes: Iterable[type], ref_template: str) -> Json:
+    """The schemas of some classes and of what they are made of, by name.
+
+    Args:
+        classes: bodies and records.
+        ref_template: how one schema points to another; `{name}` stands for the name.
+    """
+    _, schemas = msgspec.json.schema_components(list(classes), ref_template=ref_template)
+    for schema in schemas.values():
+        if schema.get("type") == "object" and "properties" in schema:
+            # A misspelt field is refused, and a record has exactly its fields.
+            schema["additionalProperties"] = False
+        if "enum" in schema:
+            schema["type"] = "string"
+        # Which rule of the specification a class carries out is our own note.
+        schema["description"] = _OUR_NOTE.sub("", schema["description"])
+    return dict(schemas)

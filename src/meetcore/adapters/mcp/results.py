@@ -1,0 +1,65 @@
+"""Answers in the protocol's forms: a tool's result, and the refusal of a request that no tool answers."""
+
+import msgspec
+from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
+
+from meetcore.adapters.api.answers import Rendered, envelope_of, status_of
+from meetcore.adapters.api.reception import Exchange
+from meetcore.adapters.mcp.tools import Tool as KnownTool
+from meetcore.domain.errors import DomainError, InvalidRequest, RateLimited, ServiceUnavailable
+
+__all__ = ["protocol_refusal", "refused", "tool_listing", "tool_result"]
+
+REQUEST_ID = "meetcore/request_id"
+REPLAYED = "meetcore/idempotent_replayed"
+_DONE = "Done; there is nothing to say."
+_INVALID_REQUEST = -32600
+_REFUSED = -32000
+
+
+def tool_listing(tool: KnownTool) -> Tool:
+    """A tool as it is listed."""
+    return Tool(
+        name=tool.name,
+        title=tool.operation.summary,
+        description=tool.description,
+        input_schema=tool.input_schema,
+        output_schema=tool.output_schema,
+        annotations=ToolAnnotations(
+            read_only_hint=tool.is_read_only,
+            destructive_hint=tool.is_destructive,
+            idempotent_hint=tool.is_idempotent,
+            open_world_hint=False,
+        ),
+    )
+
+
+def tool_result(rendered: Rendered, exchange: Exchange, *, is_replay: bool) -> CallToolResult:
+    """An answer of the API as a tool's: the same JSON, as a value and as text."""
+    meta: dict[str, object] = {REQUEST_ID: exchange.request_id}
+    if is_replay:
+        meta[REPLAYED] = True
+    return CallToolResult(
+        content=[TextContent(type="text", text=rendered.body.decode() or _DONE)],
+        structured_content=msgspec.json.decode(rendered.body) if rendered.body else {},
+        is_error=rendered.status >= 400,
+        _meta=meta,
+    )
+
+
+def refused(error: DomainError, base_url: str, request_id: str) -> Rendered:
+    """A refusal as an answer. What HTTP says in `Retry-After` is in its details: agents see no headers."""
+    details = dict(error.details)
+    if isinstance(error, RateLimited | ServiceUnavailable):
+        details["retry_after_seconds"] = error.retry_after_s
+    told = envelope_of(error.code, error.message, base_url, request_id, details)
+    return Rendered(status_of(error), msgspec.json.encode(told))
+
+
+def protocol_refusal(error: DomainError, id_: str | int | None, base_url: str, request_id: str) -> bytes:
+    """The body of a refused request: a JSON-RPC error whose `data` is the error of spec part 7."""
+    told = msgspec.json.decode(refused(error, base_url, request_id).body)["error"]
+    code = _INVALID_REQUEST if isinstance(error, InvalidRequest) else _REFUSED
+    return msgspec.json.encode(
+        {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": error.message, "data": told}}
+    )

@@ -1,0 +1,235 @@
+"""The tools, derived from the table of operations: what an agent is told of each.
+
+One operation is one tool, so that an agent can do what its key could do over HTTP and no more. Owns the
+shape of arguments and the hints. Refuses to know the protocol's package: these are values.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from meetcore.adapters.api import records
+from meetcore.adapters.api.bodies import Choice
+from meetcore.adapters.api.calls import Operation
+from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
+from meetcore.adapters.api.schemas import schemas_of
+from meetcore.adapters.mcp.words import COSTS, FREE, KEY_OF_COST, KEY_OF_FREE, LEFT_OUT, WHEN
+from meetcore.domain.errors import InsufficientScope
+from meetcore.domain.keys import ApiKey, require_scope
+from meetcore.domain.rate_window import OperationClass
+
+__all__ = ["KEY", "Tool", "costs", "path_names", "tools_of"]
+
+Json = dict[str, Any]
+
+KEY = "idempotency_key"
+_PATH_NAME = re.compile(r"\{(\w+)\}")
+_POINTER = "#/$defs/"
+_ID: Json = {
+    "type": "string",
+    "minLength": 1,
+    "description": "The id, as a list or the tool that made it told it.",
+}
+
+
+@frozen
+class Tool:
+    """An operation as an agent sees it. The schemas are whole: they point nowhere."""
+
+    operation: Operation
+    description: str
+    input_schema: Json
+    output_schema: Json
+
+    @property
+    def name(self) -> str:
+        """The operation's name."""
+        return self.operation.name
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether it changes nothing."""
+        return not self.operation.is_mutating
+
+    @property
+    def is_destructive(self) -> bool:
+        """Whether it changes or ends what was there before."""
+        is_replacement = self.operation.method in ("DELETE", "PATCH")
+        return self.operation.is_mutating and (is_replacement or not _adds(self.operation))
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether the same call again changes nothing more."""
+        return self.is_read_only or self.operation.method in ("DELETE", "PATCH") or costs(self.operation)
+
+    def is_open_to(self, key: ApiKey) -> bool:
+        """Whether a key may call it."""
+        try:
+            require_scope(key, self.operation.scopes)
+        except InsufficientScope:
+            return False
+        return True
+
+
+def tools_of(table: Iterable[Operation]) -> tuple[Tool, ...]:
+    """Every operation as a tool, but for those that are left out on purpose.
+
+    Raises:
+        KeyError: nobody has written when an operation is used.
+        ValueError: two arguments of an operation would have one name.
+    """
+    known = [operation for operation in table if operation.name not in LEFT_OUT]
+    names = {f"{operation.method} {operation.path}": operation.name for operation in known}
+    return tuple(
+        Tool(
+            operation,
+            _description(operation),
+            _renamed(_input(operation), names),
+            _renamed(_output(operation), names),
+        )
+        for operation in known
+    )
+
+
+def costs(operation: Operation) -> bool:
+    """Whether credits may be deducted for it."""
+    return operation.rate_class is OperationClass.CREDIT
+
+
+def path_names(operation: Operation) -> list[str]:
+    """The names of the ids in its path."""
+    return _PATH_NAME.findall(operation.path)
+
+
+def _adds(operation: Operation) -> bool:
+    """Whether it makes something beside what is there: then it answers 201 or 202."""
+    return operation.success in (201, 202)
+
+
+def _description(operation: Operation) -> str:
+    return f"{operation.summary}. {WHEN[operation.name]} {COSTS if costs(operation) else FREE}"
+
+
+def _input(operation: Operation) -> Json:
+    groups = [_path_arguments(operation), _key_argument(operation), _list_arguments(operation)]
+    body = _body_arguments(operation.body)
+    properties: Json = {}
+    for group in (*(each["properties"] for each in groups), body["properties"]):
+        if taken := properties.keys() & group.keys():
+            raise ValueError(f"{operation.name} has two arguments of one name: {sorted(taken)}")
+        properties |= group
+    required = [name for group in (*groups, body) for name in group["required"]]
+    told = {"type": "object", "properties": properties, "additionalProperties": False}
+    return told | ({"required": required} if required else {})
+
+
+def _arguments(properties: Json, required: Sequence[str] = ()) -> Json:
+    return {"properties": properties, "required": list(required)}
+
+
+def _path_arguments(operation: Operation) -> Json:
+    names = path_names(operation)
+    return _arguments(dict.fromkeys(names, _ID), names)
+
+
+def _key_argument(operation: Operation) -> Json:
+    if not operation.is_mutating:
+        return _arguments({})
+    is_required = costs(operation)
+    schema = {
+        "type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$",
+        "description": KEY_OF_COST if is_required else KEY_OF_FREE,
+    }  # fmt: skip
+    return _arguments({KEY: schema}, [KEY] if is_required else [])
+
+
+def _list_arguments(operation: Operation) -> Json:
+    if operation.listing is None:
+        return _arguments({})
+    limit = {
+        "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT,
+        "description": "How many at most.",
+    }  # fmt: skip
+    cursor = {"type": "string", "minLength": 1, "description": "The next_cursor of the page before; opaque."}
+    filters = {
+        name: {**each.schema, "description": each.description}
+        for name, each in operation.listing.filters.items()
+    }
+    return _arguments({"limit": limit, "cursor": cursor} | filters)
+
+
+def _body_arguments(body: type | Choice | None) -> Json:
+    if body is None:
+        return _arguments({})
+    if isinstance(body, Choice):
+        return _choice_arguments(body)
+    schema = _whole(body)
+    return _arguments(schema["properties"], schema.get("required", ()))
+
+
+def _choice_arguments(choice: Choice) -> Json:
+    """One object for several bodies: models read no alternatives at the root of a schema."""
+    schemas = {tag: _whole(body) for tag, body in choice.bodies.items()}
+    names = dict.fromkeys(name for schema in schemas.values() for name in schema["properties"])
+    tag: Json = {"type": "string", "enum": list(schemas), "description": "What it is about."}
+    shared = {name: _of_some(name, choice.tag, schemas) for name in names if name != choice.tag}
+    return _arguments({choice.tag: tag} | shared, [choice.tag])
+
+
+def _of_some(name: str, tag: str, schemas: Mapping[str, Json]) -> Json:
+    """A field as those bodies have it that have it, and which they are."""
+    owners = [each for each, schema in schemas.items() if name in schema["properties"]]
+    told: Json = dict(schemas[owners[0]]["properties"][name])
+    if all(name in schemas[owner].get("required", ()) for owner in owners):
+        note = f"Required with {tag} {' or '.join(owners)}"
+    else:
+        note = f"With {tag} {' or '.join(owners)}"
+    if len(owners) < len(schemas):
+        told.pop("default", None)  # a client that fills in what is absent would break the others
+        note += " only"
+    return told | {"description": f"{told.get('description', '')} {note}.".strip()}
+
+
+def _output(operation: Operation) -> Json:
+    shown = [record for record in records.ALL if record.__name__ == operation.response]
+    return _whole(shown[0]) if shown else {"type": "object"}
+
+
+def _whole(shape: type) -> Json:
+    """The schema of a class with everything in it that it points to."""
+    schemas = schemas_of([shape], _POINTER + "{name}")
+
+    def resolved(value: Any) -> Any:
+        match value:
+            case {"$ref": str(pointer)}:
+                return resolved(schemas[pointer.removeprefix(_POINTER)] | _beside(value))
+            case dict():
+                return {name: resolved(each) for name, each in value.items()}
+            case list():
+                return [resolved(each) for each in value]
+            case _:
+                return value
+
+    whole: Json = resolved(schemas[shape.__name__])
+    return whole
+
+
+def _beside(pointing: Mapping[str, Any]) -> Json:
+    return {name: value for name, value in pointing.items() if name != "$ref"}
+
+
+def _renamed(told: Any, names: Mapping[str, str]) -> Any:
+    """Sentences that name an operation by its method and path name its tool."""
+    match told:
+        case str():
+            for place, name in names.items():
+                told = re.sub(rf"`?{re.escape(place)}(?![\w/{{-])`?", name, told)
+            return told
+        case dict():
+            return {name: _renamed(each, names) for name, each in told.items()}
+        case list():
+            return [_renamed(each, names) for each in told]
+        case _:
+            return told

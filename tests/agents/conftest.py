@@ -1,0 +1,56 @@
+"""Agents of a real service: the house of the tests over HTTP, on a database of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+import httpx
+import pytest
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.app import Service
+from tests import servers
+from tests.agents.speaking import ERAS, Agent
+from tests.http.conftest import (
+    contract,
+    customer,
+    house,
+    http,
+    names,
+    quiet_log,
+    service,
+    service_settings,
+    wiring,
+)
+from tests.http.house import BASE_URL, Customer
+
+__all__ = [
+    "contract", "customer", "house", "http", "names", "quiet_log", "service", "service_settings", "wiring",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def migrated_url(postgres_server_url: str) -> Iterator[str]:
+    """A database apart from that of the tests over HTTP: both have hosts of the same names."""
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        yield url
+
+
+@pytest.fixture(scope="session")
+async def line(service: Service) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the service as a whole, without a key."""
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL) as line:
+        yield line
+
+
+@pytest.fixture(params=ERAS)
+def era(request: pytest.FixtureRequest) -> str:
+    """Which revision of the protocol: every test that asks an agent runs with both kinds."""
+    return str(request.param)
+
+
+@pytest.fixture
+def agent(line: httpx.AsyncClient, customer: Customer, era: str) -> Agent:
+    """An agent with a new customer's key."""
+    return Agent(line, customer.key.text, era)

@@ -1,0 +1,257 @@
+"""Who may come in at `/mcp`, how often, and what is told to who may not."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.api.operations import operations
+from meetcore.adapters.memory.clock import ManualClock
+from meetcore.app import Service
+from meetcore.domain.keys import Scope
+from meetcore.usecases.world import World
+from tests.agents.speaking import Agent, ToolAnswer, door_on
+from tests.http.house import BASE_URL, Customer, House, settings_for, started
+from tests.http.relay import relay_to
+
+READ, TOOL = 3, 2
+
+
+@asynccontextmanager
+async def strict(house: House) -> AsyncIterator[Agent]:
+    """An agent at a door with small quotas, on a clock that stands still at second 10 of a minute."""
+    minute = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
+    clock = ManualClock(minute + timedelta(seconds=10))
+    settings = evolve(house.wiring.settings, quota_read=READ, quota_tool=TOOL)
+    world = World(clock, house.wiring.world.entropy)
+    key = (await house.customer()).key.text
+    async with door_on(house.wiring, settings=settings, world=world) as line:
+        yield Agent(line, key)
+
+
+def remaining(answer: httpx.Response) -> tuple[str, int]:
+    """The class that was counted, and what is left of it."""
+    return answer.headers["RateLimit-Policy"].split(";")[0].strip('"'), int(
+        answer.headers["X-RateLimit-Remaining"]
+    )
+
+
+def refusal_of(answer: httpx.Response) -> dict[str, Any]:
+    """The error of spec part 7 in a request that no tool answers."""
+    told = answer.json()
+    assert told["jsonrpc"] == "2.0"
+    error = dict(told["error"]["data"])
+    assert told["error"]["message"] == error["message"]
+    assert error["request_id"] == answer.headers["X-Request-Id"]
+    assert error.keys() == {"code", "message", "docs_url", "request_id", "details"}
+    return error
+
+
+@pytest.mark.spec("5/1", "5/3", "7/401", "7/envelope")
+@pytest.mark.parametrize("method", ["initialize", "server/discover", "tools/list", "tools/call", "ping"])
+@pytest.mark.parametrize("key", [None, "mk_live_short", f"mk_live_{'x' * 43}"])
+async def test_without_a_good_key_nothing_is_said(
+    line: httpx.AsyncClient, era: str, method: str, key: str | None
+) -> None:
+    answer = await Agent(line, key, era).ask(method, name="get_me", arguments={})
+    assert answer.status_code == 401
+    assert answer.headers["WWW-Authenticate"] == 'Bearer realm="meetcore"'
+    assert refusal_of(answer)["code"] == "invalid_api_key"
+
+
+async def test_a_revoked_key_is_refused_at_its_next_request(
+    house: House, agent: Agent, customer: Customer
+) -> None:
+    assert (await agent.call("get_me")).value["api_key"]["id"] == str(customer.key.key.id)
+    await house.wiring.operate.revoke_key(customer.key.key.id)
+    assert (await agent.ask("tools/call", name="get_me", arguments={})).status_code == 401
+
+
+async def test_somebody_is_greeted_with_what_there_is_to_know(agent: Agent) -> None:
+    answer = await agent.greet()
+    result = answer.json()["result"]
+    assert "tools" in result["capabilities"]
+    assert "estimate_credits" in result["instructions"]
+    assert "idempotency_key" in result["instructions"]
+
+
+@pytest.mark.spec("1/op/agent-tools", "5/5", "7/403")
+@pytest.mark.parametrize("scope", list(Scope))
+async def test_a_tool_is_listed_to_those_who_may_call_it(
+    house: House, line: httpx.AsyncClient, era: str, scope: Scope
+) -> None:
+    table = operations(house.wiring.use_cases)
+    few = await house.customer(scopes=[scope])
+    agent = Agent(line, few.key.text, era)
+    listed = await agent.tools()
+    assert listed.keys() == {each.name for each in table if not each.scopes or scope in each.scopes}
+    hidden = next(each for each in table if each.scopes and scope not in each.scopes)
+    refused = await agent.call(hidden.name)
+    assert refused.error["code"] == "insufficient_scope"
+    assert refused.error["details"] == {"required": [each.value for each in hidden.scopes]}
+
+
+@pytest.mark.spec("1/op/agent-tools", "8/3", "8/6")
+async def test_a_tool_call_counts_as_one_and_as_nothing_else(house: House) -> None:
+    async with strict(house) as agent:
+        assert remaining((await agent.call("get_me")).http) == ("tool", TOOL - 1)
+        assert remaining(await agent.ask("tools/list")) == ("read", READ - 1)
+        made = await agent.call("create_meeting", **house.body(), idempotency_key="one")
+        assert made.value["status"] == "scheduled"
+        assert remaining(made.http) == ("tool", TOOL - 2)
+        assert remaining(await agent.ask("tools/list")) == ("read", READ - 2)
+
+
+@pytest.mark.spec("1/op/agent-tools", "8/4", "8/5", "8/7", "7/429")
+async def test_beyond_the_quota_the_tool_says_how_long_to_wait(house: House, era: str) -> None:
+    async with strict(house) as anyone:
+        agent = evolve(anyone, era=era)
+        for _ in range(TOOL):
+            assert not (await agent.call("list_pricing_tiers")).is_error
+        body = house.body(title="Nobody is to meet")
+        for _ in range(2):
+            refused = await agent.call("create_meeting", **body, idempotency_key="late")
+            assert refused.http.headers["X-RateLimit-Remaining"] == "0"
+            assert refused.http.headers["X-RateLimit-Limit"] == str(TOOL)
+            assert refused.error["code"] == "rate_limited"
+            assert refused.error["details"] == {
+                "limit": TOOL, "window_seconds": 60, "retry_after_seconds": 50,
+            }  # fmt: skip
+        assert (await agent.ask("tools/list")).status_code == 200  # its own quota is whole
+    rows = await house.query("SELECT count(*) AS found FROM meetings WHERE title = %s", body["title"])
+    assert rows[0]["found"] == 0
+
+
+@pytest.mark.spec("8/6")
+async def test_what_is_no_tool_call_counts_as_a_read(house: House, era: str) -> None:
+    async with strict(house) as anyone:
+        agent = evolve(anyone, era=era)
+        left = [
+            remaining(await agent.greet()),
+            remaining(await agent.post({"jsonrpc": "2.0", "method": "notifications/initialized"})),
+            remaining(await agent.ask("tools/list")),
+        ]
+        assert left == [("read", READ - 1 - spent) for spent in range(READ)]
+        refused = await agent.ask("tools/list")
+        assert refused.status_code == 429
+        assert refused.headers["Retry-After"] == "50"
+        details = {"limit": READ, "window_seconds": 60, "retry_after_seconds": 50}
+        assert refusal_of(refused)["details"] == details
+        assert not (await agent.call("get_me")).is_error
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        (BASE_URL, 200),
+        (BASE_URL.upper(), 200),
+        ("https://evil.test", 403),
+        (f"{BASE_URL}.evil.test", 403),
+        ("null", 403),
+    ],
+)
+async def test_a_page_of_another_site_cannot_speak_through_somebodys_browser(
+    agent: Agent, origin: str, status: int
+) -> None:
+    answer = await agent.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}, Origin=origin)
+    if status == 200:
+        assert answer.status_code != 403
+    else:
+        assert answer.status_code == status
+        assert refusal_of(answer)["details"]["fields"].keys() == {"Origin"}
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE", "PUT"])
+async def test_only_post_is_known(agent: Agent, method: str) -> None:
+    answer = await agent.line.request(method, "/mcp", headers=agent.headers())
+    assert answer.status_code == 405
+    assert answer.headers["Allow"] == "POST"
+    assert refusal_of(answer)["code"] == "invalid_request"
+
+
+@pytest.mark.parametrize(
+    ("content", "media", "status"),
+    [
+        (b"[]", "application/json", 400),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"tools/call"}]', "application/json", 400),
+        (b"no json", "application/json", 400),
+        (b"{}", "text/plain", 415),
+        (b'{"a":"' + b"x" * 65_536 + b'"}', "application/json", 413),
+    ],
+)
+async def test_what_is_no_message_is_refused_before_the_protocol_sees_it(
+    agent: Agent, content: bytes, media: str, status: int
+) -> None:
+    headers = agent.headers() | {"Content-Type": media}
+    answer = await agent.line.post("/mcp", content=content, headers=headers)
+    assert answer.status_code == status
+    assert refusal_of(answer)["code"] == "invalid_request"
+    assert remaining(answer)[0] == "read"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call"},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": []},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": 7}},
+        {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_me", "arguments": [1]}},
+        {"jsonrpc": "2.0", "id": 1, "method": "prompts/list"},
+        {"jsonrpc": "1.0", "id": 1, "method": 5, "params": "x"},
+    ],
+)
+async def test_what_the_protocol_does_not_know_is_its_own_error(
+    agent: Agent, message: dict[str, Any]
+) -> None:
+    answer = await agent.post(message)
+    assert 200 <= answer.status_code < 500
+    assert isinstance(answer.json()["error"]["code"], int) if answer.content else answer.status_code == 202
+
+
+async def test_an_unknown_tool_is_told_as_the_protocol_tells_it(agent: Agent) -> None:
+    answer = await agent.ask("tools/call", name="drop_tables", arguments={})
+    assert answer.json()["error"]["code"] == -32602
+    assert remaining(answer)[0] == "tool"
+
+
+async def test_every_answer_has_an_id_of_its_own(agent: Agent) -> None:
+    answers: list[ToolAnswer] = [await agent.call("get_me") for _ in range(2)]
+    ids = [answer.http.headers["X-Request-Id"] for answer in answers]
+    assert [answer.meta["meetcore/request_id"] for answer in answers] == ids
+    assert len(set(ids)) == 2
+    assert answers[0].http.headers["Cache-Control"] == "no-store"
+
+
+@pytest.mark.spec("7/503")
+async def test_while_the_database_is_away_the_tool_says_so(migrated_url: str, house: House, era: str) -> None:
+    key = (await house.customer()).key.text
+    async with relay_to(migrated_url) as (_, url):
+        service = Service(settings_for(url))
+        async with (
+            started(service),
+            httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL) as line,
+        ):
+            agent = Agent(line, key, era)
+            refused = await agent.call("get_me")
+            assert refused.error["code"] == "service_unavailable"
+            assert refused.error["details"] == {"retry_after_seconds": 5}
+            listing = await agent.ask("tools/list")
+    assert listing.status_code == 503
+    assert listing.headers["Retry-After"] == "5"
+
+
+async def test_switched_off_there_is_no_such_place(migrated_url: str, house: House) -> None:
+    key = (await house.customer()).key.text
+    service = Service(settings_for(migrated_url, mcp=False))
+    async with (
+        started(service),
+        httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL) as line,
+    ):
+        assert (await Agent(line, key).ask("tools/list")).status_code == 404

@@ -1,0 +1,217 @@
+"""What a tool does: what HTTP does, with arguments for its path, query, header and body."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.api.calls import UseCases
+from meetcore.domain.keys import Scope
+from tests.agents.speaking import Agent, door_on
+from tests.http.house import RECORDING_CREDITS, TIER_CREDITS, Customer, House, new_key
+
+UNKNOWN = "01890000-0000-7000-8000-000000000000"
+
+
+@pytest.mark.parametrize(
+    ("tool", "path"),
+    [
+        ("get_me", "/me"),
+        ("list_pricing_tiers", "/pricing-tiers"),
+        ("get_credits", "/credits"),
+        ("list_transactions", "/credits/transactions"),
+        ("list_meetings", "/meetings"),
+        ("list_webhooks", "/webhooks"),
+    ],
+)
+async def test_a_tool_tells_what_http_tells(agent: Agent, customer: Customer, tool: str, path: str) -> None:
+    await customer.make_meeting()
+    await customer.make_webhook()
+    told = await agent.call(tool)
+    assert told.value == (await customer.get(path)).json()
+    assert told.result["content"] == [{"type": "text", "text": (await customer.get(path)).text}]
+
+
+@pytest.mark.spec("1/op/agent-tools", "1/meetings", "1/op/estimate", "4.1/5", "4.1/1")
+async def test_an_agent_plans_prices_books_and_cancels(
+    house: House, agent: Agent, customer: Customer
+) -> None:
+    tier = (await agent.call("list_pricing_tiers", limit=1)).value["data"][0]["id"]
+    wish: dict[str, Any] = {"pricing_tier_id": tier, "auto_notulen": True}
+    price = (await agent.call("estimate_credits", type="meeting", **wish)).value
+    assert (price["credits"], price["sufficient"]) == (TIER_CREDITS + RECORDING_CREDITS, True)
+    booking = house.body(**wish) | {"idempotency_key": new_key()}
+    made = (await agent.call("create_meeting", **booking)).value
+    assert made["credits_deducted"] == price["credits"]
+    assert made == (await customer.get(f"/meetings/{made['id']}")).json()
+    assert (await agent.call("get_credits")).value["balance"] == 1000 - price["credits"]
+    gone = (await agent.call("cancel_meeting", id=made["id"])).value
+    assert gone == {"id": made["id"], "status": "cancelled", "credits_refunded": price["credits"]}
+    assert await customer.balance() == 1000
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-reused", "1/op/agent-tools")
+async def test_a_retry_pays_once_over_either_wire(house: House, agent: Agent, customer: Customer) -> None:
+    key, body = new_key(), house.body()
+    first = await agent.call("create_meeting", **body, idempotency_key=key)
+    assert "meetcore/idempotent_replayed" not in first.meta
+    again = await agent.call("create_meeting", **body, idempotency_key=key)
+    assert again.value == first.value
+    assert again.meta["meetcore/idempotent_replayed"] is True
+    over_http = await customer.post("/meetings", body, idem=key)
+    assert over_http.headers["Idempotent-Replayed"] == "true"
+    assert over_http.json() == first.value
+    other = await agent.call("create_meeting", **body | {"title": "Another"}, idempotency_key=key)
+    assert other.error["code"] == "idempotency_key_reused"
+    assert await customer.balance() == 1000 - TIER_CREDITS
+
+
+@pytest.mark.spec("4/idem-replay")
+async def test_retries_at_the_same_time_pay_once(house: House, agent: Agent, customer: Customer) -> None:
+    booking = house.body() | {"idempotency_key": new_key()}
+    made = await asyncio.gather(*(agent.call("create_meeting", **booking) for _ in range(5)))
+    assert len({each.value["id"] for each in made}) == 1
+    assert await customer.balance() == 1000 - TIER_CREDITS
+
+
+@pytest.mark.spec("7/400", "1/op/agent-tools")
+async def test_what_costs_is_not_done_without_a_key(house: House, agent: Agent, customer: Customer) -> None:
+    refused = await agent.call("create_meeting", **house.body())
+    assert refused.problems == {"idempotency_key": ["is required"]}
+    assert await customer.balance() == 1000
+    assert await customer.meetings_at_rest() == []
+
+
+@pytest.mark.spec("7/400", "7/envelope")
+async def test_every_problem_is_told_at_once(agent: Agent) -> None:
+    wrong = {"title": "", "date": "2026-02-30", "start_time": "9", "idempotency_key": "a b", "seats": 3}
+    refused = await agent.call("create_meeting", **wrong)
+    assert refused.problems.keys() == {*wrong, "pricing_tier_id"}
+    assert refused.error["request_id"] == refused.http.headers["X-Request-Id"]
+    assert refused.error["docs_url"].endswith("/docs/errors/invalid_request")
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "fields"),
+    [
+        ("get_meeting", {}, {"id": "is required"}),
+        ("get_meeting", {"id": 7}, {"id": "must be a string of at least one character"}),
+        ("get_meeting", {"id": ""}, {"id": "must be a string of at least one character"}),
+        ("get_meeting", {"id": UNKNOWN, "verbose": True}, {"verbose": "is not a field of this operation"}),
+        ("get_me", {"idempotency_key": "k"}, {"idempotency_key": "is not a field of this operation"}),
+        ("cancel_meeting", {"id": UNKNOWN, "force": True}, {"force": "is not a field of this operation"}),
+        ("cancel_meeting", {"id": UNKNOWN, "idempotency_key": None}, {"idempotency_key": "must be 1 to 255"}),
+        ("list_meetings", {"limit": "5"}, {"limit": "must be an integer"}),
+        ("list_meetings", {"limit": True}, {"limit": "must be an integer"}),
+        ("list_meetings", {"limit": 0}, {"limit": "must be a whole number from 1 to 100"}),
+        ("list_meetings", {"status": "lost"}, {"status": "must be one of"}),
+        ("list_meetings", {"status": 1, "cursor": "x"}, {"status": "must be a string", "cursor": "must be"}),
+        ("list_meetings", {"sort": "title"}, {"sort": "is not a parameter of this list"}),
+        ("list_deliveries", {"limit": 1.5}, {"id": "is required", "limit": "must be an integer"}),
+        ("estimate_credits", {}, {"type": "is required"}),
+        ("estimate_credits", {"type": "notulen", "duration": "60"}, {"duration": "must be an integer"}),
+        ("update_webhook", {"id": UNKNOWN, "url": "https://x.test"}, {"url": "cannot be changed"}),
+    ],
+)  # fmt: skip
+async def test_an_argument_that_does_not_fit_is_named(
+    agent: Agent, tool: str, arguments: dict[str, Any], fields: dict[str, str]
+) -> None:
+    problems = (await agent.call(tool, **arguments)).problems
+    assert problems.keys() == fields.keys()
+    for name, beginning in fields.items():
+        assert problems[name][0].startswith(beginning)
+
+
+@pytest.mark.spec("5/8", "7/404", "4.4/3")
+@pytest.mark.parametrize("tool", ["get_meeting", "cancel_meeting", "get_webhook", "remove_webhook"])
+async def test_another_accounts_data_and_what_is_no_id_are_not_found(
+    house: House, agent: Agent, tool: str
+) -> None:
+    stranger = await house.customer()
+    thing = await (stranger.make_meeting() if "meeting" in tool else stranger.make_webhook())
+    for id_ in (thing["id"], UNKNOWN, "no id", "a/b"):
+        assert (await agent.call(tool, id=id_)).error["code"] == "not_found"
+
+
+async def test_a_list_goes_on_where_it_stopped(agent: Agent, customer: Customer) -> None:
+    made = [(await customer.make_meeting())["id"] for _ in range(3)]
+    first = (await agent.call("list_meetings", limit=2)).value
+    rest = (await agent.call("list_meetings", limit=2, cursor=first["next_cursor"])).value
+    assert [each["id"] for each in first["data"] + rest["data"]] == made[::-1]
+    assert rest["next_cursor"] is None
+    over_http = await customer.get(f"/meetings?cursor={first['next_cursor']}")
+    assert over_http.json()["data"] == rest["data"]
+    assert (await agent.call("list_webhooks", cursor=first["next_cursor"])).problems.keys() == {"cursor"}
+
+
+async def test_an_agent_keeps_webhooks(house: House, agent: Agent) -> None:
+    made = (await agent.call("register_webhook", **house.webhook_body())).value
+    assert made["secret"].startswith("whsec_")
+    paused = (await agent.call("update_webhook", id=made["id"], is_active=False, description=None)).value
+    assert (paused["is_active"], paused["description"]) == (False, None)
+    assert (await agent.call("test_webhook", id=made["id"])).error["code"] == "conflict"
+    await agent.call("update_webhook", id=made["id"], is_active=True)
+    sent = (await agent.call("test_webhook", id=made["id"])).value
+    read = (await agent.call("get_delivery", id=made["id"], delivery_id=sent["id"])).value
+    assert read["event_type"] == "webhook.test"
+    removed = await agent.call("remove_webhook", id=made["id"])
+    assert removed.value == {}
+    assert removed.result["content"][0]["text"] == "Done; there is nothing to say."
+    assert (await agent.call("get_webhook", id=made["id"])).error["code"] == "not_found"
+
+
+async def test_a_key_that_may_only_read_sees_no_secret(
+    house: House, agent: Agent, customer: Customer
+) -> None:
+    webhook = await customer.make_webhook()
+    reader = await house.colleague(customer, scopes=[Scope.WEBHOOKS_READ])
+    told = await evolve(agent, key=reader.key.text).call("get_webhook", id=webhook["id"])
+    assert "secret" not in told.value
+
+
+@pytest.mark.spec("5/7", "7/other")
+async def test_credits_and_cap_refuse_as_they_do_over_http(
+    house: House, agent: Agent, customer: Customer
+) -> None:
+    capped = await house.colleague(customer, daily_cap=TIER_CREDITS - 1)
+    refused = await evolve(agent, key=capped.key.text).call(
+        "create_meeting", **house.body(), idempotency_key=new_key()
+    )
+    assert refused.error["code"] == "credit_cap_exceeded"
+    assert refused.error["details"]["required"] == TIER_CREDITS
+    poor = await house.customer(credits=TIER_CREDITS - 1)
+    refused = await evolve(agent, key=poor.key.text).call(
+        "create_meeting", **house.body(), idempotency_key=new_key()
+    )
+    assert refused.error["code"] == "insufficient_credits"
+    assert refused.error["details"] == {"required": TIER_CREDITS, "available": TIER_CREDITS - 1}
+
+
+@pytest.mark.spec("4.1/3", "7/503")
+async def test_when_no_host_is_free_the_tool_says_when_to_try_again(
+    house: House, agent: Agent, customer: Customer
+) -> None:
+    body = house.body()
+    booked = [await customer.post("/meetings", body) for _ in range(3)]
+    assert sorted(each.status_code for each in booked) == [201, 201, 503]
+    refused = await agent.call("create_meeting", **body, idempotency_key=new_key())
+    assert refused.error["code"] == "service_unavailable"
+    assert refused.error["details"]["retry_after_seconds"] == int(booked[-1].headers["Retry-After"])
+
+
+@pytest.mark.spec("7/500")
+async def test_a_fault_tells_nothing_but_its_request_id(house: House, customer: Customer, era: str) -> None:
+    async def broken(*_: object) -> Any:
+        raise RuntimeError("SELECT secret FROM vault")
+
+    def with_fault(use: UseCases) -> UseCases:
+        return evolve(use, cancel_meeting=broken)  # type: ignore[arg-type]  # it is called and no more
+
+    async with door_on(house.wiring, with_fault) as line:
+        refused = await Agent(line, customer.key.text, era).call("cancel_meeting", id=UNKNOWN)
+    assert refused.error["code"] == "internal_error"
+    assert refused.error["details"] == {}
+    assert "vault" not in refused.http.text

@@ -1,0 +1,61 @@
+"""The extra `mcp`: what it costs those who do not use it, and what is there without it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.program import environment
+
+WITHOUT = """
+import sys
+from importlib.machinery import BuiltinImporter, FrozenImporter, PathFinder
+
+class WithoutMcp:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        is_extra = name.partition(".")[0] in ("mcp", "mcp_types")
+        return None if is_extra else PathFinder.find_spec(name, path, target)
+
+sys.meta_path[:] = [BuiltinImporter, FrozenImporter, WithoutMcp]
+"""
+SERVE = """
+import asyncio, httpx
+from meetcore.app import Service, has_agent_interface
+from tests.http.house import settings_for, started
+
+async def main():
+    service = Service(settings_for(sys.argv[1]))
+    async with started(service), httpx.AsyncClient(
+        transport=httpx.ASGITransport(service), base_url="https://meetcore.test"
+    ) as line:
+        places = ("/mcp", "/api/v1/openapi.json")
+        return [(await line.get(place)).status_code for place in places]
+
+print(has_agent_interface(), *asyncio.run(main()), "mcp" in sys.modules)
+"""
+
+
+def told(code: str, *arguments: str) -> list[str]:
+    """What a fresh interpreter prints."""
+    env = environment() | {"PYTHONPATH": "src:."}
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, env=env, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize("module", ["meetcore.app", "meetcore.adapters.mcp", "meetcore.adapters.cli.main"])
+def test_importing_the_service_does_not_import_the_extra(module: str) -> None:
+    assert told(f"import sys, {module}; print('mcp' in sys.modules)") == ["False"]
+
+
+def test_without_the_extra_the_service_serves_all_the_rest(migrated_url: str) -> None:
+    assert told(WITHOUT + SERVE, migrated_url) == ["False", "404", "200", "False"]
+
+
+def test_with_the_extra_agents_are_served(migrated_url: str) -> None:
+    assert told("import sys\n" + SERVE, migrated_url) == ["True", "401", "200", "True"]

@@ -1,0 +1,181 @@
+"""What an agent is told of each tool: derived from the operations, so that nothing is told twice."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from attrs import evolve, fields
+from openapi_schema_validator import OAS31Validator
+
+from meetcore.adapters.api import records
+from meetcore.adapters.api.bodies import CreateMeetingBody
+from meetcore.adapters.api.calls import Operation
+from meetcore.adapters.api.operations import operations
+from meetcore.adapters.mcp import words
+from meetcore.adapters.mcp.tools import Tool, tools_of
+from meetcore.domain.rate_window import OperationClass
+from tests.agents.speaking import Agent
+from tests.http.contract import Contract
+from tests.http.house import Customer, House
+
+
+@pytest.fixture(scope="session")
+def table(house: House) -> tuple[Operation, ...]:
+    return tuple(operations(house.wiring.use_cases))
+
+
+@pytest.fixture(scope="session")
+def tools(table: tuple[Operation, ...]) -> dict[str, Tool]:
+    return {tool.name: tool for tool in tools_of(table)}
+
+
+@pytest.mark.spec("1/op/agent-tools")
+def test_every_documented_operation_is_a_tool_or_left_out_on_purpose(
+    contract: Contract, tools: dict[str, Tool]
+) -> None:
+    documented = {
+        each["operationId"] for item in contract.document["paths"].values() for each in item.values()
+    }
+    assert tools.keys() | words.LEFT_OUT.keys() == documented
+    assert not tools.keys() & words.LEFT_OUT.keys()
+
+
+def test_words_are_there_for_tools_and_for_nothing_else(tools: dict[str, Tool]) -> None:
+    assert words.WHEN.keys() == tools.keys()
+
+
+def test_an_operation_that_nobody_has_words_for_is_refused(table: tuple[Operation, ...]) -> None:
+    with pytest.raises(KeyError, match="dance"):
+        tools_of([evolve(table[0], name="dance")])
+
+
+def test_two_arguments_of_one_name_are_refused(table: tuple[Operation, ...]) -> None:
+    create = next(each for each in table if each.name == "create_meeting")
+    with pytest.raises(ValueError, match="title"):
+        tools_of([evolve(create, path="/meetings/{title}")])
+
+
+async def test_the_list_is_whole_and_plain(agent: Agent, tools: dict[str, Tool]) -> None:
+    listed = await agent.tools()
+    assert listed.keys() == tools.keys()
+    for name, tool in listed.items():
+        for schema in (tool["inputSchema"], tool["outputSchema"]):
+            OAS31Validator.check_schema(schema)
+            assert schema["type"] == "object"
+            assert not {"$ref", "oneOf", "anyOf", "allOf"} & schema.keys()
+            assert "$ref" not in json.dumps(schema)
+        told = json.dumps(tool)
+        for way in ("GET /", "POST /", "PATCH /", "DELETE /", "Idempotency-Key", "(spec "):
+            assert way not in told, (name, way)
+
+
+@pytest.mark.spec("1/op/agent-tools")
+def test_what_costs_says_so_and_takes_a_key(tools: dict[str, Tool]) -> None:
+    for tool in tools.values():
+        is_paid = tool.operation.rate_class is OperationClass.CREDIT
+        key = tool.input_schema["properties"].get("idempotency_key")
+        assert ("idempotency_key" in tool.input_schema.get("required", ())) == is_paid
+        assert (key is not None) == tool.operation.is_mutating
+        assert ("estimate_credits" in tool.description and "Costs credits" in tool.description) == is_paid
+        if is_paid:
+            assert key is not None
+            assert "keep it" in key["description"]
+            assert "for each new intent" in key["description"]
+
+
+HINTS = {
+    "create_meeting": (False, False, True),
+    "cancel_meeting": (False, True, True),
+    "register_webhook": (False, False, False),
+    "update_webhook": (False, True, True),
+    "remove_webhook": (False, True, True),
+    "rotate_webhook_secret": (False, True, False),
+    "test_webhook": (False, False, False),
+    "resend_delivery": (False, False, False),
+    "estimate_credits": (True, False, True),
+    "get_me": (True, False, True),
+}
+"""Read-only, destructive, idempotent."""
+
+
+@pytest.mark.parametrize("name", HINTS)
+async def test_a_hint_is_true(agent: Agent, name: str) -> None:
+    hints = (await agent.tools())[name]["annotations"]
+    found = (hints["readOnlyHint"], hints["destructiveHint"], hints["idempotentHint"])
+    assert found == HINTS[name]
+    assert hints["openWorldHint"] is False
+
+
+def test_a_reading_tool_is_what_takes_no_intent(tools: dict[str, Tool]) -> None:
+    for tool in tools.values():
+        assert tool.is_read_only == (not tool.operation.is_mutating)
+        assert not (tool.is_read_only and tool.is_destructive)
+
+
+def test_the_arguments_of_a_body_are_its_fields(tools: dict[str, Tool]) -> None:
+    properties = tools["create_meeting"].input_schema["properties"]
+    assert properties.keys() - {"idempotency_key"} == {each.name for each in fields(CreateMeetingBody)}
+    assert properties["title"]["maxLength"] == 200
+    assert "list_pricing_tiers" in properties["pricing_tier_id"]["description"]
+
+
+def test_a_choice_of_bodies_is_one_object_without_alternatives(tools: dict[str, Tool]) -> None:
+    schema = tools["estimate_credits"].input_schema
+    assert schema["required"] == ["type"]
+    assert schema["properties"]["type"]["enum"] == ["meeting", "notulen"]
+    assert schema["properties"]["duration"]["description"].endswith("Required with type notulen only.")
+    assert "default" not in schema["properties"]["with_recording"]
+
+
+def test_filters_and_pages_are_arguments_of_a_list(tools: dict[str, Tool]) -> None:
+    properties = tools["list_meetings"].input_schema["properties"]
+    assert properties.keys() == {"limit", "cursor", "status", "from", "to"}
+    assert properties["limit"] | {"description": ""} == {
+        "type": "integer", "minimum": 1, "maximum": 100, "default": 20, "description": "",
+    }  # fmt: skip
+    assert "%2B" not in json.dumps(properties)
+
+
+def test_every_answer_has_a_shape(tools: dict[str, Tool]) -> None:
+    shapes = {record.__name__ for record in records.ALL}
+    for tool in tools.values():
+        assert tool.operation.response in shapes or tool.operation.success == 204, tool.name
+
+
+async def test_results_fit_the_shape_that_was_told(house: House, agent: Agent, customer: Customer) -> None:
+    meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
+    sent = await agent.call("test_webhook", id=webhook["id"])
+    calls: dict[str, dict[str, Any]] = {
+        "get_me": {},
+        "list_pricing_tiers": {},
+        "get_credits": {},
+        "list_transactions": {},
+        "estimate_credits": {"type": "notulen", "duration": 90},
+        "create_meeting": house.body() | {"idempotency_key": "k"},
+        "list_meetings": {},
+        "get_meeting": {"id": meeting["id"]},
+        "cancel_meeting": {"id": meeting["id"]},
+        "register_webhook": house.webhook_body(),
+        "list_webhooks": {},
+        "get_webhook": {"id": webhook["id"]},
+        "update_webhook": {"id": webhook["id"], "description": "x"},
+        "rotate_webhook_secret": {"id": webhook["id"]},
+        "test_webhook": {"id": webhook["id"]},
+        "list_deliveries": {"id": webhook["id"]},
+        "get_delivery": {"id": webhook["id"], "delivery_id": sent.value["id"]},
+        "remove_webhook": {"id": webhook["id"]},
+    }
+    listed = await agent.tools()
+    for name, arguments in calls.items():
+        schemas = listed[name]
+        OAS31Validator(schemas["inputSchema"]).validate(arguments)
+        OAS31Validator(schemas["outputSchema"]).validate((await agent.call(name, **arguments)).value)
+
+
+async def test_the_place_is_answered_where_it_is(line: httpx.AsyncClient, agent: Agent) -> None:
+    answer = await agent.ask("tools/list")
+    assert not answer.history
+    assert answer.url.path == "/mcp"
