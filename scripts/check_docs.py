@@ -57,6 +57,11 @@ ABOUT = {
     "webhook_lease_s": "seconds for which a worker owns a delivery that it posts; more than 20",
     "webhook_posts_per_endpoint": "posts in flight at one endpoint, over all workers",
     "webhook_posts_in_flight": "posts in flight in one worker; one account gets at most a quarter of them",
+    "recording_retention_days": "days that a recording is kept, from its beginning; one that is there keeps its own",
+    "notes_in_flight": "notes in progress, over all workers; each has one call to the AI provider at a time",
+    "note_lease_s": "seconds after which a dead worker's note or recording is taken over",
+    "note_retry_schedule": "seconds before the second, third, ... try of a step of a note",
+    "transcript_wait_s": "seconds for which notes wait for a transcript of the video provider's",
     "database_pool_size": "connections to PostgreSQL of each process, at most",
     "log_level": "what is logged, from this level up",
 }

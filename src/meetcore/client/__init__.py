@@ -43,6 +43,17 @@ from meetcore.client.errors import (
     Unprocessable,
     UpstreamError,
 )
+from meetcore.client.note_records import (
+    ActionItem,
+    Decision,
+    DownloadUrl,
+    Language,
+    Note,
+    NoteStatus,
+    Recording,
+    RecordingStatus,
+    Utterance,
+)
 from meetcore.client.rate_limit import RateLimit
 from meetcore.client.records import (
     Account,
@@ -67,14 +78,14 @@ from meetcore.client.records import (
     TransferKind,
     User,
     Webhook,
-    WebhookEvent,
 )
 from meetcore.client.surface import AsyncPages, Pages
-from meetcore.client.webhooks import SignatureRejected, verify_webhook
+from meetcore.client.webhooks import SignatureRejected, WebhookEvent, verify_webhook
 
 __all__ = [
     "Account",
     "AccountCredits",
+    "ActionItem",
     "ApiError",
     "ApiKey",
     "AsyncClient",
@@ -88,8 +99,10 @@ __all__ = [
     "ConnectionFailed",
     "CreditCapExceeded",
     "DailyCap",
+    "Decision",
     "Delivery",
     "DeliveryStatus",
+    "DownloadUrl",
     "Estimate",
     "EstimateItem",
     "EventKind",
@@ -101,15 +114,20 @@ __all__ = [
     "InvalidApiKey",
     "InvalidEvent",
     "InvalidRequest",
+    "Language",
     "MeetcoreError",
     "Meeting",
     "MeetingStatus",
     "NotFound",
+    "Note",
+    "NoteStatus",
     "Page",
     "Pages",
     "PricingTier",
     "RateLimit",
     "RateLimited",
+    "Recording",
+    "RecordingStatus",
     "Reference",
     "ServiceUnavailable",
     "SignatureRejected",
@@ -120,6 +138,7 @@ __all__ = [
     "Unprocessable",
     "UpstreamError",
     "User",
+    "Utterance",
     "Webhook",
     "WebhookEvent",
     "verify_webhook",

@@ -18,7 +18,18 @@ from meetcore.client.records import Page
 from meetcore.domain.endpoints import Unset
 from meetcore.domain.idempotency import MAX_KEY_LENGTH, is_key
 
-__all__ = ["Call", "Id", "Listing", "change", "day_text", "instant_text", "path_of", "read", "time_text"]
+__all__ = [
+    "Call",
+    "Id",
+    "Listing",
+    "change",
+    "day_text",
+    "instant_text",
+    "page_query",
+    "path_of",
+    "read",
+    "time_text",
+]
 
 T = TypeVar("T")
 Id = str | UUID
@@ -28,7 +39,8 @@ _encoder = msgspec.json.Encoder()
 
 @frozen
 class Call(Generic[T]):
-    """One call. `into` is what a success is read as; NoneType for one without a body."""
+    """One call. `into` is what a success is read as; NoneType for one without a
+    body, `str` for one that is a text."""
 
     method: str
     path: str
@@ -51,6 +63,11 @@ class Listing(Generic[T]):
         return evolve(self.first, query={**self.first.query, "cursor": cursor})
 
 
+def page_query(page_size: int | None, **filters: str | None) -> dict[str, str | None]:
+    """The query of a list: how many at once, and what narrows it."""
+    return {"limit": None if page_size is None else str(page_size), **filters}
+
+
 def read(path: str, into: type[T], query: Mapping[str, str | None] | None = None) -> Call[T]:
     """Describe a call that changes nothing."""
     told = {name: value for name, value in (query or {}).items() if value is not None}
@@ -63,6 +80,7 @@ def change(
     into: type[T],
     idempotency_key: str | None,
     body: Mapping[str, object] | None = None,
+    query: Mapping[str, str] | None = None,
 ) -> Call[T]:
     """Describe a call that changes something: it has an idempotency key, the caller's or a fresh one.
 
@@ -72,7 +90,7 @@ def change(
     key = str(uuid4()) if idempotency_key is None else idempotency_key
     if not is_key(key):
         raise ValueError(f"an idempotency key is 1 to {MAX_KEY_LENGTH} visible ASCII characters")
-    return Call(method, path, into, {}, None if body is None else encode(body), key)
+    return Call(method, path, into, query or {}, None if body is None else encode(body), key)
 
 
 def encode(body: Mapping[str, object]) -> bytes:

@@ -14,6 +14,7 @@ from typing import Self
 import httpx
 
 from meetcore.client.exchange import RetryPolicy
+from meetcore.client.note_operations import NoteOperations, RecordingOperations
 from meetcore.client.operations import (
     AccountOperations,
     CreditOperations,
@@ -39,6 +40,14 @@ class Webhooks(WebhookOperations, SyncResource):
     """`client.webhooks`."""
 
 
+class Recordings(RecordingOperations, SyncResource):
+    """`client.recordings`."""
+
+
+class Notes(NoteOperations, SyncResource):
+    """`client.notes`."""
+
+
 class AsyncMeetings(MeetingOperations, AsyncResource):
     """`client.meetings`."""
 
@@ -49,6 +58,14 @@ class AsyncCredits(CreditOperations, AsyncResource):
 
 class AsyncWebhooks(WebhookOperations, AsyncResource):
     """`client.webhooks`."""
+
+
+class AsyncRecordings(RecordingOperations, AsyncResource):
+    """`client.recordings`."""
+
+
+class AsyncNotes(NoteOperations, AsyncResource):
+    """`client.notes`."""
 
 
 class Client(AccountOperations, SyncResource):
@@ -90,6 +107,8 @@ class Client(AccountOperations, SyncResource):
         self.meetings = Meetings(self._shell)
         self.credits = Credits(self._shell)
         self.webhooks = Webhooks(self._shell)
+        self.recordings = Recordings(self._shell)
+        self.notes = Notes(self._shell)
 
     @property
     def rate_limit(self) -> RateLimit | None:
@@ -138,6 +157,8 @@ class AsyncClient(AccountOperations, AsyncResource):
         self.meetings = AsyncMeetings(self._shell)
         self.credits = AsyncCredits(self._shell)
         self.webhooks = AsyncWebhooks(self._shell)
+        self.recordings = AsyncRecordings(self._shell)
+        self.notes = AsyncNotes(self._shell)
 
     @property
     def rate_limit(self) -> RateLimit | None:

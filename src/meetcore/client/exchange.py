@@ -141,6 +141,8 @@ def understand(call: Call[T], reply: Answer | Lost) -> T:
         raise _refusal(call, reply)
     if call.into is NoneType:
         return cast(T, None)
+    if call.into is str:
+        return cast(T, reply.body.decode(errors="replace"))
     found = decoded(reply.body, call.into)
     if found is None:
         raise _unexpected(call, reply, "a record that this version cannot read")

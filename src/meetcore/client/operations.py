@@ -20,6 +20,7 @@ from meetcore.client.calls import (
     day_text,
     encode,
     instant_text,
+    page_query,
     path_of,
     read,
     time_text,
@@ -42,10 +43,6 @@ from meetcore.domain.endpoints import UNSET, Unset
 __all__ = ["AccountOperations", "CreditOperations", "MeetingOperations", "WebhookOperations"]
 
 
-def _page_query(page_size: int | None, **filters: str | None) -> dict[str, str | None]:
-    return {"limit": None if page_size is None else str(page_size), **filters}
-
-
 def _given(**fields: object) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
@@ -61,7 +58,7 @@ class AccountOperations:
     @listing
     def pricing_tiers(self, *, page_size: int | None = None) -> Listing[PricingTier]:
         """List the tiers on sale."""
-        return Listing(read("/pricing-tiers", Page[PricingTier], _page_query(page_size)))
+        return Listing(read("/pricing-tiers", Page[PricingTier], page_query(page_size)))
 
 
 class MeetingOperations:
@@ -142,7 +139,7 @@ class MeetingOperations:
             to: only those that start before.
             page_size: how many a page holds, 1 to 100.
         """
-        query = _page_query(page_size, status=status, **{"from": instant_text(from_), "to": instant_text(to)})
+        query = page_query(page_size, status=status, **{"from": instant_text(from_), "to": instant_text(to)})
         return Listing(read("/meetings", Page[Meeting], query))
 
     @operation
@@ -190,7 +187,7 @@ class CreditOperations:
     @listing
     def transactions(self, *, page_size: int | None = None) -> Listing[Transaction]:
         """List the ledger, the newest entry first."""
-        return Listing(read("/credits/transactions", Page[Transaction], _page_query(page_size)))
+        return Listing(read("/credits/transactions", Page[Transaction], page_query(page_size)))
 
 
 class WebhookOperations:
@@ -221,7 +218,7 @@ class WebhookOperations:
     @listing
     def list(self, *, page_size: int | None = None) -> Listing[Webhook]:
         """List the webhooks, without their secrets."""
-        return Listing(read("/webhooks", Page[Webhook], _page_query(page_size)))
+        return Listing(read("/webhooks", Page[Webhook], page_query(page_size)))
 
     @operation
     def update(
@@ -263,7 +260,7 @@ class WebhookOperations:
     ) -> Listing[Delivery]:
         """List the deliveries to a webhook with their attempts, the newest first."""
         path = path_of("webhooks", webhook_id, "deliveries")
-        return Listing(read(path, Page[Delivery], _page_query(page_size, status=status)))
+        return Listing(read(path, Page[Delivery], page_query(page_size, status=status)))
 
     @operation
     def delivery(self, webhook_id: Id, delivery_id: Id) -> Call[Delivery]:

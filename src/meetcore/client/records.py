@@ -6,10 +6,9 @@ this version does not know breaks nothing; the known values are `StrEnum`s, whic
 that this version does not know are ignored. What is secret is not in a record's `repr`.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any, Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
 
 from attrs import field, frozen
 from msgspec import Meta
@@ -42,7 +41,6 @@ __all__ = [
     "TransferKind",
     "User",
     "Webhook",
-    "WebhookEvent",
 ]
 
 At = Annotated[datetime, Meta(tz=True)]
@@ -257,19 +255,3 @@ class BalanceChange:
     held: int
     available: int
     transaction: Transaction
-
-
-@frozen
-class WebhookEvent:
-    """Something that happened. The id stays the same over all deliveries: drop one that you have seen.
-
-    `data` is as it was sent. `record` is the same, typed: None for a kind that this version does not know, or
-    that it cannot read.
-    """
-
-    id: str
-    type: str
-    created_at: datetime
-    api_version: str
-    data: Mapping[str, Any] = field(repr=False)
-    record: Meeting | BalanceChange | Webhook | None = field(default=None, repr=False)

@@ -6,13 +6,15 @@ answer 2xx at once, drop an event whose id you have seen, and work afterwards.
 
 import time
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
-from attrs import frozen
+from attrs import field, frozen
 
 from meetcore.client.decoding import converted, decoded
 from meetcore.client.errors import InvalidEvent
-from meetcore.client.records import At, BalanceChange, Meeting, Webhook, WebhookEvent
+from meetcore.client.note_records import Note, Recording
+from meetcore.client.records import At, BalanceChange, Meeting, Webhook
 from meetcore.domain.events import EventKind
 from meetcore.domain.signature import (
     SECRET_PREFIX,
@@ -22,15 +24,37 @@ from meetcore.domain.signature import (
     verify,
 )
 
-__all__ = ["SignatureRejected", "verify_webhook"]
+__all__ = ["SignatureRejected", "WebhookEvent", "verify_webhook"]
 
-_RECORDS: Mapping[str, type[Meeting] | type[BalanceChange] | type[Webhook]] = {
+Told = Meeting | BalanceChange | Webhook | Recording | Note
+"""What an event tells of, typed."""
+
+_RECORDS: Mapping[str, type[Told]] = {
     EventKind.MEETING_CREATED: Meeting,
     EventKind.MEETING_ENDED: Meeting,
+    EventKind.RECORDING_READY: Recording,
+    EventKind.NOTE_COMPLETED: Note,
+    EventKind.NOTE_FAILED: Note,
     EventKind.CREDIT_LOW: BalanceChange,
     EventKind.CREDIT_TOPUP_SUCCEEDED: BalanceChange,
     EventKind.WEBHOOK_TEST: Webhook,
 }
+
+
+@frozen
+class WebhookEvent:
+    """Something that happened. The id stays the same over all deliveries: drop one that you have seen.
+
+    `data` is as it was sent. `record` is the same, typed: None for a kind that this version does not know, or
+    that it cannot read.
+    """
+
+    id: str
+    type: str
+    created_at: datetime
+    api_version: str
+    data: Mapping[str, Any] = field(repr=False)
+    record: Told | None = field(default=None, repr=False)
 
 
 @frozen

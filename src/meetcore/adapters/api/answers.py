@@ -22,6 +22,7 @@ __all__ = [
     "pack",
     "render_error",
     "render_record",
+    "render_text",
     "status_of",
     "unpack",
 ]
@@ -79,6 +80,7 @@ class Rendered:
     status: int
     body: bytes
     location: str | None = None
+    media_type: str = "application/json"
 
 
 def status_of(error: DomainError) -> int:
@@ -124,6 +126,11 @@ def render_error(error: DomainError, base_url: str, request_id: str) -> Rendered
 def render_record(status: int, record: object, location: str | None = None) -> Rendered:
     """A record as an answer."""
     return Rendered(status, _encoder.encode(record), location)
+
+
+def render_text(status: int, text: str, media_type: str) -> Rendered:
+    """A text as an answer."""
+    return Rendered(status, text.encode(errors="replace"), media_type=media_type)
 
 
 def pack(rendered: Rendered) -> bytes:

@@ -17,6 +17,7 @@ from meetcore.domain.pricing import MAX_DURATION
 __all__ = [
     "Choice",
     "CreateMeetingBody",
+    "CreateNoteBody",
     "EstimateBody",
     "MeetingEstimateBody",
     "NoBody",
@@ -154,6 +155,27 @@ EstimateBody = Choice(
     "EstimateBody", "type", {"meeting": MeetingEstimateBody, "notulen": NotulenEstimateBody}
 )
 """What `POST /credits/estimate` takes (spec 4.1 rule 5)."""
+
+
+@frozen(kw_only=True)
+class CreateNoteBody:
+    """What `POST /notes` takes."""
+
+    recording_id: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="The recording's id, from GET /recordings or recording.ready.",
+            extra_json_schema=_ONE_LINE,
+        ),
+    ]
+    language: (
+        Annotated[
+            Literal["id", "en"],
+            Meta(description="What the notes are written in: Indonesian, unless English is asked for."),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 @frozen(kw_only=True)

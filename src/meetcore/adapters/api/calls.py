@@ -3,7 +3,7 @@
 Owns the shapes that the table of operations is made of. Refuses to know any operation.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,6 +12,7 @@ from attrs import field, frozen
 
 from meetcore.adapters.api.answers import Rendered, unpack
 from meetcore.adapters.api.bodies import Choice
+from meetcore.adapters.api.filters import Filter
 from meetcore.adapters.api.paging import Listing, Page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
@@ -21,6 +22,9 @@ from meetcore.domain.rate_window import OperationClass
 from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek, Queries
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.create_note import CreateNote
+from meetcore.usecases.download_recording import LinkRecording
+from meetcore.usecases.end_recordings import DeleteRecording
 from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.intent import Answer, Intent
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
@@ -44,6 +48,9 @@ class UseCases:
     rotate_secret: RotateSecret
     send_test_event: SendTestEvent
     resend_delivery: ResendDelivery
+    link_recording: LinkRecording
+    delete_recording: DeleteRecording
+    create_note: CreateNote
     estimate: Estimate
     queries: Queries
     catalogue: TierCatalogue
@@ -51,7 +58,10 @@ class UseCases:
 
 @frozen
 class Call:
-    """A request that was let in and decoded. `intent` is there for mutating operations only."""
+    """A request that was let in and decoded. `intent` is there for mutating operations only.
+
+    `options` are the values of those of the operation's that were given.
+    """
 
     caller: Caller
     now: datetime
@@ -59,6 +69,7 @@ class Call:
     body: Any
     intent: Intent | None
     page: Page = field(factory=Page)
+    options: Mapping[str, Any] = field(factory=dict)
 
     @property
     def purpose(self) -> Intent:
@@ -77,8 +88,9 @@ class Operation:
 
     `present` turns the outcome of a mutating operation into its answer; a read answers by itself.
     `refusals` are the codes that its own work can decide, for the documentation; `refusals.refusals_of` adds
-    those that follow from its form. `peek` names what is read of the account in the statement that
-    authenticates, by the parts of the path and the request's instant.
+    those that follow from its form. `options` are the parameters of a query that is no list's. `peek` names
+    what is read of the account in the statement that authenticates, by the parts of the path and the
+    request's instant.
     """
 
     name: str
@@ -94,6 +106,7 @@ class Operation:
     present: Callable[[object, datetime], Rendered] | None = None
     response: str = ""
     listing: Listing | None = None
+    options: Mapping[str, Filter] = field(factory=dict)
     peek: Callable[[dict[str, str], datetime], Peek] = _nothing_else
 
     @property

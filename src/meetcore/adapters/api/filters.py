@@ -1,23 +1,25 @@
-"""What narrows a list: parameters of its query, each with the values that it takes.
+"""What a query says beside pages: what narrows a list, what is left to choose of an operation.
 
-Owns how a filter is read and how it is told. Refuses to know any list.
+Owns how such a parameter is read and how it is told. Refuses to know any operation.
 """
 
 from collections.abc import Callable, Mapping
-from enum import StrEnum
+from uuid import UUID
 
 from attrs import frozen
 
+from meetcore.domain.errors import NotFound
+from meetcore.domain.ids import parse_id
 from meetcore.domain.schedule import read_instant
 
-__all__ = ["Filter", "instant", "one_of"]
+__all__ = ["Filter", "flag", "instant", "one_of", "record_id"]
 
 _INSTANT = "RFC 3339 with an offset, or YYYY-MM-DD for 00:00 WIB of that day."
 
 
 @frozen
 class Filter:
-    """A parameter that narrows a list.
+    """A parameter that narrows a list, or chooses how something is done.
 
     `read` turns its text into a value and raises ValueError with the problem. `schema` and `description` tell
     it to callers, `in_url` what to mind where it is written into a URL.
@@ -29,15 +31,38 @@ class Filter:
     in_url: str = ""
 
 
-def one_of(values: Mapping[str, StrEnum], description: str) -> Filter:
+def one_of(values: Mapping[str, str], description: str) -> Filter:
     """One of some values, by their names in the API."""
 
-    def read(text: str) -> StrEnum:
+    def read(text: str) -> str:
         if text not in values:
             raise ValueError(f"must be one of {', '.join(values)}")
         return values[text]
 
     return Filter(read, {"type": "string", "enum": list(values)}, description)
+
+
+def flag(description: str) -> Filter:
+    """Yes or no, as `true` or `false`."""
+
+    def read(text: str) -> bool:
+        if text not in ("true", "false"):
+            raise ValueError("must be true or false")
+        return text == "true"
+
+    return Filter(read, {"type": "boolean"}, description)
+
+
+def record_id(description: str) -> Filter:
+    """The id of a record; a text that is no id is one that nothing has."""
+
+    def read(text: str) -> UUID:
+        try:
+            return parse_id(text, "record")
+        except NotFound:
+            return UUID(int=0)
+
+    return Filter(read, {"type": "string", "minLength": 1}, description)
 
 
 def instant(description: str) -> Filter:

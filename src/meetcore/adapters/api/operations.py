@@ -15,6 +15,7 @@ from meetcore.adapters.api.bodies import CreateMeetingBody
 from meetcore.adapters.api.calls import API_ROOT, Call, Operation, UseCases, subject
 from meetcore.adapters.api.credit_operations import credit_operations
 from meetcore.adapters.api.filters import instant, one_of
+from meetcore.adapters.api.note_operations import note_operations
 from meetcore.adapters.api.paging import Listing, Named, cut, page_of
 from meetcore.adapters.api.webhook_operations import webhook_operations
 from meetcore.domain.errors import NotFound
@@ -75,6 +76,7 @@ def operations(use: UseCases) -> Sequence[Operation]:
             None, _present_cancelled, "Cancellation",
         ),
         *credit_operations(use),
+        *note_operations(use),
         *webhook_operations(use),
     )  # fmt: skip
 

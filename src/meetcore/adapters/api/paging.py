@@ -18,7 +18,18 @@ from meetcore.adapters.api.filters import Filter
 from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.ids import parse_id
 
-__all__ = ["DEFAULT_LIMIT", "MAX_LIMIT", "Listing", "Named", "Page", "Query", "cut", "page_of", "read_page"]
+__all__ = [
+    "DEFAULT_LIMIT",
+    "MAX_LIMIT",
+    "Listing",
+    "Named",
+    "Page",
+    "Query",
+    "cut",
+    "page_of",
+    "read_options",
+    "read_page",
+]
 
 DEFAULT_LIMIT = 20
 MAX_LIMIT = 100
@@ -106,17 +117,42 @@ def read_page(query: Query, listing: Listing, of: str) -> Page:
     return Page(of, int(limit), after, filters)
 
 
+def read_options(query: Query, options: Mapping[str, Filter]) -> dict[str, Any]:
+    """Read the query of an operation that is no list: the values of the options that were given.
+
+    Raises:
+        InvalidRequest: an unknown parameter, one given twice, a value that an option does not know.
+    """
+    problems: dict[str, list[str]] = {}
+    for name in query:
+        if name not in options:
+            problems[name[:100]] = ["is not a parameter of this operation"]
+        elif len(query[name]) > 1:
+            problems[name] = ["must be given once"]
+    found = _read_known({name: values[-1] for name, values in query.items()}, options, problems)
+    if problems:
+        raise InvalidRequest(problems)
+    return found
+
+
+def _read_known(
+    given: Mapping[str, str], known: Mapping[str, Filter], problems: dict[str, list[str]]
+) -> dict[str, Any]:
+    """The values of the parameters that were given; `problems` gets those of the others."""
+    found: dict[str, Any] = {}
+    for name, each in known.items():
+        if name in given:
+            try:
+                found[name] = each.read(given[name])
+            except ValueError as error:
+                problems.setdefault(name, [str(error)])
+    return found
+
+
 def _read_filters(
     given: Mapping[str, str], listing: Listing, problems: dict[str, list[str]]
 ) -> dict[str, Any]:
-    """The values of the filters that were given; `problems` gets those of the others."""
-    found: dict[str, Any] = {}
-    for name, known in listing.filters.items():
-        if name in given:
-            try:
-                found[name] = known.read(given[name])
-            except ValueError as error:
-                problems.setdefault(name, [str(error)])
+    found = _read_known(given, listing.filters, problems)
     for first, last in listing.ranges:
         if first in found and last in found and found[first] > found[last]:
             problems.setdefault(first, [f"must not be after {last}"])

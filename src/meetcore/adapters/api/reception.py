@@ -5,6 +5,7 @@ decoding) is each wire's own. Owns the one instant of a request and the one verd
 what a request looks like.
 """
 
+from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -46,8 +47,9 @@ class Exchange:
 class Asked:
     """What is asked of an operation, decoded.
 
-    `place` is the path with its ids in it, `path` those ids by name. `value` is the body
-    as a JSON value and `body` what it was decoded to. `key` names the intent, if the caller named it.
+    `place` is the path with its ids in it, `path` those ids by name. `value` is the body as a JSON value and
+    `body` what it was decoded to. `key` names the intent, if the caller named it. `options` are the values of
+    those that were given.
     """
 
     place: str
@@ -56,6 +58,7 @@ class Asked:
     body: Any = None
     key: str | None = None
     page: Page = field(factory=Page)
+    options: Mapping[str, Any] = field(factory=dict)
 
 
 @frozen
@@ -103,12 +106,13 @@ class Reception:
             DomainError: a refusal that is not kept under the intent's key.
         """
         intent = self._intent(exchange, operation, asked) if operation.is_mutating else None
-        call = Call(caller, exchange.now, asked.path, asked.body, intent, asked.page)
+        call = Call(caller, exchange.now, asked.path, asked.body, intent, asked.page, asked.options)
         return answered(await operation.handle(call))
 
     def _intent(self, exchange: Exchange, operation: Operation, asked: Asked) -> Intent:
         # The same request over another wire is the same intent.
-        told = fingerprint(operation.method, asked.place, asked.value)
+        chosen = "".join(f"?{name}={value}" for name, value in sorted(asked.options.items()))
+        told = fingerprint(operation.method, asked.place + chosen, asked.value)
         return Intent(asked.key, told, partial(self._render, operation, exchange))
 
     def _render(self, operation: Operation, exchange: Exchange, outcome: object) -> bytes:

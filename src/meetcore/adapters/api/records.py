@@ -296,16 +296,32 @@ class RecordingState(StrEnum):
 
 @frozen
 class Recording:
-    """The recording of a meeting."""
+    """The recording of a meeting, in however many files."""
 
     id: Id
     meeting_id: Id
     status: RecordingState
-    duration: Annotated[int | None, Meta(description="Whole minutes.")]
-    duration_unit: str
-    size_bytes: int
+    duration: Annotated[int, Meta(description="Begun minutes of media, as notes are paid by.")]
+    duration_unit: Annotated[str, Meta(description="`minutes`.")]
+    size_bytes: Annotated[int, Meta(description="How long the download is.")]
     recorded_at: Utc
-    expires_at: Annotated[str | None, Meta(description="When its files are removed, in UTC.")]
+    expires_at: Annotated[str, Meta(description="When its files are removed, in UTC.")]
+
+
+@frozen
+class RecordingList:
+    """The account's recordings, the newest first."""
+
+    data: list[Recording]
+    next_cursor: Cursor
+
+
+@frozen
+class DownloadUrl:
+    """A link to a recording that works without a key."""
+
+    url: Annotated[str, Meta(description="GET it; byte ranges work. A further file is named in `Link`.")]
+    expires_at: Annotated[str, Meta(description="Until when it works, in UTC.")]
 
 
 class NoteState(StrEnum):
@@ -339,9 +355,9 @@ class ActionItem:
 
 @frozen
 class Utterance:
-    """What somebody said."""
+    """What somebody said. The speaker is null where it was only heard."""
 
-    speaker: str
+    speaker: str | None
     at: Moment
     text: str
 
@@ -360,16 +376,25 @@ class Note:
     action_items: list[ActionItem]
     topics: list[str]
     transcript: list[Utterance]
-    duration: Annotated[int | None, Meta(description="Whole minutes of the recording.")]
-    credits_charged: Annotated[int | None, Meta(description="Whole credits; null when nothing was charged.")]
+    duration: Annotated[int | None, Meta(description="Begun minutes that were paid for; null before.")]
+    credits_charged: Annotated[int | None, Meta(description="Whole credits; null while it is in progress.")]
     error: Annotated[str | None, Meta(description="Why there are none.")]
     created_at: Utc
     completed_at: Annotated[str | None, Meta(description="In UTC.")]
 
 
+@frozen
+class NoteList:
+    """The account's notes, the newest first."""
+
+    data: list[Note]
+    next_cursor: Cursor
+
+
 ALL = (
     Meeting, MeetingList, Cancellation, Account, Webhook, WebhookWithSecret, WebhookList, Delivery,
-    DeliveryList, TierList, CreditsRecord, TransactionList, Estimate,
+    DeliveryList, TierList, CreditsRecord, TransactionList, Estimate, Recording, RecordingList, DownloadUrl,
+    Note, NoteList,
 )  # fmt: skip
 """The answers."""
 

@@ -17,12 +17,15 @@ _MEETING_ID = "01a1fde1-9c79-7f87-a745-919389bf998d"
 _WEBHOOK_ID = "01a1fde1-9878-70f1-98ba-027d0b1035cb"
 _DELIVERY_ID = "01a1fde1-9c79-768f-b2bc-9f052675d39b"
 _RECORDING_ID = "01a1ffd0-1c3e-7b02-8d7e-6a55c1f0e2d4"
+_NOTE_ID = "01a1ffd4-77aa-7c15-9f02-3be2a7d8c901"
 _KEY_ID = "01a1fde1-002d-72b5-a13a-7bc5bfcf37cf"
 _MADE_AT = "2026-11-21T11:33:03Z"
 PAYLOAD_ID = "01a1fde1-9c79-7a1c-8c59-52ed529d6442"
 
 IDS: Mapping[str, Mapping[str, str]] = {
     "meetings": {"id": _MEETING_ID},
+    "recordings": {"id": _RECORDING_ID},
+    "notes": {"id": _NOTE_ID},
     "webhooks": {"id": _WEBHOOK_ID, "delivery_id": _DELIVERY_ID},
 }
 """What stands for the parts of a path, by its first segment."""
@@ -113,6 +116,52 @@ def _funds(available: int, transaction: Json) -> Json:
 
 _CHARGE = _transaction("meeting_charge", -15, 985, {"type": "meeting", "id": _MEETING_ID})
 
+_RECORDING: Json = {
+    "id": _RECORDING_ID,
+    "meeting_id": _MEETING_ID,
+    "status": "available",
+    "duration": 52,
+    "duration_unit": "minutes",
+    "size_bytes": 184_549_376,
+    "recorded_at": "2026-12-01T02:00:41Z",
+    "expires_at": "2027-03-01T02:00:41Z",
+}
+_NOTE: Json = {
+    "id": _NOTE_ID,
+    "recording_id": _RECORDING_ID,
+    "meeting_id": _MEETING_ID,
+    "status": "completed",
+    "language": "id",
+    "summary": "Anggaran disetujui.",
+    "decisions": [{"text": "Anggaran disetujui", "quote": "Kita setujui anggarannya.", "at": 1260}],
+    "action_items": [
+        {
+            "task": "Kirim jadwal",
+            "owner": "Ani",
+            "due": "2026-12-03",
+            "quote": "Saya kirim Kamis.",
+            "at": 1402,
+        }
+    ],
+    "topics": ["Anggaran", "Jadwal"],
+    "transcript": [{"speaker": "Ani", "at": 0, "text": "Selamat pagi."}],
+    "duration": 52,
+    "credits_charged": 52,
+    "error": None,
+    "created_at": "2026-12-01T03:05:00Z",
+    "completed_at": "2026-12-01T03:09:12Z",
+}
+_FAILED_NOTE = _NOTE | {
+    "status": "failed", "summary": None, "decisions": [], "action_items": [], "topics": [], "transcript": [],
+    "duration": None, "credits_charged": 0, "completed_at": None,
+    "error": "The account had too few credits for these notes. Top up and ask for them with POST /notes.",
+}  # fmt: skip
+_QUEUED_NOTE = _NOTE | {
+    "status": "queued", "summary": None, "decisions": [], "action_items": [], "topics": [], "transcript": [],
+    "duration": None, "credits_charged": None, "completed_at": None,
+}  # fmt: skip
+
+
 REQUESTS: Mapping[str, Mapping[str, Json]] = {
     "create_meeting": {
         "plain": {
@@ -134,6 +183,10 @@ REQUESTS: Mapping[str, Mapping[str, Json]] = {
     "estimate_credits": {
         "meeting": {"type": "meeting", "pricing_tier_id": "standard-100", "auto_notulen": True},
         "notulen": {"type": "notulen", "duration": 60},
+    },
+    "create_note": {
+        "indonesian": {"recording_id": _RECORDING_ID},
+        "english": {"recording_id": _RECORDING_ID, "language": "en"},
     },
     "register_webhook": {
         "meetings": {
@@ -172,6 +225,16 @@ ANSWERS: Mapping[str, Json] = {
     "list_meetings": {"data": [_MEETING], "next_cursor": None},
     "get_meeting": _MEETING,
     "cancel_meeting": {"id": _MEETING_ID, "status": "cancelled", "credits_refunded": 15},
+    "list_recordings": {"data": [_RECORDING], "next_cursor": None},
+    "get_recording": _RECORDING,
+    "get_download_url": {
+        "url": f"https://meet.example.com/downloads/recordings/{_RECORDING_ID}?account=01a1fde1-000f-7231-b5bb-4e01a363"
+        "425d&part=1&expires=1796094600&signature=9f2c…",
+        "expires_at": "2026-12-01T03:10:00Z",
+    },
+    "create_note": _QUEUED_NOTE,
+    "list_notes": {"data": [_NOTE], "next_cursor": None},
+    "get_note": _NOTE,
     "register_webhook": _WEBHOOK | _SECRET,
     "list_webhooks": {"data": [_WEBHOOK], "next_cursor": None},
     "get_webhook": _WEBHOOK | _SECRET,
@@ -183,47 +246,6 @@ ANSWERS: Mapping[str, Json] = {
     "resend_delivery": _WAITING | {"event_type": "meeting.created"},
 }
 """The answer of each operation that has one."""
-
-_RECORDING: Json = {
-    "id": _RECORDING_ID,
-    "meeting_id": _MEETING_ID,
-    "status": "available",
-    "duration": 52,
-    "duration_unit": "minutes",
-    "size_bytes": 184_549_376,
-    "recorded_at": "2026-12-01T02:00:41Z",
-    "expires_at": "2027-03-01T02:00:41Z",
-}
-_NOTE: Json = {
-    "id": "01a1ffd4-77aa-7c15-9f02-3be2a7d8c901",
-    "recording_id": _RECORDING_ID,
-    "meeting_id": _MEETING_ID,
-    "status": "completed",
-    "language": "id",
-    "summary": "Anggaran disetujui.",
-    "decisions": [{"text": "Anggaran disetujui", "quote": "Kita setujui anggarannya.", "at": 1260}],
-    "action_items": [
-        {
-            "task": "Kirim jadwal",
-            "owner": "Ani",
-            "due": "2026-12-03",
-            "quote": "Saya kirim Kamis.",
-            "at": 1402,
-        }
-    ],
-    "topics": ["Anggaran", "Jadwal"],
-    "transcript": [{"speaker": "Ani", "at": 0, "text": "Selamat pagi."}],
-    "duration": 52,
-    "credits_charged": 52,
-    "error": None,
-    "created_at": "2026-12-01T03:05:00Z",
-    "completed_at": "2026-12-01T03:09:12Z",
-}
-_FAILED_NOTE = _NOTE | {
-    "status": "failed", "summary": None, "decisions": [], "action_items": [], "topics": [], "transcript": [],
-    "credits_charged": None, "error": "insufficient_credits",
-}  # fmt: skip
-
 
 EVENT_DATA: Mapping[EventKind, Json] = {
     EventKind.MEETING_CREATED: _MEETING,

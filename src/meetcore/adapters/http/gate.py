@@ -21,7 +21,7 @@ from meetcore.adapters.api.bodies import NoBody
 from meetcore.adapters.api.calls import API_ROOT, Operation
 from meetcore.adapters.api.decoding import decode_body, decode_json
 from meetcore.adapters.api.edge import check_media, common_headers, headers_of, read_body
-from meetcore.adapters.api.paging import Page, read_page
+from meetcore.adapters.api.paging import Page, read_options, read_page
 from meetcore.adapters.api.reception import Asked, Exchange, Reception
 from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.idempotency import is_key
@@ -92,7 +92,7 @@ class Gate:
             extra["Location"] = self._base_url + rendered.location
         headers = common_headers(exchange) | extra
         # What has no body has no type either.
-        media_type = "application/json" if rendered.body else None
+        media_type = rendered.media_type if rendered.body else None
         response = Response(rendered.body, rendered.status, headers, media_type)
         await response(scope, receive, send)
         log.info(
@@ -128,7 +128,8 @@ async def _asked(request: Request, ids: dict[str, str], operation: Operation) ->
     listing, path = operation.listing, request.scope["path"]
     query = {name: request.query_params.getlist(name) for name in request.query_params}
     page = Page() if listing is None else read_page(query, listing, path)
-    return Asked(path, ids, value, body, key, page)
+    options = read_options(query, operation.options) if operation.options else {}
+    return Asked(path, ids, value, body, key, page, options)
 
 
 def _intent_key(headers: Headers) -> str | None:

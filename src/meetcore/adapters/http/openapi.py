@@ -158,9 +158,10 @@ def _other_parameters(operation: Operation) -> Iterator[Json]:
             "description": about,
             "schema": _SOME_TEXT,
         }
-        for name, each in operation.listing.filters.items():
-            about = f"{each.description} {each.in_url}".strip()
-            yield {"name": name, "in": "query", "description": about, "schema": each.schema}
+    own = operation.options if operation.listing is None else operation.listing.filters
+    for name, each in own.items():
+        about = f"{each.description} {each.in_url}".strip()
+        yield {"name": name, "in": "query", "description": about, "schema": each.schema}
 
 
 def _responses(operation: Operation, base_url: str) -> Json:
@@ -183,6 +184,8 @@ def _success(operation: Operation) -> Json:
         if operation.name in ANSWERS:
             content["example"] = ANSWERS[operation.name]
         success["content"] = {"application/json": content}
+        if "format" in operation.options:
+            success["content"]["text/markdown"] = {"schema": {"type": "string"}}
     if operation.name in LINKS:
         success["links"] = {
             name: {"operationId": name, "parameters": dict(parameters)}

@@ -33,6 +33,8 @@ TAGS: Mapping[str, str] = {
     "me": "The key that asks, and its account.",
     "pricing-tiers": "What a meeting costs: seats, minutes, credits.",
     "credits": "The balance, the ledger, and what something would cost.",
+    "recordings": "What was recorded of meetings, kept for a time.",
+    "notes": "Notes (notulen) that are written of recordings.",
     "meetings": "Meetings at the video provider, made and cancelled against credits.",
     "webhooks": "URLs that are told of events, and every delivery to them.",
     "events": "What is posted to webhooks.",
@@ -52,6 +54,15 @@ ABOUT: Mapping[str, str] = {
     "get_meeting": "A meeting is there once it is `scheduled`.",
     "cancel_meeting": "Before its start it is cancelled and its credits are returned, once. While it runs it is ended, "
     "and nothing is returned. Asking again gives the same answer.",
+    "list_recordings": "A recording is there once its media has been measured, some minutes after its meeting.",
+    "get_recording": "An `expired` one can be read, and nothing else: its files are gone.",
+    "get_download_url": "The link works for 15 minutes, by whoever has it: hand it on with care.",
+    "delete_recording": "Its files are removed at the video provider too. Notes stay, unless `with_notes` is true; notes "
+    "in progress fail and cost nothing. What was charged stays in the ledger.",
+    "create_note": "The note is `queued`; `note.completed` tells when it is there. It is charged then, by the begun minutes "
+    "of the recording; until then that is held. There is one note for each recording and language.",
+    "list_notes": "Each with all of its content: ask for small pages.",
+    "get_note": "`format=markdown` answers `text/markdown`. A failed note says why in `error` and costs nothing.",
     "register_webhook": "The host must lead to public addresses only; that is checked now and before every delivery. "
     "A URL can be registered once per account. Keep the `secret`: it checks the signatures.",
     "list_webhooks": "Read one of them for its secret.",
@@ -95,6 +106,7 @@ _ITS_DELIVERY = {"id": "$request.path.id", "delivery_id": "$response.body#/id"}
 
 LINKS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
     "create_meeting": {"get_meeting": _ITS_ID, "cancel_meeting": _ITS_ID},
+    "create_note": {"get_note": _ITS_ID},
     "register_webhook": {
         "get_webhook": _ITS_ID,
         "update_webhook": _ITS_ID,
@@ -110,9 +122,9 @@ LINKS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 EVENTS: Mapping[EventKind, str] = {
     EventKind.MEETING_CREATED: "A meeting was made. `data` is the meeting.",
     EventKind.MEETING_ENDED: "A meeting was ended, by the provider or by `DELETE /meetings/{id}`. `data` is the meeting.",
-    EventKind.RECORDING_READY: "A recording can be had. `data` is the recording. Nothing sends it yet.",
-    EventKind.NOTE_COMPLETED: "Notes are written. `data` is the note. Nothing sends it yet.",
-    EventKind.NOTE_FAILED: "Notes could not be written. `data` is the note. Nothing sends it yet.",
+    EventKind.RECORDING_READY: "A recording can be had. `data` is the recording.",
+    EventKind.NOTE_COMPLETED: "Notes are written and paid for. `data` is the note.",
+    EventKind.NOTE_FAILED: "Notes could not be written; they cost nothing. `data` is the note.",
     EventKind.CREDIT_LOW: "The available balance fell below the account's threshold. `data` is the balance and the "
     "transaction that did it. Sent once, and again only after the balance was at the threshold.",
     EventKind.CREDIT_TOPUP_SUCCEEDED: "Credits were added. `data` is the balance and the transaction.",

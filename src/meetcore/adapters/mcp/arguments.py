@@ -11,9 +11,9 @@ from attrs import evolve
 from meetcore.adapters.api.bodies import NoBody
 from meetcore.adapters.api.calls import API_ROOT, Operation
 from meetcore.adapters.api.decoding import decode_body
-from meetcore.adapters.api.paging import Listing, Page, read_page
+from meetcore.adapters.api.paging import Listing, Page, read_options, read_page
 from meetcore.adapters.api.reception import Asked
-from meetcore.adapters.mcp.tools import KEY, costs, path_names
+from meetcore.adapters.mcp.tools import KEY, chosen_options, costs, path_names
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.idempotency import is_key
 
@@ -81,8 +81,16 @@ def _read_rest(operation: Operation, rest: dict[str, Any], asked: Asked) -> Aske
         return evolve(asked, page=_read_page(operation.listing, rest, asked.place))
     if operation.body is not None:
         return evolve(asked, value=rest, body=decode_body(rest, operation.body))
-    decode_body(rest, NoBody)  # what takes no body over HTTP takes no further argument
-    return asked
+    options = chosen_options(operation)
+    chosen = {name: [_as_query(value)] for name, value in rest.items() if name in options}
+    # What takes no body over HTTP takes no further argument.
+    decode_body({name: value for name, value in rest.items() if name not in options}, NoBody)
+    return evolve(asked, options=read_options(chosen, options)) if chosen else asked
+
+
+def _as_query(value: object) -> str:
+    """A value as a query would say it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _read_page(listing: Listing, rest: Arguments, place: str) -> Page:

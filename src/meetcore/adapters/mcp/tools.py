@@ -13,14 +13,23 @@ from attrs import frozen
 from meetcore.adapters.api import records
 from meetcore.adapters.api.bodies import Choice
 from meetcore.adapters.api.calls import Operation
+from meetcore.adapters.api.filters import Filter
 from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.api.schemas import schemas_of
-from meetcore.adapters.mcp.words import COSTS, FREE, KEY_OF_COST, KEY_OF_FREE, LEFT_OUT, WHEN
+from meetcore.adapters.mcp.words import (
+    COSTS,
+    FREE,
+    KEY_OF_COST,
+    KEY_OF_FREE,
+    LEFT_OUT,
+    LEFT_OUT_OPTIONS,
+    WHEN,
+)
 from meetcore.domain.errors import InsufficientScope
 from meetcore.domain.keys import ApiKey, require_scope
 from meetcore.domain.rate_window import OperationClass
 
-__all__ = ["KEY", "Tool", "costs", "path_names", "tools_of"]
+__all__ = ["KEY", "Tool", "chosen_options", "costs", "path_names", "tools_of"]
 
 Json = dict[str, Any]
 
@@ -145,9 +154,20 @@ def _key_argument(operation: Operation) -> Json:
     return _arguments({KEY: schema}, [KEY] if is_required else [])
 
 
+def chosen_options(operation: Operation) -> Mapping[str, Filter]:
+    """What is left to choose of an operation, but for what agents have no use for."""
+    left_out = LEFT_OUT_OPTIONS.get(operation.name, {})
+    return {name: each for name, each in operation.options.items() if name not in left_out}
+
+
 def _list_arguments(operation: Operation) -> Json:
     if operation.listing is None:
-        return _arguments({})
+        return _arguments(
+            {
+                name: {**each.schema, "description": each.description}
+                for name, each in chosen_options(operation).items()
+            }
+        )
     limit = {
         "type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT,
         "description": "How many at most.",

@@ -5,7 +5,16 @@ Owns words. Facts (arguments, results, scopes) come from the code that carries t
 
 from collections.abc import Mapping
 
-__all__ = ["COSTS", "FREE", "INSTRUCTIONS", "KEY_OF_COST", "KEY_OF_FREE", "LEFT_OUT", "WHEN"]
+__all__ = [
+    "COSTS",
+    "FREE",
+    "INSTRUCTIONS",
+    "KEY_OF_COST",
+    "KEY_OF_FREE",
+    "LEFT_OUT",
+    "LEFT_OUT_OPTIONS",
+    "WHEN",
+]
 
 INSTRUCTIONS = """\
 Books online meetings and reads their notes, paid with prepaid credits.
@@ -33,6 +42,18 @@ WHEN: Mapping[str, str] = {
     "create_meeting": "Use it to book an online meeting, after list_pricing_tiers and estimate_credits. Share "
     "join_url with the participants. auto_notulen forces recording on. When no host is free at that time it "
     "refuses with service_unavailable: choose another time or wait.",
+    "list_recordings": "Use it to find the recording of a meeting that has ended, by meeting_id; it is there a while "
+    "after the end.",
+    "get_recording": "Use it to see how long a recording is, and until when it is kept.",
+    "get_download_url": "Use it to hand a recording to a person: the link works for 15 minutes without a key, so give "
+    "it to nobody else.",
+    "delete_recording": "Use it to delete a recording for good; with_notes also erases the notes made of it. Ask the "
+    "person first: it cannot be undone.",
+    "create_note": "Use it to have notes written of a recording, once per language. The price is by the minute of the "
+    "recording: estimate_credits with type notulen tells it. The note is queued: read it with get_note after a few "
+    "minutes, until its status is completed or failed; a failed one costs nothing.",
+    "list_notes": "Use it to find the notes on a recording by recording_id, or the latest of all.",
+    "get_note": "Use it to read notes: summary, decisions, action items with owner and due date, and the transcript.",
     "list_meetings": "Use it to find meetings by status or time, and to check whether a booking is already there.",
     "get_meeting": "Use it to read one meeting: its status, join link and password.",
     "cancel_meeting": "Use it to call a meeting off. Before its start the credits come back; while it runs it is "
@@ -56,6 +77,11 @@ WHEN: Mapping[str, str] = {
 
 LEFT_OUT: Mapping[str, str] = {}
 """The operations that are no tools on purpose, and why."""
+
+LEFT_OUT_OPTIONS: Mapping[str, Mapping[str, str]] = {
+    "get_note": {"format": "a tool's result is a record, which an agent reads as well as Markdown"},
+}
+"""What is left to choose of an operation over HTTP and not of its tool, and why."""
 
 COSTS = "Costs credits, deducted from the account: call estimate_credits first."
 FREE = "Costs no credits."

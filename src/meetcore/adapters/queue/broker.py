@@ -18,10 +18,13 @@ from dramatiq.brokers.stub import StubBroker
 from dramatiq.errors import BrokerConnectionError
 from dramatiq.message import Message
 
-__all__ = ["ACTOR", "BACKLOG", "QUEUE", "broker_from_url"]
+__all__ = ["BACKLOG", "NOTES_QUEUE", "QUEUE", "broker_from_url"]
 
-ACTOR = "meetcore.wake"
 QUEUE = "meetcore.wake"
+"""Wakes those who send webhooks and see to meetings. An actor has its queue's name."""
+
+NOTES_QUEUE = "meetcore.notes"
+"""Wakes those who measure recordings and write notes."""
 
 BACKLOG = 256
 """Unread wake-ups that a queue holds. An unread one will wake a worker later than now: that is all that

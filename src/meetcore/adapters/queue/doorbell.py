@@ -10,7 +10,7 @@ from typing import Protocol
 
 import dramatiq
 
-from meetcore.adapters.queue.broker import ACTOR, QUEUE
+from meetcore.adapters.queue.broker import QUEUE
 
 __all__ = ["DramatiqDoorbell"]
 
@@ -86,7 +86,7 @@ class DramatiqDoorbell:
             self._closed.wait(pause_s)
 
     def _send(self) -> bool:
-        message: dramatiq.Message[None] = dramatiq.Message(self._queue, ACTOR, (), {}, {})
+        message: dramatiq.Message[None] = dramatiq.Message(self._queue, self._queue, (), {}, {})
         try:
             self._broker.enqueue(message)
         except Exception as error:  # noqa: BLE001  # whatever a driver raises, the work does not stop for a bell

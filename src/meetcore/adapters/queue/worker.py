@@ -10,13 +10,11 @@ looks by its own rounds meanwhile.
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import dramatiq
 from dramatiq.worker import Worker
-
-from meetcore.adapters.queue.broker import ACTOR, QUEUE
 
 __all__ = ["WakeUpWorker"]
 
@@ -33,10 +31,9 @@ class WakeUpWorker:
 
     Args:
         broker: from `broker_from_url`, one for each worker; `stop` closes it.
-        on_wake: thread-safe, quick, and fine to be called for no reason, such as
-            `lambda: loop.call_soon_threadsafe(event.set)`.
+        on_wake: for each queue that doorbells ring on: thread-safe, quick, and fine to be called for no
+            reason, such as `lambda: loop.call_soon_threadsafe(event.set)`.
         log: a structlog logger or one like it.
-        queue: the queue's name; the doorbells ring on the same.
         threads: threads that call `on_wake`.
         poll_s: seconds that a ring may lie in Redis, which is polled; the others deliver at once.
     """
@@ -44,31 +41,32 @@ class WakeUpWorker:
     def __init__(
         self,
         broker: dramatiq.Broker,
-        on_wake: Callable[[], object],
+        on_wake: Mapping[str, Callable[[], object]],
         log: _Log,
         *,
-        queue: str = QUEUE,
         threads: int = 1,
         poll_s: float = 0.1,
     ) -> None:
         self._broker = broker
-        self._on_wake = on_wake
         self._log = log
-        self._queue = queue
-        dramatiq.actor(actor_name=ACTOR, queue_name=queue, broker=broker)(self._wake)
+        for queue, wake in on_wake.items():
+            dramatiq.actor(actor_name=queue, queue_name=queue, broker=broker)(self._actor(wake))
         # A bell is never rung for later: without this a second consumer would poll for such messages.
         broker.delay_queues.clear()
         poll_ms = max(1, round(poll_s * 1000))
-        self._worker = Worker(broker, queues={queue}, worker_timeout=poll_ms, worker_threads=threads)
+        self._worker = Worker(broker, queues=set(on_wake), worker_timeout=poll_ms, worker_threads=threads)
         self._worker.queue_prefetch = _PREFETCH
         self._quiet = _Quiet()
-        # The name that dramatiq gives its consumer's logger.
-        self._consumer_log = logging.getLogger(f"dramatiq.worker.ConsumerThread({queue})")
+        # The names that dramatiq gives its consumers' loggers.
+        self._consumer_logs = [
+            logging.getLogger(f"dramatiq.worker.ConsumerThread({queue})") for queue in on_wake
+        ]
 
     def start(self) -> None:
         """Start the threads. Returns at once, whether the broker is there or not."""
         # Before the thread is there: it may fail, and complain, before `start` returns.
-        self._consumer_log.addFilter(self._quiet)
+        for consumer_log in self._consumer_logs:
+            consumer_log.addFilter(self._quiet)
         self._worker.start()
 
     def stop(self, timeout_s: float = 2.0) -> None:
@@ -90,13 +88,17 @@ class WakeUpWorker:
         except Exception:  # noqa: BLE001  # a broker that is away at the end must not hold up the end
             self._log.exception("the wake-up worker did not stop cleanly")
         finally:
-            self._consumer_log.removeFilter(self._quiet)
+            for consumer_log in self._consumer_logs:
+                consumer_log.removeFilter(self._quiet)
 
-    def _wake(self) -> None:
-        try:
-            self._on_wake()
-        except Exception:  # noqa: BLE001  # such as a loop that has just been closed
-            self._log.exception("waking failed")
+    def _actor(self, on_wake: Callable[[], object]) -> Callable[[], None]:
+        def wake() -> None:
+            try:
+                on_wake()
+            except Exception:  # noqa: BLE001  # such as a loop that has just been closed
+                self._log.exception("waking failed")
+
+        return wake
 
 
 class _Quiet(logging.Filter):

@@ -9,6 +9,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable
+from datetime import timedelta
 from ipaddress import ip_network
 from pathlib import Path
 from ssl import PROTOCOL_TLS_CLIENT, SSLContext
@@ -25,7 +26,8 @@ from meetcore.domain.addresses import Network
 from meetcore.domain.keys import is_prefix
 from meetcore.domain.pricing import DEFAULT_TIERS, PricingTier, TierCatalogue
 from meetcore.domain.rate_window import Quotas
-from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S, RetrySchedule
+from meetcore.domain.recordings import RETENTION
+from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
 
 __all__ = ["DEFAULT_BASE_URL", "Settings", "SettingsRefused", "load_settings"]
 
@@ -211,6 +213,17 @@ class Settings:
     webhook_posts_per_endpoint: int = field(default=8, validator=_POSITIVE)
     webhook_posts_in_flight: int = field(default=500, validator=_POSITIVE)
     meeting_lease_s: int = field(default=20, validator=_POSITIVE)
+    recording_retention_days: int = field(default=RETENTION.days, validator=_POSITIVE)
+    notes_in_flight: int = field(default=4, validator=_POSITIVE)
+    note_lease_s: int = field(default=30, validator=_POSITIVE)
+    note_retry_schedule: str = field(
+        default=",".join(str(delay_s) for delay_s in NOTE_DELAYS_S),
+        validator=_checked(_delays, "must be whole seconds, comma separated"),
+    )
+    transcript_wait_s: int = field(
+        default=0,
+        validator=_checked(_needs(lambda number: number >= 0), "must be a whole number of at least 0"),
+    )
     secrets_key: typed_settings.SecretStr = field(
         default=typed_settings.SecretStr(""),
     )
@@ -243,6 +256,16 @@ class Settings:
     def retry_schedule(self) -> RetrySchedule:
         """The delays between attempts at a delivery."""
         return _delays(self.webhook_retry_schedule)
+
+    @property
+    def recording_retention(self) -> timedelta:
+        """How long after its beginning a recording is kept."""
+        return timedelta(days=self.recording_retention_days)
+
+    @property
+    def note_schedule(self) -> RetrySchedule:
+        """The delays between tries of a note's step."""
+        return _delays(self.note_retry_schedule)
 
     def require_database(self) -> str:
         """The database's address.

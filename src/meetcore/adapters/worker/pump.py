@@ -3,39 +3,25 @@
 The database is the truth: a doorbell that is lost costs at most one round. What comes back while a batch
 is being recorded is the next batch, so that the batches grow with the load. Beside the deliveries it does
 chores, each in rounds of its own, so that a provider that is slow to answer delays nothing else. Owns
-concurrency and rounds; refuses to decide anything about a delivery or a chore.
+concurrency; refuses to decide anything about a delivery or a chore.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 
 import structlog
-from attrs import frozen
 
+from meetcore.adapters.worker.rounds import Chore, Rounds, guarded
 from meetcore.ports.deliveries import Claimed
 from meetcore.ports.store import StoreAway
 from meetcore.ports.webhook_sender import SenderExhausted
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks, Made
 
-__all__ = ["Chore", "Pump"]
+__all__ = ["Pump"]
 
 log = structlog.get_logger("meetcore.worker")
-
-
-@frozen
-class Chore:
-    """Work that comes round every `every_s`, counted from the end of the round before.
-
-    `work` tells whether something may be due by what it did: then the pump looks at once. One that `is_rung`
-    also runs when the doorbell rings.
-    """
-
-    name: str
-    work: Callable[[], Awaitable[object]]
-    every_s: float
-    is_rung: bool = False
 
 
 class Pump:
@@ -61,7 +47,7 @@ class Pump:
         breath_s: float = 1.0,
     ) -> None:
         self._deliver = deliver
-        self._bells = [(chore, asyncio.Event()) for chore in chores]
+        self._rounds = Rounds(chores, self.wake)
         self._max_in_flight = max_in_flight
         self._batch = batch
         self._round_s = round_s
@@ -77,26 +63,24 @@ class Pump:
     def wake(self) -> None:
         """Look now. Call it on the pump's own loop."""
         self._wake.set()
-        for chore, bell in self._bells:
-            if chore.is_rung:
-                bell.set()
+        self._rounds.ring()
 
     def stop(self) -> None:
         """Claim nothing more and return from `run` once the posts in flight are recorded."""
         self._stopping.set()
-        for event in (self._wake, *(bell for _, bell in self._bells)):
-            event.set()
+        self._rounds.stop()
+        self._wake.set()
 
     async def run(self) -> None:
         """Pump until `stop`."""
-        rounds = [asyncio.create_task(self._repeat(chore, bell)) for chore, bell in self._bells]
+        rounds = asyncio.create_task(self._rounds.run())
         recorder = asyncio.create_task(self._record_until_drained())
         try:
             while not self._stopping.is_set():
                 self._wake.clear()
                 if self._is_exhausted:
                     await self._breathe()
-                if not await self._guard(self._claim, "claim"):
+                if not await guarded(self._claim, "claim"):
                     await self._rest()
             if self._posts:
                 await asyncio.wait(self._posts)
@@ -104,9 +88,9 @@ class Pump:
             self._has_made.set()
             await recorder
         finally:
-            for task in (*rounds, recorder):
+            for task in (rounds, recorder):
                 task.cancel()
-            await asyncio.gather(*rounds, recorder, return_exceptions=True)
+            await asyncio.gather(rounds, recorder, return_exceptions=True)
 
     async def _breathe(self) -> None:
         self._is_exhausted = False
@@ -146,7 +130,7 @@ class Pump:
             self._has_made.set()
             return True
 
-        await self._guard(post, "post")
+        await guarded(post, "post")
 
     async def _record_until_drained(self) -> None:
         while self._made or not self._is_drained:
@@ -178,7 +162,7 @@ class Pump:
             log.exception("fault", during="record", deliveries=len(batch))
         if len(batch) == 1:
             return False
-        return any([await self._guard(partial(record, [one]), "record") for one in batch])
+        return any([await guarded(partial(record, [one]), "record") for one in batch])
 
     async def _keep(self, batch: list[Made]) -> None:
         """Try a batch again that the store was away for, while its claims last: nobody else knows it."""
@@ -187,27 +171,3 @@ class Pump:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._round_s):
                     await self._stopping.wait()
-
-    async def _repeat(self, chore: Chore, bell: asyncio.Event) -> None:
-        async def once() -> bool:
-            return bool(await chore.work())
-
-        # The event, too: a cancellation that falls together with what it cancels may be lost in the pool.
-        while not self._stopping.is_set():
-            bell.clear()
-            if await self._guard(once, chore.name):
-                self.wake()
-            if not self._stopping.is_set():  # stopped in the middle of it: its bell has been cleared
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(chore.every_s):
-                        await bell.wait()
-
-    async def _guard(self, work: Callable[[], Awaitable[bool]], what: str) -> bool:
-        """Do one thing; a fault is logged and costs a round, never the worker."""
-        try:
-            return await work()
-        except StoreAway as error:
-            log.warning("store away", during=what, cause=repr(error.__cause__))
-        except Exception:
-            log.exception("fault", during=what)
-        return False

@@ -1,0 +1,144 @@
+"""The operations on recordings and on the notes made of them (spec 1/notes, 7/410)."""
+
+from datetime import datetime
+
+from attrs import frozen
+from msgspec import UNSET
+
+from meetcore.adapters.api.answers import Rendered, render_record, render_text
+from meetcore.adapters.api.bodies import CreateNoteBody
+from meetcore.adapters.api.calls import Call, Operation, UseCases, subject
+from meetcore.adapters.api.filters import flag, one_of, record_id
+from meetcore.adapters.api.paging import Listing, cut
+from meetcore.domain.errors import Gone, NotFound
+from meetcore.domain.ids import parse_id
+from meetcore.domain.keys import Scope
+from meetcore.domain.note_markdown import markdown
+from meetcore.domain.notes import Language, Note, NoteStatus
+from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.recordings import RecordingStatus
+from meetcore.domain.records import note_record, recording_record
+from meetcore.domain.schedule import utc_text
+from meetcore.usecases.create_note import NoteRequest
+from meetcore.usecases.intent import Answer
+
+__all__ = ["note_operations"]
+
+_MEETING = record_id("Only the recording of this meeting.")
+_RECORDING = record_id("Only notes on this recording.")
+_WITH_NOTES = flag("Whether the notes made of it are erased too, with the events that told of them.")
+_FORMAT = one_of({"json": "json", "markdown": "markdown"}, "`markdown` is for people to read.")
+_NOTE_REFUSALS = (
+    "not_found", "gone", "conflict", "unprocessable_entity", "insufficient_credits", "credit_cap_exceeded",
+)  # fmt: skip
+MARKDOWN = "text/markdown; charset=utf-8"
+
+
+def note_operations(use: UseCases) -> tuple[Operation, ...]:
+    """The operations on recordings and notes, bound to their use cases."""
+    read, write, credit = OperationClass.READ, OperationClass.WRITE, OperationClass.CREDIT
+    recordings, notes = _Recordings(use), _Notes(use)
+    one, readers = "/recordings/{id}", (Scope.RECORDINGS_READ,)
+    return (
+        Operation(
+            "list_recordings", "GET", "/recordings", "List the recordings, the newest first", read,
+            recordings.list, (), 200, readers,
+            response="RecordingList", listing=Listing({"meeting_id": _MEETING}),
+        ),
+        Operation(
+            "get_recording", "GET", one, "Read a recording", read,
+            recordings.get, (), 200, readers, response="Recording",
+        ),
+        Operation(
+            "get_download_url", "GET", f"{one}/download-url",
+            "A link that downloads a recording without a key", read, recordings.link, ("gone",), 200, readers, response="DownloadUrl",
+        ),
+        Operation(
+            "delete_recording", "DELETE", one, "Delete a recording for good", write,
+            recordings.delete, (), 204, (Scope.RECORDINGS_WRITE,), None, _present_deleted,
+            options={"with_notes": _WITH_NOTES},
+        ),
+        Operation(
+            "create_note", "POST", "/notes", "Have notes written of a recording", credit,
+            notes.create, _NOTE_REFUSALS, 202, (Scope.NOTULEN_WRITE,), CreateNoteBody, _present_note, "Note",
+        ),
+        Operation(
+            "list_notes", "GET", "/notes", "List the notes, the newest first", read,
+            notes.list, (), 200, (Scope.NOTULEN_READ,),
+            response="NoteList", listing=Listing({"recording_id": _RECORDING}),
+        ),
+        Operation(
+            "get_note", "GET", "/notes/{id}", "Read a note", read,
+            notes.get, ("gone",), 200, (Scope.NOTULEN_READ,), response="Note", options={"format": _FORMAT},
+        ),
+    )  # fmt: skip
+
+
+@frozen
+class _Recordings:
+    use: UseCases
+
+    async def list(self, call: Call) -> Rendered:
+        page = call.page
+        found = await self.use.queries.list_recordings(
+            call.caller.account.id, page.filters.get("meeting_id"), page.limit + 1, page.before
+        )
+        shown, cursor = cut(found, page, lambda one: one.id)
+        return render_record(200, {"data": [recording_record(one) for one in shown], "next_cursor": cursor})
+
+    async def get(self, call: Call) -> Rendered:
+        recording_id = parse_id(call.path["id"], "recording")
+        found = await self.use.queries.find_recording(call.caller.account.id, recording_id)
+        if found is None or found.status is RecordingStatus.MEASURING:
+            raise NotFound("No recording with this id.")
+        return render_record(200, recording_record(found))
+
+    async def link(self, call: Call) -> Rendered:
+        recording_id = parse_id(call.path["id"], "recording")
+        link = await self.use.link_recording(call.caller, recording_id, call.now)
+        return render_record(200, {"url": link.url, "expires_at": utc_text(link.expires_at)})
+
+    async def delete(self, call: Call) -> Answer:
+        with_notes = bool(call.options.get("with_notes", False))
+        return await self.use.delete_recording(
+            call.caller, subject(call), call.purpose, call.now, with_notes=with_notes
+        )
+
+
+@frozen
+class _Notes:
+    use: UseCases
+
+    async def create(self, call: Call) -> Answer:
+        body: CreateNoteBody = call.body
+        language = Language.INDONESIAN if body.language is UNSET else Language(body.language)
+        wanted = NoteRequest(body.recording_id, language)
+        return await self.use.create_note(call.caller, wanted, call.purpose, call.now)
+
+    async def list(self, call: Call) -> Rendered:
+        page = call.page
+        found = await self.use.queries.list_notes(
+            call.caller.account.id, page.filters.get("recording_id"), page.limit + 1, page.before
+        )
+        shown, cursor = cut(found, page, lambda one: one.id)
+        return render_record(200, {"data": [note_record(one) for one in shown], "next_cursor": cursor})
+
+    async def get(self, call: Call) -> Rendered:
+        note_id = parse_id(call.path["id"], "note")
+        note = await self.use.queries.find_note(call.caller.account.id, note_id)
+        if note is None:
+            raise NotFound("No note with this id.")
+        if note.status is NoteStatus.ERASED:
+            raise Gone("This note was erased with its recording.")
+        if call.options.get("format") == "markdown":
+            return render_text(200, markdown(note), MARKDOWN)
+        return render_record(200, note_record(note))
+
+
+def _present_deleted(_: object, __: datetime) -> Rendered:
+    return Rendered(204, b"")
+
+
+def _present_note(outcome: object, _: datetime) -> Rendered:
+    assert isinstance(outcome, Note)
+    return render_record(202, note_record(outcome))

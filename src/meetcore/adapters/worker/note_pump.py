@@ -1,0 +1,88 @@
+"""The note pump: claims notes that are due and works on several at once, beside the rounds on recordings.
+
+It has a doorbell and a bound of its own, so that a queue of notes delays no webhook. Owns concurrency;
+refuses to decide anything about a note. What it has in progress when it is stopped is due again at once, for
+another worker.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+
+import structlog
+
+from meetcore.adapters.worker.rounds import Chore, Rounds, guarded
+from meetcore.ports.notes import NoteTask
+from meetcore.usecases.write_notes import WriteNotes
+
+__all__ = ["NotePump"]
+
+log = structlog.get_logger("meetcore.worker")
+
+
+class NotePump:
+    """Runs until it is stopped.
+
+    Args:
+        write: the notes.
+        chores: what else is to be done; none waits for another.
+        round_s: how often due notes are looked for without a ring.
+    """
+
+    def __init__(self, write: WriteNotes, chores: Sequence[Chore], *, round_s: float = 1.0) -> None:
+        self._write = write
+        self._rounds = Rounds(chores, self.wake)
+        self._round_s = round_s
+        self._wake = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._notes: set[asyncio.Task[None]] = set()
+
+    def wake(self) -> None:
+        """Look now. Call it on the pump's own loop."""
+        self._wake.set()
+        self._rounds.ring()
+
+    def stop(self) -> None:
+        """Claim nothing more, give back what is in progress, and return from `run`."""
+        self._stopping.set()
+        self._rounds.stop()
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Pump until `stop`."""
+        rounds = asyncio.create_task(self._rounds.run())
+        try:
+            while not self._stopping.is_set():
+                self._wake.clear()
+                if not await guarded(self._claim, "claim notes"):
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(self._round_s):
+                            await self._wake.wait()
+        finally:
+            for task in (rounds, *self._notes):
+                task.cancel()
+            await asyncio.gather(rounds, *self._notes, return_exceptions=True)
+
+    async def _claim(self) -> bool:
+        """Take what there is room for; true when there may be more."""
+        room = self._write.in_flight - len(self._notes)
+        if room <= 0:
+            return False
+        claimed = await self._write.claim(room)
+        for task in claimed:
+            work = asyncio.create_task(self._work(task))
+            self._notes.add(work)
+            work.add_done_callback(self._done)
+        return False
+
+    def _done(self, work: asyncio.Task[None]) -> None:
+        self._notes.discard(work)
+        self._wake.set()
+
+    async def _work(self, task: NoteTask) -> None:
+        async def work() -> bool:
+            await self._write.work(task)
+            return True
+
+        with structlog.contextvars.bound_contextvars(note_id=str(task.note.id), step=task.note.step.value):
+            await guarded(work, "note")

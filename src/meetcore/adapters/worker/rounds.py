@@ -1,0 +1,89 @@
+"""Rounds: work that comes round on an event loop, each piece by itself, until it is stopped.
+
+A fault costs a round and is logged; it never ends the worker. Owns when chores run; refuses to know what they
+do.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import structlog
+from attrs import frozen
+
+from meetcore.ports.store import StoreAway
+
+__all__ = ["Chore", "Rounds", "guarded"]
+
+log = structlog.get_logger("meetcore.worker")
+
+
+@frozen
+class Chore:
+    """Work that comes round every `every_s`, counted from the end of the round before.
+
+    `work` tells whether something may be due by what it did: then it is looked at at once. One that `is_rung`
+    also runs when the doorbell rings.
+    """
+
+    name: str
+    work: Callable[[], Awaitable[object]]
+    every_s: float
+    is_rung: bool = False
+
+
+class Rounds:
+    """Chores, of which none waits for another.
+
+    Args:
+        chores: what is to be done.
+        on_due: called when a chore says that something may be due.
+    """
+
+    def __init__(self, chores: Sequence[Chore], on_due: Callable[[], object]) -> None:
+        self._bells = [(chore, asyncio.Event()) for chore in chores]
+        self._on_due = on_due
+        self._stopping = asyncio.Event()
+
+    def ring(self) -> None:
+        """Run what `is_rung` now. Call it on the rounds' own loop."""
+        for chore, bell in self._bells:
+            if chore.is_rung:
+                bell.set()
+
+    def stop(self) -> None:
+        """Begin no further round."""
+        self._stopping.set()
+        for _, bell in self._bells:
+            bell.set()
+
+    async def run(self) -> None:
+        """Go round until `stop`, or until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for chore, bell in self._bells:
+                group.create_task(self._repeat(chore, bell))
+
+    async def _repeat(self, chore: Chore, bell: asyncio.Event) -> None:
+        async def once() -> bool:
+            return bool(await chore.work())
+
+        # The event, too: a cancellation that falls together with what it cancels may be lost in the pool.
+        while not self._stopping.is_set():
+            bell.clear()
+            if await guarded(once, chore.name):
+                self._on_due()
+            if not self._stopping.is_set():  # stopped in the middle of it: its bell has been cleared
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(chore.every_s):
+                        await bell.wait()
+
+
+async def guarded(work: Callable[[], Awaitable[bool]], what: str) -> bool:
+    """Do one thing; a fault is logged and costs a round, never the worker."""
+    try:
+        return await work()
+    except StoreAway as error:
+        log.warning("store away", during=what, cause=repr(error.__cause__))
+    except Exception:
+        log.exception("fault", during=what)
+    return False

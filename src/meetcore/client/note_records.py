@@ -1,0 +1,111 @@
+"""What the API answers with of recordings and notes, typed. See `records` for what the types promise.
+
+What was said in a meeting is not in a record's `repr`.
+"""
+
+from enum import StrEnum
+
+from attrs import field, frozen
+
+from meetcore.client.records import At
+from meetcore.domain.notes import Language
+
+__all__ = [
+    "ActionItem",
+    "Decision",
+    "DownloadUrl",
+    "Language",
+    "Note",
+    "NoteStatus",
+    "Recording",
+    "RecordingStatus",
+    "Utterance",
+]
+
+
+class RecordingStatus(StrEnum):
+    """Whether a recording's files can be had."""
+
+    AVAILABLE = "available"
+    EXPIRED = "expired"
+
+
+class NoteStatus(StrEnum):
+    """How far a note is."""
+
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@frozen
+class Recording:
+    """What was recorded of a meeting. `duration` is in begun minutes, as notes are paid by."""
+
+    id: str
+    meeting_id: str
+    status: str
+    duration: int
+    duration_unit: str
+    size_bytes: int
+    recorded_at: At
+    expires_at: At
+
+
+@frozen
+class DownloadUrl:
+    """A link that downloads a recording without a key, for 15 minutes. Whoever has it may."""
+
+    url: str = field(repr=False)
+    expires_at: At
+
+
+@frozen
+class Decision:
+    """What was decided, the sentence that says so, and the second of the recording it was said at."""
+
+    text: str = field(repr=False)
+    quote: str = field(repr=False)
+    at: int
+
+
+@frozen
+class ActionItem:
+    """What is to be done; by whom and until when, where that was said."""
+
+    task: str = field(repr=False)
+    quote: str = field(repr=False)
+    at: int
+    owner: str | None = field(default=None, repr=False)
+    due: str | None = field(default=None, repr=False)
+
+
+@frozen
+class Utterance:
+    """What somebody said, at which second. The speaker is None where it was only heard."""
+
+    at: int
+    text: str = field(repr=False)
+    speaker: str | None = field(default=None, repr=False)
+
+
+@frozen
+class Note:
+    """Notes on a recording. The content is there once it is completed; `error` says why it failed."""
+
+    id: str
+    recording_id: str
+    meeting_id: str
+    status: str
+    language: str
+    created_at: At
+    decisions: tuple[Decision, ...] = ()
+    action_items: tuple[ActionItem, ...] = ()
+    topics: tuple[str, ...] = field(default=(), repr=False)
+    transcript: tuple[Utterance, ...] = field(default=(), repr=False)
+    summary: str | None = field(default=None, repr=False)
+    duration: int | None = None
+    credits_charged: int | None = None
+    error: str | None = None
+    completed_at: At | None = None
