@@ -2,7 +2,7 @@
 
 A process gets the open files by their descriptors, no environment and no path, works at a low priority and
 under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose other end
-only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it any more.
+only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it now.
 
 Owns the processes and the scratch files. Refuses to load ffmpeg here.
 """

@@ -36,6 +36,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.clock                     ClockContract                clock
     ports.entropy                   EntropyContract              entropy
     ports.audio_editor              AudioEditorContract          editor
+    ports.recording_files           RecordingFilesContract       place: RecordingPlace
 
 `StoreContract` joins those below it, down to the recordings. A rig is an adapter with a look behind it:
 `store_rig` says what it must tell, and one class that fills `FullRig` serves all of these suites.
@@ -70,6 +71,7 @@ from meetcore.testing.contracts.played_meetings import Play, PlayedMeetingsContr
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
+from meetcore.testing.contracts.recording_files import RecordingFilesContract, RecordingPlace
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 from meetcore.testing.contracts.registry import RegistryContract
 from meetcore.testing.contracts.resolver import ResolverContract
@@ -116,6 +118,8 @@ __all__ = [
     "QueriesContract",
     "QueriesRig",
     "RateCountersContract",
+    "RecordingFilesContract",
+    "RecordingPlace",
     "RecordingRepositoryContract",
     "RegistryContract",
     "RegistryRig",
