@@ -258,7 +258,7 @@ async def test_what_may_still_be_there_is_not_removed(zoom: Zoom, file: Recordin
 
 
 async def test_nothing_of_what_is_secret_is_in_what_is_raised_or_logged(zoom: Zoom, file: RecordingFile):
-    said: list[str] = [repr(zoom.provider.files), repr(file)]
+    said = [repr(file)]
     faults = [(fault, "download") for fault in ("500", "404", "token_expired", "drop", "page")]
     for fault, call in (*faults, ("500", "content"), ("drop", "content"), ("cut", "content")):
         zoom.stand_in.faults.plan(Fault(fault, call, times=2))

@@ -38,7 +38,7 @@ class Request:
 
 @frozen
 class Reply:
-    """One answer. With `sent`, only so many bytes of the body go out, then `lingers` is waited for, no more."""
+    """One answer. With `sent`, that many bytes of the body go out; then `lingers` is waited for, no more."""
 
     status: int
     body: bytes = b""
