@@ -17,6 +17,7 @@ from meetcore.adapters.zoom import ZoomProvider
 from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight, told_wait_s
 from meetcore.adapters.zoom.line import Answer, Line
 from meetcore.adapters.zoom.tokens import Tokens
+from meetcore.ports.recording_files import FilesAway
 from meetcore.ports.video_provider import (
     ProviderMeetingState,
     ProviderRefused,
@@ -190,10 +191,10 @@ async def test_where_nobody_listens_nothing_was_done(zoom: Zoom):
         provider = ZoomProvider(access, zoom.log, now=zoom.clock.now)
         calls = (
             provider.create(order), provider.find(order), provider.remove("1"), provider.end("1"),
-            provider.set_host_key("host-1", "123456"), provider.list_recordings("1"),
+            provider.set_host_key("host-1", "123456"), provider.files.find("1"),
         )  # fmt: skip
         for call in calls:
-            with pytest.raises(ProviderRefused):
+            with pytest.raises((ProviderRefused, FilesAway)):
                 await call
         await provider.aclose()
 
@@ -217,7 +218,7 @@ async def test_what_may_be_repeated_is(fault: str, is_done: bool):
         plan("get")
         assert await zoom.provider.find(order) == made
         plan("recordings")
-        assert await zoom.provider.list_recordings(name) == ()
+        assert await zoom.provider.files.find(name) == ()
         plan("host_key")
         await zoom.provider.set_host_key("host-1", "1234567890")
         assert zoom.stand_in.account.known("host-1").host_key == "1234567890"
@@ -413,7 +414,7 @@ async def test_the_log_is_silent_when_all_goes_well(zoom: Zoom):
     order = order_for(zoom.provider)
     made = (await zoom.provider.create(order)).provider_meeting_id
     await zoom.provider.find(order)
-    await zoom.provider.list_recordings(made)
+    await zoom.provider.files.find(made)
     await zoom.provider.remove(made)
     await zoom.provider.remove(made)
     await zoom.provider.end(made)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
 from meetcore.domain.recordings import FileKind
+from meetcore.ports.recording_files import FilesAway
 from meetcore.ports.video_provider import (
     HostUnavailable,
     ProviderMeetingState,
@@ -254,7 +255,7 @@ async def test_a_foreign_name_is_gone_and_nobody_is_asked(zoom: Zoom):
     for name in ("", "sandbox-1", "../users", "85746065432/status", "٣"):
         assert await zoom.provider.remove(name) is ProviderMeetingState.GONE
         await zoom.provider.end(name)
-        assert await zoom.provider.list_recordings(name) == ()
+        assert await zoom.provider.files.find(name) == ()
     assert zoom.stand_in.api.counts.total() == 0
 
 
@@ -312,7 +313,7 @@ def file_of(name: str, kind: str, begin: str, end: str, status: str = "completed
 
 async def test_the_files_of_every_segment_that_are_ready(zoom: Zoom, order: ProviderOrder):
     made = await zoom.provider.create(order)
-    assert await zoom.provider.list_recordings(made.provider_meeting_id) == ()
+    assert await zoom.provider.files.find(made.provider_meeting_id) == ()
     first, second = ("02:04:00", "02:40:30"), ("02:50:00", "03:20:10")
     unfinished = file_of("c1", "MP4", *second, status="processing")
     del unfinished["recording_end"]
@@ -325,7 +326,7 @@ async def test_the_files_of_every_segment_that_are_ready(zoom: Zoom, order: Prov
         file_of("a5", "TIMELINE", *first),
         unfinished,
     ]
-    files = await zoom.provider.list_recordings(made.provider_meeting_id)
+    files = await zoom.provider.files.find(made.provider_meeting_id)
     assert [(each.provider_file_id, each.kind) for each in files] == [
         ("a1", FileKind.VIDEO),
         ("a2", FileKind.AUDIO),
@@ -341,14 +342,14 @@ async def test_the_files_of_every_segment_that_are_ready(zoom: Zoom, order: Prov
 
 
 async def test_of_a_meeting_that_is_gone_there_is_no_recording(zoom: Zoom):
-    assert await zoom.provider.list_recordings("85746065432") == ()
+    assert await zoom.provider.files.find("85746065432") == ()
 
 
 async def test_times_that_cannot_be_read_are_not_guessed(zoom: Zoom, order: ProviderOrder):
     made = await zoom.provider.create(order)
     only(zoom).recording_files = [file_of("a1", "MP4", "02:04:00", "soon")]
-    with pytest.raises(ProviderUnknown):
-        await zoom.provider.list_recordings(made.provider_meeting_id)
+    with pytest.raises(FilesAway):
+        await zoom.provider.files.find(made.provider_meeting_id)
 
 
 # Refusals
@@ -379,7 +380,7 @@ async def ask(zoom: Zoom, call: str, order: ProviderOrder, made: str) -> None:
         case "host_key":
             await zoom.provider.set_host_key("host-1", "1234567890")
         case _:
-            await zoom.provider.list_recordings(made)
+            await zoom.provider.files.find(made)
 
 
 @pytest.mark.parametrize("call", CALLS)
@@ -391,7 +392,7 @@ async def test_every_refusal_is_one_and_changes_nothing(call: str):
         before = [(each.number, each.status) for each in zoom.stand_in.meetings]
         for name in REFUSALS.keys() - HAS_A_MEANING[call]:
             zoom.stand_in.faults.plan(Fault(name, call, times=None))
-            with pytest.raises(ProviderRefused) as told:
+            with pytest.raises((ProviderRefused, FilesAway)) as told:
                 await ask(zoom, call, order, made)
             zoom.stand_in.faults.clear()
             assert not isinstance(told.value, HostUnavailable), name

@@ -24,6 +24,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import datetime
 
 from attrs import frozen
 
@@ -78,6 +79,30 @@ class ZoomStandIn:
         """What the next calls meet."""
         return self.api.faults
 
+    def record(
+        self,
+        meeting: StandInMeeting,
+        file_id: str,
+        file_type: str,
+        content: bytes,
+        start: datetime,
+        end: datetime,
+    ) -> None:
+        """Add a file to a meeting's recording; `file_type` is Zoom's: MP4, M4A, TRANSCRIPT."""
+        self.account.contents[file_id] = content
+        meeting.recording_files.append(
+            {
+                "id": file_id,
+                "meeting_id": meeting.uuid,
+                "recording_start": start.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "recording_end": end.strftime("%Y-%m-%dT%H:%M:%SZ"),
+                "file_type": file_type,
+                "file_size": len(content),
+                "download_url": f"{self.url}/rec/download/{file_id}",
+                "status": "completed",
+            }
+        )
+
     @property
     def meetings(self) -> list[StandInMeeting]:
         """The meetings that exist, in the order in which they were made."""
@@ -97,7 +122,8 @@ async def zoom_stand_in(
             return admin.answer(request)
         return await api.answer(request)
 
-    async with serving(answer, port) as taken:
+    async with serving(answer, port) as taken, serving(api.answer) as files:
+        api.files_url = f"http://127.0.0.1:{files}"
         yield ZoomStandIn(f"http://127.0.0.1:{taken}", api)
 
 

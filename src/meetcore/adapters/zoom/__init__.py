@@ -1,10 +1,11 @@
 """Zoom as the provider: its API behind the port, and its events.
 
-`provider` fills `VideoProvider` over `calls` (one request, its repeats and its outcomes) and `tokens` (who we
-are). Nothing of Zoom's own words goes further than the log.
+`provider` fills `VideoProvider` and `recording_files` fills `RecordingFiles`, over `calls` (one request, its
+repeats and its outcomes) and `tokens` (who we are). Nothing of Zoom's own words goes further than the log.
 """
 
 from meetcore.adapters.zoom.access import ZoomAccess
 from meetcore.adapters.zoom.provider import ZoomProvider
+from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
 
-__all__ = ["ZoomAccess", "ZoomProvider"]
+__all__ = ["ZoomAccess", "ZoomProvider", "ZoomRecordingFiles"]

@@ -117,6 +117,18 @@ class ZoomCalls:
         self._log.warning("zoom_did_not_answer", method=method, cause=str(ended))
         raise ended from None
 
+    async def token(self) -> str:
+        """The token by which Zoom knows us, for what is not asked over the API.
+
+        Raises:
+            ProviderRefused: there is none to be had.
+        """
+        return await self._tokens.get()
+
+    def drop_token(self, token: str) -> None:
+        """Forget a token that was refused."""
+        self._tokens.drop(token)
+
     async def aclose(self) -> None:
         """Close the connections."""
         await self._tokens.aclose()

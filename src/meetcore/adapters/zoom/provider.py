@@ -30,15 +30,14 @@ from meetcore.adapters.zoom.answers import (
     is_at,
     of_meeting,
     provisioned,
-    recording_files,
     text_of,
 )
 from meetcore.adapters.zoom.calls import BUDGET_S, ZoomCalls, segment
 from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight
 from meetcore.adapters.zoom.line import Answer
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
+from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
 from meetcore.domain.meetings import PasswordRule, ProviderAbilities, Provisioned
-from meetcore.domain.recordings import RecordingFile
 from meetcore.ports.video_provider import (
     HostUnavailable,
     ProviderMeetingState,
@@ -60,7 +59,6 @@ _NO_MEETING: Final = 3001
 _IN_PROGRESS: Final = 3002
 _ENDED: Final = 3007
 _NO_LICENCE: Final = 3161
-_NO_RECORDING: Final = 3301
 
 _PAGE_SIZE: Final = 300
 # A host's unexpired meetings: a hundred a day for thirty days past, and as many to come.
@@ -84,6 +82,7 @@ class ZoomProvider:
     ) -> None:
         self._access = access
         self._calls = ZoomCalls(access, log, now, budget_s)
+        self._files = ZoomRecordingFiles(access, self._calls, log)
         self._log = log
         self._now = now
 
@@ -94,6 +93,11 @@ class ZoomProvider:
     def abilities(self) -> ProviderAbilities:
         """Everything; a hundred meetings a day for each host."""
         return _ABILITIES
+
+    @property
+    def files(self) -> ZoomRecordingFiles:
+        """The files of this account's recordings, known to Zoom by the same token."""
+        return self._files
 
     async def create(self, order: ProviderOrder) -> Provisioned:
         """Make a meeting. Asked twice, it makes two.
@@ -179,23 +183,9 @@ class ZoomProvider:
         if not answer.is_done:
             raise self._refusal("set_host_key", answer, host=provider_user_id)
 
-    async def list_recordings(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """The files that are ready, of the last time that the meeting took place; none without a recording.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: it could not be told.
-        """
-        if not _is_number(provider_meeting_id):
-            return ()
-        answer = await self._calls.ask("GET", f"/meetings/{provider_meeting_id}/recordings")
-        if answer.is_done:
-            return recording_files(answer)
-        if answer.code in (_NO_RECORDING, _NO_MEETING):
-            return ()
-        raise self._refusal("list_recordings", answer)
-
     async def aclose(self) -> None:
         """Close the connections."""
+        await self._files.aclose()
         await self._calls.aclose()
 
     async def _page(self, provider_user_id: str, token: str) -> MeetingPage:

@@ -35,6 +35,8 @@ Subclass a suite, give its fixture, and pytest runs it::
                                     PretendCipherContract        cipher
     ports.clock                     ClockContract                clock
     ports.entropy                   EntropyContract              entropy
+    ports.audio_editor              AudioEditorContract          editor
+    ports.recording_files           RecordingFilesContract       place: RecordingPlace
 
 `StoreContract` joins those below it, down to the recordings. A rig is an adapter with a look behind it:
 `store_rig` says what it must tell, and one class that fills `FullRig` serves all of these suites.
@@ -44,6 +46,7 @@ Owns what every adapter of a port has to do. Refuses to know one: what only Post
 is tested where the PostgreSQL adapter is.
 """
 
+from meetcore.testing.contracts.audio_editor import AudioEditorContract
 from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContract
 from meetcore.testing.contracts.clock import ClockContract
 from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
@@ -68,6 +71,7 @@ from meetcore.testing.contracts.played_meetings import Play, PlayedMeetingsContr
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
+from meetcore.testing.contracts.recording_files import RecordingFilesContract, RecordingPlace
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 from meetcore.testing.contracts.registry import RegistryContract
 from meetcore.testing.contracts.resolver import ResolverContract
@@ -86,6 +90,7 @@ from meetcore.testing.contracts.video_provider import VideoProviderContract
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
 
 __all__ = [
+    "AudioEditorContract",
     "CipherContract",
     "ClockContract",
     "DeliveryLimitsContract",
@@ -113,6 +118,8 @@ __all__ = [
     "QueriesContract",
     "QueriesRig",
     "RateCountersContract",
+    "RecordingFilesContract",
+    "RecordingPlace",
     "RecordingRepositoryContract",
     "RegistryContract",
     "RegistryRig",

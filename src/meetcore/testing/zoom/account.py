@@ -35,6 +35,7 @@ class Terms:
         creations_per_user_day: meetings of one user between midnights in UTC.
         token_lifetime_s: how long a token is good.
         max_page_size: meetings on a page, at most.
+        has_ranges: whether the place where files lie sends parts of them.
     """
 
     latency_s: float = 0.0
@@ -42,6 +43,7 @@ class Terms:
     creations_per_user_day: int = 100
     token_lifetime_s: float = 3600
     max_page_size: int = 300
+    has_ranges: bool = True
 
 
 @define
@@ -81,6 +83,7 @@ class ZoomAccount:
         self.now = now
         self.users: dict[str, StandInUser] = {}
         self.meetings: dict[int, StandInMeeting] = {}
+        self.contents: dict[str, bytes] = {}
         self.created = 0
         # Zoom gives no number twice; a stand-in that is started again should not either.
         self._first_number = _FIRST_NUMBER + secrets.randbelow(_FIRST_NUMBERS)
@@ -163,6 +166,29 @@ class ZoomAccount:
         if meeting.status != "started":
             raise Refused("not_running")
         meeting.status = "ended"
+
+    def content(self, file_id: str) -> bytes:
+        """What is in a file of a recording.
+
+        Raises:
+            Refused: there is none.
+        """
+        if file_id not in self.contents:
+            raise Refused("no_recording")
+        return self.contents[file_id]
+
+    def delete_file(self, number: str, file_id: str) -> None:
+        """Delete a file of a meeting's recording for good.
+
+        Raises:
+            Refused: there is no such file, or no such meeting.
+        """
+        meeting = self.meeting(number)
+        kept = [each for each in meeting.recording_files if each["id"] != file_id]
+        if len(kept) == len(meeting.recording_files):
+            raise Refused("no_recording")
+        meeting.recording_files = kept
+        self.contents.pop(file_id, None)
 
     def set_host_key(self, name: str, host_key: object) -> None:
         """Give a user another host key.

@@ -6,6 +6,7 @@ request                                         does
 ``GET /stand-in/meetings[?all=1]``              the meetings that exist; with `all` the deleted too
 ``POST /stand-in/meetings/{id}/start``, `/end`  somebody starts or ends it at Zoom
 ``PUT /stand-in/meetings/{id}/recordings``      its `recording_files`, as a JSON list
+``PUT /stand-in/files/{id}``                    the bytes of a file at `{url}/rec/download/{id}`
 ``GET /stand-in/counts``                        meetings made, calls of each kind, most in flight
 ``GET /stand-in/users``                         every user that was named, with its host key
 ``PUT /stand-in/users/{name}``                  `type` (1 has no licence, 2 has one), `exists`
@@ -61,6 +62,8 @@ class ZoomAdmin:
                 return lambda: self._step(number, "started" if step == "start" else "ended")
             case "PUT", "meetings", number, "recordings":
                 return lambda: self._record(number, json.loads(request.body))
+            case "PUT", "files", file_id:
+                return lambda: self._fill(file_id, request.body)
             case "GET", "counts":
                 return lambda: {
                     "created": account.created,
@@ -92,6 +95,10 @@ class ZoomAdmin:
     def _record(self, number: str, files: list[dict[str, Any]]) -> object:
         self._api.account.meeting(number).recording_files = files
         return len(files)
+
+    def _fill(self, file_id: str, content: bytes) -> object:
+        self._api.account.contents[file_id] = content
+        return len(content)
 
     def _turn_user(self, name: str, told: dict[str, Any]) -> object:
         user = self._api.account.known(name)

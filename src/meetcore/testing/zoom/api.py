@@ -1,18 +1,20 @@
-"""The paths of Zoom at the stand-in, under `/v2` and `/oauth`.
+"""The paths of Zoom at the stand-in, under `/v2`, `/oauth` and `/rec`.
 
-Owns the way from a request to the account and back, tokens and limits included.
+Owns the way from a request to the account and back, tokens and limits included. A file is asked for with a
+token under `/rec/download`, and lies at a signed address on another port, where no token is taken.
 """
 
 import asyncio
 import base64
+import re
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from meetcore.testing.zoom.account import StandInMeeting, StandInUser, ZoomAccount
 from meetcore.testing.zoom.faults import FAULTS, Fault, Faults, misbehave
@@ -23,6 +25,8 @@ __all__ = ["Credentials", "Heard", "ZoomApi"]
 
 _LIST_AGENDA: Final = 250
 _LATEST: Final = 1000
+_SIGNATURE: Final = "FAKE~signed"
+_RANGE: Final = re.compile(r"bytes=(\d+)-(\d*)")
 
 
 @frozen
@@ -51,6 +55,8 @@ class ZoomApi:
         heard: the latest requests, oldest first.
         counts: requests of each call, those that met a fault included.
         most_in_flight: how many were under way at the same time, at most.
+        given_up: how many clients went away while they were kept waiting.
+        files_url: where files lie, without a path.
     """
 
     def __init__(self, account: ZoomAccount, faults: Faults, credentials: Credentials) -> None:
@@ -60,6 +66,8 @@ class ZoomApi:
         self.heard: deque[Heard] = deque(maxlen=_LATEST)
         self.counts: Counter[str] = Counter()
         self.most_in_flight = 0
+        self.given_up = 0
+        self.files_url = ""
         self._in_flight = 0
         self._tokens: dict[str, float] = {}
         self._second = (0, 0)
@@ -67,6 +75,7 @@ class ZoomApi:
     async def answer(self, request: Request) -> Reply | None:
         """Answer one request; None drops its connection."""
         call, act = self._routed(request)
+        request = evolve(request, until_gone=self._counted(request.until_gone))
         if act is None:
             return as_json({"code": 2300, "message": "This API endpoint is not recognized."}, 404)
         self.heard.append(Heard(call, "/" + "/".join(request.segments), dict(request.query), request.told))
@@ -77,6 +86,15 @@ class ZoomApi:
             return await self._answer(call, act, request)
         finally:
             self._in_flight -= 1
+
+    def _counted(self, until_gone: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[object]]:
+        async def counted() -> None:
+            try:
+                await until_gone()
+            finally:
+                self.given_up += 1
+
+        return counted
 
     def expire_tokens(self) -> None:
         """Let every token that was given out be refused."""
@@ -99,7 +117,7 @@ class ZoomApi:
                 is_refusal = fault.fault not in FAULTS and not fault.fault.isdigit()
                 # Whatever would be answered is never seen, and nothing is done.
                 return refusal(fault.fault, "as was asked for") if is_refusal else Reply(503)
-            if call != "token":
+            if call not in ("token", "content"):
                 self._check_token(request)
                 self._check_rate()
             return act()
@@ -151,6 +169,12 @@ class ZoomApi:
                 return "status", lambda: self._put_status(number, request)
             case "GET", "v2", "meetings", number, "recordings":
                 return "recordings", lambda: self._recordings(number)
+            case "DELETE", "v2", "meetings", number, "recordings", file_id:
+                return "delete_file", lambda: self._delete_file(number, file_id, request)
+            case "GET", "rec", "download", file_id:
+                return "download", lambda: self._download(file_id)
+            case "GET", "files", file_id:
+                return "content", lambda: self._content(file_id, request)
             case _:
                 return "", None
 
@@ -229,6 +253,31 @@ class ZoomApi:
                 "download_access_token": "eyJFAKE.FAKE.FAKE",
             }
         )
+
+    def _delete_file(self, number: str, file_id: str, request: Request) -> Reply:
+        if request.query.get("action") != "delete":  # into the bin, where it lies for a month
+            raise Refused("validation", "action")
+        self.account.delete_file(number, file_id)
+        return Reply(204)
+
+    def _download(self, file_id: str) -> Reply:
+        self.account.content(file_id)
+        return Reply(302, headers={"Location": f"{self.files_url}/files/{file_id}?Signature={_SIGNATURE}"})
+
+    def _content(self, file_id: str, request: Request) -> Reply:
+        # As at the stores of files: two ways to say who asks are one too many.
+        if "authorization" in request.headers or request.query.get("Signature") != _SIGNATURE:
+            return Reply(400, b"<Error>InvalidArgument</Error>", {"Content-Type": "application/xml"})
+        content = self.account.content(file_id)
+        found = _RANGE.fullmatch(request.headers.get("range", "")) if self.account.terms.has_ranges else None
+        kind = {"Content-Type": "application/octet-stream", "Accept-Ranges": "bytes"}
+        if found is None:
+            return Reply(200, content, kind)
+        first, last = int(found[1]), min(int(found[2] or len(content)), len(content) - 1)
+        if first >= len(content):
+            return Reply(416, b"", {"Content-Range": f"bytes */{len(content)}"})
+        told = {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
+        return Reply(206, content[first : last + 1], {**kind, **told})
 
 
 def _is_of_kind(meeting: StandInMeeting, kind: str) -> bool:

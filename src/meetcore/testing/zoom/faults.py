@@ -8,6 +8,9 @@ fault                   the stand-in
 ``drop``                closes the connection without a word
 ``garbage``             answers 200 with what is no JSON
 ``huge``                answers 200 with what was asked for, and more than anybody should read
+``cut``                 sends half of what it announces, and closes the connection
+``stall``               sends half of what it announces, and nothing more until the client has gone
+``page``                answers 200 with a page that asks to sign in
 ``500``, any status     answers it, without Zoom's words
 a name of a refusal     says that, as Zoom does; nothing is done
 ======================  ==============================================================================
@@ -19,7 +22,7 @@ of it. What is late is always done.
 from collections.abc import Sequence
 from typing import Final
 
-from attrs import define
+from attrs import define, evolve
 
 from meetcore.testing.zoom.refusals import REFUSALS
 from meetcore.testing.zoom.wire import Reply, Request
@@ -28,8 +31,9 @@ __all__ = ["CALLS", "FAULTS", "Fault", "Faults", "misbehave"]
 
 CALLS: Final = (
     "token", "create", "get", "list", "delete", "status", "recordings", "user", "users", "host_key",
+    "download", "content", "delete_file",
 )  # fmt: skip
-FAULTS: Final = ("hang", "late", "drop", "garbage", "huge")
+FAULTS: Final = ("hang", "late", "drop", "garbage", "huge", "cut", "stall", "page")
 _HUGE_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -57,7 +61,7 @@ class Fault:
     @property
     def does_the_work(self) -> bool:
         """Whether what was asked for is done all the same."""
-        return self.is_done or self.fault == "late"
+        return self.is_done or self.fault in ("late", "cut", "stall")
 
 
 class Faults:
@@ -103,6 +107,12 @@ async def misbehave(fault: Fault, request: Request, reply: Reply) -> Reply | Non
             return Reply(200, b"<html>not what was asked for", {"Content-Type": "text/html"})
         case "huge":
             return Reply(200, reply.body + b" " * _HUGE_BYTES)
+        case "cut":
+            return evolve(reply, sent=len(reply.body) // 2)
+        case "stall":
+            return evolve(reply, sent=len(reply.body) // 2, lingers=request.until_gone)
+        case "page":
+            return Reply(200, b"<html>Sign in</html>", {"Content-Type": "text/html;charset=utf-8"})
         case status if status.isdigit():
             return Reply(int(status), b"upstream", {"Content-Type": "text/plain"})
         case _:

@@ -38,11 +38,13 @@ class Request:
 
 @frozen
 class Reply:
-    """One answer."""
+    """One answer. With `sent`, that many bytes of the body go out; then `lingers` is waited for, no more."""
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(factory=dict)
+    sent: int | None = None
+    lingers: Callable[[], Awaitable[object]] | None = None
 
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Reply | None]]
@@ -91,6 +93,10 @@ async def _converse(handler: Handler, reader: asyncio.StreamReader, writer: asyn
                 return
             writer.write(_bytes_of(reply))
             await writer.drain()
+            if reply.lingers is not None:
+                await reply.lingers()
+            if reply.sent is not None:
+                return
             if request.headers.get("connection", "").lower() == "close":
                 return
     except (OSError, asyncio.LimitOverrunError):
@@ -125,4 +131,4 @@ async def _request(reader: asyncio.StreamReader) -> Request | None:
 def _bytes_of(reply: Reply) -> bytes:
     lines = [f"HTTP/1.1 {reply.status} As-It-Is", f"Content-Length: {len(reply.body)}"]
     lines += [f"{name}: {value}" for name, value in reply.headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body[: reply.sent]

@@ -1,0 +1,133 @@
+"""The `AudioEditor` whose acts are processes: what breaks in there breaks nothing here.
+
+A process gets the open files by their descriptors, no environment and no path, works at a low priority and
+under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose other end
+only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it now.
+
+Owns the processes and the scratch files. Refuses to load ffmpeg here.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from pathlib import Path
+from typing import BinaryIO, Final, cast
+
+from meetcore.ports.audio_editor import MediaUnreadable
+
+__all__ = ["LIMIT_S", "MAX_PIECE_S", "AvAudioEditor"]
+
+LIMIT_S: Final = 300.0
+"""Seconds that one act may take."""
+
+MAX_PIECE_S: Final = 7200.0
+"""The longest stretch that is cut at once, in seconds: at 24 kbit/s it stays below 25 MB."""
+
+_WORK: Final = str(Path(__file__).with_name("work.py"))
+_MAX_ANSWER_BYTES: Final = 64 * 1024
+# What the loader may need to find the interpreter's libraries. Nothing else of ours: our secrets lie there.
+_ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+
+
+class AvAudioEditor:
+    """Measures and cuts what meetings are recorded in: MP4, Matroska and WebM, Ogg, MP3, WAV, FLAC.
+
+    Args:
+        directory: where scratch files lie; where the system puts such files, unless it is given. It should be
+            a disk and not memory: a recording has hundreds of megabytes.
+        at_once: how many processes there are at the same time.
+        limit_s: seconds that one act may take.
+    """
+
+    def __init__(self, directory: str | None = None, *, at_once: int = 2, limit_s: float = LIMIT_S) -> None:
+        self._directory = directory
+        self._limit_s = limit_s
+        self._slots = asyncio.Semaphore(at_once)
+
+    def scratch(self) -> BinaryIO:
+        """An empty file on disk, without a name; closing it removes it."""
+        return cast(BinaryIO, tempfile.TemporaryFile(dir=self._directory))
+
+    async def measure(self, media: BinaryIO) -> float:
+        """The length in seconds of the longest stream of sound, counted over its packets.
+
+        Raises:
+            MediaUnreadable: no media, no sound, or not within the limits.
+        """
+        return float(await self._work(["measure"], media))
+
+    async def cut(self, media: BinaryIO, from_s: float, length_s: float) -> BinaryIO:
+        """A stretch of the longest stream of sound: 16 kHz, one channel, Opus in Ogg at 24 kbit/s.
+
+        Pieces that are cut one after the other join without a gap. Where the media has a gap, or ends within
+        its last 0.2 s, there is silence: nobody who hears takes less than that.
+
+        Raises:
+            MediaUnreadable: no media, no sound, or not within the limits.
+            ValueError: the stretch begins before the media, has no length, or is longer than two hours.
+        """
+        if not (from_s >= 0 and 0 < length_s <= MAX_PIECE_S):
+            raise ValueError(f"a piece begins at 0 s or later and has up to {MAX_PIECE_S:.0f} s")
+        piece = self.scratch()
+        try:
+            await self._work(["cut", repr(float(from_s)), repr(float(length_s))], media, piece)
+            piece.seek(0)
+        except BaseException:
+            piece.close()
+            raise
+        return piece
+
+    async def _work(self, act: list[str], *files: BinaryIO) -> float:
+        for file in files:
+            file.flush()  # the process sees what the kernel has
+        descriptors = [file.fileno() for file in files]
+        async with self._slots:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-I", _WORK, repr(self._limit_s), *act, *map(str, descriptors),
+                stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=_environment(), cwd="/",
+                pass_fds=descriptors, start_new_session=True,
+            )  # fmt: skip
+            try:
+                async with asyncio.timeout(self._limit_s):
+                    answer = await _answer(process)
+            except TimeoutError:
+                raise MediaUnreadable(f"not within {self._limit_s:.0f} s") from None
+            finally:
+                await _end(process)
+        return _told(answer, process.returncode)
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name in _ENVIRONMENT if (value := os.environ.get(name)) is not None}
+
+
+async def _answer(process: Process) -> bytes:
+    assert process.stdout is not None
+    answer = bytearray()
+    while len(answer) <= _MAX_ANSWER_BYTES and (piece := await process.stdout.read(_MAX_ANSWER_BYTES)):
+        answer += piece
+    await process.wait()
+    return bytes(answer)
+
+
+async def _end(process: Process) -> None:
+    if process.returncode is None:
+        process.kill()
+    if process.stdin is not None:
+        process.stdin.close()
+    await process.wait()
+
+
+def _told(answer: bytes, status: int | None) -> float:
+    try:
+        told = json.loads(answer)
+    except ValueError:
+        raise MediaUnreadable(f"the process ended with status {status}") from None
+    if "missing" in told:
+        raise RuntimeError("PyAV cannot be loaded: pip install 'meetcore[server]'")
+    if "unreadable" in told:
+        raise MediaUnreadable(str(told["unreadable"]))
+    return float(told["seconds"])

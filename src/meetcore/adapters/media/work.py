@@ -1,0 +1,412 @@
+"""One act on one file of media, in a process of its own.
+
+Run as a script, by path, with the standard library and PyAV alone; it imports nothing of meetcore. Arguments:
+the seconds that it may take, then `measure` and the descriptor of the media, or `cut`, from which second, how
+many seconds, the media's descriptor and that of an empty file. It writes one line of JSON: `seconds`, or
+`unreadable` and why.
+
+The formats and codecs that meetings are recorded in are listed, and nothing else is tried: ffmpeg also reads
+lists of other files and addresses. It is given the one open file and opens none by itself.
+
+Owns the reading of media, and the limits that are put on it. Refuses whatever has no sound.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fractions import Fraction
+from io import RawIOBase
+from typing import TYPE_CHECKING, Any, NoReturn
+
+if TYPE_CHECKING:
+    from av.audio.frame import AudioFrame
+    from av.audio.stream import AudioStream
+    from av.container import InputContainer
+
+FORMATS = "mov,matroska,webm,ogg,mp3,wav,flac"
+CODECS = (
+    "aac,aac_fixed,alac,flac,mp3,mp3float,opus,libopus,vorbis,ac3,eac3,"
+    "pcm_s16le,pcm_s16be,pcm_s24le,pcm_s32le,pcm_f32le,pcm_u8,pcm_mulaw,pcm_alaw"
+)
+MAX_MEMORY_BYTES = 768 * 1024 * 1024
+MAX_OUTPUT_BYTES = 25_000_000
+MAX_LENGTH_S = 48 * 3600
+"""No meeting is that long: what says so has times that cannot be believed."""
+
+RATE = 16_000
+BIT_RATE = 24_000
+_BYTES = 2  # a sample of 16 bits
+# Whoever hears refuses less than a tenth of a second.
+_LEAST_SAMPLES = RATE // 5
+# A decoder that starts in the middle needs what is before: a few frames, and for MP3 its reservoir.
+_PREROLL_S = 1.0
+# Times in a file are rounded, to milliseconds in some; what is further off is a gap.
+_JITTER_S = 0.03
+# A header that is shorter by less than a frame tells of the padding in the last one.
+_PADDING_S = 0.1
+
+
+class Unreadable(Exception):
+    """No media, or none with sound."""
+
+
+def main(arguments: list[str]) -> int:
+    """Carry out one act and say what came of it."""
+    limit_s, act, *rest = arguments
+    end_with_parent()
+    limit(float(limit_s))
+    try:
+        import av  # noqa: F401  (what is missing is told apart from what cannot be read)
+    except ImportError:
+        return say({"missing": "av"})
+    try:
+        if act == "measure":
+            return say({"seconds": measure(int(rest[0]))})
+        return say({"seconds": cut(int(rest[2]), int(rest[3]), float(rest[0]), float(rest[1]))})
+    except Unreadable as error:
+        return say({"unreadable": str(error)})
+    except (OSError, ValueError, ArithmeticError, MemoryError, LookupError) as error:
+        # PyAV's errors are among these. Only the kind: a text may quote what is in the file.
+        return say({"unreadable": type(error).__name__})
+
+
+def say(told: dict[str, object]) -> int:
+    """One line for whoever waits."""
+    sys.stdout.write(json.dumps(told) + "\n")
+    sys.stdout.flush()
+    return 0
+
+
+def end_with_parent() -> None:
+    """End when standard input does: only the parent holds its other end."""
+
+    def wait() -> None:
+        while os.read(0, 1024):
+            pass
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def limit(limit_s: float) -> None:
+    """Put the limits on this process: priority, seconds, memory, output, no core of a meeting's sound."""
+    os.nice(10)
+    signal.setitimer(signal.ITIMER_REAL, limit_s + 1.0)  # ends it if nobody else does
+    for what, most in (
+        (resource.RLIMIT_CPU, math.ceil(limit_s) + 1),
+        (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
+        (resource.RLIMIT_FSIZE, MAX_OUTPUT_BYTES),
+        (resource.RLIMIT_CORE, 0),
+    ):
+        try:
+            resource.setrlimit(what, (most, most))
+        except (ValueError, OSError):
+            continue  # not every system has every limit
+
+
+class OpenMedia(RawIOBase):
+    """A file by its descriptor, with a position of its own: another process may read the same file."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._position = 0
+        self._size = os.fstat(descriptor).st_size
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def seekable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read on."""
+        piece = os.pread(self._descriptor, len(buffer), self._position)
+        buffer[: len(piece)] = piece
+        self._position += len(piece)
+        return len(piece)
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Go there."""
+        start = {os.SEEK_SET: 0, os.SEEK_CUR: self._position, os.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def tell(self) -> int:
+        """Where it is."""
+        return self._position
+
+
+@contextmanager
+def opened(descriptor: int) -> Iterator[InputContainer]:
+    """The media in a file; all streams but those of sound are passed over.
+
+    Raises:
+        Unreadable: it is none, or has no sound.
+    """
+    import av
+
+    options = {"format_whitelist": FORMATS, "codec_whitelist": CODECS, "protocol_whitelist": "none"}
+    try:
+        media = av.open(
+            OpenMedia(descriptor), "r", options=options, io_open=_refuse,
+            metadata_errors="replace", buffer_size=256 * 1024,
+        )  # fmt: skip
+    except (av.error.FFmpegError, ValueError) as error:
+        raise Unreadable(f"no media: {type(error).__name__}") from None
+    with media:
+        if not media.streams.audio:
+            raise Unreadable("no sound")
+        for stream in media.streams:
+            if stream.type != "audio":
+                stream.discard = av.stream.Discard.all
+        yield media
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    raise PermissionError("no other file is opened")
+
+
+def measure(descriptor: int) -> float:
+    """The seconds of the longest stream of sound.
+
+    Raises:
+        Unreadable: there is none.
+    """
+    with opened(descriptor) as media:
+        return max(lengths(media).values())
+
+
+def lengths(media: InputContainer) -> dict[int, float]:
+    """How long each stream of sound is, by its index: from its beginning to the end of its last packet.
+
+    What is cut off at the end of a file is not there, whatever the header says. The header may only take
+    away what the last frame was filled up with.
+
+    Raises:
+        Unreadable: no packet of sound, or times that cannot be believed.
+    """
+    import av
+
+    last: dict[int, int] = {}
+    try:
+        for packet in media.demux(tuple(media.streams.audio)):
+            if packet.pts is None or packet.size == 0:
+                continue
+            end = packet.pts + (packet.duration or 0)
+            last[packet.stream_index] = max(last.get(packet.stream_index, end), end)
+    except av.error.FFmpegError:
+        pass  # as far as it goes
+    found = {
+        stream.index: _length_s(stream, last[stream.index])
+        for stream in media.streams.audio
+        if stream.index in last
+    }
+    if not found or max(found.values()) <= 0:
+        raise Unreadable("no packet of sound")
+    if max(found.values()) > MAX_LENGTH_S:
+        raise Unreadable("longer than a meeting can be")
+    return found
+
+
+def _length_s(stream: AudioStream, last: int) -> float:
+    base = _base(stream)
+    length_s = float((last - _beginning(stream)) * base)
+    told_s = length_s if stream.duration is None else float(stream.duration * base)
+    return told_s if 0 < length_s - told_s < _PADDING_S else length_s
+
+
+def _base(stream: AudioStream) -> Fraction:
+    if not stream.time_base:
+        raise Unreadable("sound without times")
+    return Fraction(stream.time_base)
+
+
+def _beginning(stream: AudioStream) -> int:
+    """When the first sample is heard; packets before it only prepare the decoder."""
+    return stream.start_time or 0
+
+
+def cut(descriptor: int, into: int, from_s: float, length_s: float) -> float:
+    """Write a stretch of the longest stream; gives its seconds.
+
+    Raises:
+        Unreadable: nothing can be decoded.
+    """
+    with opened(descriptor) as media:
+        audio = media.streams.audio
+        index = audio[0].index
+        if len(audio) > 1:
+            found = lengths(media)
+            index = max(found, key=lambda one: found[one])
+    with open(into, "wb", closefd=False) as target, Piece(target, round(length_s * RATE)) as piece:
+        # The end in samples by the end in seconds: the next piece begins with the one after.
+        start = round(from_s * RATE)
+        piece.total = round((from_s + length_s) * RATE) - start
+        for is_seeking in (True, False):
+            with opened(descriptor) as media:
+                if _listen(media, index, Fraction(start, RATE), piece, is_seeking=is_seeking):
+                    break
+        piece.fill(_LEAST_SAMPLES)
+        return piece.done / RATE
+
+
+def _listen(media: InputContainer, index: int, from_s: Fraction, piece: Piece, *, is_seeking: bool) -> bool:
+    """Decode what a piece needs; False where seeking came out behind its beginning, and nothing was done.
+
+    Raises:
+        Unreadable: nothing can be decoded.
+    """
+    stream = next(each for each in media.streams.audio if each.index == index)
+    start_at = _start_at(media, stream, from_s if is_seeking else Fraction(0))
+    if start_at is None:
+        return False
+    sound = Resampled(lambda at, samples: piece.put(at, samples))
+    has_heard = False
+    for time_s, frame in _frames(media, stream):
+        at_s = time_s - start_at - from_s
+        if not has_heard and is_seeking and at_s > 0 and from_s > 0:
+            return False  # between two packets, or the seek lies: only from the beginning can it be told
+        has_heard = True
+        if at_s * RATE >= piece.total + _JITTER_S * RATE:
+            sound.flush()
+            piece.fill(piece.total)  # it goes on: what is missing until there is a gap
+            return True
+        sound.put(at_s, frame)
+    sound.flush()
+    if not has_heard and not is_seeking:
+        raise Unreadable("no sound that can be decoded")
+    return has_heard
+
+
+def _start_at(media: InputContainer, stream: AudioStream, from_s: Fraction) -> Fraction | None:
+    """The media's own time of its beginning, having gone to shortly before `from_s`; none where it cannot."""
+    import av
+
+    base = _base(stream)
+    start_at = _beginning(stream) * base
+    target_s = from_s - Fraction(_PREROLL_S)
+    if target_s > 0:
+        try:
+            media.seek(int((start_at + target_s) / base), stream=stream, backward=True)
+        except av.error.FFmpegError:
+            return None
+    return start_at
+
+
+def _frames(media: InputContainer, stream: AudioStream) -> Iterator[tuple[Fraction, AudioFrame]]:
+    """The frames that can be decoded, with their seconds; what is broken between them is passed over."""
+    import av
+
+    packets = media.demux(stream)
+    while True:
+        try:
+            packet = next(packets, None)
+        except av.error.FFmpegError:
+            packet = None  # as far as it goes
+        if packet is None:
+            return
+        try:
+            frames = packet.decode()
+        except av.error.FFmpegError:
+            continue
+        for frame in frames:
+            if frame.pts is not None and frame.time_base is not None and frame.samples:
+                yield frame.pts * Fraction(frame.time_base), frame
+
+
+class Resampled:
+    """Frames as samples of 16 bits at 16 kHz, one channel, each with its place in the piece.
+
+    Frames that follow each other are one run; where the times jump, another begins.
+    """
+
+    def __init__(self, put: Callable[[int, bytes], None]) -> None:
+        self._put = put
+        self._resampler: Any = None
+        self._form: object = None
+        self._next_s = Fraction(0)
+        self._place = 0
+
+    def put(self, at_s: Fraction, frame: AudioFrame) -> None:
+        """Take the next frame, which begins `at_s` seconds after the piece."""
+        import av
+
+        form = (frame.format.name, frame.layout.name, frame.sample_rate)
+        if self._resampler is None or form != self._form or abs(at_s - self._next_s) > _JITTER_S:
+            self.flush()
+            self._resampler = av.AudioResampler("s16", "mono", RATE)
+            self._form = form
+            self._next_s, self._place = at_s, round(at_s * RATE)
+        self._next_s += Fraction(frame.samples, frame.sample_rate)
+        frame.pts = None
+        self._hand_on(self._resampler.resample(frame))
+
+    def flush(self) -> None:
+        """End the run."""
+        if self._resampler is not None:
+            self._hand_on(self._resampler.resample(None))
+            self._resampler = None
+
+    def _hand_on(self, frames: list[AudioFrame]) -> None:
+        for frame in frames:
+            self._put(self._place, bytes(frame.planes[0])[: frame.samples * _BYTES])
+            self._place += frame.samples
+
+
+class Piece:
+    """An Ogg file that is being written: samples by their place, silence where there are none."""
+
+    def __init__(self, target: Any, total: int) -> None:
+        import av
+
+        self.total = total
+        self.done = 0
+        self._target = av.open(target, "w", format="ogg")
+        self._stream = self._target.add_stream(
+            "libopus", rate=RATE, layout="mono", options={"application": "voip", "compression_level": "5"}
+        )
+        self._stream.codec_context.bit_rate = BIT_RATE
+
+    def __enter__(self) -> Piece:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._target.mux(self._stream.encode(None))
+        self._target.close()
+
+    def put(self, place: int, samples: bytes) -> None:
+        """Take samples; what lies before what is written, or behind the end, is dropped."""
+        end = min(place + len(samples) // _BYTES, self.total)
+        if end <= self.done:
+            return
+        self.fill(min(place, self.total))
+        self._write(samples[(self.done - place) * _BYTES : (end - place) * _BYTES])
+
+    def fill(self, until: int) -> None:
+        """Silence up to there."""
+        while self.done < until:
+            self._write(bytes(_BYTES * min(RATE, until - self.done)))
+
+    def _write(self, samples: bytes) -> None:
+        import av
+
+        frame = av.AudioFrame("s16", "mono", len(samples) // _BYTES)
+        frame.planes[0].update(samples)
+        frame.sample_rate, frame.pts, frame.time_base = RATE, self.done, Fraction(1, RATE)
+        self.done += frame.samples
+        self._target.mux(self._stream.encode(frame))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

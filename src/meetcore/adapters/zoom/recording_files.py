@@ -1,0 +1,276 @@
+"""The files of recordings that lie at Zoom.
+
+A file is asked for at the address that Zoom told, with our token in a header; Zoom answers with a redirect to
+a signed address on another host. The token goes to Zoom's own hosts and nowhere else: not along with a
+redirect to another place, never into an address. What is listed and removed goes over the API, with its
+repeats and limits.
+
+Owns the way to a file's bytes and what Zoom's answers mean for it. Refuses to hold a file, and to repeat a
+reading that broke: whoever reads knows how far it came.
+"""
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+from urllib.parse import SplitResult, urljoin, urlsplit
+
+import httpx
+from attrs import frozen
+
+from meetcore.adapters.zoom.access import Log, ZoomAccess
+from meetcore.adapters.zoom.answers import recording_files
+from meetcore.adapters.zoom.calls import ZoomCalls, segment
+from meetcore.adapters.zoom.line import Answer
+from meetcore.domain.recordings import RecordingFile
+from meetcore.ports.recording_files import ByteRange, FileGone, FilesAway, OpenFile, RangeUnsatisfiable
+from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
+
+__all__ = ["CONNECT_S", "READ_S", "ZoomRecordingFiles"]
+
+CONNECT_S: Final = 5.0
+READ_S: Final = 20.0
+"""Seconds that the next bytes of a file may take."""
+
+_DOMAINS: Final = (".zoom.us", ".zoomgov.com")
+_REDIRECTS: Final = 5
+_MAX_CHUNK_BYTES: Final = 1024 * 1024
+_NO_MEETING: Final = 3001
+_NO_RECORDING: Final = 3301
+_IS_ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308})
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
+_UNSATISFIED: Final = re.compile(r"bytes \*/(\d{1,18})")
+
+
+class ZoomRecordingFiles:
+    """Finds, reads and removes the files of one account's recordings.
+
+    Args:
+        access: the account.
+        calls: its API.
+        log: told what an operator should mend.
+        read_s: seconds that the next bytes of a file may take.
+    """
+
+    def __init__(self, access: ZoomAccess, calls: ZoomCalls, log: Log, read_s: float = READ_S) -> None:
+        self._api = urlsplit(access.api_url)
+        self._calls = calls
+        self._log = log
+        self._http = httpx.AsyncClient(
+            verify=httpx.create_ssl_context(trust_env=False),
+            timeout=httpx.Timeout(read_s, connect=CONNECT_S, pool=CONNECT_S),
+            trust_env=False,
+            follow_redirects=False,
+        )
+
+    def __repr__(self) -> str:
+        return f"<ZoomRecordingFiles at {self._api.hostname}>"
+
+    @property
+    def provider(self) -> str:
+        """Zoom."""
+        return "zoom"
+
+    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
+        """The files that are ready, of the last time that the meeting took place; none without a recording.
+
+        Raises:
+            FilesAway: it could not be told.
+        """
+        if not _is_number(provider_meeting_id):
+            return ()
+        try:
+            answer = await self._calls.ask("GET", f"/meetings/{provider_meeting_id}/recordings")
+            if answer.is_done:
+                return recording_files(answer)
+        except (ProviderRefused, ProviderUnknown) as error:
+            raise FilesAway(str(error)) from None
+        if answer.code in (_NO_RECORDING, _NO_MEETING):
+            return ()
+        raise self._refusal("find", answer)
+
+    @asynccontextmanager
+    async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
+        """Read a file, or some of it, as it comes from Zoom.
+
+        Raises:
+            FilesAway: Zoom does not answer, or not with this file; on a chunk, the file broke off.
+            FileGone: it was deleted.
+            RangeUnsatisfiable: the range begins behind its end.
+        """
+        answer = await self._reached(file, wanted)
+        try:
+            part = _part_of(answer, wanted)
+            chunks = _chunks(answer, part.last - part.first + 1)
+            try:
+                yield OpenFile(part.size_bytes, part.first, part.last, chunks)
+            finally:
+                await chunks.aclose()
+        finally:
+            await answer.aclose()
+
+    async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
+        """Delete a file for good, not into Zoom's bin; one that is gone is fine.
+
+        Raises:
+            FilesAway: it may still be there.
+        """
+        if not _is_number(provider_meeting_id):
+            return
+        try:
+            path = f"/meetings/{provider_meeting_id}/recordings/{segment(file.provider_file_id)}"
+            answer = await self._calls.ask("DELETE", path, params={"action": "delete"})
+        except (ProviderRefused, ProviderUnknown) as error:
+            raise FilesAway(str(error)) from None
+        if not answer.is_done and answer.code not in (_NO_RECORDING, _NO_MEETING):
+            raise self._refusal("remove", answer)
+
+    async def aclose(self) -> None:
+        """Close the connections to files; those to the API are whoever's who made them."""
+        await self._http.aclose()
+
+    async def _reached(self, file: RecordingFile, wanted: ByteRange | None) -> httpx.Response:
+        """The answer that is the file; asked for once more with a new token where the first was refused."""
+        has_renewed = False
+        while True:
+            token = await self._token()
+            try:
+                answer = await self._followed(file.url, wanted, token)
+            except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
+                raise FilesAway(f"zoom: no file: {type(error).__name__}") from None
+            if answer.status_code in (200, 206) and not _is_page(answer):
+                return answer
+            await answer.aclose()
+            if not has_renewed and (answer.status_code == 401 or _is_page(answer)):
+                has_renewed = True
+                self._calls.drop_token(token)
+                continue
+            raise self._failure(answer, file)
+
+    async def _token(self) -> str:
+        try:
+            return await self._calls.token()
+        except ProviderRefused as error:
+            raise FilesAway(str(error)) from None
+
+    async def _followed(self, url: str, wanted: ByteRange | None, token: str) -> httpx.Response:
+        """The first answer that is no redirect.
+
+        Raises:
+            FilesAway: too many, or to where nothing of ours goes.
+        """
+        target = urlsplit(url)
+        if not self._is_of_zoom(target):
+            raise FilesAway("zoom: a file at an address that is not Zoom's")
+        origin = _origin(target)
+        headers = {"Accept-Encoding": "identity", **_range_header(wanted)}
+        for _ in range(_REDIRECTS + 1):
+            if not self._can_go_to(target):
+                raise FilesAway("zoom: a redirect to an address without encryption")
+            # Where a redirect leads away, the token stays behind: what is there is signed by itself.
+            bearer = {"Authorization": f"Bearer {token}"} if _origin(target) == origin else {}
+            request = self._http.build_request("GET", target.geturl(), headers={**headers, **bearer})
+            answer = await self._http.send(request, stream=True)
+            if answer.status_code not in _IS_ELSEWHERE:
+                return answer
+            await answer.aclose()
+            target = urlsplit(urljoin(target.geturl(), answer.headers.get("Location", "")))
+        raise FilesAway("zoom: more redirects than anybody needs")
+
+    def _is_of_zoom(self, target: SplitResult) -> bool:
+        """Whether our token may go there: the API's own address, or a host of Zoom's where it is one too."""
+        if _origin(target) == _origin(self._api):
+            return True
+        if target.scheme != "https" or target.port not in (None, 443):
+            return False
+        host, api = f".{target.hostname}", f".{self._api.hostname}"
+        return any(host.endswith(domain) and api.endswith(domain) for domain in _DOMAINS)
+
+    def _can_go_to(self, target: SplitResult) -> bool:
+        """HTTPS; without encryption only on this machine, and only where the API is reached so too."""
+        if target.scheme == "https" and target.hostname:
+            return True
+        is_here = target.hostname in ("127.0.0.1", "::1", "localhost")
+        return is_here and target.scheme == "http" == self._api.scheme
+
+    def _failure(self, answer: httpx.Response, file: RecordingFile) -> Exception:
+        if answer.status_code in (404, 410):
+            return FileGone("zoom: no such file any more")
+        if answer.status_code == 416:
+            told = _UNSATISFIED.fullmatch(answer.headers.get("Content-Range", ""))
+            return RangeUnsatisfiable(int(told[1]) if told else file.size_bytes)
+        self._log.warning("zoom_gives_no_file", status=answer.status_code)
+        return FilesAway(f"zoom: no file: status {answer.status_code}")
+
+    def _refusal(self, call: str, answer: Answer) -> FilesAway:
+        self._log.warning("zoom_refused", call=f"recordings.{call}", status=answer.status, code=answer.code)
+        return FilesAway(f"zoom: recordings.{call} answered {answer.status}, code {answer.code}")
+
+
+@frozen
+class _Part:
+    size_bytes: int
+    first: int
+    last: int
+
+
+def _part_of(answer: httpx.Response, wanted: ByteRange | None) -> _Part:
+    """Which bytes an answer holds.
+
+    Raises:
+        FilesAway: it does not tell, or not those that were wanted.
+        RangeUnsatisfiable: the whole file, and it ends before what was wanted.
+    """
+    if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise FilesAway("zoom: a file in an encoding that was not asked for")
+    length = answer.headers.get("Content-Length", "")
+    if not (length.isascii() and length.isdigit() and len(length) <= 18):
+        raise FilesAway("zoom: a file of a length that is not told")
+    first = 0 if wanted is None else wanted.first
+    if answer.status_code == 200:
+        if wanted is not None and first >= int(length):
+            raise RangeUnsatisfiable(int(length))
+        return _Part(int(length), 0, int(length) - 1)
+    told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if told is None:
+        raise FilesAway("zoom: a part of a file that is not told")
+    part = _Part(int(told[3]), int(told[1]), int(told[2]))
+    last = part.size_bytes - 1 if wanted is None or wanted.last is None else wanted.last
+    is_wanted = part.first <= first <= min(last, part.size_bytes - 1) <= part.last < part.size_bytes
+    if not is_wanted or int(length) != part.last - part.first + 1:
+        raise FilesAway("zoom: another part of the file than was asked for")
+    return part
+
+
+async def _chunks(answer: httpx.Response, expected: int) -> AsyncGenerator[bytes, None]:
+    read = 0
+    try:
+        async for piece in answer.aiter_raw():
+            read += len(piece)
+            for at in range(0, len(piece), _MAX_CHUNK_BYTES):
+                yield piece[at : at + _MAX_CHUNK_BYTES]
+    except (httpx.RequestError, httpx.StreamError) as error:
+        raise FilesAway(f"zoom: a file broke off: {type(error).__name__}") from None
+    if read != expected:
+        raise FilesAway("zoom: a file of another length than was told")
+
+
+def _range_header(wanted: ByteRange | None) -> dict[str, str]:
+    if wanted is None:
+        return {}
+    return {"Range": f"bytes={wanted.first}-{'' if wanted.last is None else wanted.last}"}
+
+
+def _is_page(answer: httpx.Response) -> bool:
+    """Whether it is a page for people: who is not let in gets one that asks to sign in, with status 200."""
+    return str(answer.headers.get("Content-Type", "")).lower().startswith("text/html")
+
+
+def _origin(target: SplitResult) -> tuple[str, str | None, int | None]:
+    port = target.port or {"https": 443, "http": 80}.get(target.scheme)
+    return target.scheme, target.hostname, port
+
+
+def _is_number(provider_meeting_id: str) -> bool:
+    """Whether it can be a meeting of Zoom's; another provider's is not there."""
+    return provider_meeting_id.isascii() and provider_meeting_id.isdigit()

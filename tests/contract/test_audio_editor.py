@@ -1,0 +1,303 @@
+"""The suite of the editors of sound on PyAV, and what only ffmpeg and processes can do wrong."""
+
+import asyncio
+import os
+import re
+import signal
+import sys
+import textwrap
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from meetcore.adapters.media import AvAudioEditor
+from meetcore.ports.audio_editor import AudioEditor, MediaUnreadable
+from meetcore.testing.contracts.audio_editor import AudioEditorContract
+from tests.contract.media import FORMS, Form, heard, picture, tones, two_streams, with_a_gap
+
+M4A = FORMS[0]
+EXACT_S = 0.05
+
+
+class TestAv(AudioEditorContract):
+    @pytest.fixture
+    def editor(self) -> AudioEditor:
+        return AvAudioEditor()
+
+
+@pytest.fixture
+def editor() -> AvAudioEditor:
+    return AvAudioEditor()
+
+
+def holding(editor: AudioEditor, content: bytes):
+    media = editor.scratch()
+    media.write(content)
+    return media
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+@pytest.mark.parametrize("seconds", [1.0, 12.0, 30.5])
+async def test_every_form_is_measured(editor: AvAudioEditor, form: Form, seconds: float):
+    with holding(editor, tones(form, seconds, ())) as media:
+        # Where nothing tells how far the last frame is filled up, it counts.
+        assert await editor.measure(media) == pytest.approx(seconds, abs=0.03)
+
+
+@pytest.mark.parametrize("form", FORMS[:2], ids=str)
+async def test_what_fills_up_the_last_frame_of_an_mp4_is_not_paid_for(editor: AvAudioEditor, form: Form):
+    with holding(editor, tones(form, 60.0, ())) as media:
+        assert await editor.measure(media) == 60.0
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+async def test_pieces_join_and_what_is_in_them_is_where_it_was(editor: AvAudioEditor, form: Form):
+    at = (0.5, 6.9, 7.1 + 0.5, 14.2, 20.0)
+    with holding(editor, tones(form, 21.0, at)) as media:
+        found, total = [], 0.0
+        for number in range(3):
+            with await editor.cut(media, number * 7, 7) as piece:
+                this = heard(piece)
+            found += [number * 7 + begin for begin in this.tones if begin > EXACT_S]
+            total += this.seconds
+    assert found == pytest.approx(at, abs=EXACT_S)
+    assert total == pytest.approx(21.0, abs=0.03)
+
+
+@cache
+def three_tones(form: Form) -> bytes:
+    return tones(form, 20.0, (3.0, 9.0, 15.0))
+
+
+@settings(max_examples=40, deadline=None)
+@given(form=st.sampled_from(FORMS), from_s=st.floats(0, 19), length_s=st.floats(0.5, 12))
+async def test_any_stretch_of_any_form_is_exact(form: Form, from_s: float, length_s: float):
+    editor = AvAudioEditor()
+    with holding(editor, three_tones(form)) as media, await editor.cut(media, from_s, length_s) as piece:
+        this = heard(piece)
+    expected = min(length_s, 20.0 - from_s)
+    assert this.seconds == pytest.approx(expected, abs=0.03)
+    wanted = [begin - from_s for begin in (3.0, 9.0, 15.0)]
+    inside = [begin for begin in wanted if EXACT_S < begin < expected - 0.1]
+    found = [begin for begin in this.tones if EXACT_S < begin < expected - 0.1]
+    assert found == pytest.approx(inside, abs=EXACT_S)
+
+
+@pytest.mark.parametrize("form", [FORMS[0], FORMS[5], FORMS[6]], ids=str)
+async def test_media_that_begins_late_counts_from_its_beginning(editor: AvAudioEditor, form: Form):
+    with holding(editor, tones(form, 8.0, (2.0, 6.0), begins_s=30.0)) as media:
+        assert await editor.measure(media) == pytest.approx(8.0, abs=0.05)
+        with await editor.cut(media, 4, 4) as piece:
+            assert heard(piece).tones == pytest.approx([2.0], abs=EXACT_S)
+
+
+async def test_of_several_streams_the_longest_counts(editor: AvAudioEditor):
+    for lengths_s in ((3.0, 8.0), (8.0, 3.0)):
+        with holding(editor, two_streams(M4A, lengths_s, (5.0,))) as media:
+            assert await editor.measure(media) == pytest.approx(8.0, abs=0.03)
+            with await editor.cut(media, 4, 4) as piece:
+                assert heard(piece).tones == pytest.approx([1.0], abs=EXACT_S)
+
+
+async def test_a_film_is_heard_and_not_seen(editor: AvAudioEditor):
+    with holding(editor, picture(6.0, M4A, (4.0,))) as media:
+        assert await editor.measure(media) == pytest.approx(6.0, abs=0.03)
+        with await editor.cut(media, 3, 3) as piece:
+            assert heard(piece).tones == pytest.approx([1.0], abs=EXACT_S)
+
+
+async def test_a_film_without_sound_is_unreadable(editor: AvAudioEditor):
+    with holding(editor, picture(3.0)) as media, pytest.raises(MediaUnreadable, match="no sound"):
+        await editor.measure(media)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+async def test_a_truncated_file_is_as_long_as_what_is_left_or_unreadable(editor: AvAudioEditor, form: Form):
+    whole = tones(form, 20.0, range(1, 20))
+    with holding(editor, whole[: len(whole) // 2]) as media:
+        try:
+            length_s = await editor.measure(media)
+        except MediaUnreadable:
+            assert form.format in ("ipod", "mp4")  # what tells where the sound is stands at the end
+            return
+        assert length_s < 19
+        with await editor.cut(media, 0, 2) as piece:
+            assert heard(piece).tones == pytest.approx([1.0], abs=EXACT_S)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+async def test_damage_in_the_middle_leaves_the_rest(editor: AvAudioEditor, form: Form):
+    whole = bytearray(tones(form, 20.0, (1.0, 17.0)))
+    middle = len(whole) // 2
+    whole[middle : middle + 200] = bytes(200)
+    with holding(editor, bytes(whole)) as media:
+        assert await editor.measure(media) == pytest.approx(20.0, abs=0.6)
+        with await editor.cut(media, 0, 20) as piece:
+            assert heard(piece).tones[0] == pytest.approx(1.0, abs=EXACT_S)
+
+
+@settings(max_examples=25, deadline=None)
+@given(form=st.sampled_from(FORMS), kept=st.integers(0, 400), rest=st.binary(max_size=2000))
+async def test_noise_of_any_kind_ends_in_an_answer(form: Form, kept: int, rest: bytes):
+    """Heads of real files with anything behind: a length or `MediaUnreadable`, nothing else."""
+    editor = AvAudioEditor()
+    with holding(editor, three_tones(form)[:kept] + rest) as media:
+        try:
+            assert 0 < await editor.measure(media) < 48 * 3600
+        except MediaUnreadable:
+            pass
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "#EXTM3U\n#EXTINF:10,\n{secret}\n#EXT-X-ENDLIST\n",
+        "#EXTM3U\n#EXTINF:10,\nhttp://127.0.0.1:{port}/x.ts\n#EXT-X-ENDLIST\n",
+        "ffconcat version 1.0\nfile {secret}\n",
+        "<?xml version='1.0'?><MPD xmlns='urn:mpeg:dash:schema:mpd:2011'><BaseURL>{secret}</BaseURL></MPD>",
+        "v=0\nc=IN IP4 127.0.0.1\nm=audio {port} RTP/AVP 0\n",
+    ],
+)
+async def test_no_file_makes_us_read_another(editor: AvAudioEditor, content: str, tmp_path: Path):
+    secret = tmp_path / "secret.wav"
+    secret.write_bytes(tones(FORMS[4], 2.0, (1.0,)))
+    visitors: list[object] = []
+    server = await asyncio.start_server(lambda *pair: visitors.append(pair), "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        text = content.format(secret=secret, port=port).encode()
+        with holding(editor, text) as media, pytest.raises(MediaUnreadable):
+            await editor.measure(media)
+    assert visitors == []
+
+
+async def test_where_the_media_has_a_gap_there_is_silence(editor: AvAudioEditor):
+    with holding(editor, with_a_gap(Form("matroska", "pcm_s16le", 16000))) as media:
+        assert await editor.measure(media) == pytest.approx(12.0, abs=0.03)
+        with await editor.cut(media, 0, 12) as piece:
+            whole = heard(piece)
+        assert whole.seconds == pytest.approx(12.0, abs=0.03)
+        assert whole.tones == pytest.approx([1.0, 9.0], abs=EXACT_S)
+        with await editor.cut(media, 5, 2) as piece:  # nothing but gap
+            gap = heard(piece)
+        assert gap.seconds == pytest.approx(2.0, abs=0.03)
+        assert gap.tones == []
+
+
+async def test_behind_the_end_is_the_least_that_can_be_heard(editor: AvAudioEditor):
+    with holding(editor, tones(M4A, 3.0, ())) as media:
+        for from_s in (2.99, 3.0, 50.0):
+            with await editor.cut(media, from_s, 5) as piece:
+                assert heard(piece).seconds == pytest.approx(0.2, abs=0.03)
+
+
+# Processes
+
+
+def children(parent: int) -> set[int]:
+    """The processes of a parent that work on media."""
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+                of = int((entry / "stat").read_text().rsplit(")")[1].split()[1])
+            except OSError:
+                continue
+            if of == parent and any(word.endswith(b"adapters/media/work.py") for word in words):
+                found.add(int(entry.name))
+    return found
+
+
+async def until(holds, limit_s: float = 15.0):
+    async with asyncio.timeout(limit_s):
+        while not (found := holds()):  # noqa: ASYNC110  (another process tells nobody)
+            await asyncio.sleep(0.01)
+    return found
+
+
+def forever(editor: AudioEditor):
+    """Media that takes long: half an hour of noise that nobody can decode quickly."""
+    return holding(editor, tones(Form("flac", "flac", 8000), 1800.0, ()))
+
+
+async def test_who_does_not_wait_any_more_leaves_no_process(editor: AvAudioEditor):
+    with forever(editor) as media:
+        task = asyncio.create_task(editor.cut(media, 0, 1800))
+        await until(lambda: children(os.getpid()))
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: not children(os.getpid()))
+
+
+async def test_an_act_has_its_time():
+    editor = AvAudioEditor(limit_s=0.3)
+    with forever(editor) as media:
+        began = time.monotonic()
+        with pytest.raises(MediaUnreadable, match="within"):
+            await editor.cut(media, 0, 1800)
+        assert time.monotonic() - began < 10
+
+
+PARENT = """
+import asyncio, sys
+from meetcore.adapters.media import AvAudioEditor
+
+async def main():
+    editor = AvAudioEditor()
+    with editor.scratch() as media:
+        media.write(open(sys.argv[1], "rb").read())
+        await editor.cut(media, 0, 7200)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_process_ends_with_a_parent_that_was_killed(tmp_path: Path):
+    content = tmp_path / "long.flac"
+    content.write_bytes(tones(Form("flac", "flac", 8000), 3600.0, ()))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", textwrap.dedent(PARENT), str(content), env=environment
+    )
+    (child,) = await until(lambda: children(parent.pid))
+    parent.send_signal(signal.SIGKILL)
+    await parent.wait()
+    await until(lambda: not (Path("/proc") / str(child) / "exe").exists())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process was given")
+async def test_a_process_is_poor(editor: AvAudioEditor, monkeypatch: pytest.MonkeyPatch):
+    """Low priority, little memory, none of our secrets, and of our files only the ones it works on."""
+    monkeypatch.setenv("MEETCORE_SECRETS_KEY", "not-for-ffmpeg")
+    with forever(editor) as media, editor.scratch() as other:
+        task = asyncio.create_task(editor.cut(media, 0, 1800))
+        (child,) = await until(lambda: children(os.getpid()))
+        proc = Path("/proc") / str(child)
+        await until(lambda: (proc / "stat").read_text().rsplit(")")[1].split()[16] == "10")  # nice
+        assert b"not-for-ffmpeg" not in (proc / "environ").read_bytes()
+        assert b"MEETCORE" not in (proc / "environ").read_bytes()
+        limits = (proc / "limits").read_text()
+        assert re.search(r"Max core file size +0 ", limits)
+        assert re.search(rf"Max address space +{768 * 1024 * 1024} ", limits)
+        open_files = {os.readlink(each) for each in (proc / "fd").iterdir()}
+        assert os.readlink(f"/proc/self/fd/{media.fileno()}") in open_files
+        assert os.readlink(f"/proc/self/fd/{other.fileno()}") not in open_files
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_only_so_many_work_at_once():
+    editor, most = AvAudioEditor(at_once=2), 0
+    with holding(editor, tones(M4A, 3.0, ())) as media:
+        tasks = asyncio.gather(*(editor.measure(media) for _ in range(8)))
+        while not tasks.done():
+            most = max(most, len(children(os.getpid())))
+            await asyncio.sleep(0.005)
+        assert await tasks == pytest.approx([3.0] * 8, abs=0.03)
+    assert most == 2

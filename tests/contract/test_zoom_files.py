@@ -1,0 +1,271 @@
+"""The way to a file at Zoom over real HTTP: tokens, redirects, and everything that can break."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from urllib.parse import urlsplit
+
+import pytest
+from attrs import evolve
+
+from meetcore.adapters.zoom import ZoomAccess, ZoomRecordingFiles
+from meetcore.adapters.zoom.calls import ZoomCalls
+from meetcore.domain.recordings import RecordingFile
+from meetcore.ports.recording_files import ByteRange, FileGone, FilesAway, RangeUnsatisfiable
+from meetcore.testing.contracts.video_provider import order_for
+from meetcore.testing.zoom.wire import Reply, Request, serving
+from meetcore.testing.zoom_server import Fault
+from tests.contract.zoom import Zoom, access_to, zoom_at_hand
+
+START, END = datetime(2026, 11, 24, 2, 4, tzinfo=UTC), datetime(2026, 11, 24, 2, 40, tzinfo=UTC)
+CONTENT = bytes(range(256)) * 8192
+
+
+@pytest.fixture
+async def zoom() -> AsyncIterator[Zoom]:
+    async with zoom_at_hand(budget_s=0.9) as zoom:
+        yield zoom
+
+
+@pytest.fixture
+async def file(zoom: Zoom) -> RecordingFile:
+    made = (await zoom.provider.create(order_for(zoom.provider))).provider_meeting_id
+    zoom.stand_in.record(zoom.stand_in.account.meeting(made), "a1", "M4A", CONTENT, START, END)
+    (found,) = await zoom.provider.files.find(made)
+    return found
+
+
+async def read(zoom: Zoom, file: RecordingFile, wanted: ByteRange | None = None) -> bytes:
+    async with zoom.provider.files.open(file, wanted) as opened:
+        return b"".join([chunk async for chunk in opened.chunks])
+
+
+@asynccontextmanager
+async def elsewhere(
+    status: int = 200, body: bytes = CONTENT, **headers: str
+) -> AsyncIterator[tuple[str, list[Request]]]:
+    """Another place on this machine: its address, and what came there."""
+    came: list[Request] = []
+    told = {name.replace("_", "-"): value for name, value in headers.items()}
+
+    async def answer(request: Request) -> Reply:
+        came.append(request)
+        return Reply(status, body, told)
+
+    async with serving(answer) as port:
+        yield f"http://127.0.0.1:{port}", came
+
+
+async def test_the_token_goes_to_zoom_and_does_not_go_along_with_a_redirect(zoom: Zoom, file: RecordingFile):
+    # The stand-in's store of files refuses whoever brings a token, as the real ones do.
+    assert await read(zoom, file) == CONTENT
+    assert (zoom.calls("download"), zoom.calls("content")) == (1, 1)
+    for heard in zoom.stand_in.api.heard:
+        assert not {"access_token", "token"} & heard.query.keys()
+
+
+async def test_a_redirect_to_a_stranger_brings_no_token(zoom: Zoom, file: RecordingFile):
+    async with elsewhere() as (url, came):
+        zoom.stand_in.api.files_url = url
+        assert await read(zoom, file, ByteRange(0)) == CONTENT
+        assert "authorization" not in came[0].headers
+        assert came[0].headers["range"] == "bytes=0-"
+        assert "cookie" not in came[0].headers
+
+
+async def test_a_file_at_an_address_that_is_not_zooms_is_not_asked_for(zoom: Zoom, file: RecordingFile):
+    async with elsewhere() as (url, came):
+        for address in (
+            url,
+            "https://zoom.us.example/x",
+            "https://example.com/x",
+            "file:///etc/passwd",
+            "",
+            "//x",
+        ):
+            with pytest.raises(FilesAway):
+                await read(zoom, evolve(file, url=address))
+        assert came == []
+
+
+@pytest.mark.parametrize(
+    ("address", "is_zooms"),
+    [
+        ("https://us06web.zoom.us/rec/download/x", True),
+        ("https://zoom.us/rec/download/x", True),
+        ("https://us06web.zoom.us:8443/x", False),
+        ("http://us06web.zoom.us/x", False),
+        ("https://evilzoom.us/x", False),
+        ("https://zoom.us.evil.example/x", False),
+        ("https://zoom.us@evil.example/x", False),
+        ("https://evil.example/zoom.us", False),
+        ("https://files.zoomgov.com/x", False),
+    ],
+)
+async def test_who_is_zoom(zoom: Zoom, file: RecordingFile, address: str, is_zooms: bool):
+    access = ZoomAccess("a", "b", "c")
+    calls = ZoomCalls(evolve(access, oauth_url=zoom.stand_in.oauth_url), zoom.log, zoom.clock.now)
+    files = ZoomRecordingFiles(access, calls, zoom.log)
+    assert files._is_of_zoom(urlsplit(address)) is is_zooms
+    await files.aclose()
+    await calls.aclose()
+
+
+@pytest.mark.parametrize(
+    "address", ["http://example.com/x", "ftp://127.0.0.1/x", "https:///x", "http://[::ffff:1.2.3.4]/x"]
+)
+async def test_no_redirect_leads_out_of_encryption(zoom: Zoom, file: RecordingFile, address: str):
+    async with elsewhere(302, b"", Location=address) as (url, came):
+        zoom.stand_in.api.files_url = url
+        with pytest.raises(FilesAway, match="without encryption"):
+            await read(zoom, file)
+        assert len(came) == 1
+
+
+async def test_redirects_end(zoom: Zoom, file: RecordingFile):
+    async with elsewhere(302, b"", Location="/again") as (url, came):
+        zoom.stand_in.api.files_url = url
+        with pytest.raises(FilesAway, match="redirects"):
+            await read(zoom, file)
+        assert len(came) == 5
+
+
+async def test_an_old_token_is_fetched_anew_once(zoom: Zoom, file: RecordingFile):
+    zoom.stand_in.api.expire_tokens()
+    assert await read(zoom, file) == CONTENT
+    assert zoom.calls("token") == 2
+    zoom.stand_in.faults.plan(Fault("token_expired", "download", times=None))
+    with pytest.raises(FilesAway, match="401"):
+        await read(zoom, file)
+    assert zoom.calls("token") == 3
+
+
+async def test_a_page_that_asks_to_sign_in_is_no_file(zoom: Zoom, file: RecordingFile):
+    zoom.stand_in.faults.plan(Fault("page", "download"))
+    assert await read(zoom, file) == CONTENT
+    zoom.stand_in.faults.plan(Fault("page", "download", times=None))
+    with pytest.raises(FilesAway):
+        await read(zoom, file)
+
+
+@pytest.mark.parametrize("call", ["download", "content"])
+@pytest.mark.parametrize("fault", ["500", "503", "429", "403", "drop"])
+async def test_no_answer_is_away(zoom: Zoom, file: RecordingFile, fault: str, call: str):
+    zoom.stand_in.faults.plan(Fault(fault, call, times=None))
+    with pytest.raises(FilesAway):
+        await read(zoom, file)
+    zoom.stand_in.faults.clear()
+    assert await read(zoom, file) == CONTENT
+
+
+@pytest.mark.parametrize("call", ["download", "content"])
+@pytest.mark.parametrize("fault", ["404", "410", "no_recording"])
+async def test_what_zoom_has_not_any_more_is_gone(zoom: Zoom, file: RecordingFile, fault: str, call: str):
+    zoom.stand_in.faults.plan(Fault(fault, call))
+    with pytest.raises(FileGone):
+        await read(zoom, file)
+
+
+async def test_a_file_that_breaks_off_is_no_whole_one(zoom: Zoom, file: RecordingFile):
+    zoom.stand_in.faults.plan(Fault("cut", "content"))
+    came = bytearray()
+
+    async def take() -> None:
+        async with zoom.provider.files.open(file) as opened:
+            assert opened.size_bytes == len(CONTENT)
+            async for chunk in opened.chunks:
+                came.extend(chunk)
+
+    with pytest.raises(FilesAway):
+        await take()
+    assert CONTENT.startswith(came)
+    assert 0 < len(came) < len(CONTENT)
+
+
+@pytest.mark.parametrize("fault", ["hang", "stall"])
+async def test_a_silence_has_its_limit(zoom: Zoom, file: RecordingFile, fault: str):
+    access = access_to(zoom.stand_in)
+    calls = ZoomCalls(access, zoom.log, zoom.clock.now)
+    files = ZoomRecordingFiles(access, calls, zoom.log, read_s=0.2)
+    zoom.stand_in.faults.plan(Fault(fault, "content"))
+
+    async def take() -> None:
+        async with asyncio.timeout(10), files.open(file) as opened:
+            async for _ in opened.chunks:
+                pass
+
+    with pytest.raises(FilesAway, match="Timeout"):
+        await take()
+    await files.aclose()
+    await calls.aclose()
+
+
+async def test_who_stops_reading_ends_it_at_zoom(zoom: Zoom, file: RecordingFile):
+    zoom.stand_in.faults.plan(Fault("stall", "content"))
+    async with zoom.provider.files.open(file) as opened:
+        await anext(opened.chunks)
+        assert zoom.stand_in.api.given_up == 0
+    async with asyncio.timeout(5):
+        while zoom.stand_in.api.given_up == 0:  # noqa: ASYNC110  (the other side of a connection tells nobody)
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (206, {}),
+        (206, {"Content_Range": "bytes 5-9/100"}),
+        (206, {"Content_Range": "bytes 10-14/100"}),
+        (206, {"Content_Range": "bytes 10-19/*"}),
+        (206, {"Content_Range": "bytes 10-19/15"}),
+        (206, {"Content_Range": "items 10-19/100"}),
+        (206, {"Content_Range": "bytes 10-19/100", "Content_Encoding": "gzip"}),
+    ],
+)
+async def test_another_part_than_was_wanted_is_not_taken(
+    zoom: Zoom, file: RecordingFile, status: int, headers: dict[str, str]
+):
+    async with elsewhere(status, b"0123456789", **headers) as (url, _):
+        zoom.stand_in.api.files_url = url
+        with pytest.raises(FilesAway):
+            await read(zoom, file, ByteRange(10, 19))
+
+
+async def test_a_range_behind_the_end_tells_the_size_however_zoom_says_it(zoom: Zoom, file: RecordingFile):
+    for status, headers in ((416, {"Content_Range": "bytes */100"}), (416, {}), (200, {})):
+        async with elsewhere(status, b"x" * 100, **headers) as (url, _):
+            zoom.stand_in.api.files_url = url
+            with pytest.raises(RangeUnsatisfiable) as told:
+                await read(zoom, file, ByteRange(100))
+            assert told.value.size_bytes in (100, file.size_bytes)
+
+
+async def test_removing_is_for_good(zoom: Zoom, file: RecordingFile):
+    (made,) = zoom.made
+    await zoom.provider.files.remove(made, file)
+    assert zoom.stand_in.api.heard[-1].query == {"action": "delete"}
+    assert zoom.stand_in.account.contents == {}
+    await zoom.provider.files.remove(made, file)
+
+
+@pytest.mark.parametrize("fault", ["validation", "missing_scope", "500", "drop", "rate_daily_account"])
+async def test_what_may_still_be_there_is_not_removed(zoom: Zoom, file: RecordingFile, fault: str):
+    zoom.stand_in.faults.plan(Fault(fault, "delete_file", times=None))
+    with pytest.raises(FilesAway):
+        await zoom.provider.files.remove(zoom.made[0], file)
+    assert "a1" in zoom.stand_in.account.contents
+
+
+async def test_nothing_of_what_is_secret_is_in_what_is_raised_or_logged(zoom: Zoom, file: RecordingFile):
+    said = [repr(file)]
+    faults = [(fault, "download") for fault in ("500", "404", "token_expired", "drop", "page")]
+    for fault, call in (*faults, ("500", "content"), ("drop", "content"), ("cut", "content")):
+        zoom.stand_in.faults.plan(Fault(fault, call, times=2))
+        with pytest.raises((FilesAway, FileGone)) as told:
+            await read(zoom, file)
+        said += [str(told.value), repr(told.value.__cause__)]
+        zoom.stand_in.faults.clear()
+    text = " ".join([*said, repr(zoom.log.lines)])
+    for secret in ("eyJ", "Signature", "/rec/download", "127.0.0.1", "Bearer"):
+        assert secret not in text
