@@ -38,11 +38,12 @@ class Request:
 
 @frozen
 class Reply:
-    """One answer."""
+    """One answer. With `cut_at` the connection drops after so many bytes of the body."""
 
     status: int
     body: bytes = b""
     headers: Mapping[str, str] = field(factory=dict)
+    cut_at: int | None = None
 
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Reply | None]]
@@ -91,6 +92,8 @@ async def _converse(handler: Handler, reader: asyncio.StreamReader, writer: asyn
                 return
             writer.write(_bytes_of(reply))
             await writer.drain()
+            if reply.cut_at is not None:
+                return
             if request.headers.get("connection", "").lower() == "close":
                 return
     except (OSError, asyncio.LimitOverrunError):
@@ -125,4 +128,4 @@ async def _request(reader: asyncio.StreamReader) -> Request | None:
 def _bytes_of(reply: Reply) -> bytes:
     lines = [f"HTTP/1.1 {reply.status} As-It-Is", f"Content-Length: {len(reply.body)}"]
     lines += [f"{name}: {value}" for name, value in reply.headers.items()]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + reply.body[: reply.cut_at]
