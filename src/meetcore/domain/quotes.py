@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from meetcore.domain.transcripts import Transcript, Utterance
 
-__all__ = ["Quote", "find_quote", "is_said"]
+__all__ = ["Quote", "find_quote", "is_said", "vocabulary"]
 
 _FEWEST_LETTERS: Final = 8
 _MOST_WORDS: Final = 200
@@ -56,15 +56,18 @@ def find_quote(transcript: Transcript, words: str, near: int) -> Quote | None:
     return None
 
 
-def is_said(transcript: Transcript, words: str) -> bool:
-    """Whether there are words, and each stands in the transcript: in what was said or in who said it."""
-    wanted = {word.casefold() for word in _WORD.findall(words)}
-    missing = set(wanted)
+def vocabulary(transcript: Transcript) -> frozenset[str]:
+    """Every word that was said, and every word of a speaker's name, folded for `is_said`."""
+    words: set[str] = set()
     for one in transcript:
-        if not missing:
-            break
-        missing -= {word.casefold() for word in _WORD.findall(f"{one.speaker or ''} {one.text}")}
-    return bool(wanted) and not missing
+        words.update(word.casefold() for word in _WORD.findall(f"{one.speaker or ''} {one.text}"))
+    return frozenset(words)
+
+
+def is_said(words: str, among: frozenset[str]) -> bool:
+    """Whether there are words, and each is in a vocabulary: an owner that was named, a day that was told."""
+    wanted = {word.casefold() for word in _WORD.findall(words)}
+    return bool(wanted) and wanted <= among
 
 
 def _within(utterance: Utterance, wanted: list[str]) -> Quote | None:

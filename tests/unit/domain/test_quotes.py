@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.quotes import Quote, find_quote, is_said
+from meetcore.domain.quotes import Quote, find_quote, is_said, vocabulary
 from meetcore.domain.transcripts import Transcript, Utterance
 
 SAID = (
@@ -63,4 +63,4 @@ def test_whatever_comes_out_stands_there_word_for_word(texts: list[str], words: 
     ("...", False),
 ])  # fmt: skip
 def test_whether_words_were_said_or_name_a_speaker(words: str, expected: bool):
-    assert is_said(SAID, words) is expected
+    assert is_said(words, vocabulary(SAID)) is expected

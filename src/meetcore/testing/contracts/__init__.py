@@ -30,6 +30,8 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.webhook_sender            WebhookSenderContract        make_sender
     ports.doorbell                  DoorbellContract             rig: DoorbellRig
                                     RemoteDoorbellContract       rig: RemoteDoorbellRig
+    ports.transcriber               TranscriberContract          transcriber
+    ports.note_writer               NoteWriterContract           note_writer
     ports.resolver                  ResolverContract             resolver
     ports.cipher                    CipherContract               cipher
                                     PretendCipherContract        cipher
@@ -67,6 +69,7 @@ from meetcore.testing.contracts.idempotency_repository import IdempotencyReposit
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.note_writer import NoteWriterContract
 from meetcore.testing.contracts.played_meetings import Play, PlayedMeetingsContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
@@ -86,6 +89,7 @@ from meetcore.testing.contracts.store_rig import (
     StoreRig,
     Theft,
 )
+from meetcore.testing.contracts.transcriber import TranscriberContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
 
@@ -111,6 +115,7 @@ __all__ = [
     "LedgerRepositoryContract",
     "MakeSender",
     "MeetingRepositoryContract",
+    "NoteWriterContract",
     "Play",
     "PlayedMeetingsContract",
     "PretendCipherContract",
@@ -132,6 +137,7 @@ __all__ = [
     "StoreContract",
     "StoreRig",
     "Theft",
+    "TranscriberContract",
     "VideoProviderContract",
     "WebhookSenderContract",
 ]

@@ -1,0 +1,44 @@
+"""Which endpoint, which models, and who is told what to mend. Owns no connection."""
+
+from typing import Protocol
+
+from attrs import field, frozen
+
+__all__ = ["AiAccess", "Log"]
+
+
+class Log(Protocol):
+    """A structlog logger or one like it."""
+
+    def warning(self, event: str, /, **fields: object) -> object:
+        """Write one line."""
+        ...
+
+    def error(self, event: str, /, **fields: object) -> object:
+        """Write one line that somebody must act on."""
+        ...
+
+
+@frozen
+class AiAccess:
+    """An endpoint and what is used of it.
+
+    Attributes:
+        base_url: where its paths begin, with the version and without a slash.
+        api_key: none is sent where it is empty, as endpoints in one's own house want it.
+        transcribe_model: hears.
+        write_model: writes.
+        timeout_s: for one call as a whole, the sending of the sound included.
+        tells_times: whether the model that hears gives `verbose_json`, with the second of each segment. One
+            that does not gives bare text, and is given shorter pieces.
+        context_chars: how many characters of a transcript one call is given; a longer one is written part by
+            part.
+    """
+
+    base_url: str
+    api_key: str = field(repr=False)
+    transcribe_model: str
+    write_model: str
+    timeout_s: float = 120.0
+    tells_times: bool = True
+    context_chars: int = 200_000

@@ -1,0 +1,92 @@
+"""The shape of what the model writes: one set of classes that makes the schema and reads the answer.
+
+Owns both, so that they cannot differ. Refuses to believe an answer that has the shape: `drafts` does that.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+from attrs import field, frozen
+
+__all__ = [
+    "WrittenAction",
+    "WrittenDecision",
+    "WrittenNotes",
+    "WrittenSummary",
+    "WrongShape",
+    "read",
+    "schema_of",
+]
+
+T = TypeVar("T", bound="WrittenSummary")
+
+
+class WrongShape(Exception):
+    """An answer that is not what was asked for; the text names the place and not what stands there."""
+
+
+@frozen
+class WrittenDecision:
+    """A decision as the model gives it."""
+
+    text: str = field(repr=False)
+    utterance: int
+    quote: str = field(repr=False)
+
+
+@frozen
+class WrittenAction:
+    """An action item as the model gives it."""
+
+    task: str = field(repr=False)
+    owner: str | None = field(repr=False)
+    due: str | None = field(repr=False)
+    utterance: int
+    quote: str = field(repr=False)
+
+
+@frozen
+class WrittenSummary:
+    """What the parts of a long meeting come to."""
+
+    summary: str = field(repr=False)
+    topics: list[str] = field(repr=False)
+
+
+@frozen
+class WrittenNotes(WrittenSummary):
+    """Notes on a transcript, or on a part of one."""
+
+    decisions: list[WrittenDecision]
+    action_items: list[WrittenAction]
+
+
+def schema_of(kind: type[WrittenSummary]) -> dict[str, Any]:
+    """The schema of a shape as strict endpoints want it: every field required, no other admitted."""
+    _, definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    for definition in definitions.values():
+        definition["additionalProperties"] = False
+        definition.pop("title", None)
+        definition.pop("description", None)
+    root: dict[str, Any] = definitions.pop(kind.__name__)
+    return {**root, "$defs": definitions} if definitions else root
+
+
+def read(content: str, kind: type[T]) -> T:
+    """An answer in its shape; what stands around the JSON object, such as a fence, is passed over.
+
+    Raises:
+        WrongShape: it is not in it, or says nothing.
+    """
+    begin, end = content.find("{"), content.rfind("}")
+    if begin < 0 or end < begin:
+        raise WrongShape("it holds no JSON object")
+    try:
+        written = msgspec.json.decode(content[begin : end + 1].encode("utf-8", "replace"), type=kind)
+    except msgspec.ValidationError as error:
+        raise WrongShape(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise WrongShape("it is not valid JSON") from None
+    if not written.summary.strip():
+        raise WrongShape("summary is empty - at `$.summary`")
+    return written

@@ -1,0 +1,132 @@
+"""Speech to text at the endpoint: `POST /audio/transcriptions`.
+
+Owns what is asked and what the answer's segments mean. Refuses to send what the endpoint would not take, and
+to believe times: they are brought into order, and what the model itself doubts that anybody said is left out.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import BinaryIO, Final
+
+import msgspec
+from attrs import frozen
+
+from meetcore.adapters.openai.access import AiAccess, Log
+from meetcore.adapters.openai.line import Line
+from meetcore.adapters.openai.outcomes import require_done
+from meetcore.adapters.openai.words import one_line
+from meetcore.domain.ogg import TAIL_BYTES, opus_length_s
+from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.ports.ai import AiAway, AiRefused
+
+__all__ = ["MAX_FILE_BYTES", "OpenAiTranscriber"]
+
+MAX_FILE_BYTES: Final = 25 * 1024 * 1024
+"""What an endpoint takes at most for one file."""
+
+_PIECE_S: Final = 600
+# Without times, a sentence's second is guessed from where it stands in the text: the shorter the piece, the
+# nearer the guess.
+_PIECE_WITHOUT_TIMES_S: Final = 60
+_LONGEST_S: Final = 86_400.0
+_LONGEST_TEXT: Final = 10_000
+# Whisper's own rule for silence that it made words of.
+_DOUBT: Final = 0.6
+_UNLIKELY: Final = -1.0
+_SENTENCE_END: Final = re.compile(r"(?<=[.!?…。？！])\s+")  # noqa: RUF001  # full-width marks are meant
+
+
+@frozen
+class _Segment:
+    start: float
+    end: float
+    text: str
+    no_speech_prob: float | None = None
+    avg_logprob: float | None = None
+
+
+@frozen
+class _Heard:
+    text: str = ""
+    segments: list[_Segment] | None = None
+
+
+class OpenAiTranscriber:
+    """Hears with a model of the endpoint; the language is the model's own guess.
+
+    Args:
+        access: the endpoint.
+        log: told what an operator should mend.
+        now: the present instant, aware.
+    """
+
+    def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
+        self._access = access
+        self._line = Line(access)
+        self._log = log
+        self._now = now
+
+    @property
+    def max_piece_s(self) -> int:
+        """Ten minutes, or one where the model tells no times."""
+        return _PIECE_S if self._access.tells_times else _PIECE_WITHOUT_TIMES_S
+
+    async def transcribe(self, sound: BinaryIO) -> Transcript:
+        """What is said in a piece: see `Transcriber`."""
+        if sound.seek(0, os.SEEK_END) > MAX_FILE_BYTES:
+            raise AiRefused("ai: a piece of sound that is larger than 25 MiB")
+        length_s = _length_s(sound)
+        sound.seek(0)
+        fields = {
+            "model": self._access.transcribe_model,
+            "response_format": "verbose_json" if self._access.tells_times else "json",
+        }
+        answer = await self._line.post_file("/audio/transcriptions", fields, "piece.ogg", sound)
+        return _transcript(require_done(answer, self._log, self._now), length_s)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._line.aclose()
+
+
+def _length_s(sound: BinaryIO) -> float:
+    """How long the piece is; the longest that a piece can be where it is no Opus."""
+    sound.seek(0)
+    head = sound.read(256)
+    size = sound.seek(0, os.SEEK_END)
+    sound.seek(max(0, size - TAIL_BYTES))
+    length_s = opus_length_s(head, sound.read(TAIL_BYTES))
+    return _LONGEST_S if length_s is None else length_s
+
+
+def _transcript(body: bytes, length_s: float) -> Transcript:
+    try:
+        heard = msgspec.json.decode(body, type=_Heard)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise AiAway("ai: a transcript that cannot be read") from None
+    if heard.segments is None:
+        return tuple(_spread(one_line(heard.text, _LONGEST_TEXT * 10), length_s))
+    return tuple(sorted(_told(heard.segments, length_s), key=lambda one: one.at_s))
+
+
+def _told(segments: list[_Segment], length_s: float) -> Iterator[Utterance]:
+    for segment in segments:
+        is_doubted = (segment.no_speech_prob or 0) > _DOUBT and (segment.avg_logprob or 0) < _UNLIKELY
+        text = one_line(segment.text, _LONGEST_TEXT)
+        if text and not is_doubted:
+            at_s = min(max(0.0, segment.start), length_s)
+            yield Utterance(at_s, min(max(at_s, segment.end), length_s), text)
+
+
+def _spread(text: str, length_s: float) -> Iterator[Utterance]:
+    """The sentences of a text, each at the second that its place in the text makes likely."""
+    sentences = [sentence for sentence in _SENTENCE_END.split(text) if sentence]
+    letters = sum(map(len, sentences))
+    length_s = 0.0 if length_s == _LONGEST_S else length_s
+    before = 0
+    for sentence in sentences:
+        at_s = length_s * before / letters
+        before += len(sentence)
+        yield Utterance(at_s, length_s * before / letters, sentence)

@@ -1,0 +1,27 @@
+"""Text from a stranger made fit to be kept and shown: no control characters, no half letters, an end.
+
+Owns that and nothing else.
+"""
+
+import re
+from typing import Final
+
+__all__ = ["one_line", "paragraphs"]
+
+# What cannot be stored, moves a terminal's cursor or turns the direction of the text around it.
+_UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_SPACES: Final = re.compile(r"[^\S\n]+")
+_BREAKS: Final = re.compile(r" ?\n[ \n]*")
+
+
+def one_line(text: str, most: int) -> str:
+    """The words in one line, `most` characters at most."""
+    return " ".join(_UNSEEN.sub(" ", text).split())[:most].strip()
+
+
+def paragraphs(text: str, most: int) -> str:
+    """The words with their line breaks, two in a row at most."""
+    spaced = _SPACES.sub(" ", _UNSEEN.sub(" ", text.replace("\r\n", "\n")))
+    return (
+        _BREAKS.sub(lambda found: "\n\n" if found[0].count("\n") > 1 else "\n", spaced).strip()[:most].strip()
+    )

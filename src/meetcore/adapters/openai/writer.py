@@ -1,0 +1,121 @@
+"""Notes written by a model of the endpoint: `POST /chat/completions` with a JSON schema.
+
+Owns the conversation: a part at a time, one request in flight, one repair of an answer that has the wrong
+shape, and a last call that makes one summary of several. Refuses to make more than `2 * (MOST_PARTS + 1)`
+calls.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Final, TypeVar
+
+import msgspec
+from attrs import field, frozen
+
+from meetcore.adapters.openai.access import AiAccess, Log
+from meetcore.adapters.openai.drafts import draft_of
+from meetcore.adapters.openai.line import Line
+from meetcore.adapters.openai.outcomes import require_done
+from meetcore.adapters.openai.prompts import Message, merging, parts_of, repairing, writing
+from meetcore.adapters.openai.shapes import WrittenNotes, WrittenSummary, WrongShape, read, schema_of
+from meetcore.domain.notes import Language, NoteDraft
+from meetcore.domain.transcripts import Transcript
+from meetcore.ports.ai import AiAway, AiRefused
+
+__all__ = ["MOST_PARTS", "OpenAiNoteWriter"]
+
+MOST_PARTS: Final = 64
+"""How many parts a transcript may have: three hours in parts of 8 000 characters, and twice that."""
+
+T = TypeVar("T", bound=WrittenSummary)
+_LONGEST_REPEATED: Final = 20_000
+
+
+@frozen
+class _Said:
+    content: str | None = field(default=None, repr=False)
+    refusal: str | None = field(default=None, repr=False)
+
+
+@frozen
+class _Choice:
+    message: _Said
+    finish_reason: str | None = None
+
+
+@frozen
+class _Completion:
+    choices: list[_Choice]
+
+
+class OpenAiNoteWriter:
+    """Writes with a model of the endpoint.
+
+    Args:
+        access: the endpoint.
+        log: told what an operator should mend.
+        now: the present instant, aware.
+    """
+
+    def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
+        self._access = access
+        self._line = Line(access)
+        self._log = log
+        self._now = now
+
+    async def write(self, transcript: Transcript, language: Language) -> NoteDraft:
+        """Write notes: see `NoteWriter`. A transcript of more than `MOST_PARTS` parts is refused."""
+        parts = parts_of(transcript, self._access.context_chars)
+        if len(parts) > MOST_PARTS:
+            raise AiRefused(f"ai: a transcript of {len(parts)} parts")
+        if not parts:
+            raise AiRefused("ai: a transcript without a word")
+        written = [await self._ask(writing(part, language, len(parts) == 1), WrittenNotes) for part in parts]
+        return draft_of(transcript, written, await self._whole(written, language))
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._line.aclose()
+
+    async def _whole(self, written: list[WrittenNotes], language: Language) -> WrittenSummary:
+        if len(written) == 1:
+            return written[0]
+        summaries = [part.summary for part in written]
+        return await self._ask(merging(summaries, language, self._access.context_chars), WrittenSummary)
+
+    async def _ask(self, messages: list[Message], kind: type[T]) -> T:
+        """One answer in its shape, asked for twice at most."""
+        content = await self._complete(messages, kind)
+        try:
+            return read(content, kind)
+        except WrongShape as fault:
+            self._log.warning("ai_answer_out_of_shape", fault=str(fault))
+            again = repairing(messages, content[:_LONGEST_REPEATED], str(fault))
+        content = await self._complete(again, kind)
+        try:
+            return read(content, kind)
+        except WrongShape as fault:
+            raise AiAway(f"ai: an answer out of shape, twice: {fault}") from None
+
+    async def _complete(self, messages: list[Message], kind: type[WrittenSummary]) -> str:
+        shape = {"name": kind.__name__, "strict": True, "schema": schema_of(kind)}
+        body = {
+            "model": self._access.write_model,
+            "messages": messages,
+            "response_format": {"type": "json_schema", "json_schema": shape},
+        }
+        answer = await self._line.post_json("/chat/completions", body)
+        return self._content(require_done(answer, self._log, self._now))
+
+    def _content(self, body: bytes) -> str:
+        try:
+            choices = msgspec.json.decode(body, type=_Completion).choices
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise AiAway("ai: a completion that cannot be read") from None
+        if not choices:
+            raise AiAway("ai: a completion without a choice")
+        choice = choices[0]
+        if choice.message.refusal or choice.finish_reason == "content_filter":
+            self._log.warning("ai_refused", finish_reason=choice.finish_reason)
+            raise AiRefused("ai: the model refused")
+        return choice.message.content or ""

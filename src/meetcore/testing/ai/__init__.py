@@ -1,0 +1,12 @@
+"""A stand-in for an AI provider: OpenAI's documented API over real HTTP on loopback, with faults on demand.
+
+::
+
+    hearing   what it makes of a sound: a segment for every five seconds that there really are
+    writing   what it makes of a conversation: JSON by the schema that was asked for
+    faults    what the next calls meet
+    api       the paths under /v1
+    admin     the paths under /stand-in: what was asked, how often, how much at once; and the switches
+
+`meetcore.testing.ai_server` runs it. It knows OpenAI's documents and no client of it.
+"""

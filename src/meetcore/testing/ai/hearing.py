@@ -1,0 +1,81 @@
+"""What the stand-in hears: nothing that was said, but for how long.
+
+A sound is measured by its own samples, never by what the request says of it. Every five seconds of it are a
+segment whose text tells where it stands, so that whoever joins pieces can prove that no second is lost.
+"""
+
+import io
+import re
+import wave
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from attrs import field, frozen
+
+from meetcore.domain.ogg import TAIL_BYTES, opus_length_s
+
+__all__ = ["SEGMENT_S", "Form", "form_of", "segments", "sound_length_s"]
+
+SEGMENT_S: Final = 5.0
+"""How long a segment is, the last one of a sound perhaps less."""
+
+_BOUNDARY: Final = re.compile(r'boundary="?([^";]+)')
+_NAME: Final = re.compile(r'[; ]name="([^"]*)"')
+
+
+@frozen
+class Form:
+    """A multipart form: its fields, and its one file."""
+
+    fields: Mapping[str, str]
+    file: bytes | None = field(repr=False)
+
+
+def form_of(content_type: str, body: bytes) -> Form:
+    """Read a `multipart/form-data` body, byte for byte; of anything else nothing."""
+    fields: dict[str, str] = {}
+    file: bytes | None = None
+    boundary = _BOUNDARY.search(content_type)
+    parts = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode("latin-1")) if boundary else []
+    for part in parts[1:-1]:
+        head, _, content = part.partition(b"\r\n\r\n")
+        disposition = head.decode("utf-8", "replace")
+        name = _NAME.search(disposition)
+        if name is None:
+            continue
+        if "filename=" not in disposition:
+            fields[name[1]] = content.decode("utf-8", "replace")
+        elif name[1] == "file":
+            file = content
+    return Form(fields, file)
+
+
+def sound_length_s(file: bytes) -> float | None:
+    """How long a sound is, in seconds: Opus in Ogg, or WAV; none for anything else."""
+    if file.startswith(b"RIFF"):
+        try:
+            with wave.open(io.BytesIO(file)) as sound:
+                return float(sound.getnframes() / sound.getframerate())
+        except (wave.Error, EOFError, ZeroDivisionError):
+            return None
+    return opus_length_s(file[:256], file[-TAIL_BYTES:])
+
+
+def segments(length_s: float) -> Iterator[dict[str, object]]:
+    """The segments of a sound of this length, in the form of `verbose_json`."""
+    number, at_s = 0, 0.0
+    while at_s < length_s:
+        until_s = min(at_s + SEGMENT_S, length_s)
+        yield {
+            "id": number,
+            "seek": 0,
+            "start": round(at_s, 3),
+            "end": round(until_s, 3),
+            "text": f" Kalimat ke-{number + 1} dimulai pada detik {at_s:.0f}.",
+            "tokens": [],
+            "temperature": 0.0,
+            "avg_logprob": -0.2,
+            "compression_ratio": 1.1,
+            "no_speech_prob": 0.01,
+        }
+        number, at_s = number + 1, at_s + SEGMENT_S
