@@ -5,9 +5,8 @@ connections made when a server starts the application.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import timedelta
 from importlib.util import find_spec
 
 import structlog
@@ -23,90 +22,19 @@ from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.provider_events import provider_event_routes
-from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
-from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
-from meetcore.adapters.queue.worker import WakeUpWorker
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
-from meetcore.adapters.webhook_sender import AiohttpWebhookSender
-from meetcore.adapters.worker.pump import Chore, Pump
-from meetcore.domain.idempotency import REMEMBERED_HOURS
-from meetcore.ports.rate_counters import RateStoreAway
 from meetcore.ports.store import StoreAway
 from meetcore.providers import notice_readers, sandbox_pages
 from meetcore.usecases.admit import Admit
-from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.wiring import Network, Wiring, admission, check_schema, wire
+from meetcore.workers import working
 
-__all__ = ["AGENT_PATH", "Service", "app", "has_agent_interface", "working"]
+__all__ = ["AGENT_PATH", "Service", "app", "has_agent_interface"]
 
-RATE_WINDOWS_KEPT_S = 600
-SWEEP_EVERY_S = 2.0
-PROVIDER_EVENTS_EVERY_S = 1.0
-PROVIDER_EVENTS_KEPT = timedelta(days=7)
-PURGE_EVERY_S = 60.0
 AGENT_PATH = "/mcp"
 
 log = structlog.get_logger("meetcore")
-
-
-@asynccontextmanager
-async def working(wiring: Wiring, threads: int = 1) -> AsyncIterator[Pump]:
-    """A worker on this event loop, woken by the broker's messages."""
-    settings, world = wiring.settings, wiring.world
-    sender = AiohttpWebhookSender(
-        wiring.network.resolver,
-        settings.allowed_networks,
-        ca_file=settings.webhook_ca_file or None,
-        dial_overrides=wiring.network.dial_overrides,
-        # As many as the pump keeps in flight, or posts to hanging receivers would keep all others waiting.
-        max_connections=settings.webhook_posts_in_flight,
-    )
-    deliver = DeliverWebhooks(
-        wiring.store,
-        sender,
-        settings.retry_schedule,
-        world,
-        lease_s=settings.webhook_lease_s,
-        per_endpoint=settings.webhook_posts_per_endpoint,
-        per_account=max(settings.webhook_posts_per_endpoint, settings.webhook_posts_in_flight // 4),
-    )
-    chores = (Chore("sweep", deliver.sweep, SWEEP_EVERY_S), *_chores(wiring))
-    pump = Pump(deliver, chores, max_in_flight=settings.webhook_posts_in_flight)
-    loop = asyncio.get_running_loop()
-    bell = WakeUpWorker(wiring.broker, lambda: loop.call_soon_threadsafe(pump.wake), log, threads=threads)
-    await sender.start()
-    bell.start()
-    task = asyncio.create_task(pump.run())
-    try:
-        yield pump
-    finally:
-        pump.stop()
-        await task
-        await asyncio.to_thread(bell.stop)
-        await sender.close()
-
-
-def _chores(wiring: Wiring) -> tuple[Chore, ...]:
-    return (
-        Chore("reconcile", wiring.reconcile.sweep, SWEEP_EVERY_S),
-        Chore("keep time", wiring.keep_time.sweep, SWEEP_EVERY_S),
-        Chore("host keys", wiring.replace_host_keys, SWEEP_EVERY_S),
-        Chore("provider events", wiring.handle_provider_events, PROVIDER_EVENTS_EVERY_S, is_rung=True),
-        Chore("purge", _purge(wiring), PURGE_EVERY_S),
-    )
-
-
-def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
-    broom, counters = PostgresHousekeeping(wiring.pool), PostgresRateCounters(wiring.pool)
-
-    async def purge() -> None:
-        await broom.purge_idempotency(timedelta(hours=REMEMBERED_HOURS).total_seconds())
-        await broom.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
-        with suppress(RateStoreAway):  # the next round is soon enough
-            await counters.purge(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)
-
-    return purge
 
 
 class Service:

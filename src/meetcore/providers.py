@@ -5,26 +5,33 @@ Owns the one place that knows every provider by name. Refuses to bound their cal
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, cast
 
 import structlog
 from starlette.routing import Route
 
 from meetcore.adapters.jitsi import JitsiProvider
+from meetcore.adapters.jitsi.recording_files import JitsiRecordingFiles
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.sandbox.pages import sandbox_routes
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.adapters.sandbox.recording_files import SandboxRecordingFiles
 from meetcore.adapters.secrets import derive
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock
 from meetcore.domain.meetings import Meeting, MeetingEvent
 from meetcore.ports.provider_events import ReadNotice
 from meetcore.ports.queries import Queries
+from meetcore.ports.recording_files import RecordingFiles
 from meetcore.ports.video_provider import VideoProvider
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.world import World
 
-__all__ = ["chosen_provider", "notice_readers", "sandbox_pages"]
+if TYPE_CHECKING:
+    from meetcore.adapters.zoom import ZoomProvider
+
+__all__ = ["chosen_provider", "files_of", "notice_readers", "sandbox_pages"]
 
 log = structlog.get_logger("meetcore")
 
@@ -74,6 +81,16 @@ async def _zoom(settings: Settings) -> AsyncIterator[VideoProvider]:
         yield provider
     finally:
         await provider.aclose()
+
+
+def files_of(provider: VideoProvider) -> RecordingFiles:
+    """Where the recordings of a provider lie."""
+    # By its name, so that who does not use Zoom does not load its client.
+    if isinstance(provider, SandboxProvider):
+        return SandboxRecordingFiles(provider.state)
+    if provider.abilities.name == "zoom":
+        return cast("ZoomProvider", provider).files
+    return JitsiRecordingFiles()
 
 
 def notice_readers(settings: Settings) -> dict[str, ReadNotice]:

@@ -21,24 +21,29 @@ from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.store import PostgresStore
-from meetcore.adapters.queue.broker import broker_from_url
+from meetcore.adapters.queue.broker import NOTES_QUEUE, broker_from_url
 from meetcore.adapters.queue.doorbell import DramatiqDoorbell
 from meetcore.adapters.rate_fallback import FallbackRateCounters
-from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
+from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.ports.host_keys import DueHostKey
+from meetcore.ports.recording_files import RecordingFiles
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.video_provider import ProviderRefused, VideoProvider
-from meetcore.providers import chosen_provider
+from meetcore.providers import chosen_provider, files_of
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.create_note import CreateNote, NoteQueue
+from meetcore.usecases.download_recording import LinkRecording
+from meetcore.usecases.end_recordings import DeleteRecording
 from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.keep_time import KeepTime
+from meetcore.usecases.look_for_files import LookForFiles
 from meetcore.usecases.operate import Operate
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
@@ -73,18 +78,22 @@ class Network:
 class Wiring:
     """The adapters of one process and the use cases on them.
 
-    `video` is the provider as it is; `provider` bounds its calls.
+    `video` is the provider as it is; `provider` bounds its calls. `doorbell` wakes those who send webhooks,
+    `notes_doorbell` those who write notes. `link_key` signs download links.
     """
 
     settings: Settings
     pool: Pool
     broker: dramatiq.Broker
     doorbell: DramatiqDoorbell
+    notes_doorbell: DramatiqDoorbell
     world: World
     store: PostgresStore
     queries: PostgresQueries
     registry: PostgresRegistry
     video: VideoProvider
+    files: RecordingFiles
+    link_key: bytes = field(repr=False)
     network: Network
 
     @property
@@ -114,8 +123,9 @@ class Wiring:
     def keep_time(self) -> KeepTime:
         """Ends the meetings whose time is over."""
         return KeepTime(
-            self.store, self.provider, self.doorbell, self.world, again_s=self.settings.meeting_lease_s
-        )
+            self.store, self.provider, self.look_for_files, self.doorbell, self.world,
+            again_s=self.settings.meeting_lease_s,
+        )  # fmt: skip
 
     @property
     def replace_host_keys(self) -> ReplaceHostKeys:
@@ -137,8 +147,22 @@ class Wiring:
     @property
     def handle_provider_events(self) -> HandleProviderEvents:
         """Works on what providers told."""
-        record = RecordRecording(self.store, self.world)
-        return HandleProviderEvents(self.store, self.track, record, self.world)
+        return HandleProviderEvents(self.store, self.track, self.record, self.world)
+
+    @property
+    def record(self) -> RecordRecording:
+        """Gathers a meeting's files."""
+        return RecordRecording(self.store, self.notes_doorbell, self.world, self.settings.recording_retention)
+
+    @property
+    def look_for_files(self) -> LookForFiles:
+        """Asks the provider what it has of a recording."""
+        return LookForFiles(self.store, self.files, self.record, self.world)
+
+    @property
+    def note_queue(self) -> NoteQueue:
+        """Puts notes where the workers find them."""
+        return NoteQueue(self.settings.catalogue, self.world)
 
     @property
     def operate(self) -> Operate:
@@ -171,6 +195,9 @@ class Wiring:
             RotateSecret(store, doorbell, world),
             SendTestEvent(store, doorbell, world),
             ResendDelivery(store, doorbell, world),
+            LinkRecording(queries, self.settings.base_url, self.link_key),
+            DeleteRecording(store, doorbell, self.notes_doorbell, world),
+            CreateNote(store, self.note_queue, self.notes_doorbell),
             Estimate(catalogue, self.provider.abilities),
             queries,
             catalogue,
@@ -224,16 +251,18 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
     pool = make_pool(url, max_size=settings.database_pool_size)
     broker = broker_from_url(str(settings.broker_url) or None)
     doorbell = DramatiqDoorbell(broker, log, spacing_s=DOORBELL_SPACING_S)
+    notes_doorbell = DramatiqDoorbell(broker, log, queue=NOTES_QUEUE, spacing_s=DOORBELL_SPACING_S)
     await pool.open(wait=False)
     try:
         async with chosen_provider(settings, pool, keys) as provider:
             yield Wiring(
-                settings, pool, broker, doorbell, World(SystemClock(), SystemEntropy()),
+                settings, pool, broker, doorbell, notes_doorbell, World(SystemClock(), SystemEntropy()),
                 PostgresStore(pool, cipher), PostgresQueries(pool, cipher), PostgresRegistry(pool),
-                provider, network or Network(),
+                provider, files_of(provider), derive(keys[-1], "download links"), network or Network(),
             )  # fmt: skip
     finally:
         await asyncio.to_thread(doorbell.close)
+        await asyncio.to_thread(notes_doorbell.close)
         await pool.close()
 
 

@@ -51,7 +51,8 @@ def note_operations(use: UseCases) -> tuple[Operation, ...]:
         ),
         Operation(
             "get_download_url", "GET", f"{one}/download-url",
-            "A link that downloads a recording without a key", read, recordings.link, ("gone",), 200, readers, response="DownloadUrl",
+            "A link that downloads a recording without a key", read,
+            recordings.link, ("gone",), 200, readers, response="DownloadUrl",
         ),
         Operation(
             "delete_recording", "DELETE", one, "Delete a recording for good", write,

@@ -18,9 +18,9 @@ from meetcore.adapters.cli.runner import guarded, ready_settings, run_service
 from meetcore.adapters.postgres.migrate import MigrationRefused, migrate
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
-from meetcore.app import working
 from meetcore.ports.store import StoreAway
 from meetcore.wiring import wire
+from meetcore.workers import Part, working
 
 __all__ = ["migrate_schema", "serve", "work"]
 
@@ -55,8 +55,8 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
     )  # fmt: skip
 
 
-def work(*, processes: Whole = 1, threads: Whole = 1) -> None:
-    """Run workers: deliveries and reconciliation.
+def work(*, processes: Whole = 1, threads: Whole = 1, only: Part | None = None) -> None:
+    """Run workers: deliveries, notes, reconciliation.
 
     Parameters
     ----------
@@ -64,14 +64,16 @@ def work(*, processes: Whole = 1, threads: Whole = 1) -> None:
         How many processes; each keeps many posts in flight on its event loop.
     threads:
         Threads in each that listen to the broker.
+    only:
+        Do only this part: send webhooks and see to meetings, or measure recordings and write notes.
     """
     guarded(lambda: check_counts(1, MAX_PROCESSES, processes=processes, threads=threads))
     settings = guarded(_settings)
     configure_logs(settings.log_level)
     if processes == 1:
-        run_service(_work(settings, threads))
+        run_service(_work(settings, threads, tuple(Part) if only is None else (only,)))
     else:
-        _supervise(processes, threads)
+        _supervise(processes, threads, only)
 
 
 def migrate_schema(
@@ -106,18 +108,19 @@ def _settings() -> Settings:
         return load_settings()
 
 
-async def _work(settings: Settings, threads: int) -> None:
+async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with wire(settings) as wiring, working(wiring, threads=threads):
+    async with wire(settings) as wiring, working(wiring, threads, parts):
         await stop.wait()
 
 
-def _supervise(processes: int, threads: int) -> None:
+def _supervise(processes: int, threads: int, only: Part | None) -> None:
     """Keep so many worker processes alive until told to stop."""
     command = [sys.executable, "-m", "meetcore.adapters.cli.main", "worker", "--threads", str(threads)]
+    command += [] if only is None else ["--only", only.value]
     children = [subprocess.Popen(command) for _ in range(processes)]
     is_stopping = False
 

@@ -213,6 +213,13 @@ class Settings:
     webhook_posts_per_endpoint: int = field(default=8, validator=_POSITIVE)
     webhook_posts_in_flight: int = field(default=500, validator=_POSITIVE)
     meeting_lease_s: int = field(default=20, validator=_POSITIVE)
+    scratch_directory: str = field(
+        default="",
+        validator=_checked(
+            _needs(lambda path: not path or Path(path).is_dir()),
+            "must be a directory, or empty for the system",
+        ),
+    )
     recording_retention_days: int = field(default=RETENTION.days, validator=_POSITIVE)
     notes_in_flight: int = field(default=4, validator=_POSITIVE)
     note_lease_s: int = field(default=30, validator=_POSITIVE)
