@@ -67,3 +67,28 @@ def estimate(**fields: object) -> dict[str, object]:
         "with_recording": True, "balance": 990, "sufficient": True,
     }  # fmt: skip
     return told | fields
+
+
+def recording(**fields: object) -> dict[str, object]:
+    """A recording as the API shows it."""
+    told: dict[str, object] = {
+        "id": ID, "meeting_id": ID, "status": "available", "duration": 52, "duration_unit": "minutes",
+        "size_bytes": 1_000_000, "recorded_at": "2026-12-01T02:00:00Z", "expires_at": "2027-03-01T02:00:00Z",
+    }  # fmt: skip
+    return told | fields
+
+
+def note(**fields: object) -> dict[str, object]:
+    """A completed note as the API shows it."""
+    told: dict[str, object] = {
+        "id": ID, "recording_id": ID, "meeting_id": ID, "status": "completed", "language": "id",
+        "summary": "Anggaran disetujui.",
+        "decisions": [{"text": "Anggaran disetujui", "quote": "Kita setujui anggarannya.", "at": 126}],
+        "action_items": [
+            {"task": "Kirim jadwal", "owner": "Ani", "due": None, "quote": "Saya kirim Kamis.", "at": 140}
+        ],
+        "topics": ["Anggaran"], "transcript": [{"speaker": None, "at": 0, "text": "Selamat pagi."}],
+        "duration": 52, "credits_charged": 52, "error": None, "created_at": "2026-12-01T03:05:00Z",
+        "completed_at": "2026-12-01T03:09:12Z",
+    }  # fmt: skip
+    return told | fields

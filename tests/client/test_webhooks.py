@@ -16,12 +16,14 @@ from meetcore.client import (
     EventKind,
     InvalidEvent,
     Meeting,
+    Note,
+    Recording,
     SignatureRejected,
     Webhook,
     verify_webhook,
 )
 from meetcore.domain.signature import SIGNATURE_HEADER, new_secret, sign, signing_headers
-from tests.client.samples import ID, meeting, transaction, webhook
+from tests.client.samples import ID, meeting, note, recording, transaction, webhook
 from tests.client.test_answers import values
 
 SECRET, OTHER = new_secret(bytes(range(32))), new_secret(bytes(32))
@@ -56,6 +58,8 @@ def test_an_event_is_read_and_typed() -> None:
 @pytest.mark.parametrize(
     ("kind", "data", "into"),
     [
+        ("recording.ready", recording(), Recording), ("note.completed", note(), Note),
+        ("note.failed", note(status="failed"), Note),
         ("meeting.ended", meeting(status="ended"), Meeting), ("credit.low", CHANGE, BalanceChange),
         ("credit.topup.succeeded", CHANGE, BalanceChange), ("webhook.test", webhook(), Webhook),
     ],
