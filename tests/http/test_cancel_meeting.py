@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from datetime import datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -15,14 +14,8 @@ from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.usecases.world import World
 from tests.http.contract import Contract
-from tests.http.house import BASE_URL, Customer, Funds, House, client_of, code_of, gate_on, new_key
-
-
-async def press(customer: Customer, meeting: dict[str, Any], button: str) -> None:
-    """Start or end a meeting on the provider's page, as a host would."""
-    page = urlsplit(meeting["join_url"])
-    answer = await customer.http.post(f"{BASE_URL}{page.path}/{button}?{page.query}")
-    assert answer.status_code == 303
+from tests.http.house import Customer, Funds, House, client_of, code_of, gate_on, new_key
+from tests.http.recorded import press
 
 
 async def status_of(customer: Customer, meeting: dict[str, Any]) -> str:

@@ -1,0 +1,53 @@
+"""Meetings that took place and were recorded, at the running service: what tests of recordings begin with."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from tests.http.house import BASE_URL, Customer, until
+
+__all__ = ["a_recording", "hold_meeting", "note_in", "press", "recording_of"]
+
+
+async def press(customer: Customer, meeting: dict[str, Any], button: str) -> None:
+    """Start or end a meeting on the provider's page, as a host would."""
+    page = urlsplit(meeting["join_url"])
+    answer = await customer.http.post(f"{BASE_URL}{page.path}/{button}?{page.query}")
+    assert answer.status_code == 303
+
+
+async def hold_meeting(customer: Customer, **fields: Any) -> dict[str, Any]:
+    """Make a meeting that is recorded, and let it take place."""
+    meeting = await customer.make_meeting(**{"with_recording": True} | fields)
+    await press(customer, meeting, "start")
+    await press(customer, meeting, "end")
+    return meeting
+
+
+async def recording_of(customer: Customer, meeting: dict[str, Any]) -> dict[str, Any]:
+    """The recording of a meeting, once it has been measured."""
+
+    async def look() -> list[dict[str, Any]]:
+        answer = await customer.get(f"/recordings?meeting_id={meeting['id']}")
+        assert answer.status_code == 200, answer.text
+        return list(answer.json()["data"])
+
+    found: list[dict[str, Any]] = await until(look, 30.0)
+    return found[0]
+
+
+async def a_recording(customer: Customer, **fields: Any) -> dict[str, Any]:
+    """A recording of a meeting that took place."""
+    return await recording_of(customer, await hold_meeting(customer, **fields))
+
+
+async def note_in(customer: Customer, note_id: str, *statuses: str) -> dict[str, Any]:
+    """A note, once it stands so."""
+
+    async def look() -> dict[str, Any] | None:
+        note: dict[str, Any] = (await customer.get(f"/notes/{note_id}")).json()
+        return note if note["status"] in statuses else None
+
+    found: dict[str, Any] = await until(look, 30.0)
+    return found
