@@ -1,12 +1,33 @@
-"""The suite of the places where recordings lie, on every adapter."""
+"""The suite of the places where recordings lie, on every adapter, and what is the sandbox's own."""
 
+import asyncio
+import io
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from importlib import resources
+from uuid import uuid4
 
+import av
 import pytest
 
+from meetcore.adapters.media import AvAudioEditor
 from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.adapters.sandbox import (
+    MemorySandboxState,
+    SandboxCall,
+    SandboxFault,
+    SandboxFaults,
+    SandboxMeetingState,
+    SandboxRecordingFiles,
+    SandboxState,
+)
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.recording_files import LENGTH_S
 from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.ports.recording_files import FilesAway
 from meetcore.testing.contracts.recording_files import RecordingFilesContract, RecordingPlace
 from meetcore.testing.contracts.video_provider import order_for
 from tests.contract.zoom import zoom_at_hand
@@ -52,3 +73,114 @@ class TestZoomWithoutRanges(TestZoom):
             zoom.stand_in.record(meeting, "audio", "M4A", CONTENTS["audio"], START, END)
             zoom.stand_in.record(meeting, "transcript", "TRANSCRIPT", CONTENTS["transcript"], START, END)
             yield RecordingPlace(zoom.provider.files, made, CONTENTS, ("80000000001",))
+
+
+RECORDED = resources.files("meetcore.adapters.sandbox") / "recording"
+SPOKEN, WRITTEN = (RECORDED / "meeting.m4a").read_bytes(), (RECORDED / "meeting.vtt").read_bytes()
+
+
+async def ended(state: SandboxState) -> str:
+    name = f"sandbox-{uuid4()}"
+    assert await state.put(name, SandboxMeetingState.ENDED)
+    return name
+
+
+async def sandbox_place(state: SandboxState) -> RecordingPlace:
+    made, started, removed = await ended(state), f"sandbox-{uuid4()}", f"sandbox-{uuid4()}"
+    await state.put(started, SandboxMeetingState.STARTED)
+    await state.put(removed, SandboxMeetingState.REMOVED)
+    contents = {f"{made}-audio": SPOKEN, f"{made}-transcript": WRITTEN}
+    files = SandboxRecordingFiles(state)
+    return RecordingPlace(files, made, contents, (started, removed, f"sandbox-{uuid4()}", "80000000001"))
+
+
+class TestSandboxInMemory(RecordingFilesContract):
+    @pytest.fixture
+    async def place(self) -> RecordingPlace:
+        return await sandbox_place(MemorySandboxState())
+
+
+@asynccontextmanager
+async def postgres_state(url: str) -> AsyncIterator[PostgresSandboxState]:
+    migrate(url)
+    pool = make_pool(url, min_size=0, max_size=2)
+    await pool.open()
+    try:
+        yield PostgresSandboxState(pool)
+    finally:
+        await pool.close()
+
+
+class TestSandboxInPostgres(RecordingFilesContract):
+    @pytest.fixture
+    async def place(self, database_url: str) -> AsyncIterator[RecordingPlace]:
+        async with postgres_state(database_url) as state:
+            yield await sandbox_place(state)
+
+
+async def test_the_recording_ends_with_the_meeting(database_url: str):
+    async with postgres_state(database_url) as kept:
+        for state in (kept, MemorySandboxState()):
+            before = datetime.now(UTC)
+            audio, transcript = await SandboxRecordingFiles(state).find(await ended(state))
+            assert abs(audio.ends_at - before) < timedelta(seconds=30)
+            assert (audio.ends_at - audio.starts_at).total_seconds() == pytest.approx(LENGTH_S)
+            assert (audio.kind, transcript.kind) == (FileKind.AUDIO, FileKind.TRANSCRIPT)
+            assert (audio.starts_at, audio.ends_at) == (transcript.starts_at, transcript.ends_at)
+
+
+async def test_the_recording_is_as_long_as_it_says():
+    editor = AvAudioEditor()
+    with editor.scratch() as media:
+        media.write(SPOKEN)
+        assert await editor.measure(media) == pytest.approx(LENGTH_S, abs=0.001)
+    assert len(SPOKEN) <= 200_000
+
+
+def test_the_recording_speaks_where_its_transcript_says_so():
+    with av.open(io.BytesIO(SPOKEN), "r") as media:
+        resampler = av.AudioResampler("s16", "mono", 1000)
+        frames = [each for frame in (*media.decode(audio=0), None) for each in resampler.resample(frame)]
+    pcm = b"".join(bytes(frame.planes[0])[: 2 * frame.samples] for frame in frames)
+    loud = [abs(int.from_bytes(pcm[at : at + 2], "little", signed=True)) for at in range(0, len(pcm), 2)]
+    lines = WRITTEN.decode().splitlines()
+    spans = [tuple(map(milliseconds, line.split(" --> "))) for line in lines if " --> " in line]
+    assert len(spans) == 12
+    assert {line.split(":")[0] for line in lines if ": " in line} == {
+        "Sari Wijaya", "Budi Santoso", "Dewi Lestari",
+    }  # fmt: skip
+    for begin, end in spans:
+        assert max(loud[begin + 50 : end - 50]) > 1000
+        assert max(loud[end + 60 : end + 250]) < 500  # the pause behind it
+    assert spans[-1][1] <= LENGTH_S * 1000
+
+
+def milliseconds(clock: str) -> int:
+    hours, minutes, seconds = clock.split(":")
+    return (int(hours) * 60 + int(minutes)) * 60_000 + round(float(seconds) * 1000)
+
+
+@pytest.mark.parametrize("call", [SandboxCall.FIND_FILES, SandboxCall.OPEN_FILE, SandboxCall.REMOVE_FILE])
+@pytest.mark.parametrize("fault", list(SandboxFault)[:5])
+async def test_a_planned_fault_is_met_once(call: SandboxCall, fault: SandboxFault):
+    state, faults = MemorySandboxState(), SandboxFaults()
+    files, made = SandboxRecordingFiles(state, faults, patience_s=0.05), await ended(state)
+    audio, _ = await files.find(made)
+
+    async def act() -> None:
+        match call:
+            case SandboxCall.FIND_FILES:
+                assert len(await files.find(made)) == 2
+            case SandboxCall.OPEN_FILE:
+                async with files.open(audio):
+                    pass
+            case _:
+                await files.remove(made, audio)
+
+    faults.plan(call, fault)
+    async with asyncio.timeout(5):
+        with pytest.raises(FilesAway):
+            await act()
+        is_removed = call is SandboxCall.REMOVE_FILE and fault.does_the_work
+        assert len(await files.find(made)) == (1 if is_removed else 2)
+        await act()

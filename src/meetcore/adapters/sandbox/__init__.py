@@ -2,19 +2,28 @@
 
 `provider` makes, finds and ends meetings, `links` gives their addresses, `faults` lets a developer see
 what a bad day of a third party looks like, `state` and `postgres_state` remember what happened to a
-meeting, `pages` is the join page that stands in for the provider's own. There is no video.
+meeting, `pages` is the join page that stands in for the provider's own, `recording_files` has the one
+recording that every meeting gets. There is no video.
 """
 
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.provider import SandboxProvider
-from meetcore.adapters.sandbox.state import MemorySandboxState, SandboxMeetingState, SandboxState
+from meetcore.adapters.sandbox.recording_files import SandboxRecordingFiles
+from meetcore.adapters.sandbox.state import (
+    MemorySandboxState,
+    SandboxEnding,
+    SandboxMeetingState,
+    SandboxState,
+)
 
 __all__ = [
     "MemorySandboxState",
     "SandboxCall",
+    "SandboxEnding",
     "SandboxFault",
     "SandboxFaults",
     "SandboxMeetingState",
     "SandboxProvider",
+    "SandboxRecordingFiles",
     "SandboxState",
 ]

@@ -63,6 +63,9 @@ class SandboxCall(StrEnum):
     REMOVE = "remove"
     END = "end"
     SET_HOST_KEY = "set_host_key"
+    FIND_FILES = "find_files"
+    OPEN_FILE = "open_file"
+    REMOVE_FILE = "remove_file"
 
 
 _BY_WORD: Final = {fault.value: fault for fault in SandboxFault if fault is not SandboxFault.FULL} | {

@@ -1,4 +1,4 @@
-"""The sandbox's memory in PostgreSQL: `sandbox_meetings` and `sandbox_host_keys`, shared by every process.
+"""The sandbox's memory in PostgreSQL: the tables `sandbox_*`, shared by every process.
 
 Kept out of the package's `__init__`, so that the sandbox works where no driver is installed. Refuses to
 take part in anybody's transaction: a provider is another system, and forgets nothing when we roll back.
@@ -12,7 +12,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from meetcore.adapters.sandbox.state import SandboxMeetingState
+from meetcore.adapters.sandbox.state import SandboxEnding, SandboxMeetingState
 from meetcore.ports.store import StoreAway
 
 __all__ = ["PostgresSandboxState"]
@@ -37,6 +37,20 @@ _HOST_KEY = "SELECT host_key FROM sandbox_host_keys WHERE provider_user_id = %(u
 _PUT_HOST_KEY = """
 INSERT INTO sandbox_host_keys (provider_user_id, host_key) VALUES (%(user)s, %(host_key)s)
 ON CONFLICT (provider_user_id) DO UPDATE SET host_key = excluded.host_key, changed_at = clock_timestamp()
+"""
+
+# When a meeting ended, and what was removed of its recording; no row while it has not ended.
+_ENDING = """
+SELECT changed_at, ARRAY(
+    SELECT provider_file_id FROM sandbox_removed_files WHERE provider_meeting_id = %(id)s
+) AS removed
+FROM sandbox_meetings WHERE provider_meeting_id = %(id)s AND state = 'ended'
+"""
+
+# Another file that is gone.
+_REMOVE_FILE = """
+INSERT INTO sandbox_removed_files (provider_meeting_id, provider_file_id) VALUES (%(id)s, %(file)s)
+ON CONFLICT DO NOTHING
 """
 
 
@@ -101,3 +115,25 @@ class PostgresSandboxState:
         with _translated():
             async with self._pool.connection() as connection:
                 await connection.execute(_PUT_HOST_KEY, values)
+
+    async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
+        """When a meeting ended; none while it has not.
+
+        Raises:
+            StoreAway: the database does not answer.
+        """
+        with _translated():
+            async with self._pool.connection() as connection:
+                row = await (await connection.execute(_ENDING, {"id": provider_meeting_id})).fetchone()
+        return None if row is None else SandboxEnding(row["changed_at"], frozenset(row["removed"]))
+
+    async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
+        """Remember that a file is gone; see `SandboxState.remove_file`.
+
+        Raises:
+            StoreAway: the database does not answer.
+        """
+        values = {"id": provider_meeting_id, "file": provider_file_id}
+        with _translated():
+            async with self._pool.connection() as connection:
+                await connection.execute(_REMOVE_FILE, values)

@@ -5,7 +5,8 @@ that died before it asked is no different from one that died after. So the sandb
 that was not removed, whether or not anybody made it. What happens afterwards, and the keys of hosts, are in
 a `SandboxState`.
 
-Refuses to be a real provider: no video, no recording, no licences; capacity is said and not enforced.
+Refuses to be a real provider: no video, no licences, one recording for all; capacity is said and not
+enforced.
 """
 
 import asyncio

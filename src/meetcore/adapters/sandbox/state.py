@@ -6,14 +6,18 @@
         ├──────────────────────→ ENDED
         └──→ REMOVED
 
-Owns the steps and their memory, and that of the keys of hosts. A meeting that was made and nothing else has
-no state: making one leaves no trace here.
+Owns the steps and their memory, that of the keys of hosts, and of what was removed of recordings. A meeting
+that was made and nothing else has no state: making one leaves no trace here.
 """
 
+from collections.abc import Callable
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final, Protocol
 
-__all__ = ["STEPS", "MemorySandboxState", "SandboxMeetingState", "SandboxState"]
+from attrs import evolve, frozen
+
+__all__ = ["STEPS", "MemorySandboxState", "SandboxEnding", "SandboxMeetingState", "SandboxState"]
 
 
 class SandboxMeetingState(StrEnum):
@@ -33,6 +37,14 @@ STEPS: Final = frozenset(
     }
 )
 """From, to. A pair that is missing is illegal and changes nothing."""
+
+
+@frozen
+class SandboxEnding:
+    """When a meeting ended, and which files of its recording were removed since."""
+
+    ended_at: datetime
+    removed_files: frozenset[str] = frozenset()
 
 
 class SandboxState(Protocol):
@@ -73,13 +85,35 @@ class SandboxState(Protocol):
         """
         ...
 
+    async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
+        """When a meeting ended; none while it has not.
+
+        Raises:
+            StoreAway: the memory does not answer.
+        """
+        ...
+
+    async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
+        """Remember that a file of a meeting's recording is gone; twice is once.
+
+        Raises:
+            StoreAway: the memory does not answer.
+        """
+        ...
+
 
 class MemorySandboxState:
-    """States and keys in the memory of one process: gone with it, and unknown to the others."""
+    """States and keys in the memory of one process: gone with it, and unknown to the others.
 
-    def __init__(self) -> None:
+    Args:
+        now: the present instant, aware.
+    """
+
+    def __init__(self, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+        self._now = now
         self._states: dict[str, SandboxMeetingState] = {}
         self._host_keys: dict[str, str] = {}
+        self._endings: dict[str, SandboxEnding] = {}
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
         """What happened last; none while nothing did."""
@@ -90,6 +124,8 @@ class MemorySandboxState:
         if (self._states.get(provider_meeting_id), state) not in STEPS:
             return False
         self._states[provider_meeting_id] = state
+        if state is SandboxMeetingState.ENDED:
+            self._endings[provider_meeting_id] = SandboxEnding(self._now())
         return True
 
     async def host_key(self, provider_user_id: str) -> str | None:
@@ -99,3 +135,13 @@ class MemorySandboxState:
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
         """Give a host another key; see `SandboxState.put_host_key`."""
         self._host_keys[provider_user_id] = host_key
+
+    async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
+        """When a meeting ended; none while it has not."""
+        return self._endings.get(provider_meeting_id)
+
+    async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
+        """Remember that a file is gone; see `SandboxState.remove_file`."""
+        known = self._endings[provider_meeting_id]
+        removed = known.removed_files | {provider_file_id}
+        self._endings[provider_meeting_id] = evolve(known, removed_files=removed)

@@ -1,0 +1,138 @@
+"""The recording of a sandbox meeting: once it has ended there is one, the same for all.
+
+A minute of three people who plan something, as sound and as a transcript with their names: enough for notes.
+`scripts/make_sandbox_recording.py` makes it. A meeting that has not ended has none; what was removed is
+remembered in the sandbox's state.
+
+Owns which files there are. Refuses to know whether a meeting was sold with a recording: who asks knows.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
+from meetcore.adapters.sandbox.links import meeting_uuid
+from meetcore.adapters.sandbox.state import SandboxState
+from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.ports.recording_files import ByteRange, FileGone, FilesAway, OpenFile, RangeUnsatisfiable
+from meetcore.ports.store import StoreAway
+
+__all__ = ["LENGTH_S", "SandboxRecordingFiles"]
+
+LENGTH_S: Final = 59.53
+"""How long the recording is, in seconds."""
+
+_CHUNK_BYTES: Final = 64 * 1024
+_PATIENCE_S: Final = 60.0
+_IN_PACKAGE: Final = {"audio": "meeting.m4a", "transcript": "meeting.vtt"}
+
+
+@cache
+def _content(name: str) -> bytes:
+    """What is in a file: less than 200 KB, the same for every meeting."""
+    return resources.files(__package__).joinpath("recording", _IN_PACKAGE[name]).read_bytes()
+
+
+class SandboxRecordingFiles:
+    """The files of recordings while the sandbox is the provider.
+
+    Args:
+        state: what happened to meetings; shared with the provider.
+        faults: planned faults.
+        patience_s: seconds after which a call that gets no answer is away.
+    """
+
+    def __init__(
+        self, state: SandboxState, faults: SandboxFaults | None = None, patience_s: float = _PATIENCE_S
+    ) -> None:
+        self._state = state
+        self._faults = SandboxFaults() if faults is None else faults
+        self._patience_s = patience_s
+
+    @property
+    def provider(self) -> str:
+        """The sandbox."""
+        return "sandbox"
+
+    async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
+        """Sound and transcript of a meeting that has ended, but what was removed.
+
+        Raises:
+            FilesAway: a planned fault, or the state does not answer.
+        """
+        await self._meet(self._faults.due(SandboxCall.FIND_FILES))
+        return tuple(await self._kept(provider_meeting_id))
+
+    @asynccontextmanager
+    async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
+        """Read a file, or some of it, out of the package.
+
+        Raises:
+            FilesAway: a planned fault, or the state does not answer.
+            FileGone: it was removed, or never was.
+            RangeUnsatisfiable: the range begins behind its end.
+        """
+        await self._meet(self._faults.due(SandboxCall.OPEN_FILE))
+        meeting, _, name = file.provider_file_id.rpartition("-")
+        if file.provider_file_id not in {one.provider_file_id for one in await self._kept(meeting)}:
+            raise FileGone("the sandbox has no such file")
+        content = _content(name)
+        first, last = 0, len(content) - 1
+        if wanted is not None:
+            if wanted.first > last:
+                raise RangeUnsatisfiable(len(content))
+            first, last = wanted.first, last if wanted.last is None else min(wanted.last, last)
+        yield OpenFile(len(content), first, last, _chunks(content[first : last + 1]))
+
+    async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
+        """Remember that a file is gone.
+
+        Raises:
+            FilesAway: a planned fault, or the state does not answer.
+        """
+        fault = self._faults.due(SandboxCall.REMOVE_FILE)
+        if fault is None or not fault.does_the_work:
+            await self._meet(fault)
+        kept = {one.provider_file_id for one in await self._kept(provider_meeting_id)}
+        if file.provider_file_id in kept:
+            try:
+                await self._state.remove_file(provider_meeting_id, file.provider_file_id)
+            except StoreAway as error:
+                raise FilesAway("the sandbox's state does not answer") from error
+        await self._meet(fault)
+
+    async def _kept(self, provider_meeting_id: str) -> list[RecordingFile]:
+        if meeting_uuid(provider_meeting_id) is None:
+            return []
+        try:
+            ending = await self._state.ending(provider_meeting_id)
+        except StoreAway as error:
+            raise FilesAway("the sandbox's state does not answer") from error
+        if ending is None:
+            return []
+        start = ending.ended_at - timedelta(seconds=LENGTH_S)
+        names = {name: f"{provider_meeting_id}-{name}" for name in _IN_PACKAGE}
+        return [
+            RecordingFile(
+                id, FileKind(name), len(_content(name)), start, ending.ended_at, f"sandbox:{id}"
+            )
+            for name, id in names.items()
+            if id not in ending.removed_files
+        ]  # fmt: skip
+
+    async def _meet(self, fault: SandboxFault | None) -> None:
+        if fault is None:
+            return
+        if fault.keeps_waiting:
+            await asyncio.sleep(self._patience_s)
+        raise FilesAway(f"the sandbox was asked for a fault: {fault}")
+
+
+async def _chunks(content: bytes) -> AsyncIterator[bytes]:
+    for at in range(0, len(content), _CHUNK_BYTES):
+        yield content[at : at + _CHUNK_BYTES]
