@@ -98,7 +98,7 @@ def test_verify_names_the_entry_that_was_changed(site: Site, postgres_server_url
     site.cli("credits", "topup", "--account", account_id, "--amount", 30)
     sound = site.cli("credits", "verify")
     assert sound["is_sound"] is True
-    assert run(site, "credits", "verify").code == 0
+    assert run(site, "credits", "verify", "--processes", "1").code == 0
     name = psycopg.conninfo.conninfo_to_dict(site.database_url)["dbname"]
     copy = f"{name}_copy"
     with psycopg.connect(postgres_server_url, autocommit=True) as server:
@@ -158,6 +158,7 @@ MISTAKES = {
         ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", EARLY),
         "--expires-at",
     ),
+    "no process": (("credits", "verify", "--processes", "0"), "whole number from 1 to 64"),
     "negative amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "-5"), "--amount"),
     "zero amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "0"), "1"),
     "broken amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "10.7"), "whole number"),
