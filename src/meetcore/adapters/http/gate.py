@@ -20,13 +20,13 @@ from starlette.types import Receive, Scope, Send
 
 from meetcore.adapters.http.answers import (
     MethodNotAllowed,
-    PayloadTooLarge,
     Rendered,
     UnsupportedMediaType,
     pack,
     render_error,
 )
 from meetcore.adapters.http.bodies import NoBody
+from meetcore.adapters.http.body_bytes import read_body
 from meetcore.adapters.http.calls import API_ROOT, Call, Operation, answered
 from meetcore.adapters.http.decoding import MAX_BODY_BYTES, decode_body, decode_json
 from meetcore.adapters.http.paging import Page, read_page
@@ -203,9 +203,13 @@ async def _decoded(request: Request, headers: Headers, operation: Operation) -> 
     """The body as a JSON value and decoded; none of both where nothing is to be said."""
     if operation.body is not None:
         _check_media(headers)
-        value = decode_json(await _read(request, headers))
+        value = decode_json(await read_body(request, MAX_BODY_BYTES))
         return value, decode_body(value, operation.body)
-    if operation.is_mutating and _may_carry_body(headers) and (raw := await _read(request, headers)):
+    if (
+        operation.is_mutating
+        and _may_carry_body(headers)
+        and (raw := await read_body(request, MAX_BODY_BYTES))
+    ):
         # A field in it would be ignored silently; the empty object, which some clients send, says nothing.
         _check_media(headers)
         decode_body(decode_json(raw), NoBody)
@@ -222,24 +226,6 @@ def _check_media(headers: Headers) -> None:
         raise UnsupportedMediaType(
             {"Content-Type": ["must be application/json"]}, "Send the body as Content-Type: application/json."
         )
-
-
-async def _read(request: Request, headers: Headers) -> bytes:
-    declared = headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
-        raise _too_large()
-    chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise _too_large()
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_large() -> PayloadTooLarge:
-    problem = f"must not be larger than {MAX_BODY_BYTES // 1024} KiB"
-    return PayloadTooLarge({"body": [problem]}, f"The body {problem}.")
 
 
 def _common_headers(exchange: _Exchange) -> dict[str, str]:
