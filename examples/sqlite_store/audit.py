@@ -1,12 +1,14 @@
 """Reading the whole ledger in SQLite, as it was at one moment, portion by portion."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from itertools import count
 from uuid import UUID
 
 from meetcore.domain.chain import EntryLine, line_of
 from meetcore.domain.ledger import Funds
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
+from meetcore.ports.store import StoreAway
 
 from . import rows
 from .connection import Connection, Database
@@ -57,8 +59,14 @@ SELECT account_id, api_key_id, day FROM (
 class SqliteLedgerSnapshot:
     """One moment of the ledger, on one open transaction that reads."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, name: str) -> None:
         self._connection = connection
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """By what another in this process joins this moment, as long as it is open here."""
+        return self._name
 
     async def count_entries(self) -> int:
         """How many entries customers have in all."""
@@ -71,7 +79,7 @@ class SqliteLedgerSnapshot:
             yield [StoredFunds(rows.record(Funds, row), row["open_holds"]) for row in found]
             after = found[-1]["account_id"]
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Sequence[EntryLine]]:
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
         """The customer entries of these accounts, in chunks, by account, then by number."""
         for stored in portion:
             about = {"account_id": stored.funds.account_id, "limit": ENTRIES_AT_ONCE}
@@ -107,9 +115,23 @@ class SqliteLedgerAudit:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._open: dict[str, SqliteLedgerSnapshot] = {}
+        self._names = count(1)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[SqliteLedgerSnapshot]:
         """The ledger at this moment, while others write on."""
         async with self._database.snapshot() as connection:
-            yield SqliteLedgerSnapshot(connection)
+            name = str(next(self._names))
+            self._open[name] = SqliteLedgerSnapshot(connection, name)
+            try:
+                yield self._open[name]
+            finally:
+                del self._open[name]
+
+    @asynccontextmanager
+    async def joined(self, name: str) -> AsyncIterator[SqliteLedgerSnapshot]:
+        """The moment of another's snapshot, on the same connection: SQLite shares no moment between two."""
+        if name not in self._open:
+            raise StoreAway("the moment that was to be joined is over")
+        yield self._open[name]

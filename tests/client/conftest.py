@@ -49,7 +49,7 @@ API_KEY = f"mk_live_{'k' * 43}"
 def names() -> Names:
     """The names of the tests over HTTP, and the one that the documents use."""
     names = Names()
-    names.known["hooks.example.com"] = names.known["hooks.test"]
+    names.known["inbox.meetcore.test"] = names.known["hooks.test"]
     return names
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from time import monotonic
 from typing import Any
 from uuid import UUID
@@ -184,6 +185,45 @@ async def test_a_retry_after_of_a_year_is_told_and_not_waited(against: Against) 
     assert type(error) is ServiceUnavailable
     assert (error.attempts, error.retry_after_s) == (1, 365 * 86400)
     assert trial.waits.slept == []
+
+
+NOON = "Sat, 21 Nov 2026 12:00:00 GMT"
+
+
+def full(next_available_at: str, **headers: object) -> bytes:
+    details = {"next_available_at": next_available_at}
+    return refusal(503, "service_unavailable", details, Retry_After=60, **headers)
+
+
+@pytest.mark.spec("4.1/3")
+@pytest.mark.parametrize("max_total_s", [120, 1800])
+async def test_a_host_that_is_free_too_late_is_not_waited_for(against: Against, max_total_s: float) -> None:
+    told = full("2026-11-21T12:31:00Z", Date=NOON)
+    trial = await against(told, answer(201, meeting()), max_total_s=max_total_s)
+    error = await trial.refused("meetings.create", **WANTED)
+    assert type(error) is ServiceUnavailable
+    assert error.next_available_at == datetime(2026, 11, 21, 12, 31, tzinfo=UTC)
+    assert (error.attempts, trial.waits.slept) == (1, [])
+
+
+@pytest.mark.parametrize(
+    ("told", "max_total_s"),
+    [
+        (full("2026-11-21T12:01:30Z", Date=NOON), 120),
+        (full("2026-11-21T12:31:00Z", Date=NOON), 1861),
+        (full("2026-11-21T12:31:00Z"), 120),
+        (full("2026-11-21T12:31:00Z", Date="noon"), 120),
+        (full("soon", Date=NOON), 120),
+        (full("2026-11-21T12:31:00", Date=NOON), 120),
+    ],
+    ids=["soon enough", "patient", "no date", "no moment", "no time told", "no offset told"],
+)
+async def test_a_host_that_may_be_free_in_time_is_waited_for(
+    against: Against, told: bytes, max_total_s: float
+) -> None:
+    trial = await against(told, answer(201, meeting()), max_total_s=max_total_s)
+    assert (await trial.speak("meetings.create", **WANTED)).id == ID
+    assert trial.waits.slept == [60.25]
 
 
 async def test_silence_ends(against: Against) -> None:

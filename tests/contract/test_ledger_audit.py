@@ -1,8 +1,16 @@
 """Proving the ledger, in every store: what is right is proven, what was tampered with is named."""
 
+import os
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
 import pytest
 
-from meetcore.ports.audit import FlawKind
+from meetcore.adapters.postgres import audit as postgres_audit
+from meetcore.ports.audit import FlawKind, LedgerSnapshot
+from meetcore.ports.store import StoreAway
+from meetcore.provers import ProverLost, provers_of
 from meetcore.testing.contracts import LedgerAuditContract
 from meetcore.testing.contracts.acts import (
     Wish,
@@ -14,7 +22,8 @@ from meetcore.testing.contracts.acts import (
     start_cancelling,
     top_up,
 )
-from meetcore.usecases.verify_ledger import VerifyLedger
+from meetcore.testing.contracts.store_rig import Theft
+from meetcore.usecases.verify_ledger import Prover, VerifyLedger
 from tests.contract.rigs import PostgresRig
 
 
@@ -80,3 +89,61 @@ async def test_a_charge_that_was_returned_twice_is_named(postgres_rig: PostgresR
         await rig.rows(index["definition"])
     found = [each for each in audit.findings if each.account_id == customer.account_id]
     assert {each.number for each in found if FlawKind.RETURNED_BEFORE in each.problem} == {3, 5}
+
+
+async def test_several_processes_find_what_one_finds(
+    postgres_rig: PostgresRig, store_database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A portion for each account, so that there is something to share out."""
+    monkeypatch.setattr(postgres_audit, "ENTRIES_OF_A_PORTION", 1)
+    rig = postgres_rig
+    customers = [await open_customer(rig, 50) for _ in range(4)]
+    for customer in customers:
+        await top_up(rig, customer, 5, "second")
+    for customer in (customers[3], customers[1]):
+        await rig.tamper(customer.account_id, 2, Theft.BALANCE_AFTER)
+    told: list[tuple[int, int]] = []
+    alone = await VerifyLedger(rig.audit)()
+    audit = await VerifyLedger(rig.audit)(
+        lambda done, total: told.append((done, total)), provers_of(store_database, 2, worth=1)
+    )
+    assert audit == alone
+    mine = [finding for finding in audit.findings if finding.account_id in {c.account_id for c in customers}]
+    assert [(each.account_id, each.number) for each in mine] == [
+        (account_id, 2) for account_id in sorted([customers[1].account_id, customers[3].account_id])
+    ]
+    assert told[-1] == (audit.entries, audit.entries)
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    for customer in (customers[3], customers[1]):
+        await rig.steal(
+            "UPDATE ledger_entries SET balance_after = balance_after - 1"
+            " WHERE account_id = %(id)s AND number = 2 AND book = 'customer'",
+            id=customer.account_id,
+        )
+
+
+async def test_a_process_that_dies_is_told_and_leaves_nothing_proven_wrongly(
+    postgres_rig: PostgresRig, store_database: str
+) -> None:
+    await open_customer(postgres_rig, 50)
+    await open_customer(postgres_rig, 50)
+    bring = provers_of(store_database, 2, worth=1)
+
+    @asynccontextmanager
+    async def doomed(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
+        async with bring(snapshot, entries) as provers:
+            for process in [each.process for each in provers if hasattr(each, "process")]:
+                os.kill(process.pid, signal.SIGKILL)
+            yield provers
+
+    with pytest.raises(ProverLost, match="ended with -9: prove again"):
+        await VerifyLedger(postgres_rig.audit)(provers=doomed)
+
+
+async def test_a_process_whose_moment_is_over_says_so(postgres_rig: PostgresRig, store_database: str) -> None:
+    await open_customer(postgres_rig, 50)
+    async with postgres_rig.audit.snapshot() as snapshot:
+        portion = await anext(aiter(snapshot.accounts()))
+    async with provers_of(store_database, 2, worth=1)(snapshot, 2) as provers:
+        with pytest.raises(StoreAway, match="is over"):
+            await provers[0](portion, lambda _: None)

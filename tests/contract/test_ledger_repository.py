@@ -1,9 +1,13 @@
 """Money in every store: appended once, in order, never lost and never changed."""
 
+from collections.abc import Iterator
+from typing import Any
+
 import psycopg
 import pytest
 from attrs import evolve
 
+from meetcore.adapters.postgres import ledger as statements
 from meetcore.domain import ledger
 from meetcore.domain.ledger import Reference
 from meetcore.testing.contracts import LedgerRepositoryContract
@@ -12,6 +16,7 @@ from meetcore.testing.contracts.acts import (
     adjust,
     new_id,
     open_customer,
+    top_up,
 )
 from meetcore.testing.contracts.reads import funds_of
 from tests.contract.rigs import PostgresRig
@@ -51,3 +56,28 @@ async def test_the_legs_of_all_transfers_sum_to_zero(postgres_rig: PostgresRig):
         HAVING sum(amount) <> 0 OR count(*) <> 2"""
     )
     assert found == []
+
+
+def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", []):
+        yield from _nodes(below)
+
+
+async def test_a_repeated_operation_is_found_without_reading_the_history(postgres_rig: PostgresRig):
+    """With so few rows the planner may scan them all: it is told not to, as it will not with many."""
+    customer = await open_customer(postgres_rig)
+    for number in range(200):
+        await top_up(postgres_rig, customer, 5, f"INV-{number}")
+    operation = (await postgres_rig.entries(customer.account_id))[100].transfer.operation
+    await postgres_rig.rows("ANALYZE ledger_entries, ledger_transfers")
+    async with postgres_rig.pool.connection() as connection, connection.transaction():
+        await connection.execute("SET LOCAL enable_seqscan = off")
+        cursor = await connection.execute(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {statements._LOAD}",
+            {"account_id": customer.account_id, "operation": operation},
+        )
+        [told] = [row["QUERY PLAN"] for row in await cursor.fetchall()]
+    [looked_up] = [node for node in _nodes(told[0]["Plan"]) if node.get("Alias") == "e"]
+    assert looked_up["Index Name"] == "ledger_entries_by_transfer"
+    assert (looked_up["Actual Rows"], looked_up.get("Rows Removed by Filter", 0)) == (1, 0)

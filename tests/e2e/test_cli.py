@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID, uuid4
 
 import psycopg
@@ -98,7 +100,7 @@ def test_verify_names_the_entry_that_was_changed(site: Site, postgres_server_url
     site.cli("credits", "topup", "--account", account_id, "--amount", 30)
     sound = site.cli("credits", "verify")
     assert sound["is_sound"] is True
-    assert run(site, "credits", "verify").code == 0
+    assert run(site, "credits", "verify", "--processes", "1").code == 0
     name = psycopg.conninfo.conninfo_to_dict(site.database_url)["dbname"]
     copy = f"{name}_copy"
     with psycopg.connect(postgres_server_url, autocommit=True) as server:
@@ -158,6 +160,7 @@ MISTAKES = {
         ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", EARLY),
         "--expires-at",
     ),
+    "no process": (("credits", "verify", "--processes", "0"), "whole number from 1 to 64"),
     "negative amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "-5"), "--amount"),
     "zero amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "0"), "1"),
     "broken amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "10.7"), "whole number"),
@@ -248,6 +251,45 @@ def test_a_tiers_file_of_another_shape_is_named(site: Site, tmp_path: Path) -> N
 @pytest.mark.parametrize("command", [("migrate",), ("host", "list"), ("serve",), ("worker",)])
 def test_no_database_is_set(launcher: Launcher, command: tuple[str, ...]) -> None:
     refused(launcher.run(*command, env=environment()), 3, "MEETCORE_DATABASE_URL is not set", "meetcore dev")
+
+
+@pytest.fixture
+def guest_url(site: Site, request: pytest.FixtureRequest) -> Iterator[str]:
+    """The site's database by a role that may have so many connections."""
+    role, at = f"guest_{uuid4().hex[:8]}", urlsplit(site.database_url)
+    with psycopg.connect(site.database_url, autocommit=True) as books:
+        limit = f"LOGIN PASSWORD '{SECRET}' CONNECTION LIMIT {request.param}"
+        books.execute(
+            f"CREATE ROLE {role} {limit}; GRANT SELECT ON hosts, schema_migrations TO {role}".encode()
+        )
+        try:
+            place = at.netloc.rpartition("@")[2]
+            yield urlunsplit(at._replace(netloc=f"{role}:{SECRET}@{place}"))
+        finally:
+            books.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+@pytest.mark.parametrize(
+    ("guest_url", "database", "code", "words"),
+    [(0, "", "store_full", "no connection left"), (5, "_x", "store_login_refused", "refuses the login")],
+    indirect=["guest_url"],
+    ids=["full", "no such database"],
+)
+def test_a_database_that_refuses_is_told_apart(
+    site: Site, guest_url: str, database: str, code: str, words: str
+) -> None:
+    """A role that may have no connection is refused as everybody is where there are too many."""
+    at = urlsplit(guest_url)
+    done = run(site, "host", "list", "--json", database_url=guest_url.replace(at.path, at.path + database))
+    refused(done, 4, words)
+    assert done.error == code
+    for hidden in (SECRET, str(at.username), at.path[1:], str(at.port)):
+        assert hidden not in done.out + done.err
+
+
+@pytest.mark.parametrize("guest_url", [5], indirect=True)
+def test_a_database_that_lets_in_is_used(site: Site, guest_url: str) -> None:
+    assert run(site, "host", "list", database_url=guest_url).code == 0
 
 
 @pytest.mark.parametrize("command", [("migrate",), ("host", "list"), ("credits", "verify")])

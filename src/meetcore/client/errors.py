@@ -136,6 +136,14 @@ class ApiError(MeetcoreError):
         found = self._details.get(name)
         return found if isinstance(found, str) else None
 
+    def _moment(self, name: str) -> datetime | None:
+        """A moment with its offset, or None where the answer does not hold one."""
+        try:
+            at = datetime.fromisoformat(self._text(name) or "")
+        except ValueError:
+            return None
+        return None if at.tzinfo is None else at
+
     def _texts(self, name: str) -> tuple[str, ...]:
         return _texts(self._details.get(name))
 
@@ -232,11 +240,7 @@ class CreditCapExceeded(Unprocessable):
     @property
     def resets_at(self) -> datetime | None:
         """When the day ends, with its offset."""
-        try:
-            at = datetime.fromisoformat(self._text("resets_at") or "")
-        except ValueError:
-            return None
-        return None if at.tzinfo is None else at
+        return self._moment("resets_at")
 
 
 class RateLimited(ApiError):
@@ -263,6 +267,11 @@ class UpstreamError(ApiError):
 
 class ServiceUnavailable(ApiError):
     """Temporary: no host is free, the first request with this key is still in progress, or an outage."""
+
+    @property
+    def next_available_at(self) -> datetime | None:
+        """The first start at which a host could take such a meeting; None where that is not told."""
+        return self._moment("next_available_at")
 
 
 _BY_CODE: Mapping[str, type[ApiError]] = {

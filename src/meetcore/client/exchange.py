@@ -9,13 +9,15 @@
 Tried again are a lost connection, a time-out, and the statuses 429, 500, 502, 503, 504: every call can be
 repeated, because it reads or carries an idempotency key, the same at each attempt. Nothing else is: another
 4xx says that the call itself has to change. `Retry-After` is the least wait; on top comes an exponential
-back-off with full jitter, so that many clients that were told the same second do not come back in it.
+back-off with full jitter, so that many clients that were told the same second do not come back in it. Where
+no host is free, and the first that is comes later than the caller waits, nothing is waited for.
 
 Owns retrying and reading. Refuses to wait, to send, to read a clock of its own, and to know the API key.
 """
 
 import logging
 from collections.abc import Callable, Generator, Mapping
+from datetime import datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from itertools import count
@@ -26,7 +28,14 @@ from attrs import field, frozen
 
 from meetcore.client.calls import Call
 from meetcore.client.decoding import decoded
-from meetcore.client.errors import ConnectionFailed, MeetcoreError, TimedOut, UnexpectedAnswer, error_for
+from meetcore.client.errors import (
+    ConnectionFailed,
+    MeetcoreError,
+    ServiceUnavailable,
+    TimedOut,
+    UnexpectedAnswer,
+    error_for,
+)
 
 __all__ = ["RETRIED_STATUSES", "Answer", "Lost", "RetryPolicy", "Send", "conduct", "understand"]
 
@@ -114,7 +123,7 @@ def conduct(
             raise error
         wait_s = policy.wait_s(attempt, error.retry_after_s, jitter())
         left_s = ends_at - clock() - wait_s
-        if left_s <= 0:
+        if left_s <= 0 or _is_free_too_late(error, reply, left_s + wait_s):
             raise error
         log.info(
             "%s %s: attempt %d failed (%s), the next one in %.1f s",
@@ -126,6 +135,13 @@ def conduct(
 def _may_pass(error: MeetcoreError) -> bool:
     """Whether the same call may succeed later."""
     return isinstance(error, ConnectionFailed) or error.status in RETRIED_STATUSES
+
+
+def _is_free_too_late(error: MeetcoreError, reply: Answer | Lost, left_s: float) -> bool:
+    """Whether a host is told to be free only when nobody waits any more, by the answer's own date."""
+    at = error.next_available_at if isinstance(error, ServiceUnavailable) else None
+    told_at = _date_of(reply.headers) if isinstance(reply, Answer) else None
+    return at is not None and told_at is not None and (at - told_at).total_seconds() > left_s
 
 
 def understand(call: Call[T], reply: Answer | Lost) -> T:
@@ -193,8 +209,18 @@ def _retry_after_s(headers: Mapping[str, str]) -> int | None:
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)
+    at, told_at = _moment(text), _date_of(headers)
+    return None if at is None or told_at is None else max(0, int((at - told_at).total_seconds()))
+
+
+def _date_of(headers: Mapping[str, str]) -> datetime | None:
+    return _moment(headers.get("date", ""))
+
+
+def _moment(text: str) -> datetime | None:
+    """An HTTP date; one without an offset is none."""
     try:
-        wait = parsedate_to_datetime(text) - parsedate_to_datetime(headers.get("date", ""))
+        at = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):
         return None
-    return max(0, int(wait.total_seconds()))
+    return None if at.tzinfo is None else at

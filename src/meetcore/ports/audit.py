@@ -1,6 +1,6 @@
 """Reading the whole ledger, as it was at one moment, to prove it."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from enum import StrEnum
 from typing import Protocol
@@ -52,19 +52,27 @@ class Flaw:
 class LedgerSnapshot(Protocol):
     """One moment of the ledger."""
 
+    @property
+    def name(self) -> str:
+        """By what another joins this moment, as long as it is open here."""
+        ...
+
     async def count_entries(self) -> int:
         """How many entries customers have in all."""
         ...
 
     def accounts(self) -> AsyncIterator[Sequence[StoredFunds]]:
-        """Every account, in portions."""
+        """Every account, in portions of about the same work.
+
+        That is many accounts, or one with a long history.
+        """
         ...
 
-    def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Sequence[EntryLine]]:
+    def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
         """The customer entries of a portion that `accounts` gave, in chunks of some thousands.
 
         By account in the given order, then by number. An entry whose transfer is not there is left out: its
-        number is missed.
+        number is missed. Who stops before the end closes it.
         """
         ...
 
@@ -86,5 +94,13 @@ class LedgerAudit(Protocol):
 
         Raises:
             StoreAway: the store does not answer.
+        """
+        ...
+
+    def joined(self, name: str) -> AbstractAsyncContextManager[LedgerSnapshot]:
+        """The moment of another's snapshot of this store, which has to stay open meanwhile.
+
+        Raises:
+            StoreAway: the store does not answer, or that moment is over.
         """
         ...

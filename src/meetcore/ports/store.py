@@ -33,12 +33,22 @@ __all__ = [
     "PostingView",
     "Store",
     "StoreAway",
+    "StoreFull",
+    "StoreLoginRefused",
     "Transaction",
 ]
 
 
 class StoreAway(Exception):
     """The store does not answer. Nothing of the transaction was kept, unless the fault hit the commit."""
+
+
+class StoreLoginRefused(StoreAway):
+    """The store answers, and lets nobody in under this name, password and database."""
+
+
+class StoreFull(StoreAway):
+    """The store answers, and has no connection left to give."""
 
 
 @frozen

@@ -1,12 +1,16 @@
 """Proving the ledger: every chain, every balance, every hold, every pair of legs, every refund and cap.
 
-Reads one snapshot, so that it can run while the service writes, and in constant memory.
+Reads one snapshot, so that it can run while the service writes, and in constant memory. Accounts come in
+portions that may be proven beside each other, by as many provers as there are; what is found is told in the
+order of the accounts, whoever came first.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from itertools import groupby
 from operator import itemgetter
+from typing import Any, Protocol
 from uuid import UUID
 
 from attrs import define, field, frozen
@@ -15,11 +19,12 @@ from meetcore.domain.chain import EntryLine, Fault, Proof
 from meetcore.domain.ledger import funds_faults
 from meetcore.ports.audit import Flaw, LedgerAudit, LedgerSnapshot, StoredFunds
 
-__all__ = ["Audit", "Finding", "VerifyLedger"]
+__all__ = ["Audit", "Finding", "ProvePortion", "Proven", "Prover", "Provers", "VerifyLedger"]
 
 MAX_FINDINGS = 100
 
 _account_of = itemgetter(0)
+_place_of = itemgetter(0)
 
 
 @frozen
@@ -35,23 +40,98 @@ class Finding:
         return f"account {self.account_id}:{place} {self.problem}"
 
 
-@define
+@frozen
 class Audit:
     """What was found. `findings` are the first hundred; of each history the first wrong entry only."""
 
-    accounts: int = 0
-    entries: int = 0
-    findings: list[Finding] = field(factory=list)
+    accounts: int
+    entries: int
+    findings: Sequence[Finding]
 
     @property
     def is_sound(self) -> bool:
         """Whether nothing is wrong."""
         return not self.findings
 
-    def add(self, account_id: UUID, number: int | None, problem: str) -> None:
-        """Note something wrong, unless there is enough of it."""
-        if len(self.findings) < MAX_FINDINGS:
-            self.findings.append(Finding(account_id, number, problem))
+
+@frozen
+class Proven:
+    """What became of a portion: how much of it there was, and the first hundred findings."""
+
+    accounts: int
+    entries: int
+    findings: Sequence[Finding]
+
+
+class Prover(Protocol):
+    """Proves portions of one snapshot, one after the other."""
+
+    async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+        """Prove the accounts of a portion.
+
+        Args:
+            portion: as `LedgerSnapshot.accounts` gave it.
+            on_entries: told how many more entries are proven.
+
+        Raises:
+            StoreAway: the store does not answer.
+        """
+        ...
+
+
+Provers = Callable[[LedgerSnapshot, int], AbstractAsyncContextManager[Sequence[Prover]]]
+"""Brings provers for a snapshot, and for so many entries, and sends them home when all is proven."""
+
+
+@frozen
+class ProvePortion:
+    """Proves portions of a snapshot, here and now. Fills `Prover`."""
+
+    snapshot: LedgerSnapshot
+
+    async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+        """Prove the accounts of a portion."""
+        proofs = {stored.funds.account_id.hex: Proof(stored.funds.account_id) for stored in portion}
+        faults: dict[str, Fault] = {}
+        entries = 0
+        async with aclosing(self.snapshot.entries(portion)) as chunks:
+            async for lines in chunks:
+                _fold(lines, proofs, faults)
+                entries += len(lines)
+                on_entries(len(lines))
+        findings = [
+            finding
+            for account, stored in zip(proofs, portion, strict=True)
+            for finding in _judged(stored, proofs[account], faults.get(account))
+        ]
+        return Proven(len(portion), entries, findings[:MAX_FINDINGS])
+
+
+@asynccontextmanager
+async def _prove_here(snapshot: LedgerSnapshot, _: int) -> AsyncIterator[Sequence[Prover]]:
+    yield [ProvePortion(snapshot)]
+
+
+@define
+class _Tally:
+    """What is proven so far, of portions that come in any order."""
+
+    accounts: int = 0
+    entries: int = 0
+    findings: list[tuple[int, Finding]] = field(factory=list)
+
+    def add(self, place: int, proven: Proven) -> None:
+        """Note a portion by its place among all; the first findings by their places stay."""
+        self.accounts += proven.accounts
+        self.entries += proven.entries
+        told = [*self.findings, *((place, finding) for finding in proven.findings)]
+        self.findings = sorted(told, key=_place_of)[:MAX_FINDINGS]
+
+    def audit(self, flaws: Sequence[Flaw]) -> Audit:
+        """What was found in the entries, then what does not hang together."""
+        told = (Finding(each.account_id, each.number, f"{each.subject} {each.kind.value}") for each in flaws)
+        found = [*(finding for _, finding in self.findings), *told]
+        return Audit(self.accounts, self.entries, found[:MAX_FINDINGS])
 
 
 @frozen
@@ -60,47 +140,70 @@ class VerifyLedger:
 
     audit: LedgerAudit
 
-    async def __call__(self, on_progress: Callable[[int, int], None] = lambda done, total: None) -> Audit:
+    async def __call__(
+        self,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+        provers: Provers = _prove_here,
+    ) -> Audit:
         """Prove the ledger.
 
         Args:
             on_progress: told how many entries are proven, and how many there are.
+            provers: who proves it; this process alone when nobody is named.
 
         Raises:
             StoreAway: the store does not answer.
         """
-        found = Audit()
         async with self.audit.snapshot() as snapshot:
             total = await snapshot.count_entries()
             flaws = asyncio.ensure_future(snapshot.flaws())
             try:
-                async for portion in snapshot.accounts():
-                    await _prove(snapshot, portion, found, lambda: on_progress(found.entries, total))
-                for flaw in await flaws:
-                    found.add(flaw.account_id, flaw.number, _told(flaw))
+                async with provers(snapshot, total) as hands:
+                    tally = await _shared_out(snapshot, hands, lambda done: on_progress(done, total))
+                audit = tally.audit(await flaws)
             finally:
-                flaws.cancel()  # when the entries cannot be read, nobody waits for it
-                await asyncio.wait([flaws])
-            on_progress(found.entries, total)
-        return found
+                await _given_up([flaws])  # when the entries cannot be read, nobody waits for it
+            on_progress(audit.entries, total)
+        return audit
 
 
-def _told(flaw: Flaw) -> str:
-    return f"{flaw.subject} {flaw.kind.value}"
+async def _shared_out(
+    snapshot: LedgerSnapshot, provers: Sequence[Prover], on_entries: Callable[[int], None]
+) -> _Tally:
+    """Give the next portion to whoever is free."""
+    portions = aiter(snapshot.accounts())
+    turn = asyncio.Lock()
+    tally = _Tally()
+    given, proven = 0, 0
+
+    def tell(more: int) -> None:
+        nonlocal proven
+        proven += more
+        on_entries(proven)
+
+    async def work(prover: Prover) -> None:
+        nonlocal given
+        while True:
+            async with turn:
+                portion = await anext(portions, None)
+                place = given
+                given += 1
+            if portion is None:
+                return
+            tally.add(place, await prover(portion, tell))
+
+    works = [asyncio.ensure_future(work(prover)) for prover in provers]
+    try:
+        await asyncio.gather(*works)
+    finally:
+        await _given_up(works)
+    return tally
 
 
-async def _prove(
-    snapshot: LedgerSnapshot, portion: Sequence[StoredFunds], found: Audit, tell: Callable[[], None]
-) -> None:
-    proofs = {stored.funds.account_id.hex: Proof(stored.funds.account_id) for stored in portion}
-    faults: dict[str, Fault] = {}
-    async for lines in snapshot.entries(portion):
-        _fold(lines, proofs, faults)
-        found.entries += len(lines)
-        tell()
-    for stored in portion:
-        _judge(stored, proofs[stored.funds.account_id.hex], faults.get(stored.funds.account_id.hex), found)
-    found.accounts += len(portion)
+async def _given_up(works: Sequence[asyncio.Future[Any]]) -> None:
+    for each in works:
+        each.cancel()
+    await asyncio.wait(works)
 
 
 def _fold(lines: Sequence[EntryLine], proofs: dict[str, Proof], faults: dict[str, Fault]) -> None:
@@ -111,13 +214,13 @@ def _fold(lines: Sequence[EntryLine], proofs: dict[str, Proof], faults: dict[str
                 faults[account] = fault
 
 
-def _judge(stored: StoredFunds, proof: Proof, fault: Fault | None, found: Audit) -> None:
+def _judged(stored: StoredFunds, proof: Proof, fault: Fault | None) -> list[Finding]:
     account_id = stored.funds.account_id
     if fault is not None:
-        found.add(account_id, fault.number, fault.problem)
+        found = [Finding(account_id, fault.number, fault.problem)]
     else:
-        for problem in funds_faults(stored.funds, proof):
-            found.add(account_id, None, problem)
+        found = [Finding(account_id, None, problem) for problem in funds_faults(stored.funds, proof)]
     if stored.open_holds != stored.funds.held:
         problem = f"{stored.funds.held} is held, and its open holds make {stored.open_holds}"
-        found.add(account_id, None, problem)
+        found.append(Finding(account_id, None, problem))
+    return found

@@ -1,7 +1,7 @@
 """Proving the ledger, where the store gives up and where there is too much to tell."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,11 +9,12 @@ import pytest
 from meetcore.adapters.memory.audit import MemoryLedgerAudit, MemoryLedgerSnapshot
 from meetcore.adapters.memory.state import MemoryState
 from meetcore.domain.chain import EntryLine
-from meetcore.ports.audit import Flaw, FlawKind, StoredFunds
+from meetcore.ports.audit import Flaw, FlawKind, LedgerSnapshot, StoredFunds
 from meetcore.ports.store import StoreAway
 from meetcore.testing.contracts.acts import new_id, open_customer
+from meetcore.testing.contracts.store_rig import Theft
 from meetcore.testing.memory_rig import MemoryRig
-from meetcore.usecases.verify_ledger import MAX_FINDINGS, VerifyLedger
+from meetcore.usecases.verify_ledger import MAX_FINDINGS, Proven, ProvePortion, Prover, VerifyLedger
 
 
 class Slow(MemoryLedgerSnapshot):
@@ -23,7 +24,7 @@ class Slow(MemoryLedgerSnapshot):
         super().__init__(state.committed)
         self.left: list[str] = []
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Sequence[EntryLine]]:
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
         await asyncio.sleep(0)
         if portion:
             raise StoreAway("gone")
@@ -68,3 +69,61 @@ async def test_the_first_hundred_findings_are_kept() -> None:
     audit = await VerifyLedger(Audit(MemoryState()))()
     assert [finding.number for finding in audit.findings] == list(range(MAX_FINDINGS))
     assert not audit.is_sound
+
+
+async def test_what_is_found_is_told_in_the_order_of_the_accounts_whoever_came_first() -> None:
+    rig = MemoryRig()
+    stolen = sorted([(await open_customer(rig, 5)).account_id for _ in range(MAX_FINDINGS + 20)])
+    for account_id in stolen:
+        await rig.tamper(account_id, 0, Theft.BALANCE)
+    rest_is_done = asyncio.Event()
+    proven: list[int] = []
+
+    @asynccontextmanager
+    async def two(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
+        prove = ProvePortion(snapshot)
+
+        async def slow(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+            """Takes the first portion and holds it until every other is proven."""
+            await rest_is_done.wait()
+            return await prove(portion, on_entries)
+
+        async def quick(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+            proven.append(len(proven))
+            if len(proven) == entries - 1:
+                rest_is_done.set()
+            return await prove(portion, on_entries)
+
+        yield [slow, quick]
+
+    told: list[int] = []
+    audit = await VerifyLedger(rig.audit)(lambda done, total: told.append(done), two)
+    assert [finding.account_id for finding in audit.findings] == stolen[:MAX_FINDINGS]
+    assert audit == await VerifyLedger(rig.audit)()
+    assert told == [*range(1, len(stolen) + 1), len(stolen)]
+
+
+async def test_a_prover_that_fails_ends_the_others() -> None:
+    rig = MemoryRig()
+    for _ in range(3):
+        await open_customer(rig, 5)
+    left: list[str] = []
+
+    @asynccontextmanager
+    async def two(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
+        async def waiting(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                left.append("waiting")
+            raise AssertionError
+
+        async def failing(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
+            raise StoreAway("gone")
+
+        yield [waiting, failing]
+        left.append("not reached: an error passes through here")
+
+    with pytest.raises(StoreAway):
+        await VerifyLedger(rig.audit)(provers=two)
+    assert left == ["waiting"]

@@ -28,26 +28,31 @@ def check_media(request: Request) -> None:
         )
 
 
-async def read_body(request: Request) -> bytes:
-    """Read a body, and no more of it than is taken.
+async def read_body(request: Request, max_bytes: int = MAX_BODY_BYTES) -> bytes:
+    """Read a body to its end.
+
+    Args:
+        request: whose body nobody read before.
+        max_bytes: whole KiB; no more than that is kept in memory, but for the chunk that goes beyond.
 
     Raises:
-        PayloadTooLarge: it is larger than 64 KiB, or says that it is.
+        PayloadTooLarge: it says that it is larger, or is.
+        ClientDisconnect: the caller hung up.
     """
     declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > MAX_BODY_BYTES:
-        raise _too_large()
+    if declared.isdigit() and int(declared) > max_bytes:
+        raise _too_large(max_bytes)
     chunks, size = [], 0
     async for chunk in request.stream():
         size += len(chunk)
-        if size > MAX_BODY_BYTES:
-            raise _too_large()
+        if size > max_bytes:
+            raise _too_large(max_bytes)
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _too_large() -> PayloadTooLarge:
-    problem = f"must not be larger than {MAX_BODY_BYTES // 1024} KiB"
+def _too_large(max_bytes: int) -> PayloadTooLarge:
+    problem = f"must not be larger than {max_bytes // 1024} KiB"
     return PayloadTooLarge({"body": [problem]}, f"The body {problem}.")
 
 

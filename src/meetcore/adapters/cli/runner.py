@@ -11,7 +11,7 @@ from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.domain.errors import DomainError
 from meetcore.domain.ledger import InvalidAmount
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused
 from meetcore.wiring import Wiring, check_schema, check_secrets, wire
 
 __all__ = ["guarded", "ready_settings", "run_service", "with_wiring"]
@@ -35,9 +35,22 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
         _end("invalid_amount", str(error), ExitCode.USAGE, as_json=as_json)
     except DomainError as error:
         _end(error.code, error.message, ExitCode.REFUSED, as_json=as_json)
-    except StoreAway:
-        message = "the database does not answer: check MEETCORE_DATABASE_URL and that PostgreSQL runs"
-        _end("store_away", message, ExitCode.STORE_AWAY, as_json=as_json)
+    except StoreAway as error:
+        _end(*_told_of_store(error), ExitCode.STORE_AWAY, as_json=as_json)
+
+
+def _told_of_store(error: StoreAway) -> tuple[str, str]:
+    """The code and the words of it; the driver's own would tell addresses."""
+    match error:
+        case StoreFull():
+            hint = "raise its max_connections, or lower MEETCORE_DATABASE_POOL_SIZE"
+            return "store_full", f"the database has no connection left: {hint}"
+        case StoreLoginRefused():
+            hint = "check the user, the password and the database in MEETCORE_DATABASE_URL"
+            return "store_login_refused", f"the database refuses the login: {hint}"
+        case _:
+            hint = "check MEETCORE_DATABASE_URL and that PostgreSQL runs"
+            return "store_away", f"the database does not answer: {hint}"
 
 
 def _end(code: str, message: str, exit_code: ExitCode, *, as_json: bool) -> NoReturn:

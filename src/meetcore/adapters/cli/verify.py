@@ -4,29 +4,45 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meetcore.adapters.cli.output import ExitCode, show
+from meetcore.adapters.cli.inputs import Whole, check_counts
+from meetcore.adapters.cli.output import ExitCode, complain, show
 from meetcore.adapters.cli.progress import progress
-from meetcore.adapters.cli.runner import with_wiring
+from meetcore.adapters.cli.runner import guarded, with_wiring
+from meetcore.provers import ProverLost, cores, provers_of
 from meetcore.usecases.verify_ledger import Audit
 from meetcore.wiring import Wiring
 
 __all__ = ["verify_credits"]
 
+MAX_PROCESSES = 64
 
-def verify_credits(*, json: Annotated[bool, Parameter(name="--json", negative="")] = False) -> None:
+
+def verify_credits(
+    *,
+    processes: Whole | None = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
     """Prove the ledger: chains, balances, holds, legs, refunds, caps. Ends with 1 if anything is wrong.
 
     Parameters
     ----------
+    processes:
+        How many processes at most; as many as there are cores when not given. Each has a connection.
     json:
         Print one JSON document.
     """
+    number = min(cores(), MAX_PROCESSES) if processes is None else processes
+    guarded(lambda: check_counts(1, MAX_PROCESSES, processes=number), as_json=json)
 
     async def work(wiring: Wiring) -> Audit:
         with progress("entries proven") as report:
-            return await wiring.verify_ledger(report)
+            return await wiring.verify_ledger(report, provers_of(wiring.settings.require_database(), number))
 
-    audit = with_wiring(work, as_json=json)
+    try:
+        audit = with_wiring(work, as_json=json)
+    except ProverLost as error:
+        complain("prover_lost", str(error), as_json=json)
+        raise SystemExit(ExitCode.REFUSED) from None
     told = {
         "is_sound": audit.is_sound,
         "accounts": audit.accounts,

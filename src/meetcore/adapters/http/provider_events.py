@@ -17,7 +17,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from meetcore.adapters.api.answers import PayloadTooLarge, render_error, render_record
+from meetcore.adapters.api.answers import render_error, render_record
+from meetcore.adapters.api.edge import read_body
 from meetcore.domain.errors import (
     DomainError,
     InternalError,
@@ -80,7 +81,7 @@ class _Door:
             return self._refuse(error)
 
     async def _take(self, request: Request) -> Response:
-        body = await _body(request)
+        body = await read_body(request, MAX_NOTICE_BYTES)
         notice = self.read(body, request.headers, self.world.now())
         if notice.answer is not None:
             answer = render_record(200, notice.answer)
@@ -123,21 +124,3 @@ class _Door:
 
 
 _HEADERS: Final = {"Cache-Control": "no-store"}
-
-
-async def _body(request: Request) -> bytes:
-    declared = request.headers.get("content-length", "0")
-    if declared.isdigit() and int(declared) > MAX_NOTICE_BYTES:
-        raise _too_large()
-    chunks, size = [], 0
-    async for chunk in request.stream():
-        size += len(chunk)
-        if size > MAX_NOTICE_BYTES:
-            raise _too_large()
-        chunks.append(chunk)
-    return b"".join(chunks)
-
-
-def _too_large() -> PayloadTooLarge:
-    problem = f"must not be larger than {MAX_NOTICE_BYTES // 1024} KiB"
-    return PayloadTooLarge({"body": [problem]}, f"The body {problem}.")

@@ -1,15 +1,17 @@
 """Reading the whole ledger in memory. A snapshot is the committed tables at one moment."""
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import date
+from itertools import count
 from uuid import UUID
 
 from meetcore.adapters.memory.state import MemoryState, Tables
 from meetcore.domain.chain import EntryLine, line_of
 from meetcore.domain.ledger import Entry, TransferKind, legs
 from meetcore.ports.audit import Flaw, FlawKind, StoredFunds
+from meetcore.ports.store import StoreAway
 
 __all__ = ["MemoryLedgerAudit"]
 
@@ -17,26 +19,26 @@ __all__ = ["MemoryLedgerAudit"]
 class MemoryLedgerSnapshot:
     """One moment of the ledger."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, name: str = "") -> None:
         self._tables = tables
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        """By what another joins this moment, as long as it is open here."""
+        return self._name
 
     async def count_entries(self) -> int:
         """How many entries customers have in all."""
         return len(self._tables.entries)
 
     async def accounts(self) -> AsyncIterator[Sequence[StoredFunds]]:
-        """Every account, in one portion."""
-        stored = [
-            StoredFunds(
-                account.funds,
-                sum(hold.amount for name, hold in self._tables.holds.items() if name[0] == account_id),
-            )
-            for account_id, account in sorted(self._tables.accounts.items())
-        ]
-        if stored:
-            yield stored
+        """Every account, each a portion."""
+        for account_id, account in sorted(self._tables.accounts.items()):
+            held = sum(hold.amount for name, hold in self._tables.holds.items() if name[0] == account_id)
+            yield [StoredFunds(account.funds, held)]
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Sequence[EntryLine]]:
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
         """The customer entries of these accounts in one chunk, by account, then by number."""
         wanted = {stored.funds.account_id for stored in portion}
         yield [
@@ -95,8 +97,22 @@ class MemoryLedgerAudit:
 
     def __init__(self, state: MemoryState) -> None:
         self._state = state
+        self._open: dict[str, MemoryLedgerSnapshot] = {}
+        self._names = count(1)
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[MemoryLedgerSnapshot]:
         """The ledger at this moment, while others write on."""
-        yield MemoryLedgerSnapshot(self._state.committed)
+        name = str(next(self._names))
+        self._open[name] = MemoryLedgerSnapshot(self._state.committed, name)
+        try:
+            yield self._open[name]
+        finally:
+            del self._open[name]
+
+    @asynccontextmanager
+    async def joined(self, name: str) -> AsyncIterator[MemoryLedgerSnapshot]:
+        """The moment of another's snapshot."""
+        if name not in self._open:
+            raise StoreAway("the moment that was to be joined is over")
+        yield self._open[name]

@@ -1,29 +1,38 @@
-"""Reading the whole ledger in PostgreSQL, in one repeatable-read transaction, portion by portion.
+"""Reading the whole ledger in PostgreSQL, in repeatable-read transactions of one moment, portion by portion.
 
-Entries come as texts in the words of their hash, in the binary form and without an object for each id: that
-is what lets a hundred thousand of them be proven in a second. While one chunk is proven the next is fetched.
+Entries come as texts in the words of their hash, in the binary form and without an object for each id, and they
+stream: a cursor would keep each of them once more. That is what lets a hundred thousand of them be proven in a
+second. While one chunk is proven the database reads on, as far as the connection's buffers reach.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from typing import Any, cast
 from uuid import UUID
 
+import psycopg
 from psycopg import sql
 
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.domain.chain import EntryLine
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
+from meetcore.ports.store import StoreAway
 
 __all__ = ["PostgresLedgerAudit"]
 
 ACCOUNTS_AT_ONCE = 500
+ENTRIES_OF_A_PORTION = 50_000
 ENTRIES_AT_ONCE = 2_000
 
-# Instants and days as texts in one form, and as long as it takes.
+# Rows that libpq hands over together; before its version 17 it can give them one by one only.
+_ENTRIES_READ_AT_ONCE = 500 if psycopg.capabilities.has_stream_chunked() else 1
+
+# Instants and days as texts in one form, and as long as it takes. Compiling a statement anew for each portion takes
+# longer than it gains, and the other cores have entries to prove.
 _SETTINGS = (
+    "SET LOCAL jit = off",
+    "SET LOCAL max_parallel_workers_per_gather = 0",
     "SET LOCAL timezone = 'UTC'",
     "SET LOCAL datestyle = 'ISO'",
     "SET LOCAL statement_timeout = 0",
@@ -44,6 +53,11 @@ FROM accounts a WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s
 _WALK = """
 SELECT set_config('enable_hashjoin', %(way)s, true), set_config('enable_mergejoin', %(way)s, true),
     set_config('enable_sort', %(way)s, true)
+"""
+
+# What compares whole tables does it by hashing them: a lookup for each row takes twice as long. Its memory is bounded.
+_COMPARE = """
+SELECT set_config('enable_nestloop', %(loops)s, true), set_config('work_mem', '64MB', true)
 """
 
 # The customer entries of a range of accounts with their transfers, column by column an EntryLine.
@@ -131,37 +145,44 @@ class PostgresLedgerSnapshot:
         self._connection = connection
         self._name = name
 
+    @property
+    def name(self) -> str:
+        """By what another transaction joins this moment, as long as it is open here."""
+        return self._name
+
     async def count_entries(self) -> int:
         """How many entries customers have in all."""
         row = await (await self._connection.execute(_COUNT)).fetchone()
         return 0 if row is None else int(row["entries"])
 
     async def accounts(self) -> AsyncIterator[Sequence[StoredFunds]]:
-        """Every account, in portions."""
+        """Every account, in portions of about the same work."""
         after = UUID(int=0)
         while True:
             parameters = {"after": after, "limit": ACCOUNTS_AT_ONCE}
             found = await (await self._connection.execute(_ACCOUNTS, parameters)).fetchall()
             if not found:
                 return
-            yield [StoredFunds(rows.funds(row), row["open_holds"]) for row in found]
+            for portion in _portions([StoredFunds(rows.funds(row), row["open_holds"]) for row in found]):
+                yield portion
             after = found[-1]["account_id"]
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncIterator[Sequence[EntryLine]]:
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
         """The customer entries of these accounts, in chunks, by account, then by number."""
         span = {"first": portion[0].funds.account_id, "last": portion[-1].funds.account_id}
-        async with self._connection.cursor(name="ledger_entries", row_factory=_entry_line) as cursor:
-            await self._connection.execute(_WALK, {"way": "off"})
-            await cursor.execute(_ENTRIES, span, binary=True)
-            await self._connection.execute(_WALK, {"way": "on"})
-            chunk = await cursor.fetchmany(ENTRIES_AT_ONCE)
-            while chunk:
-                following = asyncio.create_task(cursor.fetchmany(ENTRIES_AT_ONCE))
-                try:
-                    await asyncio.sleep(0)  # so that it is asked for before this chunk is worked on
-                    yield chunk
-                finally:
-                    chunk = await following
+        await self._connection.execute(_WALK, {"way": "off"})
+        async with self._connection.cursor(row_factory=_entry_line) as cursor:
+            streaming = cursor.stream(_ENTRIES, span, binary=True, size=_ENTRIES_READ_AT_ONCE)
+            # It is a generator: closed, it gives the connection back.
+            async with aclosing(cast("AsyncGenerator[EntryLine, None]", streaming)) as lines:
+                chunk: list[EntryLine] = []
+                async for line in lines:
+                    chunk.append(line)
+                    if len(chunk) == ENTRIES_AT_ONCE:
+                        yield chunk
+                        chunk = []
+                yield chunk
+        await self._connection.execute(_WALK, {"way": "on"})
 
     async def flaws(self) -> Sequence[Flaw]:
         """What does not hang together, looked for beside the entries where there is a second connection."""
@@ -172,11 +193,26 @@ class PostgresLedgerSnapshot:
             return await _flaws(connection)
 
 
+def _portions(stored: Sequence[StoredFunds]) -> Iterator[Sequence[StoredFunds]]:
+    """Cut where the work gets too much; what an account stores of the number of its entries is near enough."""
+    portion: list[StoredFunds] = []
+    work = 0
+    for each in stored:
+        if portion and work + each.funds.entries > ENTRIES_OF_A_PORTION:
+            yield portion
+            portion, work = [], 0
+        portion.append(each)
+        work += each.funds.entries
+    yield portion
+
+
 async def _flaws(connection: Connection) -> list[Flaw]:
     async def rows_of(statement: str) -> list[rows.Row]:
         return await (await connection.execute(statement, {"limit": MAX_FLAWS})).fetchall()
 
+    await connection.execute(_COMPARE, {"loops": "off"})
     is_balanced = (await rows_of(_IS_BALANCED))[0]["is_balanced"]
+    await connection.execute(_COMPARE, {"loops": "on"})
     found = [
         Flaw(row["account_id"], FlawKind.UNBALANCED, f"transfer {row['transfer_id']}", row["number"])
         for row in ([] if is_balanced else await rows_of(_UNBALANCED))
@@ -195,12 +231,19 @@ async def _begin_reading(connection: Connection, snapshot: str | None = None) ->
     """See one moment for as long as it takes: this one, or that of another's snapshot; its name for others."""
     await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
     if snapshot is not None:
-        await connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+        await _join(connection, snapshot)
     for setting in _SETTINGS:
         await connection.execute(setting)
     row = await (await connection.execute("SELECT pg_export_snapshot() AS name")).fetchone()
     assert row is not None
     return str(row["name"])
+
+
+async def _join(connection: Connection, snapshot: str) -> None:
+    try:
+        await connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
+    except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject) as error:
+        raise StoreAway("the moment that was to be joined is over") from error
 
 
 class PostgresLedgerAudit:
@@ -209,10 +252,16 @@ class PostgresLedgerAudit:
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
 
-    @asynccontextmanager
-    async def snapshot(self) -> AsyncIterator[PostgresLedgerSnapshot]:
+    def snapshot(self) -> AbstractAsyncContextManager[PostgresLedgerSnapshot]:
         """The ledger at this moment, while others write on."""
+        return self._reading(None)
+
+    def joined(self, name: str) -> AbstractAsyncContextManager[PostgresLedgerSnapshot]:
+        """The moment of another's snapshot, in this process or in another."""
+        return self._reading(name)
+
+    @asynccontextmanager
+    async def _reading(self, name: str | None) -> AsyncIterator[PostgresLedgerSnapshot]:
         with translated():
             async with self._pool.connection() as connection, connection.transaction():
-                name = await _begin_reading(connection)
-                yield PostgresLedgerSnapshot(self._pool, connection, name)
+                yield PostgresLedgerSnapshot(self._pool, connection, await _begin_reading(connection, name))

@@ -14,7 +14,7 @@ from importlib import resources
 import psycopg
 from attrs import field, frozen
 
-from meetcore.ports.store import StoreAway
+from meetcore.adapters.postgres.pool import translated
 
 __all__ = ["Migration", "MigrationRefused", "load_migrations", "migrate", "missing"]
 
@@ -84,18 +84,15 @@ def migrate(
         StoreAway: the database does not answer.
     """
     steps = load_migrations()
-    try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
-            _take_lock(connection, timeout_s)
-            connection.execute(_LEDGER)
-            todo = _missing_of(connection, steps)
-            for place, step in enumerate(todo, start=1):
-                if on_step is not None:
-                    on_step(step, place, len(todo))
-                _apply(connection, step)
-            return todo
-    except psycopg.OperationalError as error:
-        raise StoreAway("the database does not answer") from error
+    with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        _take_lock(connection, timeout_s)
+        connection.execute(_LEDGER)
+        todo = _missing_of(connection, steps)
+        for place, step in enumerate(todo, start=1):
+            if on_step is not None:
+                on_step(step, place, len(todo))
+            _apply(connection, step)
+        return todo
 
 
 def missing(url: str) -> list[Migration]:
@@ -104,11 +101,8 @@ def missing(url: str) -> list[Migration]:
     Raises:
         MigrationRefused, StoreAway: see `migrate`.
     """
-    try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
-            return _missing_of(connection, load_migrations())
-    except psycopg.OperationalError as error:
-        raise StoreAway("the database does not answer") from error
+    with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        return _missing_of(connection, load_migrations())
 
 
 def _take_lock(connection: psycopg.Connection, timeout_s: float) -> None:

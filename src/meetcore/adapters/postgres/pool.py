@@ -5,6 +5,7 @@ at its first use and plans it once (the statements are few and their shapes stab
 wide CTE anew costs more than running it). Driver errors become `StoreAway` here and nowhere else.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import DictRow, dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused
 
 __all__ = ["Connection", "Pool", "make_pool", "translated"]
 
@@ -30,6 +31,14 @@ _OPTIONS = " ".join(
         "statement_timeout=10s",
         "idle_in_transaction_session_timeout=15s",
     )
+)
+
+# A connection that is refused has no error code for the driver, only the server's words. Those of a server that speaks
+# another language are not known: it counts as one that does not answer.
+_IS_FULL = re.compile(r"too many (clients|connections)|connection slots are reserved")
+_IS_LOGIN_REFUSED = re.compile(
+    r"authentication failed|no password supplied|pg_hba\.conf|FATAL: .*(role|database) .* (does not exist|is not)"
+    r"|permission denied for database"
 )
 
 _AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout, TooManyRequests)
@@ -74,10 +83,19 @@ def translated() -> Iterator[None]:
     """Turn the driver's "away" into the port's; a broken statement stays the bug that it is.
 
     Raises:
+        StoreFull, StoreLoginRefused: the server refused a connection, and said so.
         StoreAway: no connection, a lost one, a time limit, a deadlock. The cause is chained, for
-            the log.
+            the log: its words name addresses.
     """
     try:
         yield
     except _AWAY as error:
-        raise StoreAway("the database does not answer") from error
+        raise _away(str(error)) from error
+
+
+def _away(words: str) -> StoreAway:
+    if _IS_FULL.search(words):
+        return StoreFull("the database has no connection left")
+    if _IS_LOGIN_REFUSED.search(words):
+        return StoreLoginRefused("the database refuses the login")
+    return StoreAway("the database does not answer")

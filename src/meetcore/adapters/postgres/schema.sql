@@ -70,6 +70,8 @@ CREATE TABLE ledger_entries (
 -- The house's leg tells the kind of an entry: by its book, and a refund from a charge by its sign.
 CREATE INDEX ledger_entries_by_kind ON ledger_entries (account_id, book, (book = 'meetings' AND amount < 0), number)
     WHERE book <> 'customer';
+-- The entry of a transfer is found without reading the account's history, and there is one.
+CREATE UNIQUE INDEX ledger_entries_by_transfer ON ledger_entries (account_id, transfer_id) WHERE book = 'customer';
 
 CREATE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN

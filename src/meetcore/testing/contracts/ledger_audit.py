@@ -3,6 +3,7 @@
 import pytest
 
 from meetcore.ports.audit import FlawKind
+from meetcore.ports.store import StoreAway
 from meetcore.testing.contracts.acts import (
     Wish,
     finish_cancelling,
@@ -63,6 +64,21 @@ class LedgerAuditContract:
         async with rig.audit.snapshot() as snapshot:
             found = [stored.funds async for portion in snapshot.accounts() for stored in portion]
         assert [one.balance for one in found if one.account_id == customer.account_id] == [105]
+
+    async def test_a_moment_is_shared_with_those_who_join_it(self, rig: LedgerAuditRig) -> None:
+        customer = await open_customer(rig, 100)
+        async with rig.audit.snapshot() as snapshot:
+            await top_up(rig, customer, 5, "later")
+            async with rig.audit.joined(snapshot.name) as joined:
+                found = [stored.funds async for portion in joined.accounts() for stored in portion]
+        assert [one.balance for one in found if one.account_id == customer.account_id] == [100]
+
+    async def test_a_moment_that_is_over_cannot_be_joined(self, rig: LedgerAuditRig) -> None:
+        async with rig.audit.snapshot() as snapshot:
+            name = snapshot.name
+        with pytest.raises(StoreAway):
+            async with rig.audit.joined(name):
+                pass
 
     @pytest.mark.parametrize(
         ("theft", "number", "expected"),
