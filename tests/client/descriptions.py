@@ -18,10 +18,12 @@ from meetcore.client.surface import listing, operation
 from tests.client.samples import ID
 
 ROOMS = (
-    AccountOperations, CreditOperations, MeetingOperations, WebhookOperations, RecordingOperations, NoteOperations,
+    AccountOperations, CreditOperations, MeetingOperations, WebhookOperations, RecordingOperations,
+    NoteOperations,
 )  # fmt: skip
 GIVEN: dict[str, Any] = {
-    "meeting_id": ID, "webhook_id": ID, "delivery_id": ID, "recording_id": ID, "note_id": ID, "title": "Rapat", "date": "2026-12-01",
+    "meeting_id": ID, "webhook_id": ID, "delivery_id": ID, "recording_id": ID, "note_id": ID,
+    "title": "Rapat", "date": "2026-12-01",
     "start_time": "09:00", "pricing_tier_id": "standard-100", "duration": 60, "url": "https://example.com",
     "event_types": ["meeting.created"],
 }  # fmt: skip

@@ -68,7 +68,7 @@ class Place:
 
     @contextmanager
     def worker(self, on_wake: Callable[[], object]):
-        worker = WakeUpWorker(self.broker(), on_wake, self.log, queue=self.queue)
+        worker = WakeUpWorker(self.broker(), {self.queue: on_wake}, self.log)
         worker.start()
         try:
             yield worker
@@ -285,7 +285,7 @@ def test_a_broker_that_never_answers_holds_nobody_up(scheme: str, queue_namespac
             f"{scheme}://127.0.0.1:{silent.getsockname()[1]}", f"{queue_namespace}.wake", queue_namespace
         )
         bell = DramatiqDoorbell(place.broker(), place.log, queue=place.queue)
-        worker = WakeUpWorker(place.broker(), lambda: None, place.log, queue=place.queue)
+        worker = WakeUpWorker(place.broker(), {place.queue: lambda: None}, place.log)
         began = time.monotonic()
         worker.start()
         for _ in range(100):

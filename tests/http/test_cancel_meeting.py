@@ -14,7 +14,7 @@ from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.usecases.world import World
 from tests.http.contract import Contract
-from tests.http.house import Customer, Funds, House, client_of, code_of, gate_on, new_key
+from tests.http.house import BASE_URL, Customer, Funds, House, client_of, code_of, gate_on, new_key
 from tests.http.recorded import press
 
 

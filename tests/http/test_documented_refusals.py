@@ -31,6 +31,7 @@ from meetcore.usecases.world import World
 from meetcore.wiring import wire
 from tests.http.contract import CODES, Contract
 from tests.http.house import BASE_URL, Customer, House, client_of, code_of, gate_on, new_key
+from tests.http.recorded import plant_recording
 
 Told = dict[str, Any]
 
@@ -75,6 +76,12 @@ class Ask:
             made["id"] = (await self.customer.make_meeting())["id"]
         elif self.path.startswith("/webhooks/"):
             made["id"] = (await self.customer.make_webhook())["id"]
+        elif self.path.startswith("/recordings/"):
+            made["id"] = (await plant_recording(self.customer))["id"]
+        elif self.path.startswith("/notes/"):
+            recording = await plant_recording(self.customer)
+            note = await self.customer.post("/notes", {"recording_id": recording["id"]})
+            made["id"] = note.json()["id"]
         if "delivery_id" in self.path:
             sent = await self.customer.post(f"/webhooks/{made['id']}/test", None)
             made["delivery_id"] = sent.json()["id"]
@@ -96,7 +103,8 @@ async def without_a_key(ask: Ask) -> httpx.Response:
 
 
 async def without_the_scope(ask: Ask) -> httpx.Response:
-    poor = await ask.house.colleague(ask.customer, scopes=[Scope.NOTULEN_READ])
+    useless = Scope.CREDITS_READ if ask.name != "list_transactions" else Scope.NOTULEN_READ
+    poor = await ask.house.colleague(ask.customer, scopes=[useless])
     return await poor.send(ask.method, await ask.real_path(), ask.body)
 
 
@@ -129,7 +137,7 @@ async def _with_fault(ask: Ask, fault: Exception) -> httpx.Response:
 
 async def malformed(ask: Ask) -> httpx.Response:
     if ask.method == "GET":
-        return await ask.send(f"{await ask.real_path()}?limit=0")
+        return await ask.send(f"{await ask.real_path()}?limit=0&format=0")
     return await ask.send(raw=b'{"nobody_knows_this": 1}')
 
 
@@ -145,6 +153,8 @@ async def unknown(ask: Ask) -> httpx.Response:
     body = ask.body
     if ask.name in ("create_meeting", "estimate_credits"):
         body = body | {"pricing_tier_id": "no-such-tier"}
+    if ask.name == "create_note":
+        body = {"recording_id": str(uuid4())}
     return await ask.send(ask.path.format(id=uuid4(), delivery_id=uuid4()), body=body)
 
 
@@ -164,6 +174,10 @@ async def in_the_way(ask: Ask) -> httpx.Response:
         body = ask.house.webhook_body()
         await ask.send(body=body)
         return await ask.send(body=body)
+    if ask.name == "create_note":
+        body = {"recording_id": (await plant_recording(ask.customer))["id"]}
+        await ask.send(body=body)
+        return await ask.send(body=body)
     path = await ask.real_path()
     webhook = "/".join(path.split("/")[:3])
     assert (await ask.customer.patch(webhook, {"is_active": False})).status_code == 200
@@ -171,7 +185,14 @@ async def in_the_way(ask: Ask) -> httpx.Response:
 
 
 async def past_its_retention(ask: Ask) -> httpx.Response:
+    if ask.name in ("get_download_url", "create_note"):
+        recording = await plant_recording(ask.customer)
+        await ask.customer.delete(f"/recordings/{recording['id']}")
+        return await ask.send(ask.path.format(id=recording["id"]), body={"recording_id": recording["id"]})
     path = await ask.real_path()
+    if ask.name == "get_note":
+        await ask.house.query("UPDATE notes SET status = 'erased' WHERE id = %s", path.rpartition("/")[2])
+        return await ask.send(path)
     await ask.house.query("DELETE FROM events WHERE account_id = %s", ask.customer.account_id)
     return await ask.send(path)
 
@@ -186,17 +207,25 @@ async def not_to_be_done(ask: Ask) -> httpx.Response:
         gate = await ask.stack.enter_async_context(gate_on(there))
         http = await ask.stack.enter_async_context(client_of(gate, ask.contract))
         return await ask.customer.at(http).post(ask.path, ask.body)
+    if ask.name == "create_note":  # a file in which nothing can be heard
+        return await ask.send(body={"recording_id": (await plant_recording(ask.customer, 0.0))["id"]})
     return await ask.send(body=ask.house.webhook_body(url="https://intern.test/"))
 
 
 async def without_credits(ask: Ask) -> httpx.Response:
-    poor = await ask.house.customer(credits=1)
-    return await poor.send(ask.method, ask.path, ask.body)
+    poor = await ask.house.customer(credits=15 if ask.name == "create_note" else 1)
+    return await poor.send(ask.method, ask.path, await _costly_body(ask, poor))
 
 
 async def over_the_cap(ask: Ask) -> httpx.Response:
     capped = await ask.house.colleague(ask.customer, daily_cap=1)
-    return await capped.send(ask.method, ask.path, ask.body)
+    return await capped.send(ask.method, ask.path, await _costly_body(ask, ask.customer))
+
+
+async def _costly_body(ask: Ask, customer: Customer) -> Any:
+    if ask.name == "create_note":  # two begun minutes, after a meeting that took fifteen credits
+        return {"recording_id": (await plant_recording(customer))["id"]}
+    return ask.body
 
 
 async def refused_by_the_provider(ask: Ask) -> httpx.Response:

@@ -118,7 +118,10 @@ async def test_the_same_key_is_the_same_note(customer: Customer) -> None:
     assert code_of(other) == (422, "idempotency_key_reused")
     missing = new_key()
     for _ in range(2):
-        assert code_of(await customer.post("/notes", {"recording_id": NO_ID}, idem=missing)) == (404, "not_found")
+        assert code_of(await customer.post("/notes", {"recording_id": NO_ID}, idem=missing)) == (
+            404,
+            "not_found",
+        )
 
 
 @pytest.mark.spec("7/400", "5/8", "7/404")

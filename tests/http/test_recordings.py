@@ -49,7 +49,9 @@ async def test_recordings_are_listed_the_newest_first_page_by_page(customer: Cus
     rest = (await customer.get(f"/recordings?limit=2&cursor={first['next_cursor']}")).json()
     assert [one["id"] for one in (*first["data"], *rest["data"])] == [one["id"] for one in reversed(made)]
     assert rest["next_cursor"] is None
-    assert fields_of(await customer.get("/recordings?sort=asc")) == {"sort": ["is not a parameter of this list"]}
+    assert fields_of(await customer.get("/recordings?sort=asc")) == {
+        "sort": ["is not a parameter of this list"]
+    }
     assert (await customer.get("/recordings?meeting_id=no-id")).json()["data"] == []
 
 
@@ -111,7 +113,13 @@ async def test_a_link_that_was_changed_opens_nothing(house: House, customer: Cus
     other = await a_recording(customer)
     url = await link_to(customer, recording["id"])
     later = re.sub(r"expires=(\d+)", lambda found: f"expires={int(found[1]) + 60}", url)
-    for forged in (url[:-1], url + "0", url.replace(recording["id"], other["id"]), later, url.split("?")[0] + "?"):
+    for forged in (
+        url[:-1],
+        url + "0",
+        url.replace(recording["id"], other["id"]),
+        later,
+        url.split("?")[0] + "?",
+    ):
         answer = await fetch(customer, forged)
         assert code_of(answer) == (404, "not_found")
         assert answer.json()["error"]["details"] == {}
@@ -154,7 +162,10 @@ async def test_past_its_retention_a_recording_is_gone_and_its_notes_stay(custome
 
     await until(is_expired, 60.0)
     assert code_of(await customer.get(f"/recordings/{recording['id']}/download-url")) == (410, "gone")
-    assert code_of(await customer.post("/notes", {"recording_id": recording["id"], "language": "en"})) == (410, "gone")
+    assert code_of(await customer.post("/notes", {"recording_id": recording["id"], "language": "en"})) == (
+        410,
+        "gone",
+    )
     assert (await customer.get(f"/notes/{note['id']}")).json()["status"] == "completed"
 
 
@@ -165,8 +176,12 @@ async def test_deleting_with_notes_erases_them_and_what_told_of_them(customer: C
     events = "SELECT id FROM events WHERE account_id = %s AND kind = 'note.completed'"
     assert len(await customer.house.query(events, customer.account_id)) == 1
     path = f"/recordings/{recording['id']}"
-    assert fields_of(await customer.delete(f"{path}?with_notes=yes")) == {"with_notes": ["must be true or false"]}
-    assert fields_of(await customer.delete(f"{path}?notes=true")) == {"notes": ["is not a parameter of this operation"]}
+    assert fields_of(await customer.delete(f"{path}?with_notes=yes")) == {
+        "with_notes": ["must be true or false"]
+    }
+    assert fields_of(await customer.delete(f"{path}?notes=true")) == {
+        "notes": ["is not a parameter of this operation"]
+    }
     assert (await customer.delete(f"{path}?with_notes=true")).status_code == 204
     assert code_of(await customer.get(f"/notes/{note['id']}")) == (410, "gone")
     assert (await customer.get("/notes")).json()["data"] == []

@@ -41,7 +41,7 @@ def refusals_of(operation: Operation) -> list[Refusal]:
 def _codes_of_its_form(operation: Operation) -> Iterator[str]:
     if operation.scopes:
         yield "insufficient_scope"
-    if operation.reads_body or operation.listing is not None:
+    if operation.reads_body or operation.listing is not None or operation.options:
         yield "invalid_request"
     if "{" in operation.path:
         yield "not_found"
