@@ -1,4 +1,4 @@
-"""Notes over HTTP: asked for, automatic, billed by the media's own length, told by events (spec 1/notes, 6/6)."""
+"""Notes over HTTP: asked for, automatic, billed by the media's length, told by events (spec 1/notes, 6/6)."""
 
 from __future__ import annotations
 
