@@ -145,7 +145,7 @@ class WriteNotes:
         if task.note.step is NoteStep.FETCH:
             return await self._fetch(task)
         if task.note.step is NoteStep.TRANSCRIBE:
-            return await self._keep_transcript(task, await self.hear.hear(task))
+            return await self._transcribe(task)
         draft = await self.writer.write(task.note.transcript, task.note.language)
         return await self._keep(task, evolve(notes.advance(task.note, NoteStep.SETTLE), draft=draft))
 
@@ -164,6 +164,13 @@ class WriteNotes:
         if transcript is None and (left_s := (waits_until - self.world.now()).total_seconds()) > 0:
             raise _Later(min(left_s, 60.0))
         return await self._keep(task, notes.advance(note, NoteStep.TRANSCRIBE))
+
+    async def _transcribe(self, task: NoteTask) -> NoteTask:
+        # What is heard is the recording as it was when this note was claimed, and that is what is paid for.
+        if needs_work(task.recording):
+            raise _Later(UNMEASURED_WAIT_S)
+        task = evolve(task, note=evolve(task.note, duration_s=task.recording.duration_s))
+        return await self._keep_transcript(task, await self.hear.hear(task))
 
     async def _keep_transcript(self, task: NoteTask, transcript: Transcript) -> NoteTask:
         if not speech_of(transcript):
