@@ -172,7 +172,8 @@ def draft(customer: Customer, wish: Wish, host_id: UUID | None) -> Meeting:
         status=MeetingStatus.PROVISIONING, title="Rapat", description="Agenda", start_at=wish.start_at,
         end_at=wish.end_at, duration=wish.minutes, capacity=wish.seats, pricing_tier_id="small",
         credits=wish.credits, with_recording=wish.with_recording, auto_notulen=False, must_login=True,
-        mic_off=False, email_notification=True, host_id=host_id, provider="sandbox", created_at=AT, password=wish.password,
+        mic_off=False, email_notification=True, host_id=host_id, provider="sandbox", created_at=AT,
+        password=wish.password,
     )  # fmt: skip
 
 
