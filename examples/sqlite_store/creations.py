@@ -126,7 +126,7 @@ async def save_provisioning(connection: Connection, made: Provisioning, now: dat
         "lease_until": until,
     }
     await connection.change(_WRITE_MEETING, rows.fields_of(meeting) | work)
-    await _write_hold(connection, meeting.account_id, made.hold)
+    await write_hold(connection, meeting.account_id, made.hold)
     await write_usage(connection, meeting.account_id, made.usage)
     await write_funds(connection, made.funds)
     await claim_key(connection, meeting.account_id, made.claim, now, until)
@@ -149,7 +149,8 @@ async def _reserve_host(connection: Connection, meeting: Meeting) -> bool:
     return True
 
 
-async def _write_hold(connection: Connection, account_id: UUID, hold: Hold) -> None:
+async def write_hold(connection: Connection, account_id: UUID, hold: Hold) -> None:
+    """Write a hold that was taken."""
     about = rows.reference_of(hold) | {"account_id": account_id}
     await connection.change(_WRITE_HOLD, rows.fields_of(hold) | about)
 

@@ -72,7 +72,7 @@ ORDER BY id DESC LIMIT 1
 
 # A status that the provider or the clock brought; whoever works on the meeting goes on.
 _WRITE_STATUS = """
-UPDATE meetings SET status = :status, due_at = CASE WHEN :status = 'ended' THEN NULL ELSE due_at END
+UPDATE meetings SET status = :status, due_at = CASE WHEN :status = 'ended' THEN :looked_for_at ELSE due_at END
 WHERE account_id = :account_id AND id = :id
 """
 
@@ -83,6 +83,10 @@ FROM meetings m LEFT JOIN hosts h ON h.id = m.host_id
 WHERE m.due_at <= :now ORDER BY m.due_at LIMIT :limit
 """
 _SET_DUE = "UPDATE meetings SET due_at = :due_at WHERE account_id = :account_id AND id = :id"
+_COUNT_LOOK = """
+UPDATE meetings SET recording_looks = recording_looks + 1
+WHERE account_id = :account_id AND id = :id AND status = 'ended'
+"""
 
 # Work that a process left behind, the longest lapsed first; and one meeting of it.
 _LAPSED = "SELECT account_id, id FROM meetings WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit"
@@ -193,7 +197,7 @@ class SqliteMeetingRepository:
             await append_entry(self._connection, entry)
             await write_funds(self._connection, funds)
             await write_usage(self._connection, meeting.account_id, usage)
-        await self._end_work(meeting, due_at=None)
+        await self._end_work(meeting, due_at=self._looked_for_at(meeting))
         now = self._clock.now()
         await creations.free_host(self._connection, meeting, now, spoils_host_key=spoils_host_key)
         await finish_key(self._connection, meeting.account_id, view.claim, answer)
@@ -214,7 +218,8 @@ class SqliteMeetingRepository:
         self, meeting: Meeting, events: Sequence[Event], *, spoils_host_key: bool
     ) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
-        await self._connection.change(_WRITE_STATUS, rows.fields_of(meeting))
+        looked_for = {"looked_for_at": self._looked_for_at(meeting)}
+        await self._connection.change(_WRITE_STATUS, rows.fields_of(meeting) | looked_for)
         if meeting.status is MeetingStatus.ENDED:
             now = self._clock.now()
             await creations.free_host(self._connection, meeting, now, spoils_host_key=spoils_host_key)
@@ -224,14 +229,23 @@ class SqliteMeetingRepository:
         """Meetings that the clock must see to, the longest due first; each comes again unless seen to."""
         now = self._clock.now()
         found = await self._connection.fetch(_DUE, {"now": now, "limit": limit})
-        due = [DueMeeting(rows.record(Meeting, row), row["provider_user_id"]) for row in found]
-        for one in due:
-            await self._set_due(one.meeting, now + timedelta(seconds=again_s))
-        return due
+        for row in found:
+            await self._connection.change(_SET_DUE, row | {"due_at": now + timedelta(seconds=again_s)})
+            row["recording_looks"] += await self._connection.change(_COUNT_LOOK, row)
+        return [
+            DueMeeting(rows.record(Meeting, row), row["provider_user_id"], row["recording_looks"])
+            for row in found
+        ]
 
-    async def save_seen_to(self, meeting: Meeting) -> None:
-        """The clock need not see to this meeting again."""
-        await self._set_due(meeting, None)
+    async def save_seen_to(self, meeting: Meeting, again_s: float | None = None) -> None:
+        """The clock need not see to this meeting again, or not before so many seconds."""
+        due_at = None if again_s is None else self._clock.now() + timedelta(seconds=again_s)
+        await self._set_due(meeting, due_at)
+
+    def _looked_for_at(self, meeting: Meeting) -> datetime | None:
+        """When the recording of a meeting that is over is looked for first."""
+        is_sought = meeting.status is MeetingStatus.ENDED and meeting.with_recording
+        return self._clock.now() if is_sought else None
 
     async def _set_due(self, meeting: Meeting, due_at: datetime | None) -> None:
         await self._connection.change(_SET_DUE, rows.fields_of(meeting) | {"due_at": due_at})

@@ -17,8 +17,8 @@ __all__ = ["hold_waiting", "write_delivery", "write_event", "write_events"]
 
 # The event, with the bytes that are signed and sent at every attempt.
 _WRITE_EVENT = """
-INSERT INTO events (account_id, id, kind, payload, created_at)
-VALUES (:account_id, :id, :kind, :payload, :created_at)
+INSERT INTO events (account_id, id, kind, payload, created_at, subject_id)
+VALUES (:account_id, :id, :kind, :payload, :created_at, :subject_id)
 """
 
 # The endpoints of the account that subscribed to a kind.

@@ -12,6 +12,8 @@ from meetcore.domain.holds import CapUsage
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import Meeting
+from meetcore.domain.notes import Note
+from meetcore.domain.recordings import Recording
 from meetcore.ports.queries import (
     NOTHING_ELSE,
     AccountCard,
@@ -25,6 +27,7 @@ from meetcore.ports.queries import (
 from . import meeting_reads, rows
 from .connection import Database
 from .endpoints import load_endpoint
+from .recordings import FIND_RECORDING
 
 __all__ = ["SqliteQueries"]
 
@@ -70,6 +73,21 @@ _ATTEMPTS = """
 SELECT at, duration_ms, status_code, error, response_excerpt FROM delivery_attempts
 WHERE account_id = :account_id AND delivery_id = :id ORDER BY number
 """
+
+# Recordings and notes that a customer may see, the newest first; and one note.
+_LIST_RECORDINGS = """
+SELECT * FROM recordings
+WHERE account_id = :account_id AND id < :before AND status <> 'measuring'
+    AND (:meeting_id IS NULL OR meeting_id = :meeting_id)
+ORDER BY id DESC LIMIT :limit
+"""
+_LIST_NOTES = """
+SELECT * FROM notes
+WHERE account_id = :account_id AND id < :before AND status <> 'erased'
+    AND (:recording_id IS NULL OR recording_id = :recording_id)
+ORDER BY id DESC LIMIT :limit
+"""
+_FIND_NOTE = "SELECT * FROM notes WHERE account_id = :account_id AND id = :id"
 
 _NEWEST = "~"  # comes after every id, which is text here
 _AFTER_ALL = (1 << 63) - 1  # no entry has this number
@@ -160,6 +178,32 @@ class SqliteQueries:
         named = {"account_id": account_id, "endpoint_id": endpoint_id, "id": delivery_id}
         row = await self._reader.fetch_one(_FIND_DELIVERY, named)
         return None if row is None else await self._history(row)
+
+    async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
+        """An account's recording, in any state."""
+        row = await self._reader.fetch_one(FIND_RECORDING, {"account_id": account_id, "id": recording_id})
+        return None if row is None else rows.recording(row)
+
+    async def list_recordings(
+        self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[Recording]:
+        """An account's recordings that a customer may see, the newest first."""
+        page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST}
+        found = await self._reader.fetch(_LIST_RECORDINGS, page | {"meeting_id": meeting_id})
+        return [rows.recording(row) for row in found]
+
+    async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
+        """An account's note, in any state."""
+        row = await self._reader.fetch_one(_FIND_NOTE, {"account_id": account_id, "id": note_id})
+        return None if row is None else rows.note(row)
+
+    async def list_notes(
+        self, account_id: UUID, recording_id: UUID | None, limit: int, before: UUID | None
+    ) -> Sequence[Note]:
+        """An account's notes that are not erased, the newest first."""
+        page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST}
+        found = await self._reader.fetch(_LIST_NOTES, page | {"recording_id": recording_id})
+        return [rows.note(row) for row in found]
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         """The secrets of every endpoint registered under a normalised URL."""

@@ -25,6 +25,8 @@ START = datetime(2026, 12, 1, 2, tzinfo=UTC)
 # What tests share and `reset` empties, the tables that refer to others first.
 _SHARED = (
     "DELETE FROM provider_events",
+    "DELETE FROM heard_pieces",
+    "DELETE FROM notes",
     "DELETE FROM recordings",
     "DELETE FROM delivery_attempts",
     "DELETE FROM deliveries",

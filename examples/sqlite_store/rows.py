@@ -11,25 +11,31 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, TypeVar, get_args, get_origin
 from uuid import UUID
 
-from attrs import asdict, evolve
+import msgspec
+from attrs import asdict, evolve, frozen
 from cattrs import Converter
 
 from meetcore.domain.holds import Hold
 from meetcore.domain.ledger import Entry, Transfer
+from meetcore.domain.notes import Note, NoteDraft
 from meetcore.domain.recordings import Recording, RecordingFile
+from meetcore.domain.transcripts import Transcript
 
 __all__ = [
     "MICROSECOND",
     "Row",
     "bound",
+    "content_of",
     "entry",
     "fields_of",
     "hold",
     "instant",
     "microseconds",
+    "note",
     "record",
     "recording",
     "reference_of",
+    "transcript",
     "transfer",
 ]
 
@@ -120,6 +126,33 @@ def entry(row: Row) -> Entry:
     )
 
 
-def recording(row: Row, files: tuple[RecordingFile, ...]) -> Recording:
+def recording(row: Row) -> Recording:
     """A recording with the files of its document."""
+    files = msgspec.json.decode(row["files"], type=tuple[RecordingFile, ...])
     return evolve(record(Recording, row | {"files": "[]"}), files=files)
+
+
+@frozen
+class _Content:
+    """What was written and what was said, as one document."""
+
+    draft: NoteDraft | None = None
+    transcript: Transcript = ()
+
+
+def content_of(note: Note) -> bytes:
+    """What a note says, as it is stored."""
+    return msgspec.json.encode(_Content(note.draft, note.transcript))
+
+
+def note(row: Row) -> Note:
+    """A note with what its document says."""
+    said = _Content() if row["content"] is None else msgspec.json.decode(row["content"], type=_Content)
+    bare = record(Note, row | {"draft": None, "transcript": "[]"})
+    return evolve(bare, draft=said.draft, transcript=said.transcript)
+
+
+def transcript(stored: bytes) -> Transcript:
+    """What was heard, from how it is stored."""
+    heard: Transcript = msgspec.json.decode(stored, type=Transcript)
+    return heard

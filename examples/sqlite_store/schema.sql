@@ -135,8 +135,9 @@ CREATE TABLE IF NOT EXISTS meetings (
     idempotency_key      TEXT,
     lease_token          TEXT,
     lease_until          INTEGER,
-    -- When the clock sees to it.
+    -- When the clock sees to it, and how often it looked for the recording.
     due_at               INTEGER,
+    recording_looks      INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (account_id, id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))
 ) STRICT;
@@ -206,8 +207,11 @@ CREATE TABLE IF NOT EXISTS events (
     kind        TEXT NOT NULL,
     payload     BLOB NOT NULL,
     created_at  INTEGER NOT NULL,
+    -- The note that it tells of, whose erasure takes it along.
+    subject_id  TEXT,
     PRIMARY KEY (account_id, id)
 ) STRICT;
+CREATE INDEX IF NOT EXISTS events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
 
 CREATE TABLE IF NOT EXISTS deliveries (
     account_id       TEXT NOT NULL,
@@ -229,6 +233,7 @@ CREATE TABLE IF NOT EXISTS deliveries (
 ) STRICT;
 CREATE INDEX IF NOT EXISTS deliveries_due ON deliveries (next_attempt_at) WHERE status = 'pending';
 CREATE INDEX IF NOT EXISTS deliveries_of_endpoint ON deliveries (account_id, endpoint_id, status);
+CREATE INDEX IF NOT EXISTS deliveries_of_event ON deliveries (account_id, event_id);
 CREATE INDEX IF NOT EXISTS deliveries_listed ON deliveries (account_id, endpoint_id, id);
 
 CREATE TABLE IF NOT EXISTS delivery_attempts (
@@ -275,17 +280,67 @@ CREATE TABLE IF NOT EXISTS provider_events (
 CREATE INDEX IF NOT EXISTS provider_events_due ON provider_events (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX IF NOT EXISTS provider_events_done ON provider_events (received_at) WHERE due_at IS NULL;
 
+-- `due_at` is when anyone may go to the provider for a recording next; taking one pushes it past the lease.
 CREATE TABLE IF NOT EXISTS recordings (
-    account_id   TEXT NOT NULL REFERENCES accounts,
-    id           TEXT NOT NULL,
-    meeting_id   TEXT NOT NULL,
-    status       TEXT NOT NULL,
-    files        BLOB NOT NULL,
-    recorded_at  INTEGER NOT NULL,
-    created_at   INTEGER NOT NULL,
-    duration_s   INTEGER CHECK (duration_s >= 0),
+    account_id           TEXT NOT NULL REFERENCES accounts,
+    id                   TEXT NOT NULL,
+    meeting_id           TEXT NOT NULL,
+    provider             TEXT NOT NULL,
+    provider_meeting_id  TEXT NOT NULL,
+    status               TEXT NOT NULL CHECK (status IN ('measuring', 'available', 'expired')),
+    files                BLOB NOT NULL,
+    recorded_at          INTEGER NOT NULL,
+    created_at           INTEGER NOT NULL,
+    expires_at           INTEGER NOT NULL,
+    due_at               INTEGER,
+    lease_token          TEXT,
+    tries                INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, meeting_id)
+) STRICT;
+CREATE INDEX IF NOT EXISTS recordings_due ON recordings (due_at) WHERE due_at IS NOT NULL;
+CREATE INDEX IF NOT EXISTS recordings_outlived ON recordings (expires_at) WHERE status <> 'expired';
+
+-- A note in progress is due at every moment: now, later, or when the lease of its worker runs out, which it did
+-- `deaths` times; and credits are held for it.
+CREATE TABLE IF NOT EXISTS notes (
+    account_id       TEXT NOT NULL REFERENCES accounts,
+    id               TEXT NOT NULL,
+    api_key_id       TEXT NOT NULL,
+    recording_id     TEXT NOT NULL,
+    meeting_id       TEXT NOT NULL,
+    language         TEXT NOT NULL,
+    status           TEXT NOT NULL CHECK (status IN ('queued', 'processing', 'completed', 'failed', 'erased')),
+    step             TEXT NOT NULL,
+    duration_s       INTEGER NOT NULL CHECK (duration_s >= 0),
+    created_at       INTEGER NOT NULL,
+    tries            INTEGER NOT NULL,
+    content          BLOB,
+    credits_charged  INTEGER,
+    charge_id        TEXT,
+    error            TEXT,
+    completed_at     INTEGER,
+    hold_id          TEXT,
+    due_at           INTEGER,
+    lease_token      TEXT,
+    deaths           INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (account_id, id),
+    CHECK ((status IN ('queued', 'processing')) = (due_at IS NOT NULL)),
+    CHECK ((status IN ('queued', 'processing')) = (hold_id IS NOT NULL))
+) STRICT;
+CREATE UNIQUE INDEX IF NOT EXISTS notes_one_at_a_time ON notes (account_id, recording_id, language)
+    WHERE status IN ('queued', 'processing', 'completed');
+CREATE INDEX IF NOT EXISTS notes_of_recording ON notes (account_id, recording_id);
+CREATE INDEX IF NOT EXISTS notes_due ON notes (due_at) WHERE due_at IS NOT NULL;
+
+-- What was heard of a recording, piece by piece: whoever goes on hears only the rest.
+CREATE TABLE IF NOT EXISTS heard_pieces (
+    account_id    TEXT NOT NULL,
+    recording_id  TEXT NOT NULL,
+    source        TEXT NOT NULL,
+    piece         INTEGER NOT NULL,
+    heard         BLOB NOT NULL,
+    PRIMARY KEY (account_id, recording_id, source, piece)
 ) STRICT;
 
 COMMIT;

@@ -14,6 +14,7 @@ from .host_keys import SqliteHostKeyRepository
 from .idempotency import SqliteIdempotencyRepository
 from .ledger import SqliteLedgerRepository
 from .meetings import SqliteMeetingRepository
+from .notes import SqliteNoteRepository
 from .provider_events import SqliteProviderEventInbox
 from .recordings import SqliteRecordingRepository
 
@@ -61,7 +62,12 @@ class SqliteTransaction:
     @cached_property
     def recordings(self) -> SqliteRecordingRepository:
         """What was recorded of meetings."""
-        return SqliteRecordingRepository(self._connection)
+        return SqliteRecordingRepository(self._connection, self._clock, self._entropy)
+
+    @cached_property
+    def notes(self) -> SqliteNoteRepository:
+        """Notes and their money."""
+        return SqliteNoteRepository(self._connection, self._clock, self._entropy)
 
     @cached_property
     def host_keys(self) -> SqliteHostKeyRepository:

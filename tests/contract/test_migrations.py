@@ -20,15 +20,16 @@ from meetcore.ports.store import StoreAway
 from tests import servers
 
 # What makes two schemas the same, by name and definition, each object's own schema left out. Column
-# order counts, statistics and oids do not. The migrator's own table is no part of the schema.
+# order counts; statistics, oids and the gaps that dropped columns leave do not. The migrator's own
+# table is no part of the schema.
 CATALOG = {
     "tables": """
         SELECT relname, relkind::text, relpersistence::text, reloptions FROM pg_class
         WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'S')
             AND relname NOT LIKE 'schema_migrations%'""",
     "columns": """
-        SELECT c.relname, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod), a.attnotnull,
-            pg_get_expr(d.adbin, d.adrelid)
+        SELECT c.relname, row_number() OVER (PARTITION BY c.oid ORDER BY a.attnum), a.attname,
+            format_type(a.atttypid, a.atttypmod), a.attnotnull, pg_get_expr(d.adbin, d.adrelid)
         FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
         LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
         WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p', 'v', 'm')

@@ -8,6 +8,7 @@ from attrs import evolve
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
 from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.domain.transcripts import Utterance
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.acts import (
@@ -26,8 +27,9 @@ from meetcore.testing.contracts.acts import (
     schedule,
     start_cancelling,
 )
+from meetcore.testing.contracts.note_acts import claim_notes, completed, erase, find_note, queued, written
 from meetcore.testing.contracts.provider_event_inbox import new_file, tell, told
-from meetcore.testing.contracts.recording_repository import keep_recording, new_recording
+from meetcore.testing.contracts.recording_acts import keep_recording, new_recording
 from tests.contract.rigs import PostgresRig
 
 PLAIN = "not-a-secret"
@@ -61,7 +63,21 @@ async def live(rig: PostgresRig) -> Customer:
         await tx.idempotency.save(customer.account_id, record)
     await tell(rig, told(files=(new_file(url="https://files.example/SEALED-told"),)))
     await keep_recording(rig, new_recording(customer))
+    await live_with_notes(rig, customer)
     return customer
+
+
+async def live_with_notes(rig: PostgresRig, customer: Customer) -> None:
+    """A note that is being made and one that is there, and what was heard for one."""
+    await completed(rig, customer)
+    await queued(rig, customer)
+    (task,) = await claim_notes(rig)
+    async with rig.store.begin() as tx:
+        assert await tx.notes.save_heard(
+            task, "source", 0, (Utterance(0, 1, "SEALED-heard", "SEALED-speaker"),)
+        )
+    async with rig.store.begin() as tx:
+        assert await tx.notes.postpone(task, written(task.note), 60)
 
 
 async def everything(rig: PostgresRig) -> bytes:
@@ -99,6 +115,14 @@ async def test_the_search_for_secrets_finds_them_where_nothing_is_sealed(postgre
         b"told",
         b"file",
         b"host-key",
+        b"heard",
+        b"speaker",
+        b"said",
+        b"summary",
+        b"decision",
+        b"task",
+        b"owner",
+        b"topic",
     ):
         assert b"SEALED-" + kind in stored
 
@@ -136,3 +160,39 @@ async def test_a_hosts_key_does_not_open_on_another_host(postgres_rig: PostgresR
     )
     with pytest.raises(CipherRefused):
         await rig.queries.find_meeting(customer.account_id, meeting.id)
+
+
+async def test_what_was_said_does_not_open_in_another_note(postgres_rig: PostgresRig):
+    rig = postgres_rig
+    customer = await open_customer(rig, 100)
+    one, other = await completed(rig, customer), await completed(rig, customer)
+    await rig.rows(
+        "UPDATE notes SET content = (SELECT content FROM notes WHERE id = %(a)s) WHERE id = %(b)s",
+        a=one.id, b=other.id,
+    )  # fmt: skip
+    with pytest.raises(CipherRefused):
+        await find_note(rig, other)
+
+
+async def test_what_was_heard_does_not_open_as_another_piece(postgres_rig: PostgresRig):
+    rig = postgres_rig
+    await queued(rig, await open_customer(rig, 100))
+    (task,) = await claim_notes(rig)
+    async with rig.store.begin() as tx:
+        assert await tx.notes.save_heard(task, "source", 0, (Utterance(0, 1, "satu"),))
+    await rig.rows("UPDATE heard_pieces SET piece = 1")
+    async with rig.store.begin() as tx:
+        with pytest.raises(CipherRefused):
+            await tx.notes.load_heard(task, "source")
+
+
+async def test_nothing_that_was_said_is_left_of_what_is_erased(postgres_rig: PostgresRig):
+    rig = postgres_rig
+    customer = await open_customer(rig, 100)
+    note = await completed(rig, customer)
+    assert b"SEALED-said" in await everything(rig)
+    await erase(rig, note)
+    stored = await everything(rig)
+    for word in (b"said", b"summary", b"decision", b"task", b"owner", b"topic"):
+        assert b"SEALED-" + word not in stored
+    assert b"Postgres" not in stored

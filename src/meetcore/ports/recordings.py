@@ -39,8 +39,8 @@ class RecordingRepository(Protocol):
     async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
         """Write a recording with all its files, a new one or one that was loaded under the same lock.
 
-        One that `needs_work` is due: at once, if it was not before. One that needs none is due no more, and
-        whoever has it under a lease has lost it.
+        One that `needs_work` is due: at once, if it was not before or has just expired. One that has expired
+        or needs no work any more is lost to whoever has it under a lease until then.
 
         Returns:
             How many deliveries of the events are due now.

@@ -96,6 +96,8 @@ class MemoryRig:
             tables.attempts.clear()
             tables.provider_events.clear()
             tables.recordings.clear()
+            tables.notes.clear()
+            tables.heard.clear()
 
     async def plant(self, *hosts: Host) -> None:
         """Put hosts in place as they are."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.domain.recordings import (
+    RETENTION,
     FileKind,
     Recording,
     RecordingFile,
@@ -28,6 +29,7 @@ MEETING = Meeting(
     title="Rapat", description=None, start_at=START, end_at=LATER, duration=120, capacity=100,
     pricing_tier_id="standard-100", credits=15, with_recording=True, auto_notulen=False, must_login=False,
     mic_off=False, email_notification=False, host_id=None, provider="zoom", created_at=START,
+    provider_meeting_id="85746065432",
 )  # fmt: skip
 
 
@@ -55,8 +57,8 @@ def test_the_first_files_make_a_recording() -> None:
     later = a_file("b1", starts_at=START + timedelta(hours=1))
     recording = opened(later, a_file(), a_file("a2", kind=FileKind.AUDIO))
     assert recording == Recording(
-        ID, MEETING.account_id, MEETING.id, RecordingStatus.AVAILABLE,
-        (a_file(), a_file("a2", kind=FileKind.AUDIO), later), START, LATER, None,
+        ID, MEETING.account_id, MEETING.id, "zoom", "85746065432", RecordingStatus.MEASURING,
+        (a_file(), a_file("a2", kind=FileKind.AUDIO), later), START, LATER, START + RETENTION,
     )  # fmt: skip
 
 

@@ -154,15 +154,18 @@ class LosesTheFiles(MemoryProviderEventInbox):
 class KeepsTheFirst(MemoryRecordingRepository):
     """Writes a recording once, and never what is added."""
 
-    async def save(self, recording: Recording) -> None:
-        self._tables.recordings.setdefault((recording.account_id, recording.meeting_id), recording)
+    async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
+        if await self.load(recording.account_id, recording.meeting_id) is None:
+            return await super().save(recording, events)
+        return 0
 
 
 class KeepsTheLast(MemoryRecordingRepository):
     """Lets a second recording of a meeting take the place of the first."""
 
-    async def save(self, recording: Recording) -> None:
-        self._tables.recordings[recording.account_id, recording.meeting_id] = recording
+    async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
+        self._tables.recordings.pop((recording.account_id, recording.meeting_id), None)
+        return await super().save(recording, events)
 
 
 async def _a_recording_is_told(suite: StoreContract, rig: StoreRig) -> None:

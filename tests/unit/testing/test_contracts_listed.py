@@ -21,6 +21,7 @@ STORE_SUITES = [
     contracts.DeliveryLimitsContract,
     contracts.ProviderEventInboxContract,
     contracts.RecordingRepositoryContract,
+    contracts.NoteRepositoryContract,
     contracts.HostKeyRepositoryContract,
 ]
 # Proven by the suite that is named, because nobody meets them alone.
@@ -67,6 +68,7 @@ def test_no_suite_takes_a_test_from_another_that_it_is_joined_with():
     assert names_of(contracts.StoreContract) == set().union(*map(names_of, STORE_SUITES))
 
 
-def test_the_parts_of_a_joined_suite_take_nothing_from_each_other():
-    for part, other in combinations(contracts.MeetingRepositoryContract.__bases__, 2):
+@pytest.mark.parametrize("suite", [contracts.MeetingRepositoryContract, contracts.NoteRepositoryContract])
+def test_the_parts_of_a_joined_suite_take_nothing_from_each_other(suite: type):
+    for part, other in combinations(suite.__bases__, 2):
         assert names_of(part) & names_of(other) == set()

@@ -22,7 +22,6 @@ from meetcore.ports.video_provider import ProviderMeetingState
 from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
-from meetcore.usecases.record_recording import RecordRecording
 from meetcore.usecases.track_meeting import TrackMeeting
 from tests.unit.usecases.town import Died, DyingStore, Fuse, Town, request
 
@@ -45,8 +44,7 @@ class Post:
 
     def handle(self, **changes: Any) -> HandleProviderEvents:
         town = self.town
-        record = RecordRecording(town.store, town.world)
-        return evolve(HandleProviderEvents(town.store, self.track, record, town.world), **changes)
+        return evolve(HandleProviderEvents(town.store, self.track, town.record(), town.world), **changes)
 
     def event(self, kind: ProviderEventKind, *files: RecordingFile, of: str | None = None) -> ProviderEvent:
         name = of or self.meeting.provider_meeting_id or ""
@@ -76,7 +74,8 @@ class Post:
 
     def recording(self) -> Recording | None:
         name = self.meeting.account_id, self.meeting.id
-        return self.town.state.committed.recordings.get(name)
+        stored = self.town.state.committed.recordings.get(name)
+        return None if stored is None else stored.recording
 
 
 async def post(**fields: Any) -> Post:
@@ -218,9 +217,10 @@ async def test_files_are_gathered_in_one_recording_whatever_their_order() -> Non
             await office.work()
         recording = office.recording()
         assert recording is not None
-        assert (recording.meeting_id, recording.status) == (office.meeting.id, RecordingStatus.AVAILABLE)
+        assert (recording.meeting_id, recording.status) == (office.meeting.id, RecordingStatus.MEASURING)
         results.append(recording.files)
         assert office.waiting() == 0
+        assert office.town.recordings_doorbell.rings >= 1, "nobody waits for a sweep to measure it"
     assert set(results) == {tuple(sorted((first, second, transcript), key=lambda one: one.provider_file_id))}
 
 

@@ -34,10 +34,13 @@ from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.intent import Intent
 from meetcore.usecases.keep_time import KeepTime
+from meetcore.usecases.look_for_files import LookForFiles
 from meetcore.usecases.operate import Operate
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.record_recording import RecordRecording
 from meetcore.usecases.world import World
+from tests.unit.usecases.studio import Shelf, Studio
 
 __all__ = ["Died", "DyingProvider", "DyingStore", "Town", "request", "told"]
 
@@ -158,6 +161,9 @@ class Town:
         self.queries = MemoryQueries(self.state)
         self.registry = MemoryRegistry(self.state)
         self.doorbell = MemoryDoorbell()
+        self.recordings_doorbell = MemoryDoorbell()
+        self.studio = Studio()
+        self.shelf = Shelf(self.studio)
         self.provider = SandboxProvider(
             "http://sandbox", MemorySandboxState(), bytes(32),
             faults=self.faults, patience_s=0, now=self.clock.now,
@@ -201,7 +207,15 @@ class Town:
 
     def keep_time(self) -> KeepTime:
         """What the clock does, in a process that lives."""
-        return KeepTime(self.store, self.provider, self.doorbell, self.world, LEASE_S)
+        return KeepTime(self.store, self.provider, self.look(), self.doorbell, self.world, LEASE_S)
+
+    def record(self) -> RecordRecording:
+        """The use case, in a process that lives."""
+        return RecordRecording(self.store, self.recordings_doorbell, self.world)
+
+    def look(self) -> LookForFiles:
+        """Asks the shelf for files, in a process that lives."""
+        return LookForFiles(self.store, self.shelf, self.record(), self.world)
 
     def _process(self, fuse: Fuse | None):
         if fuse is None:

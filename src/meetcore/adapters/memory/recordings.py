@@ -55,7 +55,7 @@ class MemoryRecordingRepository:
             raise ConstraintBroken(f"meeting {recording.meeting_id} has a recording already")
         if not needs_work(recording):
             self._tables.recordings[name] = StoredRecording(recording, None)
-        elif known is None or known.due_at is None:
+        elif known is None or known.due_at is None or _has_just_expired(known.recording, recording):
             self._tables.recordings[name] = StoredRecording(recording, self._clock.now())
         else:
             self._tables.recordings[name] = evolve(known, recording=recording)
@@ -107,3 +107,7 @@ class MemoryRecordingRepository:
 
     def _put(self, stored: StoredRecording) -> None:
         self._tables.recordings[stored.recording.account_id, stored.recording.meeting_id] = stored
+
+
+def _has_just_expired(before: Recording, after: Recording) -> bool:
+    return before.status is not after.status is RecordingStatus.EXPIRED

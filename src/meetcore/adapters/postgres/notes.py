@@ -207,13 +207,25 @@ WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.
 
 _DROP_HEARD = "DELETE FROM heard_pieces WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s"
 
+# Locks the endpoints that were told of a note: who claims, records or sends again there holds the same locks, so that
+# nothing is written of what is erased by the next statement. The kinds are said as the index says them.
+_LOCK_TOLD = """
+SELECT id FROM webhook_endpoints WHERE account_id = %(account_id)s AND id IN (
+    SELECT d.endpoint_id FROM events e JOIN deliveries d ON d.account_id = e.account_id AND d.event_id = e.id
+    WHERE e.account_id = %(account_id)s AND e.subject_id = %(note_id)s
+        AND d.event_kind IN ('note.completed', 'note.failed'))
+ORDER BY id FOR NO KEY UPDATE
+"""
+
 # Leaves the ids of a note and its money; what told of it goes, sent or not.
 _ERASE = """
 WITH told AS (
     DELETE FROM events WHERE account_id = %(account_id)s AND subject_id = %(note_id)s RETURNING id
 ), dropped AS (
-    DELETE FROM deliveries USING told
-    WHERE deliveries.account_id = %(account_id)s AND deliveries.event_id = told.id RETURNING deliveries.id
+    DELETE FROM deliveries d USING told
+    WHERE d.account_id = %(account_id)s AND d.event_id = told.id
+        AND d.event_kind IN ('note.completed', 'note.failed')
+    RETURNING d.id
 ), attempts AS (
     DELETE FROM delivery_attempts USING dropped
     WHERE delivery_attempts.account_id = %(account_id)s AND delivery_attempts.delivery_id = dropped.id
@@ -362,6 +374,7 @@ class PostgresNoteRepository:
     async def save_erased(self, note: Note) -> None:
         """Write an erased note; its events, their deliveries and attempts go with what they told."""
         parameters = {"account_id": note.account_id, "note_id": note.id, "status": note.status.value}
+        await self._connection.execute(_LOCK_TOLD, parameters)
         await self._connection.execute(_ERASE, parameters)
 
     def _ended(

@@ -30,8 +30,11 @@ SELECT {RECORDING_COLUMNS} FROM recordings r
 WHERE r.account_id = %(account_id)s AND r.id = %(id)s
 """
 
+# Whether whoever is at a recording, or waits with it, goes on with the same work.
+_GOES_ON = "%(needs_work)s AND (EXCLUDED.status <> 'expired' OR known.status = 'expired')"
+
 # Writes a recording whole. A second one of the same meeting is refused by its key. One that needs work is due at
-# once, or when it was; one that needs none is nobody's any more.
+# once, or when it was; one that has just expired, or needs no work, is nobody's any more.
 _SAVE = f"""
 WITH {GUARD_LOCKED}, {WRITE_EVENTS}, recording AS (
     INSERT INTO recordings AS known (account_id, id, meeting_id, provider, provider_meeting_id, status, files,
@@ -40,9 +43,9 @@ WITH {GUARD_LOCKED}, {WRITE_EVENTS}, recording AS (
         %(recorded_at)s, %(created_at)s, %(expires_at)s, CASE WHEN %(needs_work)s THEN clock_timestamp() END)
     ON CONFLICT (account_id, id) DO UPDATE SET status = EXCLUDED.status, files = EXCLUDED.files,
         recorded_at = EXCLUDED.recorded_at, expires_at = EXCLUDED.expires_at,
-        due_at = CASE WHEN %(needs_work)s THEN COALESCE(known.due_at, EXCLUDED.due_at) END,
-        lease_token = CASE WHEN %(needs_work)s THEN known.lease_token END,
-        tries = CASE WHEN %(needs_work)s THEN known.tries ELSE 0 END
+        due_at = CASE WHEN {_GOES_ON} THEN COALESCE(known.due_at, EXCLUDED.due_at) ELSE EXCLUDED.due_at END,
+        lease_token = CASE WHEN {_GOES_ON} THEN known.lease_token END,
+        tries = CASE WHEN {_GOES_ON} THEN known.tries ELSE 0 END
 ), account AS (
     UPDATE accounts SET version = version + 1 FROM guard WHERE accounts.id = guard.account_id
 )

@@ -218,7 +218,8 @@ CREATE TABLE events (
     payload     bytea NOT NULL,
     created_at  timestamptz NOT NULL,
     subject_id  uuid,
-    PRIMARY KEY (account_id, id)
+    PRIMARY KEY (account_id, id),
+    CONSTRAINT events_subjects_are_notes CHECK (subject_id IS NULL OR kind IN ('note.completed', 'note.failed'))
 );
 CREATE INDEX events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
 
@@ -247,6 +248,8 @@ CREATE INDEX deliveries_held ON deliveries (account_id, endpoint_id, id) WHERE s
 CREATE INDEX deliveries_open ON deliveries (account_id, endpoint_id, id) WHERE status <> 'succeeded';
 CREATE INDEX deliveries_held_at ON deliveries (held_at) WHERE status = 'held';
 CREATE INDEX deliveries_of_endpoint ON deliveries (account_id, endpoint_id, id);
+CREATE INDEX deliveries_of_notes ON deliveries (account_id, event_id)
+    WHERE event_kind IN ('note.completed', 'note.failed');
 
 CREATE TABLE delivery_attempts (
     account_id        uuid NOT NULL,

@@ -18,6 +18,8 @@ Subclass a suite, give its fixture, and pytest runs it::
       .ProviderEventInbox             ProviderEventInboxContract
     ports.recordings
       .RecordingRepository            RecordingRepositoryContract
+    ports.notes
+      .NoteRepository                 NoteRepositoryContract
     ports.queries                   QueriesContract              rig: QueriesRig
     ports.registry                  RegistryContract             rig: RegistryRig
     ports.housekeeping              HousekeepingContract         rig: HousekeepingRig
@@ -40,7 +42,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.audio_editor              AudioEditorContract          editor
     ports.recording_files           RecordingFilesContract       place: RecordingPlace
 
-`StoreContract` joins those below it, down to the recordings. A rig is an adapter with a look behind it:
+`StoreContract` joins those below it, down to the notes. A rig is an adapter with a look behind it:
 `store_rig` says what it must tell, and one class that fills `FullRig` serves all of these suites.
 `meetcore.testing.memory_rig` is one to copy from.
 
@@ -69,6 +71,7 @@ from meetcore.testing.contracts.idempotency_repository import IdempotencyReposit
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.note_writer import NoteWriterContract
 from meetcore.testing.contracts.played_meetings import Play, PlayedMeetingsContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
@@ -115,6 +118,7 @@ __all__ = [
     "LedgerRepositoryContract",
     "MakeSender",
     "MeetingRepositoryContract",
+    "NoteRepositoryContract",
     "NoteWriterContract",
     "Play",
     "PlayedMeetingsContract",

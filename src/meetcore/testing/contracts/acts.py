@@ -92,6 +92,7 @@ class Wish:
     password: str = "s3cret-pw"
     per_day: int | None = None
     needs_host: bool = True
+    with_recording: bool = True
 
     @property
     def end_at(self) -> datetime:
@@ -170,8 +171,9 @@ def draft(customer: Customer, wish: Wish, host_id: UUID | None) -> Meeting:
         id=new_id(), account_id=customer.account_id, api_key_id=customer.key_id,
         status=MeetingStatus.PROVISIONING, title="Rapat", description="Agenda", start_at=wish.start_at,
         end_at=wish.end_at, duration=wish.minutes, capacity=wish.seats, pricing_tier_id="small",
-        credits=wish.credits, with_recording=True, auto_notulen=False, must_login=True, mic_off=False,
-        email_notification=True, host_id=host_id, provider="sandbox", created_at=AT, password=wish.password,
+        credits=wish.credits, with_recording=wish.with_recording, auto_notulen=False, must_login=True,
+        mic_off=False, email_notification=True, host_id=host_id, provider="sandbox", created_at=AT,
+        password=wish.password,
     )  # fmt: skip
 
 

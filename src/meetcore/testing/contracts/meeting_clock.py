@@ -45,6 +45,21 @@ async def _end(rig: StoreRig, meeting: Meeting) -> None:
         await tx.meetings.save_lifecycle(ended, [], spoils_host_key=False)
 
 
+async def _stop(rig: StoreRig, meeting: Meeting) -> None:
+    """A cancellation that found it running."""
+    lease = await start_cancelling(rig, meeting)
+    async with rig.store.begin() as tx:
+        view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
+        assert view is not None
+        ended = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.END))
+        await tx.meetings.save_cancelled(view, ended, None, [], None, spoils_host_key=False)
+
+
+async def _seen_to(rig: StoreRig, meeting: Meeting, again_s: float | None) -> None:
+    async with rig.store.begin() as tx:
+        await tx.meetings.save_seen_to(meeting, again_s)
+
+
 async def _given_up(rig: StoreRig, customer: Customer, look_again_s: float | None) -> Provisioning:
     made = await reserved(rig, customer, Wish())
     assert await abandon(rig, made, look_again_s=look_again_s)
@@ -77,9 +92,43 @@ class MeetingClockContract:
 
     async def test_a_meeting_that_ended_or_was_cancelled_is_due_no_more(self, rig: StoreRig) -> None:
         customer = await _customer(rig)
-        ended, cancelled = [await scheduled(rig, customer, _over(rig)) for _ in range(2)]
+        unrecorded = evolve(_over(rig), with_recording=False)
+        ended, stopped, cancelled = [
+            await scheduled(rig, customer, wish) for wish in (unrecorded, unrecorded, _over(rig))
+        ]
         await _end(rig, ended)
+        await _stop(rig, stopped)
         await finish_cancelling(rig, cancelled, await start_cancelling(rig, cancelled))
+        assert await _due(rig) == []
+
+    @pytest.mark.parametrize("is_stopped", [False, True])
+    async def test_the_recording_of_an_ended_meeting_is_looked_for_at_once(
+        self, rig: StoreRig, is_stopped: bool
+    ) -> None:
+        meeting = await scheduled(rig, await _customer(rig), Wish(start_at=rig.now() + timedelta(hours=1)))
+        await (_stop if is_stopped else _end)(rig, meeting)
+        ended = evolve(meeting, status=MeetingStatus.ENDED)
+        assert await _due(rig, again_s=60) == [DueMeeting(ended, "host-9", 1)]
+        assert await _due(rig) == []
+
+    async def test_each_look_is_counted_whether_it_was_seen_to_or_not(self, rig: StoreRig) -> None:
+        meeting = await scheduled(rig, await _customer(rig), _over(rig))
+        assert [due.looks for due in await _due(rig, again_s=-1)] == [0], "its end is no look"
+        await _end(rig, meeting)
+        assert [due.looks for due in await _due(rig, again_s=-1)] == [1]
+        (due,) = await _due(rig, again_s=60)
+        await _seen_to(rig, due.meeting, -1)
+        assert [due.looks for due in await _due(rig)] == [3]
+
+    async def test_a_recording_is_looked_for_again_when_asked_to_and_else_never(self, rig: StoreRig) -> None:
+        meeting = await scheduled(rig, await _customer(rig), _over(rig))
+        await _end(rig, meeting)
+        (due,) = await _due(rig, again_s=-1)
+        await _seen_to(rig, due.meeting, 60)
+        assert await _due(rig) == []
+        await _seen_to(rig, due.meeting, -1)
+        assert len(await _due(rig, again_s=-1)) == 1
+        await _seen_to(rig, due.meeting, None)
         assert await _due(rig) == []
 
     async def test_a_meeting_that_started_is_due_all_the_same(self, rig: StoreRig) -> None:

@@ -22,6 +22,7 @@ from meetcore.testing.contracts.credit_queries import CreditQueries
 from meetcore.testing.contracts.free_starts import FreeStartQueries
 from meetcore.testing.contracts.host_key_queries import HostKeyQueries
 from meetcore.testing.contracts.meeting_queries import MeetingQueries
+from meetcore.testing.contracts.note_queries import NoteQueries
 from meetcore.testing.contracts.store_rig import QueriesRig
 from meetcore.testing.contracts.webhook_queries import WebhookQueries
 
@@ -29,7 +30,9 @@ __all__ = ["QueriesContract"]
 
 
 @pytest.mark.asyncio
-class QueriesContract(WebhookQueries, MeetingQueries, HostKeyQueries, FreeStartQueries, CreditQueries):
+class QueriesContract(
+    WebhookQueries, MeetingQueries, HostKeyQueries, FreeStartQueries, CreditQueries, NoteQueries
+):
     """What `ports.queries.Queries` promises while the store answers.
 
     Give a fixture `rig` that is a `QueriesRig`, where you like::

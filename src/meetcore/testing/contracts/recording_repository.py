@@ -1,39 +1,22 @@
-"""Recordings in a store: at most one for each meeting, read back as it was written."""
+"""Recordings in a store: at most one for each meeting, read back as written, worked on while it is due.
+
+Joins two parts: what a recording is, and `RecordingWorkContract`, who works on which.
+"""
 
 from datetime import timedelta
 
 import pytest
 from attrs import evolve
 
-from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingStatus
-from meetcore.testing.contracts.acts import AT, Customer, new_id, open_customer
+from meetcore.domain.events import EventKind
+from meetcore.domain.recordings import FileKind, Recording, RecordingStatus
+from meetcore.testing.contracts.acts import AT, new_endpoint, new_event, new_id, open_customer, register
 from meetcore.testing.contracts.provider_event_inbox import new_file
+from meetcore.testing.contracts.recording_acts import find_recording, keep_recording, new_recording
+from meetcore.testing.contracts.recording_work import RecordingWorkContract
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
 
-__all__ = ["RecordingRepositoryContract", "find_recording", "keep_recording", "new_recording"]
-
-
-def new_recording(customer: Customer) -> Recording:
-    """A recording of some meeting, with two files."""
-    files = (new_file(), new_file("a2", kind=FileKind.AUDIO))
-    return Recording(
-        new_id(), customer.account_id, new_id(), "zoom", "85746065432", RecordingStatus.MEASURING, files,
-        AT, AT, AT + RETENTION,
-    )  # fmt: skip
-
-
-async def keep_recording(rig: Rig, recording: Recording) -> None:
-    """Write a recording under its account's lock."""
-    async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(recording.account_id)
-        await tx.recordings.save(recording)
-
-
-async def find_recording(rig: Rig, known: Recording) -> Recording | None:
-    """Read it again."""
-    async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(known.account_id)
-        return await tx.recordings.load(known.account_id, known.meeting_id)
+__all__ = ["RecordingRepositoryContract"]
 
 
 async def _keep_and_fail(rig: Rig, recording: Recording) -> None:
@@ -44,7 +27,7 @@ async def _keep_and_fail(rig: Rig, recording: Recording) -> None:
 
 
 @pytest.mark.asyncio
-class RecordingRepositoryContract:
+class RecordingRepositoryContract(RecordingWorkContract):
     """What `ports.recordings.RecordingRepository` promises.
 
     Give a fixture `rig` that is a `StoreRig`, where you like::
@@ -92,3 +75,29 @@ class RecordingRepositoryContract:
         with pytest.raises(ZeroDivisionError):
             await _keep_and_fail(rig, recording)
         assert await find_recording(rig, recording) is None
+
+    async def test_a_recording_is_found_by_its_own_id_too_by_its_account_only(self, rig: StoreRig) -> None:
+        recording = new_recording(await open_customer(rig))
+        stranger = await open_customer(rig)
+        await keep_recording(rig, recording)
+        async with rig.store.begin() as tx:
+            assert await tx.recordings.load_by_id(recording.account_id, recording.id) == recording
+            assert await tx.recordings.load_by_id(stranger.account_id, recording.id) is None
+            assert await tx.recordings.load_by_id(recording.account_id, recording.meeting_id) is None
+
+    async def test_what_is_told_of_a_recording_goes_out_with_it(self, rig: StoreRig) -> None:
+        customer = await open_customer(rig)
+        await register(rig, new_endpoint(customer, EventKind.RECORDING_READY))
+        recording = new_recording(customer)
+        events = [new_event(customer, EventKind.RECORDING_READY), new_event(customer, EventKind.CREDIT_LOW)]
+        assert await keep_recording(rig, recording, *events) == 1
+        assert await keep_recording(rig, recording) == 0
+        (delivery,) = (await rig.deliveries(customer.account_id)).values()
+        assert delivery.event_id == events[0].id
+
+    async def test_the_length_of_a_file_is_kept_with_it(self, rig: StoreRig) -> None:
+        recording = new_recording(await open_customer(rig))
+        files = (recording.files[0], evolve(recording.files[1], media_s=2159.987))
+        measured = evolve(recording, status=RecordingStatus.AVAILABLE, files=files)
+        await keep_recording(rig, measured)
+        assert await find_recording(rig, recording) == measured

@@ -8,6 +8,7 @@ from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
+from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 
@@ -24,6 +25,7 @@ class StoreContract(
     DeliveryLimitsContract,
     ProviderEventInboxContract,
     RecordingRepositoryContract,
+    NoteRepositoryContract,
     HostKeyRepositoryContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.

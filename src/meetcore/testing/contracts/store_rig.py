@@ -96,9 +96,9 @@ class StoreRig(QueriesRig, RegistryRig, Protocol):
         ...
 
     async def reset(self) -> None:
-        """Forget every host, meeting, reservation, recording, endpoint, event, delivery and attempt.
+        """Forget every host, meeting, reservation, recording, note, endpoint, event, delivery and attempt.
 
-        And every event that a provider told.
+        And every event that a provider told, and what was heard of recordings.
 
         Accounts, keys and the ledger may stay.
         """

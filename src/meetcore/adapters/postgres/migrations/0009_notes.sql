@@ -55,5 +55,8 @@ CREATE TABLE heard_pieces (
     PRIMARY KEY (account_id, recording_id, source, piece)
 );
 
-ALTER TABLE events ADD COLUMN subject_id uuid;
+ALTER TABLE events ADD COLUMN subject_id uuid,
+    ADD CONSTRAINT events_subjects_are_notes CHECK (subject_id IS NULL OR kind IN ('note.completed', 'note.failed'));
 CREATE INDEX events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
+CREATE INDEX deliveries_of_notes ON deliveries (account_id, event_id)
+    WHERE event_kind IN ('note.completed', 'note.failed');

@@ -1,0 +1,25 @@
+"""A note's life in a store: asked for, worked on under a lease, heard piece by piece, over.
+
+Joins the four parts, each in a module of its own.
+"""
+
+from meetcore.testing.contracts.note_admission import NoteAdmissionContract
+from meetcore.testing.contracts.note_claims import NoteClaimsContract
+from meetcore.testing.contracts.note_endings import NoteEndingsContract
+from meetcore.testing.contracts.note_hearing import NoteHearingContract
+
+__all__ = ["NoteRepositoryContract"]
+
+
+class NoteRepositoryContract(
+    NoteAdmissionContract, NoteClaimsContract, NoteHearingContract, NoteEndingsContract
+):
+    """What `ports.notes.NoteRepository` promises.
+
+    Give a fixture `rig` that is a `StoreRig`, where you like::
+
+        class TestMySQLNoteRepository(NoteRepositoryContract):
+            @pytest_asyncio.fixture
+            async def rig(self, mysql_pool):
+                return await fresh_mysql_rig(mysql_pool)
+    """
