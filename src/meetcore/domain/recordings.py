@@ -42,9 +42,9 @@ __all__ = [
     "measure",
     "needs_work",
     "open_recording",
+    "removed",
     "segments",
     "started_minutes",
-    "without_files",
 ]
 
 RETENTION: Final = timedelta(days=90)
@@ -68,7 +68,7 @@ class RecordingFile:
 
     A meeting that was paused has several of each kind; `starts_at` and `ends_at` tell which belong
     together. They are the provider's word and include pauses. `url` opens the file for whoever bears the
-    provider's token. `media_s` is the length of the media in seconds as measured, none until it was.
+    provider's token; it is empty once the file is gone. `media_s` is the length of the media in seconds as measured, none until it was.
     """
 
     provider_file_id: str
@@ -246,28 +246,28 @@ def measure(recording: Recording, lengths_s: Mapping[str, float]) -> Recording:
 def expire(recording: Recording) -> Recording:
     """The end of a recording, by its age or because its owner wants it; twice is once.
 
-    Its files are still named: they are to be removed at the provider, and `without_files` says that it is
+    Its files are still named: they are to be removed at the provider, and `removed` says that it is
     done.
     """
     status = TRANSITIONS.get((recording.status, RecordingEvent.EXPIRE))
     return recording if status is None else evolve(recording, status=status)
 
 
-def without_files(recording: Recording) -> Recording:
-    """An expired recording of which nothing is left at the provider.
+def removed(recording: Recording) -> Recording:
+    """An expired recording of which nothing is left at the provider: its files have no addresses any more.
 
     Raises:
         ValueError: it has not expired.
     """
     if recording.status is not RecordingStatus.EXPIRED:
-        raise ValueError("only an expired recording loses its files")
-    return evolve(recording, files=())
+        raise ValueError("only the files of an expired recording are removed")
+    return evolve(recording, files=tuple(evolve(file, url="") for file in recording.files))
 
 
 def needs_work(recording: Recording) -> bool:
     """Whether somebody must go to the provider for it: to measure its media, or to remove its files."""
     if recording.status is RecordingStatus.EXPIRED:
-        return bool(recording.files)
+        return any(file.url for file in recording.files)
     return any(one.media_s is None for one in segments(recording))
 
 

@@ -18,8 +18,8 @@ from meetcore.domain.recordings import (
     RecordingFile,
     RecordingStatus,
     measure,
+    removed,
     segments,
-    without_files,
 )
 from meetcore.domain.records import recording_record
 from meetcore.ports.audio_editor import AudioEditor, MediaUnreadable
@@ -95,7 +95,7 @@ class WorkOnRecordings:
             await tx.endpoints.lock_account(recording.account_id)
             latest = await tx.recordings.load(recording.account_id, recording.meeting_id)
             if latest is not None:
-                await tx.recordings.save(without_files(latest))
+                await tx.recordings.save(removed(latest))
 
     async def _measure(self, recording: Recording) -> None:
         self._require_own(recording)

@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from meetcore.domain.recordings import FileKind, Recording, RecordingStatus, expire, without_files
+from meetcore.domain.recordings import FileKind, Recording, RecordingStatus, expire, removed
 from meetcore.ports.recordings import RecordingTask
 from meetcore.testing.contracts.acts import open_customer
 from meetcore.testing.contracts.provider_event_inbox import new_file
@@ -76,7 +76,7 @@ class RecordingWorkContract:
         assert (removing.recording, removing.tries) == (expire(recording), 1)
         await keep_recording(rig, expire(recording))
         assert await _renew(rig, removing, 60), "a second deletion takes it from nobody"
-        await keep_recording(rig, without_files(expire(recording)))
+        await keep_recording(rig, removed(expire(recording)))
         assert await claim_recordings(rig) == []
         assert not await _renew(rig, removing, 60)
 
