@@ -13,6 +13,7 @@ from meetcore.domain.holds import CapUsage
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.recordings import Recording
 
 __all__ = [
     "FREE_START_WITHIN",
@@ -223,6 +224,10 @@ class Queries(Protocol):
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
     ) -> DeliveryHistory | None:
         """A delivery to an account's endpoint, as long as the endpoint is there."""
+        ...
+
+    async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
+        """An account's recording, in any state."""
         ...
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:

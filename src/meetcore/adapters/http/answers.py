@@ -14,6 +14,7 @@ __all__ = [
     "STATUS",
     "MethodNotAllowed",
     "PayloadTooLarge",
+    "RangeNotSatisfiable",
     "Rendered",
     "UnsupportedMediaType",
     "envelope",
@@ -41,7 +42,7 @@ STATUS: Mapping[str, int] = {
     "upstream_error": 502,
     "service_unavailable": 503,
 }
-"""The status of each code. The codes are the contract; two statuses below refine `invalid_request`."""
+"""The status of each code. The codes are the contract; the statuses below refine `invalid_request`."""
 
 _encoder = msgspec.json.Encoder()
 
@@ -52,6 +53,13 @@ class PayloadTooLarge(InvalidRequest):
 
 class UnsupportedMediaType(InvalidRequest):
     """The body is not declared as JSON: 415."""
+
+
+class RangeNotSatisfiable(InvalidRequest):
+    """The part of a file that is wanted lies behind its end: 416."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__({"Range": [f"must begin before byte {size_bytes}"]})
 
 
 class MethodNotAllowed(InvalidRequest):
@@ -82,6 +90,8 @@ def status_of(error: DomainError) -> int:
             return 415
         case MethodNotAllowed():
             return 405
+        case RangeNotSatisfiable():
+            return 416
         case _:
             return STATUS[error.code]
 
