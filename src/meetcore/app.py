@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from meetcore.adapters.api.calls import API_ROOT, Operation
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.docs import docs_routes
+from meetcore.adapters.http.downloads import download_routes
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.provider_events import provider_event_routes
@@ -89,6 +90,9 @@ class Service:
                 *sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.world),
                 *provider_event_routes(
                     notice_readers(settings), wiring.receive_provider_event, wiring.world, base_url
+                ),
+                *download_routes(
+                    wiring.download_recording, {wiring.files.provider: wiring.files}, wiring.world, base_url
                 ),
                 *self._extra_routes(wiring),
             ]

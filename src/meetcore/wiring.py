@@ -39,7 +39,7 @@ from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.create_note import CreateNote, NoteQueue
-from meetcore.usecases.download_recording import LinkRecording
+from meetcore.usecases.download_recording import DownloadRecording
 from meetcore.usecases.end_recordings import DeleteRecording
 from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.keep_time import KeepTime
@@ -79,7 +79,7 @@ class Wiring:
     """The adapters of one process and the use cases on them.
 
     `video` is the provider as it is; `provider` bounds its calls. `doorbell` wakes those who send webhooks,
-    `notes_doorbell` those who write notes. `link_key` signs download links.
+    `notes_doorbell` those who write notes. `link_keys` are for download links.
     """
 
     settings: Settings
@@ -93,7 +93,7 @@ class Wiring:
     registry: PostgresRegistry
     video: VideoProvider
     files: RecordingFiles
-    link_key: bytes = field(repr=False)
+    link_keys: tuple[bytes, ...] = field(repr=False)
     network: Network
 
     @property
@@ -160,6 +160,11 @@ class Wiring:
         return LookForFiles(self.store, self.files, self.record, self.world)
 
     @property
+    def download_recording(self) -> DownloadRecording:
+        """Makes download links and honours them."""
+        return DownloadRecording(self.queries, self.link_keys)
+
+    @property
     def note_queue(self) -> NoteQueue:
         """Puts notes where the workers find them."""
         return NoteQueue(self.settings.catalogue, self.world)
@@ -195,12 +200,13 @@ class Wiring:
             RotateSecret(store, doorbell, world),
             SendTestEvent(store, doorbell, world),
             ResendDelivery(store, doorbell, world),
-            LinkRecording(queries, self.settings.base_url, self.link_key),
+            self.download_recording,
             DeleteRecording(store, doorbell, self.notes_doorbell, world),
             CreateNote(store, self.note_queue, self.notes_doorbell),
             Estimate(catalogue, self.provider.abilities),
             queries,
             catalogue,
+            self.settings.base_url,
         )  # fmt: skip
 
 
@@ -258,7 +264,8 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
             yield Wiring(
                 settings, pool, broker, doorbell, notes_doorbell, World(SystemClock(), SystemEntropy()),
                 PostgresStore(pool, cipher), PostgresQueries(pool, cipher), PostgresRegistry(pool),
-                provider, files_of(provider), derive(keys[-1], "download links"), network or Network(),
+                provider, files_of(provider), tuple(derive(key, "download links") for key in keys),
+                network or Network(),
             )  # fmt: skip
     finally:
         await asyncio.to_thread(doorbell.close)

@@ -18,7 +18,9 @@ async def plant_recording(customer: Customer, media_s: float = 90.0) -> dict[str
     """A recording that was measured, of a meeting to come: there at once, and no file behind it."""
     meeting = await customer.make_meeting(with_recording=True)
     store, now = customer.house.wiring.store, customer.house.wiring.world.now()
-    file = RecordingFile("a1", FileKind.AUDIO, 1_000_000, now, now + timedelta(hours=1), "sandbox:a1", media_s)
+    file = RecordingFile(
+        "a1", FileKind.AUDIO, 1_000_000, now, now + timedelta(hours=1), "sandbox:a1", media_s
+    )
     recording = Recording(
         customer.house.wiring.world.new_id(now), customer.account_id, UUID(meeting["id"]), "sandbox",
         meeting["provider_meeting_id"], RecordingStatus.AVAILABLE, (file,), now, now, now + RETENTION,

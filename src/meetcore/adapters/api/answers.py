@@ -15,6 +15,7 @@ __all__ = [
     "MethodNotAllowed",
     "OriginNotAllowed",
     "PayloadTooLarge",
+    "RangeNotSatisfiable",
     "Rendered",
     "UnsupportedMediaType",
     "envelope",
@@ -56,6 +57,13 @@ class UnsupportedMediaType(InvalidRequest):
     """The body is not declared as JSON: 415."""
 
 
+class RangeNotSatisfiable(InvalidRequest):
+    """The part of a file that is wanted lies behind its end: 416."""
+
+    def __init__(self, size_bytes: int) -> None:
+        super().__init__({"Range": [f"must begin before byte {size_bytes}"]})
+
+
 class MethodNotAllowed(InvalidRequest):
     """The path exists and does not know the method: 405. `allow` is for the Allow header."""
 
@@ -94,6 +102,8 @@ def status_of(error: DomainError) -> int:
             return 405
         case OriginNotAllowed():
             return 403
+        case RangeNotSatisfiable():
+            return 416
         case _:
             return STATUS[error.code]
 

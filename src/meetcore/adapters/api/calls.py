@@ -23,7 +23,7 @@ from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek, Queries
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.create_note import CreateNote
-from meetcore.usecases.download_recording import LinkRecording
+from meetcore.usecases.download_recording import DownloadRecording
 from meetcore.usecases.end_recordings import DeleteRecording
 from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.intent import Answer, Intent
@@ -48,12 +48,13 @@ class UseCases:
     rotate_secret: RotateSecret
     send_test_event: SendTestEvent
     resend_delivery: ResendDelivery
-    link_recording: LinkRecording
+    download_recording: DownloadRecording
     delete_recording: DeleteRecording
     create_note: CreateNote
     estimate: Estimate
     queries: Queries
     catalogue: TierCatalogue
+    base_url: str
 
 
 @frozen

@@ -1,6 +1,6 @@
 """The operations on recordings and on the notes made of them (spec 1/notes, 7/410)."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 
 from attrs import frozen
 from msgspec import UNSET
@@ -9,6 +9,7 @@ from meetcore.adapters.api.answers import Rendered, render_record, render_text
 from meetcore.adapters.api.bodies import CreateNoteBody
 from meetcore.adapters.api.calls import Call, Operation, UseCases, subject
 from meetcore.adapters.api.filters import flag, one_of, record_id
+from meetcore.adapters.api.links import download_url
 from meetcore.adapters.api.paging import Listing, cut
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
@@ -96,8 +97,10 @@ class _Recordings:
 
     async def link(self, call: Call) -> Rendered:
         recording_id = parse_id(call.path["id"], "recording")
-        link = await self.use.link_recording(call.caller, recording_id, call.now)
-        return render_record(200, {"url": link.url, "expires_at": utc_text(link.expires_at)})
+        signed = await self.use.download_recording.link(call.caller.account.id, recording_id, call.now)
+        expires_at = datetime.fromtimestamp(signed.link.expires, UTC)
+        url = download_url(self.use.base_url, signed)
+        return render_record(200, {"url": url, "expires_at": utc_text(expires_at)})
 
     async def delete(self, call: Call) -> Answer:
         with_notes = bool(call.options.get("with_notes", False))

@@ -1,0 +1,26 @@
+"""The addresses of downloads, as the API hands them out and the server answers them."""
+
+from typing import Final
+from urllib.parse import urlencode
+
+from meetcore.usecases.download_recording import SignedLink
+
+__all__ = ["DOWNLOADS", "download_url"]
+
+DOWNLOADS: Final = "/downloads/recordings"
+"""The path under which downloads lie, outside the API."""
+
+
+def download_url(base_url: str, signed: SignedLink) -> str:
+    """The address at which a link works.
+
+    Args:
+        base_url: what the service is reached by from outside, without a final slash.
+        signed: the link.
+    """
+    link = signed.link
+    query = {
+        "account": str(link.account_id), "part": link.part, "expires": link.expires,
+        "signature": signed.signature,
+    }  # fmt: skip
+    return f"{base_url}{DOWNLOADS}/{link.recording_id}?{urlencode(query)}"

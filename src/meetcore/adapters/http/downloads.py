@@ -1,0 +1,290 @@
+"""Signed downloads: `GET|HEAD /downloads/recordings/{id}`, outside the API's gate and without a key.
+
+A file is streamed from where it lies to whoever has the link, at the pace of whoever reads: one chunk is in
+memory. Who goes away ends the reading there. What fails before the first byte is answered like any other
+refusal; what breaks off later breaks the connection, so that nobody takes half a file for a whole one.
+
+Owns the way from a link to bytes. Refuses to log the query: it is the key to the file.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
+from typing import Final
+from uuid import UUID
+
+import structlog
+from attrs import frozen
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from meetcore.adapters.api.answers import RangeNotSatisfiable, render_error
+from meetcore.adapters.api.links import DOWNLOADS, download_url
+from meetcore.adapters.http.ranges import range_of
+from meetcore.domain.download_links import DownloadLink
+from meetcore.domain.errors import (
+    DomainError,
+    Gone,
+    InternalError,
+    NotFound,
+    ServiceUnavailable,
+    UpstreamError,
+)
+from meetcore.domain.recordings import FileKind
+from meetcore.ports.recording_files import (
+    ByteRange,
+    FileGone,
+    FilesAway,
+    OpenFile,
+    RangeUnsatisfiable,
+    RecordingFiles,
+)
+from meetcore.ports.store import StoreAway
+from meetcore.usecases.download_recording import Download, DownloadRecording, SignedLink
+from meetcore.usecases.world import World
+
+__all__ = ["TAKEN_WITHIN_S", "download_routes", "keep_links_out_of_access_logs"]
+
+TAKEN_WITHIN_S: Final = 60.0
+"""Seconds that a client may leave a chunk lying before the connection is cut."""
+
+RETRY_AFTER_S: Final = 5
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Referrer-Policy": "no-referrer",  # the address holds the signature
+    "X-Content-Type-Options": "nosniff",
+}
+_TYPES: Final = {FileKind.VIDEO: ("video/mp4", "mp4"), FileKind.AUDIO: ("audio/mp4", "m4a")}
+
+log = structlog.get_logger("meetcore.http")
+
+
+def download_routes(
+    download: DownloadRecording, files: Mapping[str, RecordingFiles], world: World, base_url: str
+) -> list[Route]:
+    """Serve the files of recordings to whoever has a link.
+
+    Args:
+        download: knows which file a link leads to.
+        files: where files lie, by the provider's name.
+        world: the clock that links are held against.
+        base_url: for the address of the next part, and for those in refusals.
+    """
+    door = _Door(download, files, world, base_url)
+    return [Route(f"{DOWNLOADS}/{{recording_id}}", door, methods=["GET", "HEAD"])]
+
+
+def keep_links_out_of_access_logs() -> None:
+    """Let the server's access log, where somebody has switched it on, leave out the query of a download."""
+    logger = logging.getLogger("uvicorn.access")
+    if not any(isinstance(each, _WithoutLinks) for each in logger.filters):
+        logger.addFilter(_WithoutLinks())
+
+
+class _WithoutLinks(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        if isinstance(record.args, tuple):
+            record.args = tuple(_without_query(each) for each in record.args)
+        return True
+
+
+def _without_query(told: object) -> object:
+    if isinstance(told, str) and f"{DOWNLOADS}/" in told:
+        return told.partition("?")[0]
+    return told
+
+
+@frozen
+class _Door:
+    download: DownloadRecording
+    files: Mapping[str, RecordingFiles]
+    world: World
+    base_url: str
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; when the client goes away, the answering ends."""
+        answering = asyncio.create_task(self._answer(Request(scope), send))
+        leaving = asyncio.create_task(_has_gone(receive))
+        try:
+            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (answering, leaving):
+                task.cancel()
+            await asyncio.wait((answering, leaving))
+        if not answering.cancelled():
+            answering.result()
+
+    async def _answer(self, request: Request, send: Send) -> None:
+        try:
+            found = await self.download(_link_in(request), self.world.now())
+            if request.method == "HEAD":
+                await _Answer(found, self.base_url).whole(found.file.size_bytes, send)
+            else:
+                await self._stream(request, found, send)
+        except Exception as error:  # noqa: BLE001  (whatever it is, the client gets an answer)
+            refused = self._refuse(error)
+            await refused(request.scope, request.receive, send)
+
+    async def _stream(self, request: Request, found: Download, send: Send) -> None:
+        wanted = range_of(request.headers, found.file.size_bytes)
+        place = self.files.get(found.provider)
+        if place is None:
+            raise FilesAway(f"nobody knows where the files of {found.provider} lie")
+        async with place.open(found.file, wanted) as opened, aclosing(_wanted_of(opened, wanted)) as chunks:
+            head = await anext(chunks, b"")
+            answer = _Answer(found, self.base_url)
+            if wanted is None:
+                await answer.begin(opened.size_bytes, send)
+            else:
+                await answer.begin_part(opened, wanted, send)
+            try:
+                await _send_all(head, chunks, send)
+            except (FilesAway, TimeoutError) as error:
+                # Without its end the server closes the connection, and the client sees that it is not whole.
+                log.warning("download broke off", provider=found.provider, cause=str(error) or "not taken")
+            except Exception:  # it is too late for another answer
+                log.exception("fault", provider=found.provider)
+
+    def _refuse(self, error: Exception) -> Response:
+        refusal = self._refusal_of(error)
+        request_id = str(self.world.new_id(self.world.now()))
+        headers = dict(_HEADERS)
+        if isinstance(refusal, ServiceUnavailable):
+            headers["Retry-After"] = str(refusal.retry_after_s)
+        if isinstance(error, RangeUnsatisfiable):
+            headers["Content-Range"] = f"bytes */{error.size_bytes}"
+        if isinstance(refusal, InternalError):
+            log.error("fault", request_id=request_id, code=refusal.code, exc_info=error)
+        elif isinstance(refusal, UpstreamError | ServiceUnavailable):
+            log.warning("download refused", request_id=request_id, code=refusal.code, cause=str(error))
+        answer = render_error(refusal, self.base_url, request_id)
+        return Response(answer.body, answer.status, headers, "application/json")
+
+    def _refusal_of(self, error: Exception) -> DomainError:
+        match error:
+            case DomainError():
+                return error
+            case RangeUnsatisfiable():
+                return RangeNotSatisfiable(error.size_bytes)
+            case FileGone():
+                return Gone("The file of this recording is not there any more.")
+            case FilesAway():
+                return UpstreamError("The recording cannot be fetched where it lies. Try again later.")
+            case StoreAway():
+                return ServiceUnavailable("The link cannot be checked now. Try again.", RETRY_AFTER_S)
+            case _:
+                return InternalError("Something went wrong at the service.")
+
+
+@frozen
+class _Answer:
+    """The head of an answer."""
+
+    found: Download
+    base_url: str
+
+    async def whole(self, size_bytes: int, send: Send) -> None:
+        """A head without a body."""
+        await self.begin(size_bytes, send)
+        await send({"type": "http.response.body", "body": b""})
+
+    async def begin(self, size_bytes: int, send: Send) -> None:
+        """The head of the whole file."""
+        await self._head(200, {"Content-Length": str(size_bytes)}, send)
+
+    async def begin_part(self, opened: OpenFile, wanted: ByteRange, send: Send) -> None:
+        """The head of a part."""
+        last = _last_of(opened, wanted)
+        told = {
+            "Content-Length": str(last - wanted.first + 1),
+            "Content-Range": f"bytes {wanted.first}-{last}/{opened.size_bytes}",
+        }
+        await self._head(206, told, send)
+
+    async def _head(self, status: int, about: Mapping[str, str], send: Send) -> None:
+        kind, ending = _TYPES[self.found.file.kind]
+        headers = {
+            **_HEADERS,
+            **about,
+            "Content-Type": kind,
+            "Content-Disposition": f'attachment; filename="{_name(self.found)}.{ending}"',
+            "Accept-Ranges": "bytes",
+        }
+        if self.found.next_part is not None:
+            headers["Link"] = f'<{download_url(self.base_url, self.found.next_part)}>; rel="next"'
+        pairs = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]
+        await send({"type": "http.response.start", "status": status, "headers": pairs})
+
+
+def _name(found: Download) -> str:
+    name = f"recording-{found.link.recording_id}"
+    return name if found.parts == 1 else f"{name}-{found.link.part}-of-{found.parts}"
+
+
+def _last_of(opened: OpenFile, wanted: ByteRange) -> int:
+    end = opened.size_bytes - 1
+    return end if wanted.last is None else min(wanted.last, end)
+
+
+async def _wanted_of(opened: OpenFile, wanted: ByteRange | None) -> AsyncGenerator[bytes, None]:
+    """Those of the chunks that are wanted: a provider without ranges sends more."""
+    at, first = opened.first, 0 if wanted is None else wanted.first
+    end = opened.size_bytes if wanted is None else _last_of(opened, wanted) + 1
+    async for chunk in opened.chunks:
+        piece = chunk[max(0, first - at) : max(0, end - at)]
+        at += len(chunk)
+        if piece:
+            yield piece
+        if at >= end:
+            return
+
+
+async def _send_all(head: bytes, chunks: AsyncIterator[bytes], send: Send) -> None:
+    await _take(head, send)
+    async for chunk in chunks:
+        await _take(chunk, send)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _take(chunk: bytes, send: Send) -> None:
+    async with asyncio.timeout(TAKEN_WITHIN_S):
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def _has_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def _link_in(request: Request) -> SignedLink:
+    """The link in an address.
+
+    Raises:
+        NotFound: it is none.
+    """
+    query: QueryParams = request.query_params
+    try:
+        link = DownloadLink(
+            _uuid(query["account"]), _uuid(request.path_params["recording_id"]),
+            _number(query["part"]), _number(query["expires"]),
+        )  # fmt: skip
+        return SignedLink(link, query["signature"])
+    except (KeyError, ValueError):
+        raise NotFound("This link leads to no recording. Copy the whole of it, or ask for another.") from None
+
+
+def _uuid(text: str) -> UUID:
+    found = UUID(text)
+    if str(found) != text:  # one spelling for each
+        raise ValueError("not as we write it")
+    return found
+
+
+def _number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) <= 18) or str(int(text)) != text:
+        raise ValueError("not as we write it")
+    return int(text)

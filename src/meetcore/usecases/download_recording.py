@@ -1,0 +1,102 @@
+"""Fetching a recording without an API key, by a link that was signed for a quarter of an hour.
+
+A recording that consists of several segments has a part for each. Whether it is still there is looked up when
+a link is made and at each use: retention and deletion are not outlived by a link.
+
+Owns who gets which file. Refuses to open it: whoever answers streams it from where it lies.
+"""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.download_links import LINK_LIFETIME, DownloadLink, is_over, is_signed_by, sign_link
+from meetcore.domain.errors import Gone, NotFound
+from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus, segments
+from meetcore.ports.queries import Queries
+
+__all__ = ["Download", "DownloadRecording", "SignedLink"]
+
+_UNKNOWN: Final = "This link leads to no recording. Copy the whole of it, or ask for another."
+
+
+@frozen
+class SignedLink:
+    """A link and its signature."""
+
+    link: DownloadLink
+    signature: str = field(repr=False)
+
+
+@frozen
+class Download:
+    """A file that may be fetched: part `link.part` of `parts`. `next_part` leads to the one behind it."""
+
+    link: DownloadLink
+    provider: str
+    file: RecordingFile
+    parts: int
+    next_part: SignedLink | None
+
+
+@frozen
+class DownloadRecording:
+    """Makes links and honours them.
+
+    `keys` are secret bytes for this use alone: the first signs, all are believed.
+    """
+
+    queries: Queries
+    keys: tuple[bytes, ...] = field(repr=False)
+
+    async def link(self, account_id: UUID, recording_id: UUID, now: datetime) -> SignedLink:
+        """A link to the first part of an account's recording, good for 15 minutes from now.
+
+        Raises:
+            NotFound: the account has no such recording.
+            Gone: it was deleted, or its retention is over.
+            StoreAway: the database does not answer.
+        """
+        recording = await self.queries.find_recording(account_id, recording_id)
+        _check(recording, now, "There is no such recording.")
+        expires = int((now + LINK_LIFETIME).timestamp())
+        return self._signed(DownloadLink(account_id, recording_id, 1, expires))
+
+    async def __call__(self, signed: SignedLink, now: datetime) -> Download:
+        """The file that a link leads to.
+
+        A recording that is gone is told before a link that is over: asking for another would not help.
+
+        Raises:
+            NotFound: it is not a link of ours, or there is no such part.
+            Gone: the recording was deleted, its retention is over, or the link is.
+            StoreAway: the database does not answer.
+        """
+        link = signed.link
+        if not is_signed_by(self.keys, link, signed.signature):
+            raise NotFound(_UNKNOWN)
+        recording = _check(
+            await self.queries.find_recording(link.account_id, link.recording_id), now, _UNKNOWN
+        )
+        if is_over(link, now.timestamp()):
+            raise Gone("This link is over: it worked for 15 minutes. Ask for another.")
+        found = segments(recording)
+        if link.part > len(found):
+            raise NotFound(_UNKNOWN)
+        is_last = link.part == len(found)
+        behind = None if is_last else self._signed(evolve(link, part=link.part + 1))
+        return Download(link, recording.provider, found[link.part - 1].download, len(found), behind)
+
+    def _signed(self, link: DownloadLink) -> SignedLink:
+        return SignedLink(link, sign_link(self.keys[0], link))
+
+
+def _check(recording: Recording | None, now: datetime, unknown: str) -> Recording:
+    if recording is None or recording.status is RecordingStatus.MEASURING:
+        raise NotFound(unknown)
+    # Its time may be up before anybody has come to expire it.
+    if recording.status is RecordingStatus.EXPIRED or now >= recording.expires_at:
+        raise Gone("This recording was deleted, or is past its retention.")
+    return recording
