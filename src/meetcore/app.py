@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from meetcore.adapters.api.calls import API_ROOT, Operation
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.docs import docs_routes
-from meetcore.adapters.http.downloads import download_routes
+from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_access_logs
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.provider_events import provider_event_routes
@@ -75,6 +75,7 @@ class Service:
             settings = self._settings or load_settings()
             if not structlog.is_configured():
                 configure_logs(settings.log_level)
+            keep_links_out_of_access_logs()
             with suppress(StoreAway):  # it answers 503 until the database is back
                 await asyncio.to_thread(check_schema, settings)
             wiring = await stack.enter_async_context(wire(settings, self._network))

@@ -17,8 +17,9 @@ import uvicorn
 from attrs import define, evolve
 from starlette.applications import Starlette
 
+from meetcore.adapters.api.links import download_url
 from meetcore.adapters.http import downloads as module
-from meetcore.adapters.http.downloads import download_routes, download_url, keep_links_out_of_access_logs
+from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_access_logs
 from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
 from meetcore.adapters.system import SystemClock

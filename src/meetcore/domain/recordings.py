@@ -68,7 +68,8 @@ class RecordingFile:
 
     A meeting that was paused has several of each kind; `starts_at` and `ends_at` tell which belong
     together. They are the provider's word and include pauses. `url` opens the file for whoever bears the
-    provider's token; it is empty once the file is gone. `media_s` is the length of the media in seconds as measured, none until it was.
+    provider's token; it is empty once the file is gone. `media_s` is the length of the media in seconds as
+    measured, none until it was.
     """
 
     provider_file_id: str
