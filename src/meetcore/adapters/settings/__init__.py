@@ -134,6 +134,9 @@ def _lower(text: str) -> str:
 _REDIS_OR_AMQP = _needs(lambda text: _is_server(text, "redis", "rediss", "amqp", "amqps"))
 _HTTP_ADDRESS = _checked(_needs(_is_http_origin), "must be an http:// or https:// address")
 _ONE_WORD = _checked(_needs(_is_one_word), "must be one word of ASCII, as it is shown at the provider")
+_ONE_WORD_OR_NONE = _checked(
+    _needs(_is_one_word), "must be one word of ASCII, or empty to do it on this machine"
+)
 _POSITIVE = _checked(_needs(lambda number: number >= 1), "must be a whole number of at least 1")
 
 
@@ -186,6 +189,29 @@ class Settings:
         default="https://api.zoom.us/v2", converter=_without_slash, validator=_HTTP_ADDRESS
     )
     zoom_oauth_url: str = field(default="https://zoom.us/oauth/token", validator=_HTTP_ADDRESS)
+    # Who hears and writes: an endpoint that speaks OpenAI's API, or this machine.
+    ai_base_url: str = field(
+        default="",
+        converter=_without_slash,
+        validator=_checked(
+            _needs(lambda text: not text or _is_link_for_all(text)),
+            "must be an http:// or https:// address without a user in it, or empty for this machine",
+        ),
+    )
+    ai_api_key: typed_settings.SecretStr = field(default=typed_settings.SecretStr(""), validator=_ONE_WORD)
+    ai_transcribe_model: str = field(default="whisper-1", validator=_ONE_WORD_OR_NONE)
+    ai_transcribe_format: str = field(
+        default="verbose_json",
+        validator=_checked(
+            _needs(lambda text: text in ("verbose_json", "json")), "must be one of: verbose_json, json"
+        ),
+    )
+    ai_write_model: str = field(default="gpt-4o-mini", validator=_ONE_WORD_OR_NONE)
+    ai_context_chars: int = field(
+        default=200_000,
+        validator=_checked(_needs(lambda number: number >= 8_000), "must be a whole number of at least 8000"),
+    )
+    ai_timeout_s: int = field(default=120, validator=_POSITIVE)
     tiers_file: str = field(
         default="",
         validator=_checked(_read_tiers, "must be a TOML file of [[tier]] tables; see docs/operating.md"),
@@ -298,6 +324,18 @@ class Settings:
         if lacking:
             names = ", ".join(f"{PREFIX}{name.upper()}" for name in lacking)
             raise SettingsRefused(f"MEETCORE_PROVIDER is {self.provider}, which needs {names} too.")
+
+    def require_ai(self) -> None:
+        """Make sure that a key for an AI endpoint has an address that it is for.
+
+        Raises:
+            SettingsRefused: it has none.
+        """
+        if str(self.ai_api_key) and not self.ai_base_url:
+            raise SettingsRefused(
+                f"{PREFIX}AI_API_KEY is set, and {PREFIX}AI_BASE_URL is not: say whose key it is, such as "
+                "https://api.openai.com/v1"
+            )
 
 
 def load_settings() -> Settings:

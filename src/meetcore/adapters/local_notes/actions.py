@@ -1,0 +1,138 @@
+"""What is to be done, found by how people say it, in Indonesian and in English.
+
+A rule is a pattern and what it means. The first one that fits a sentence decides: the table's order is part
+of it. The rules of both languages are tried on every sentence, because meetings mix them. What somebody will
+say next in the meeting is nothing to be done, nor is what happens by itself.
+
+Owns the table. Refuses to look further than one sentence.
+"""
+
+import re
+from typing import Final
+
+from attrs import frozen
+
+from meetcore.adapters.local_notes.dates import due_in, without_due
+from meetcore.adapters.local_notes.names import NAME, WHO
+from meetcore.adapters.local_notes.sentences import Sentence
+from meetcore.domain.notes import ActionItem
+
+__all__ = ["action_in"]
+
+# Deeds of Indonesian, by their stems, with the prefixes of writing and of speech.
+_DEED_ID: Final = (
+    r"(?:me(?:ng|ny|n|m)?)?(?:kirim|siap|buat|cek|kerja|selesai|hubung|urus|perbaik|perbarui|susun|revisi|jadwal"
+    r"|bagi|lapor|undang|pesan|beli|bayar|atur|lengkap|koordinasi|review|follow|update|test|uji|tes|pegang"
+    r"|handle|tangani|ngirim|nyiap|nghubung|ngurus|nyusun|nyelesai)"
+)
+# What somebody does in the meeting itself, and what does itself.
+_NO_DEED_ID: Final = (
+    r"(?!(?i:(?:me(?:ng|ny|n|m)?)?(?:jelas|mulai|bahas|ulang|tanya|baca|bicara|cerita|tampil|tunjuk|sampai|nyampai"
+    r"|awal|akhir|presentasi|share|bilang|kata)|di[a-z]|(?:ada|naik|turun|menjadi|jadi|selesai|terjadi|hujan"
+    r"|berlangsung|berakhir|bertambah|berkurang|lebih|sangat|hadir|datang|ikut|tidak|cuti|absen)\b))"
+)
+_NO_DEED_EN: Final = (
+    r"(?!(?i:(?:be|say|start|begin|end|explain|show|repeat|go|admit|mention|wait|see|tell|ask|talk|read|present"
+    r"|share\s+my|stop|come|jump|hand|just|need|have|never|not|miss|leave|walk\s+you|rise|fall|grow|increase"
+    r"|decrease|take\s+place|happen|join\s+us|attend|arrive|probably|likely)\b))(?=[a-z])"
+)
+_NO_REQUEST: Final = (
+    r"(?!(?i:maaf|izin|ijin|perhatian|maklum|tenang|bersabar|diam|jelaskan|ulangi|hear|see\b|repeat|say\b|speak"
+    r"|mute|unmute|bear\s+with|hold\s+on|wait|note\s+that|welcome|be\s+quiet|let\s+me|excuse|explain))"
+)
+_BEGIN: Final = (
+    r"(?:^|[,;:.]\s*|\b(?i:ya|oke|ok|baik|dan|lalu|terus|nanti|untuk|tapi|bahwa|putuskan|sepakat"
+    r"|okay|and|so|then|but|that|agreed)\s+)"
+)
+_OWNER: Final = rf"{_BEGIN}(?P<owner>{WHO})"
+_NAMED: Final = rf"(?P<owner>{NAME})"
+_TASK: Final = r"(?P<task>.+)"
+_I_ID: Final = r"\b(?i:saya|aku|gue)\s+(?i:yang\s+)?"
+_WILL_ID: Final = r"(?i:akan|bakal)\s+"
+_PLEASE_ID: Final = r"(?i:(?:bisa|boleh|saya)?\s*(?:minta\s+)?tolong|mohon|harap|coba)\s+"
+_MUST_ID: Final = (
+    r"(?i:diminta|ditugaskan|ditunjuk|bertugas|bertanggung\s+jawab|harus|wajib|perlu)\s+"
+    r"(?i:untuk\s+|atas\s+)?"
+)
+_PLEASE_EN: Final = r"(?i:please|(?:could|can|would|will)\s+you(?:\s+please)?)\s+"
+_WILL_EN: Final = r"(?:'ll|\s+(?i:will|is\s+going\s+to|are\s+going\s+to))\s+"
+_I_EN: Final = r"\b[Ii](?:'ll|\s+will|'m\s+going\s+to|\s+am\s+going\s+to|\s+can)\s+"
+_MUST_EN: Final = (
+    r"\s+(?i:needs?\s+to|has\s+to|have\s+to|must|should|is\s+responsible\s+for|is\s+in\s+charge\s+of"
+    r"|takes\s+care\s+of|was\s+asked\s+to|is\s+to)\s+"
+)
+
+
+@frozen
+class _Rule:
+    """How something to be done is said.
+
+    `form` has a group `task`, and `owner` where it is named. Otherwise `is_speakers` tells that the speaker
+    is to do it. `needs_due`: the words are too weak without a time. `is_asked`: it may be put as a question.
+    """
+
+    form: str
+    is_speakers: bool = False
+    needs_due: bool = False
+    is_asked: bool = False
+
+
+_RULES: Final = tuple((rule, re.compile(rule.form)) for rule in (
+    _Rule(rf"^(?i:action(?:\s+items?)?|to-?do|tindak\s+lanjut)\s*:\s*{_TASK}"),
+    _Rule(rf"\b(?i:tugas|PR|pekerjaan\s+rumah)\s+(?i:untuk\s+|buat\s+)?{_NAMED}\s*(?::|,|\badalah\b)\s*{_TASK}"),
+    _Rule(rf"{_OWNER}\s*,?\s+{_PLEASE_ID}{_NO_REQUEST}{_TASK}", is_asked=True),
+    _Rule(rf"{_OWNER}\s*,?\s+{_PLEASE_EN}{_NO_REQUEST}{_TASK}", is_asked=True),
+    _Rule(rf"\b(?i:tolong|mohon)\s+{_NAMED}\s+(?i:untuk\s+)?{_TASK}", is_asked=True),
+    _Rule(rf"\b(?i:tolong|mohon|harap|jangan\s+lupa|pastikan)\s+{_NO_REQUEST}{_TASK}", is_asked=True),
+    _Rule(rf"{_I_ID}{_WILL_ID}{_NO_DEED_ID}{_TASK}", is_speakers=True),
+    _Rule(rf"\b(?i:biar|nanti)\s+{_I_ID}(?P<task>(?i:{_DEED_ID}).*)", is_speakers=True),
+    _Rule(rf"{_I_ID}(?P<task>(?i:{_DEED_ID}).*)", is_speakers=True, needs_due=True),
+    _Rule(rf"{_OWNER}\s+(?i:yang\s+)?{_WILL_ID}{_NO_DEED_ID}{_TASK}"),
+    _Rule(rf"{_OWNER}\s+{_MUST_ID}{_NO_DEED_ID}{_TASK}"),
+    _Rule(rf"{_OWNER}\s+(?i:yang)\s+(?P<task>(?i:{_DEED_ID}).*)"),
+    _Rule(rf"\b(?i:kita|kami)\s+(?i:harus|perlu|wajib|mesti)\s+{_TASK}", needs_due=True),
+    _Rule(rf"(?:^|[,;:.]\s*|\b(?i:and|but|so|okay|ok)\s+){_PLEASE_EN}{_NO_REQUEST}{_TASK}", is_asked=True),
+    _Rule(rf"\b(?i:make\s+sure|don't\s+forget|remember)\s+(?i:to|that|you|we)\s+{_TASK}"),
+    _Rule(rf"{_I_EN}{_NO_DEED_EN}{_TASK}", is_speakers=True),
+    _Rule(rf"{_OWNER}{_WILL_EN}{_NO_DEED_EN}{_TASK}"),
+    _Rule(rf"{_OWNER}{_MUST_EN}{_NO_DEED_EN}{_TASK}"),
+    _Rule(rf"{_BEGIN}{_NAMED}\s+to\s+{_NO_DEED_EN}{_TASK}", needs_due=True),
+    _Rule(rf"\b[Ww]e\s+(?i:need\s+to|must|have\s+to|should)\s+{_TASK}", needs_due=True),
+))  # fmt: skip
+# No rule fits a sentence that has none of these: most sentences are done with at one glance.
+_SIGNS: Final = re.compile(
+    r"tolong|mohon|harap|coba|lupa|pastikan|akan|bakal|saya|aku|gue|minta|tugas|tunjuk|tanggung|harus|wajib|perlu"
+    r"|mesti|yang|pekerjaan|\bpr\b|tindak|action|to-?do|please|you|'ll|will|going|need|has|have|must|should"
+    r"|responsible|charge|takes|asked|\bto\b|\bcan\b",
+    re.IGNORECASE,
+)
+_MARKS: Final = " \t\n,;:.!?…\"'"
+_TAIL: Final = re.compile(r",?\s+(?:ya|please|pak|bu|oke|okay|thanks|terima\s+kasih)$", re.IGNORECASE)
+
+
+def action_in(sentence: Sentence) -> ActionItem | None:
+    """What a sentence says that somebody is to do."""
+    # The apostrophe that software writes, by the plain one: both are one letter, so that places stay.
+    text = sentence.text.replace("\u2019", "'")
+    if _SIGNS.search(text) is None:
+        return None
+    is_question = text.rstrip("\"')] ").endswith("?")
+    for rule, form in _RULES:
+        found = None if is_question and not rule.is_asked else form.search(text)
+        if found is not None and (item := _item(rule, found, sentence)) is not None:
+            return item
+    return None
+
+
+def _item(rule: _Rule, found: re.Match[str], sentence: Sentence) -> ActionItem | None:
+    begin = found.start("task")
+    said = sentence.text[begin : found.end("task")]
+    owner = sentence.text[slice(*found.span("owner"))] if "owner" in found.re.groupindex else None
+    due = due_in(said) or due_in(sentence.text[:begin])
+    if rule.needs_due and due is None:
+        return None
+    task = _TAIL.sub("", without_due(said).strip(_MARKS)).strip(_MARKS)
+    if not task:
+        return None
+    owner = sentence.speaker if rule.is_speakers else owner
+    return ActionItem(task[0].upper() + task[1:], sentence.text, sentence.at_s, owner, due)

@@ -1,0 +1,67 @@
+"""What was said, cut into sentences; each is a stretch of one utterance, letter for letter.
+
+Owns the cutting. What has no full stops, as speech that was only heard, is cut between words: no sentence is
+longer than 400 letters, so that every rule has an end.
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+from attrs import field, frozen
+
+from meetcore.domain.transcripts import Transcript
+
+__all__ = ["MOST_SENTENCES", "Sentence", "sentences_of"]
+
+MOST_SENTENCES: Final = 10_000
+"""How many sentences of a transcript are looked at: six hours of talking without a pause."""
+
+_LONGEST: Final = 400
+# A full stop ends a sentence before a space and what is no small letter, unless it ends a short form.
+_END: Final = re.compile(r"(\w*)[.!?…]+[\"')\]]*(?=\s+[^\sa-z])")
+_SHORT: Final = frozenset({"Bpk", "Dr", "Hj", "Ir", "Jl", "Mr", "Mrs", "Ms", "No", "Prof", "Rp", "St"})
+
+
+@frozen
+class Sentence:
+    """One sentence, who said it, and the second at which the utterance that it is in begins."""
+
+    text: str = field(repr=False)
+    at_s: float
+    speaker: str | None = field(repr=False)
+
+
+def sentences_of(transcript: Transcript) -> list[Sentence]:
+    """The sentences in the order of time, `MOST_SENTENCES` at most."""
+    return list(islice(_sentences(transcript), MOST_SENTENCES))
+
+
+def _sentences(transcript: Transcript) -> Iterator[Sentence]:
+    for one in transcript:
+        for stretch in _stretches(one.text):
+            for text in _pieces(stretch):
+                yield Sentence(text, one.at_s, (one.speaker or "").strip() or None)
+
+
+def _stretches(text: str) -> Iterator[str]:
+    begin = 0
+    for end in _END.finditer(text):
+        if end[1] in _SHORT or (len(end[1]) == 1 and end[1].isupper()):
+            continue
+        yield text[begin : end.end()]
+        begin = end.end()
+    yield text[begin:]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A sentence, or what lies between two spaces of one that is too long."""
+    text = text.strip()
+    while len(text) > _LONGEST:
+        cut = text.rfind(" ", 1, _LONGEST)
+        cut = _LONGEST if cut < 0 else cut
+        yield text[:cut].strip()
+        text = text[cut:].strip()
+    if text:
+        yield text

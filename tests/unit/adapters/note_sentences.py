@@ -1,0 +1,221 @@
+"""Sentences as they are said in meetings, what a person finds in each, and what the rules find.
+
+`Action(task, owner, due)`; the speaker of every sentence is `SPEAKER`. A sentence whose `found` differs from
+its `truth` is one that the rules are known to get wrong.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from attrs import frozen
+
+SPEAKER: Final = "Dewi"
+
+
+@frozen
+class Action:
+    task: str
+    owner: str | None = None
+    due: str | None = None
+
+
+@frozen
+class Found:
+    decision: bool = False
+    action: Action | None = None
+
+
+@frozen
+class Case:
+    text: str
+    truth: Found
+    found: Found
+
+
+NOTHING: Final = Found()
+DECIDED: Final = Found(decision=True)
+
+
+def plain(text: str, truth: Found = NOTHING) -> Case:
+    return Case(text, truth, truth)
+
+
+def action(text: str, task: str, owner: str | None = None, due: str | None = None) -> Case:
+    return plain(text, Found(action=Action(task, owner, due)))
+
+
+INDONESIAN: Final = (
+    # Decisions
+    plain("Diputuskan anggaran kuartal empat sebesar 250 juta.", DECIDED),
+    plain("Jadi diputuskan kita pindah kantor bulan Maret.", DECIDED),
+    plain("Kita sepakat memakai vendor yang lama.", DECIDED),
+    plain("Oke, kita sudah sepakat soal harga.", DECIDED),
+    plain("Kami telah memutuskan untuk menunda peluncuran.", DECIDED),
+    plain("Rapat menyetujui usulan dari bagian keuangan.", DECIDED),
+    plain("Keputusannya adalah kita pakai sistem baru.", DECIDED),
+    plain("Keputusan rapat hari ini: proyek dilanjutkan.", DECIDED),
+    plain("Disepakati bahwa rapat berikutnya daring saja.", DECIDED),
+    plain("Usulan itu disetujui semua peserta.", DECIDED),
+    plain("Semua setuju dengan jadwal ini.", DECIDED),
+    plain("Jadi kita pilih opsi kedua.", DECIDED),
+    plain("Direksi menetapkan target baru dua puluh persen.", DECIDED),
+    plain("Jadinya, kita tunda sampai tahun depan.", DECIDED),
+    # What sounds like one
+    plain("Apakah kita setuju dengan usulan ini?"),
+    plain("Belum diputuskan siapa yang berangkat."),
+    plain("Saya tidak setuju dengan angka itu."),
+    plain("Kalau disetujui, kita bisa mulai minggu depan."),
+    plain("Itu perlu diputuskan di rapat direksi."),
+    plain("Kita belum sepakat soal tanggalnya."),
+    plain("Harga masih menunggu untuk disepakati."),
+    plain("Keputusan ada di tangan pelanggan."),
+    # Actions
+    action(
+        "Siti, tolong kirim RAB final paling lambat tanggal 28.",
+        "Kirim RAB final",
+        "Siti",
+        "paling lambat tanggal 28",
+    ),
+    action("Pak Andi, mohon siapkan ruangan besok pagi.", "Siapkan ruangan", "Pak Andi", "besok pagi"),
+    action("Tolong Budi kirimkan notulen hari ini.", "Kirimkan notulen", "Budi", "hari ini"),
+    action("Tolong dicek lagi angka penjualannya ya.", "Dicek lagi angka penjualannya"),
+    action(
+        "Budi akan menghubungi vendor sebelum hari Jumat.", "Menghubungi vendor", "Budi", "sebelum hari Jumat"
+    ),
+    action("Saya akan menyiapkan presentasi besok.", "Menyiapkan presentasi", SPEAKER, "besok"),
+    action("Nanti saya kirim tautannya.", "Kirim tautannya", SPEAKER),
+    action("Biar saya yang urus kontraknya.", "Urus kontraknya", SPEAKER),
+    action("Saya perbaiki laporannya minggu depan.", "Perbaiki laporannya", SPEAKER, "minggu depan"),
+    action(
+        "Tim pemasaran akan membuat brosur dalam dua minggu.",
+        "Membuat brosur",
+        "Tim pemasaran",
+        "dalam dua minggu",
+    ),
+    action("Bu Rina diminta untuk menyusun jadwal.", "Menyusun jadwal", "Bu Rina"),
+    action(
+        "Rudi bertanggung jawab atas pengujian sampai akhir bulan.", "Pengujian", "Rudi", "sampai akhir bulan"
+    ),
+    action(
+        "Kita harus menyelesaikan audit sebelum 15 Maret.", "Menyelesaikan audit", None, "sebelum 15 Maret"
+    ),
+    action("Jangan lupa undang bagian hukum.", "Undang bagian hukum"),
+    action("Pastikan server sudah dicadangkan malam ini.", "Server sudah dicadangkan", None, "malam ini"),
+    action("Tugas untuk Maya: rapikan data pelanggan.", "Rapikan data pelanggan", "Maya"),
+    action("Tindak lanjut: kirim surat ke dinas.", "Kirim surat ke dinas"),
+    action("Siti, bisa tolong cek stok di gudang?", "Cek stok di gudang", "Siti"),
+    action(
+        "Untuk anggaran, Siti harus merevisi RAB paling lambat hari Senin.",
+        "Merevisi RAB",
+        "Siti",
+        "paling lambat hari Senin",
+    ),
+    action("Andi yang mengurus izin tempat.", "Mengurus izin tempat", "Andi"),
+    # What sounds like one
+    plain("Rapat akan dimulai jam sembilan."),
+    plain("Harga akan naik bulan depan."),
+    plain("Saya akan menjelaskan agenda hari ini."),
+    plain("Mohon maaf saya terlambat."),
+    plain("Budi sudah mengirim laporannya kemarin."),
+    plain("Kita akan membahas anggaran."),
+    plain("Budi tidak akan datang."),
+    plain("Selamat pagi, apa kabar semuanya?"),
+    plain("Siapa yang akan mengirim undangan?"),
+    # Both
+    plain(
+        "Kita putuskan Budi akan memimpin proyek ini mulai minggu depan.",
+        Found(True, Action("Memimpin proyek ini", "Budi", "mulai minggu depan")),
+    ),
+    # Known to go wrong
+    Case("Oke, jalan dengan vendor lama saja ya, fix.", DECIDED, NOTHING),
+    Case("Kontraknya biar Andi.", Found(action=Action("Kontraknya", "Andi")), NOTHING),
+    Case("Dulu diputuskan begitu, sekarang tidak berlaku.", NOTHING, DECIDED),
+)
+
+ENGLISH: Final = (
+    # Decisions
+    plain("We decided to ship on the third.", DECIDED),
+    plain("We've agreed on the new pricing.", DECIDED),
+    plain("We have all agreed that the office closes on Friday.", DECIDED),
+    plain("It was decided to keep the old vendor.", DECIDED),
+    plain("The budget is approved.", DECIDED),
+    plain("The board approved the plan.", DECIDED),
+    plain("Our final decision is to move to Jakarta.", DECIDED),
+    plain("Okay, let's go with option two.", DECIDED),
+    plain("We will go with the cheaper one.", DECIDED),
+    plain("Decision: we hire two engineers.", DECIDED),
+    plain("Everyone agreed on the roadmap.", DECIDED),
+    plain("The team has decided against the merger.", DECIDED),
+    plain("So we settled on Tuesday mornings.", DECIDED),
+    # What sounds like one
+    plain("Have we decided on a date?"),
+    plain("We haven't decided anything yet."),
+    plain("If it is approved, we can start."),
+    plain("That needs to be decided by the board."),
+    plain("I don't agree with that."),
+    plain("Nothing was decided last time."),
+    plain("Once the budget is approved we can hire."),
+    plain("The decision lies with the customer."),
+    # Actions
+    action(
+        "Ben, please send the build to the store by Friday.",
+        "Send the build to the store",
+        "Ben",
+        "by Friday",
+    ),
+    action("Please review the contract before the 3rd.", "Review the contract", None, "before the 3rd"),
+    action("Sarah, could you book the room for tomorrow?", "Book the room", "Sarah", "for tomorrow"),
+    action("Could you please update the ticket?", "Update the ticket"),
+    action("I'll write the release notes tomorrow.", "Write the release notes", SPEAKER, "tomorrow"),
+    action("I will call the supplier this afternoon.", "Call the supplier", SPEAKER, "this afternoon"),
+    action("I'm going to fix the login page.", "Fix the login page", SPEAKER),
+    action(
+        "Anna will prepare the slides by the end of the week.",
+        "Prepare the slides",
+        "Anna",
+        "by the end of the week",
+    ),
+    action("Tom to send the invoice by Monday.", "Send the invoice", "Tom", "by Monday"),
+    action(
+        "The design team will draw three sketches within two weeks.",
+        "Draw three sketches",
+        "The design team",
+        "within two weeks",
+    ),
+    action("Lisa needs to sign the form by 5 pm.", "Sign the form", "Lisa", "by 5 pm"),
+    action("Mr. Tan is responsible for the audit.", "The audit", "Mr. Tan"),
+    action(
+        "We need to renew the certificate before March 15.", "Renew the certificate", None, "before March 15"
+    ),
+    action("Action item: clean up the backlog.", "Clean up the backlog"),
+    action("Don't forget to invite legal.", "Invite legal"),
+    action("Make sure to back up the server tonight.", "Back up the server", None, "tonight"),
+    action("By Friday, Ben will close the books.", "Close the books", "Ben", "By Friday"),
+    action("And Kate is going to paint the lobby.", "Paint the lobby", "Kate"),
+    action("Todo: update the wiki.", "Update the wiki"),
+    action(
+        "So David should check the numbers again next week.", "Check the numbers again", "David", "next week"
+    ),
+    # What sounds like one
+    plain("It will rain tomorrow."),
+    plain("The meeting will start at nine."),
+    plain("I'll be brief."),
+    plain("I will explain the agenda."),
+    plain("Can you hear me?"),
+    plain("Prices will rise next year."),
+    plain("Ben sent the invoice yesterday."),
+    plain("Will Anna send the slides?"),
+    plain("We will see."),
+    plain("Ben won't come."),
+    plain("Good morning, how is everybody?"),
+    # Both
+    plain(
+        "We agreed that Ben will call the bank by noon.",
+        Found(True, Action("Call the bank", "Ben", "by noon")),
+    ),
+    # Known to go wrong
+    Case("Fine, the red one it is.", DECIDED, NOTHING),
+    Case("The slides are on Anna.", Found(action=Action("The slides", "Anna")), NOTHING),
+    Case("Last year we decided to wait, and that was a mistake.", NOTHING, DECIDED),
+)

@@ -1,0 +1,176 @@
+"""The note writer without a network: its rules sentence by sentence; that it is quick, steady and honest."""
+
+import asyncio
+from time import process_time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.adapters.local_notes import LocalNoteWriter
+from meetcore.adapters.local_notes.actions import action_in
+from meetcore.adapters.local_notes.dates import due_in, without_due
+from meetcore.adapters.local_notes.decisions import decisions_in
+from meetcore.adapters.local_notes.sentences import MOST_SENTENCES, Sentence, sentences_of
+from meetcore.adapters.local_notes.summary import MOST_RANKED, main_sentences
+from meetcore.adapters.local_notes.writer import _draft
+from meetcore.domain.notes import ActionItem, Decision, Language
+from meetcore.domain.transcripts import Utterance
+from meetcore.testing.contracts import NoteWriterContract
+from meetcore.testing.contracts.note_writer import MEETINGS
+from tests.unit.adapters.note_sentences import ENGLISH, INDONESIAN, SPEAKER, Action, Case, Found
+
+
+class TestContract(NoteWriterContract):
+    @pytest.fixture
+    def note_writer(self):
+        return LocalNoteWriter()
+
+
+def found_in(text: str) -> Found:
+    (sentence,) = sentences_of((Utterance(7.0, 8.0, text, SPEAKER),))
+    decision, action = list(decisions_in([sentence])), action_in(sentence)
+    quoting: list[Decision | ActionItem] = [*decision, *([action] if action else [])]
+    for item in quoting:
+        assert (item.quote, item.at_s) == (text, 7.0)
+    told = Action(action.task, action.owner, action.due) if action else None
+    return Found(bool(decision), told)
+
+
+@pytest.mark.parametrize("case", [*INDONESIAN, *ENGLISH], ids=lambda case: case.text)
+def test_what_the_rules_find_in_a_sentence(case: Case):
+    assert found_in(case.text) == case.found
+
+
+@pytest.mark.parametrize(("language", "cases", "precision", "recall"), [
+    ("Indonesian", INDONESIAN, (36, 37), (36, 38)), ("English", ENGLISH, (35, 36), (35, 37)),
+])  # fmt: skip
+def test_how_much_is_right_and_how_much_is_found(
+    language: str, cases: tuple[Case, ...], precision: tuple[int, int], recall: tuple[int, int]
+):
+    assert len(cases) >= 40
+    true = sum(len(marks(case.truth)) for case in cases)
+    found = sum(len(marks(case.found)) for case in cases)
+    right = sum(len(marks(case.truth) & marks(case.found)) for case in cases)
+    print(f"{language}: precision {right}/{found}, recall {right}/{true}, {len(cases)} sentences")
+    assert ((right, found), (right, true)) == (precision, recall)
+
+
+def marks(found: Found) -> set[object]:
+    return {mark for mark in ("decision" if found.decision else None, found.action) if mark is not None}
+
+
+@pytest.mark.parametrize(("text", "due", "rest"), [
+    ("kirim besok pagi.", "besok pagi", "kirim"),
+    ("kirim besok pukul 10.30, ya", "besok pukul 10.30", "kirim"),
+    ("besok kirim laporan", "besok", "besok kirim laporan"), ("kirim secepatnya", "secepatnya", "kirim"),
+    ("kirim tanggal 5 Mei 2027", "tanggal 5 Mei 2027", "kirim"),
+    ("kirim tiga hari lagi", "tiga hari lagi", "kirim"),
+    ("kirim akhir pekan ini", "akhir pekan ini", "kirim"), ("cek jam kerja", None, "cek jam kerja"),
+    ("send it on Friday at noon", "on Friday at noon", "send it"), ("send it asap", "asap", "send it"),
+    ("send it no later than 3 May 2027", "no later than 3 May 2027", "send it"),
+    ("send it in a couple of days", "in a couple of days", "send it"), ("march on", None, "march on"),
+    ("Mondays are hard", None, "Mondays are hard"), ("", None, ""),
+])  # fmt: skip
+def test_when_is_kept_in_the_words_used(text: str, due: str | None, rest: str):
+    assert (due_in(text), without_due(text)) == (due, rest)
+
+
+def sentence(text: str, speaker: str | None = None) -> Sentence:
+    return Sentence(text, 0.0, speaker)
+
+
+@pytest.mark.parametrize("agreement", ["Setuju.", "Ya, setuju Pak.", "Sepakat!", "Agreed.", "Sounds good."])
+def test_an_agreement_decides_what_was_proposed_before_it(agreement: str):
+    said = [sentence("Saya usulkan kita libur hari Senin."), sentence(agreement)]
+    assert [(one.text, one.quote) for one in decisions_in(said)] == [(said[0].text, agreement)]
+    assert list(decisions_in([sentence("Selamat pagi."), sentence(agreement)])) == []
+
+
+@pytest.mark.parametrize(("text", "sentences"), [
+    ("Satu. Dua! Tiga? Empat", ["Satu.", "Dua!", "Tiga?", "Empat"]),
+    ("Kata Dr. Siti begitu. Versi 2.0 siap.", ["Kata Dr. Siti begitu.", "Versi 2.0 siap."]),
+    ("J. Tan datang. ya begitu", ["J. Tan datang. ya begitu"]),
+    ("Katanya \"ya.\" Lalu pulang…", ["Katanya \"ya.\"", "Lalu pulang…"]),
+    (" \n ", []), ("会議。", ["会議。"]),
+])  # fmt: skip
+def test_how_sentences_are_cut(text: str, sentences: list[str]):
+    assert [one.text for one in sentences_of((Utterance(0, 1, text),))] == sentences
+
+
+@given(st.text(st.sampled_from("ab .!?A\n\"'"), max_size=1_200))
+def test_sentences_are_stretches_of_what_was_said_and_lose_no_letter(text: str):
+    said = [one.text for one in sentences_of((Utterance(0, 1, text),))]
+    assert "".join("".join(said).split()) == "".join(text.split())
+    assert all(one in text and 0 < len(one) <= 400 for one in said)
+
+
+def test_what_has_no_end_is_cut_between_words_and_there_is_an_end_of_it():
+    said = sentences_of((Utterance(0, 1, "kata " * 1_000 + "x" * 1_000),))
+    assert all(set(one.text.split()) == {"kata"} for one in said[:12])
+    assert len(sentences_of((Utterance(0, 1, "Ya. " * 50_000),))) == MOST_SENTENCES
+
+
+def test_a_summary_has_what_most_speak_of_in_the_order_of_time_and_nothing_twice():
+    said = [sentence("Anggaran proyek naik karena harga bahan naik tajam.") for _ in range(3)]
+    said += [
+        sentence("Cuaca hari ini panas sekali menurut berita."),
+        sentence("Proyek butuh anggaran bahan baru."),
+    ]
+    assert [one.text for one in main_sentences(said, 2)] == [said[0].text, said[4].text]
+
+
+async def test_the_same_gives_the_same_and_the_language_changes_the_opening_only():
+    writer = LocalNoteWriter()
+    first, again = [await writer.write(MEETINGS["three hours"], Language.INDONESIAN) for _ in range(2)]
+    other = await writer.write(MEETINGS["three hours"], Language.ENGLISH)
+    assert first == again
+    assert (first.decisions, first.action_items, first.topics) == (
+        other.decisions,
+        other.action_items,
+        other.topics,
+    )
+    assert first.summary.split("\n")[1:] == other.summary.split("\n")[1:]
+    assert first.summary.split("\n")[0] != other.summary.split("\n")[0]
+
+
+def varied(count: int) -> tuple[Utterance, ...]:
+    """Speech in which every sentence is another, as in a real meeting."""
+    words = [f"{stem}{end}" for stem in ("rapat", "angga", "proye", "lapor", "jadwa") for end in range(200)]
+    texts = (
+        " ".join(words[(at * 7 + step * step * 13) % 1_000] for step in range(10)) for at in range(count)
+    )
+    return tuple(Utterance(at * 2.0, at * 2.0 + 2, f"{text}.", "Budi") for at, text in enumerate(texts))
+
+
+def test_three_hours_take_a_second():
+    begun = process_time()
+    draft = _draft(varied(5_400), Language.INDONESIAN)
+    assert process_time() - begun < 2  # 0.8 s; a loaded machine is no defect of the writer
+    assert len(draft.summary.split("\n")) == 12
+    assert MOST_RANKED < 5_400
+
+
+async def test_the_loop_goes_on_while_notes_are_written():
+    writing = asyncio.create_task(LocalNoteWriter().write(varied(5_400), Language.ENGLISH))
+    turns = 0
+    while not writing.done():
+        await asyncio.sleep(0.001)
+        turns += 1
+    assert turns > 10
+
+
+@given(st.text(max_size=500))
+def test_no_text_makes_the_rules_fail(text: str):
+    draft = _draft((Utterance(0, 1, text, text[:20]),), Language.ENGLISH)
+    assert all(item.quote in text for item in draft.decisions)
+    assert all(item.quote in text for item in draft.action_items)
+
+
+@pytest.mark.parametrize(
+    "piece", ["tolong ", "Budi akan ", "A ", "I'll ", "kita sepakat ", ", ", "Tim ", "by Friday "]
+)
+def test_no_text_makes_the_rules_slow(piece: str):
+    begun = process_time()
+    _draft((Utterance(0, 1, piece * (200_000 // len(piece))),), Language.ENGLISH)
+    assert process_time() - begun < 10
