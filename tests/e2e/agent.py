@@ -50,7 +50,8 @@ async def answered(client: Client, asked: dict[str, Any]) -> dict[str, Any]:
         result = await client.call_tool(asked["call"], asked["arguments"])
     except MCPError as error:
         return {"refused": error.message, "data": error.data}
-    return {"is_error": result.is_error, "value": result.structured_content}
+    text = next(part.text for part in result.content if part.type == "text")
+    return {"is_error": result.is_error, "value": result.structured_content, "text": text}
 
 
 async def main() -> None:

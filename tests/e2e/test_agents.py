@@ -50,7 +50,7 @@ class Conversation:
         """What a tool that refused tells."""
         answer = self.ask({"call": tool, "arguments": arguments})
         assert answer.get("is_error") is True, answer
-        return dict(answer["value"]["error"])
+        return dict(json.loads(answer["text"])["error"])
 
 
 @contextmanager
