@@ -23,6 +23,7 @@ from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.provider_events import provider_event_routes
+from meetcore.adapters.mcp.entrance import Entrance
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.queue.worker import WakeUpWorker
@@ -178,11 +179,9 @@ async def _agent_door(
     if not (wiring.settings.mcp and has_agent_interface()):
         yield None
         return
-    from meetcore.adapters.mcp.door import Door  # an extra
-
-    door = Door(table, admit, wiring.world, wiring.settings.base_url)
-    async with door.open():
-        yield door
+    entrance = Entrance(table, admit, wiring.world, wiring.settings.base_url)
+    async with entrance.open():
+        yield entrance
 
 
 def has_agent_interface() -> bool:
