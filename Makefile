@@ -84,6 +84,11 @@ docs-check: $(VENV)/.dev.stamp ## generated pages still say what the code says
 lint-api: $(VENV)/.dev.stamp ## the OpenAPI document: valid, and clean under a style linter where npm is there
 	@REDOCLY_HOME=$(VENV)/redocly $(PY) scripts/lint_api.py $(ARGS)
 
+# Like lint-api, and it needs a newer Node.js than some machines have.
+.PHONY: lint-mcp
+lint-mcp: $(VENV)/.dev.stamp ## the agent interface under the MCP Inspector where npm is there
+	@INSPECTOR_HOME=$(VENV)/inspector $(PY) scripts/lint_mcp.py $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(VENV)/.dev.stamp ## generated requests to every operation; ARGS='--cases 500 --seed 7' to choose
 	@$(PY) -m tests.fuzz $(ARGS)
