@@ -84,6 +84,11 @@ docs-check: $(VENV)/.dev.stamp ## generated pages still say what the code says
 lint-api: $(VENV)/.dev.stamp ## the OpenAPI document: valid, and clean under a style linter where npm is there
 	@REDOCLY_HOME=$(VENV)/redocly $(PY) scripts/lint_api.py $(ARGS)
 
+# Like lint-api, and it needs a newer Node.js than some machines have.
+.PHONY: lint-mcp
+lint-mcp: $(VENV)/.dev.stamp ## the agent interface under the MCP Inspector where npm is there
+	@INSPECTOR_HOME=$(VENV)/inspector $(PY) scripts/lint_mcp.py $(ARGS)
+
 .PHONY: fuzz
 fuzz: $(VENV)/.dev.stamp ## generated requests to every operation; ARGS='--cases 500 --seed 7' to choose
 	@$(PY) -m tests.fuzz $(ARGS)
@@ -103,7 +108,7 @@ UV_COMPILE = env -u PIP_FIND_LINKS -u UV_FIND_LINKS -u UV_INDEX -u UV_DEFAULT_IN
 .PHONY: lock
 lock: $(VENV)/.venv.stamp ## resolve the packages anew into requirements/; ARGS='--upgrade' for newer ones
 	@$(PY) -c 'import uv' 2>/dev/null || $(PIP) install uv
-	@$(UV_COMPILE) --extra server --extra redis --extra rabbitmq --extra embedded \
+	@$(UV_COMPILE) --extra server --extra redis --extra rabbitmq --extra mcp --extra embedded \
 	  pyproject.toml requirements/build.in -o requirements/run.txt
 	@$(UV_COMPILE) --extra all --extra dev -c requirements/run.txt \
 	  pyproject.toml requirements/build.in -o requirements/dev.txt

@@ -14,6 +14,7 @@ import psycopg
 import structlog
 from attrs import frozen
 
+from benchmarks.agents import measure_agents
 from benchmarks.audit import fill_ledger, measure_audit, measure_pages
 from benchmarks.creations import measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
@@ -101,7 +102,9 @@ def _measure(effort: Effort) -> list[Result]:
         _say("POST /meetings")
         with prepared(script, floor_url) as floor:
             creations = measure_creations(ours, house, floor, effort.rounds, effort.seconds)
-    return [*creations, *hosts, reads, posts, *deliveries, *audit, *results, *rules]
+        _say("tools of agents")
+        agents = measure_agents(ours, house, effort.rounds, effort.seconds)
+    return [*creations, *agents, *hosts, reads, posts, *deliveries, *audit, *results, *rules]
 
 
 def main() -> None:

@@ -45,7 +45,10 @@ class Load:
 def run_load(
     program: Program, kind: str, keys: list[str], *, seconds: float = 60.0, requests: int = 10**9
 ) -> Load:
-    """Load a server with `GET /me` ("me") or `POST /meetings` ("meetings") until time or number is up.
+    """Load a server until time or number is up.
+
+    With `GET /me` ("me") or `POST /meetings` ("meetings"), or with the tools that do the same ("tool_me",
+    "tool_meetings").
 
     Raises:
         RuntimeError: an answer was not the one that is measured.
@@ -71,16 +74,25 @@ def _me(keys: list[str]) -> Callable[[], bytes]:
     return make
 
 
-def _meetings(keys: list[str]) -> Callable[[], bytes]:
+def _meeting_body() -> Callable[[], str]:
     today = datetime.now(UTC)
 
-    def make() -> bytes:
+    def make() -> str:
         day = (today + timedelta(days=random.randint(2, 360))).strftime("%Y-%m-%d")
         time_of_day = f"{random.randint(0, 23):02}:{random.randint(0, 59):02}"
-        body = (
+        return (
             f'{{"title":"Weekly planning","date":"{day}","start_time":"{time_of_day}",'
             '"pricing_tier_id":"standard-100","mic_off":true}'
         )
+
+    return make
+
+
+def _meetings(keys: list[str]) -> Callable[[], bytes]:
+    make_body = _meeting_body()
+
+    def make() -> bytes:
+        body = make_body()
         return (
             "POST /api/v1/meetings HTTP/1.1\r\nhost: 127.0.0.1\r\n"
             f"authorization: Bearer {random.choice(keys)}\r\n"
@@ -89,6 +101,29 @@ def _meetings(keys: list[str]) -> Callable[[], bytes]:
         ).encode()
 
     return make
+
+
+def _tool(key: str, name: str, arguments: str) -> bytes:
+    body = (
+        '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":'
+        f'{{"name":"{name}","arguments":{arguments}}}}}'
+    )
+    return (
+        f"POST /mcp HTTP/1.1\r\nhost: 127.0.0.1\r\nauthorization: Bearer {key}\r\n"
+        "accept: application/json, text/event-stream\r\nmcp-protocol-version: 2025-11-25\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n{body}"
+    ).encode()
+
+
+def _tool_me(keys: list[str]) -> Callable[[], bytes]:
+    return lambda: _tool(random.choice(keys), "get_me", "{}")
+
+
+def _tool_meetings(keys: list[str]) -> Callable[[], bytes]:
+    body = _meeting_body()
+    return lambda: _tool(
+        random.choice(keys), "create_meeting", f'{{"idempotency_key":"{uuid4()}",{body()[1:]}'
+    )
 
 
 class _Client(asyncio.Protocol):
@@ -119,7 +154,8 @@ class _Client(asyncio.Protocol):
         if len(body) < length:
             return
         self._buffer = b""
-        if self._tally.note(head[9:12].decode(), time.perf_counter() - self._sent):
+        status = "a refusal" if b'"isError":true' in body else head[9:12].decode()
+        if self._tally.note(status, time.perf_counter() - self._sent):
             self.send()
         elif not self.finished.done():
             self.finished.set_result(None)
@@ -143,7 +179,8 @@ class _Tally:
 
 
 async def _generate(plan: dict[str, Any]) -> Load:
-    make = {"me": _me, "meetings": _meetings}[plan["kind"]](plan["keys"])
+    kinds = {"me": _me, "meetings": _meetings, "tool_me": _tool_me, "tool_meetings": _tool_meetings}
+    make = kinds[plan["kind"]](plan["keys"])
     loop = asyncio.get_running_loop()
     tally = _Tally(plan["seconds"], plan["requests"])
     clients = [

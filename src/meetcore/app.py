@@ -23,6 +23,7 @@ from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.provider_events import provider_event_routes
+from meetcore.adapters.mcp.entrance import Entrance
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.ports.store import StoreAway
@@ -111,11 +112,9 @@ async def _agent_door(
     if not (wiring.settings.mcp and has_agent_interface()):
         yield None
         return
-    from meetcore.adapters.mcp.door import Door  # an extra
-
-    door = Door(table, admit, wiring.world, wiring.settings.base_url)
-    async with door.open():
-        yield door
+    entrance = Entrance(table, admit, wiring.world, wiring.settings.base_url)
+    async with entrance.open():
+        yield entrance
 
 
 def has_agent_interface() -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -255,3 +256,16 @@ async def test_switched_off_there_is_no_such_place(migrated_url: str, house: Hou
         httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL) as line,
     ):
         assert (await Agent(line, key).ask("tools/list")).status_code == 404
+
+
+async def test_the_first_agents_wait_for_one_door(migrated_url: str, house: House, era: str) -> None:
+    key = (await house.customer()).key.text
+    service = Service(settings_for(migrated_url))
+    async with (
+        started(service),
+        httpx.AsyncClient(transport=httpx.ASGITransport(service), base_url=BASE_URL) as line,
+    ):
+        agent = Agent(line, key, era)
+        answers = await asyncio.gather(*(agent.call("get_me") for _ in range(5)))
+    assert len({answer.meta["meetcore/request_id"] for answer in answers}) == 5
+    assert all(answer.value["credits"] == {"balance": 1000} for answer in answers)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import httpx
 import pytest
 from attrs import evolve
 
 from meetcore.adapters.api.calls import UseCases
+from meetcore.adapters.api.operations import operations
+from meetcore.adapters.http.refusals import refusals_of
+from meetcore.adapters.mcp.tools import tools_of
 from meetcore.domain.keys import Scope
-from tests.agents.speaking import Agent, door_on
+from tests.agents.speaking import SINGLE, Agent, door_on
 from tests.http.house import RECORDING_CREDITS, TIER_CREDITS, Customer, House, new_key
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
@@ -215,3 +219,26 @@ async def test_a_fault_tells_nothing_but_its_request_id(house: House, customer: 
     assert refused.error["code"] == "internal_error"
     assert refused.error["details"] == {}
     assert "vault" not in refused.http.text
+
+
+HOSTILE: tuple[Any, ...] = (
+    None, True, -1, 10**30, 1.5, "", "x" * 5_000, "\x00", "../me", "{id}", [None], {},
+    ["meeting.created"] * 2,
+)  # fmt: skip
+"""What a model may come up with."""
+
+
+async def test_whatever_is_asked_is_answered_as_documented(
+    house: House, line: httpx.AsyncClient, customer: Customer
+) -> None:
+    agent = Agent(line, customer.key.text, SINGLE)
+    for tool in tools_of(operations(house.wiring.use_cases)):
+        known = {refusal.code for refusal in refusals_of(tool.operation)} | {"invalid_request"}
+        known -= {"internal_error", "rate_limited"}
+        for name in (*tool.input_schema["properties"], "unheard_of"):
+            for value in HOSTILE:
+                answer = await agent.call(tool.name, **{name: value})
+                assert not answer.is_error or answer.error["code"] in known, (
+                    tool.name, name, value, answer.result,
+                )  # fmt: skip
+    assert await customer.balance() == 1000

@@ -31,8 +31,8 @@ async def main():
     async with started(service), httpx.AsyncClient(
         transport=httpx.ASGITransport(service), base_url="https://meetcore.test"
     ) as line:
-        places = ("/mcp", "/api/v1/openapi.json")
-        return [(await line.get(place)).status_code for place in places]
+        before = [(await line.get("/api/v1/openapi.json")).status_code, "mcp" in sys.modules]
+        return [*before, (await line.post("/mcp")).status_code]
 
 print(has_agent_interface(), *asyncio.run(main()), "mcp" in sys.modules)
 """
@@ -54,8 +54,8 @@ def test_importing_the_service_does_not_import_the_extra(module: str) -> None:
 
 
 def test_without_the_extra_the_service_serves_all_the_rest(migrated_url: str) -> None:
-    assert told(WITHOUT + SERVE, migrated_url) == ["False", "404", "200", "False"]
+    assert told(WITHOUT + SERVE, migrated_url) == ["False", "200", "False", "404", "False"]
 
 
-def test_with_the_extra_agents_are_served(migrated_url: str) -> None:
-    assert told("import sys\n" + SERVE, migrated_url) == ["True", "401", "200", "True"]
+def test_with_the_extra_it_is_imported_for_the_first_agent(migrated_url: str) -> None:
+    assert told("import sys\n" + SERVE, migrated_url) == ["True", "200", "False", "401", "True"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import httpx
@@ -18,6 +19,7 @@ from meetcore.adapters.mcp import words
 from meetcore.adapters.mcp.tools import Tool, tools_of
 from meetcore.domain.rate_window import OperationClass
 from tests.agents.speaking import Agent
+from tests.e2e.program import ROOT
 from tests.http.contract import Contract
 from tests.http.house import Customer, House
 
@@ -70,6 +72,11 @@ async def test_the_list_is_whole_and_plain(agent: Agent, tools: dict[str, Tool])
         told = json.dumps(tool)
         for way in ("GET /", "POST /", "PATCH /", "DELETE /", "Idempotency-Key", "(spec "):
             assert way not in told, (name, way)
+
+
+def test_the_page_about_agents_knows_every_tool(tools: dict[str, Tool]) -> None:
+    table = (ROOT / "docs" / "agents.md").read_text("utf-8").partition("## The tools")[2].partition("##")[0]
+    assert set(re.findall(r"`(\w+)`", table)) >= tools.keys()
 
 
 @pytest.mark.spec("1/op/agent-tools")

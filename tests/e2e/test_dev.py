@@ -120,6 +120,9 @@ def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
     with running(launcher, home) as dev:
         webhook, meeting, _ = dev.paste()
         assert webhook["event_types"] == ["meeting.created", "meeting.ended"]
+        (agents,) = re.findall(r"agents \(MCP\) +(\S+)", dev.said)
+        assert agents == f"{dev.url}/mcp"
+        assert httpx.post(agents, json={}, trust_env=False).status_code == 401
         assert meeting["status"] == "scheduled"
         (told,) = until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
         assert told["payload"]["data"]["id"] == meeting["id"]

@@ -53,6 +53,7 @@ def settings_for(database_url: str, **changes: Any) -> Settings:
         "quota_read": 10_000,
         "quota_write": 10_000,
         "quota_credit": 10_000,
+        "quota_tool": 10_000,
     }
     return Settings(**given | changes)
 

@@ -33,7 +33,7 @@ from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgr
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.settings import DEFAULT_BASE_URL, Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
-from meetcore.app import Service
+from meetcore.app import AGENT_PATH, Service, has_agent_interface
 from meetcore.domain.addresses import Address
 from meetcore.domain.errors import Conflict
 from meetcore.domain.keys import Scope, digest
@@ -193,7 +193,7 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(STARTED_POLL_S)
         if server.started:
-            say(_greeting(settings.base_url, demo))
+            say(_greeting(settings, demo))
         watching = asyncio.create_task(_end_without(database, server))
         await serving
         watching.cancel()
@@ -260,8 +260,10 @@ def _read_demo(file: Path) -> _Demo:
         raise SystemExit(ExitCode.REFUSED) from None
 
 
-def _greeting(base_url: str, demo: _Demo) -> str:
+def _greeting(settings: Settings, demo: _Demo) -> str:
+    base_url = settings.base_url
     api = f"{base_url}/api/v1"
+    agents = [f"  agents (MCP)     {base_url}{AGENT_PATH}"] if settings.mcp and has_agent_interface() else []
     auth = f"-H 'Authorization: Bearer {demo.key}'"
     sends = f"{auth} -H 'Content-Type: application/json'"
     hook = f"https://{INBOX_HOST}/{demo.inbox}"
@@ -276,6 +278,7 @@ def _greeting(base_url: str, demo: _Demo) -> str:
             f"meetcore is up at {base_url}",
             f"  errors and docs  {base_url}/docs",
             f"  webhook inbox    {base_url}/inbox",
+            *agents,
             f"  demo account     {demo.account_id}",
             f"  demo API key     {demo.key}",
             "",

@@ -5,6 +5,7 @@ import sys
 from cyclopts import App, CycloptsError
 
 from meetcore.adapters.cli.accounts import account, credits_, host, key
+from meetcore.adapters.cli.agents import serve_agent
 from meetcore.adapters.cli.dev import dev
 from meetcore.adapters.cli.output import ExitCode, complain
 from meetcore.adapters.cli.processes import migrate_schema, serve, work
@@ -21,6 +22,7 @@ program.command(dev, name="dev")
 program.command(serve, name="serve")
 program.command(work, name="worker")
 program.command(migrate_schema, name="migrate")
+program.command(serve_agent, name="mcp")
 for group in (account, key, credits_, host):
     program.command(group)
 

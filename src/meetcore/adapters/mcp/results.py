@@ -12,6 +12,7 @@ __all__ = ["protocol_refusal", "refused", "tool_listing", "tool_result"]
 
 REQUEST_ID = "meetcore/request_id"
 REPLAYED = "meetcore/idempotent_replayed"
+ERROR = "meetcore/error"
 _DONE = "Done; there is nothing to say."
 _INVALID_REQUEST = -32600
 _REFUSED = -32000
@@ -35,16 +36,19 @@ def tool_listing(tool: KnownTool) -> Tool:
 
 
 def tool_result(rendered: Rendered, exchange: Exchange, *, is_replay: bool) -> CallToolResult:
-    """An answer of the API as a tool's: the same JSON, as a value and as text."""
+    """An answer of the API as a tool's: the same JSON as text, and as a value.
+
+    A refusal's value is in `_meta`: there are clients that hold any structured content against the shape of
+    what the tool tells when it does its work, and drop what does not fit.
+    """
     meta: dict[str, object] = {REQUEST_ID: exchange.request_id}
     if is_replay:
         meta[REPLAYED] = True
-    return CallToolResult(
-        content=[TextContent(type="text", text=rendered.body.decode() or _DONE)],
-        structured_content=msgspec.json.decode(rendered.body) if rendered.body else {},
-        is_error=rendered.status >= 400,
-        _meta=meta,
-    )
+    content = TextContent(type="text", text=rendered.body.decode() or _DONE)
+    value = msgspec.json.decode(rendered.body) if rendered.body else {}
+    if rendered.status >= 400:
+        return CallToolResult(content=[content], is_error=True, _meta=meta | {ERROR: value["error"]})
+    return CallToolResult(content=[content], structured_content=value, _meta=meta)
 
 
 def refused(error: DomainError, base_url: str, request_id: str) -> Rendered:

@@ -1,0 +1,163 @@
+"""Agents against the running program: the official client, a process of its own, over HTTP and over stdio."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from tests.e2e.customers import CREDITS, enrol, meeting_body
+from tests.e2e.program import ROOT, Running, Site, environment, free_port
+
+BALANCE = 1000
+QUOTA = 6
+PATIENCE_S = 60.0
+
+
+@frozen
+class Conversation:
+    """A process that speaks for an agent; see `agent.py`."""
+
+    process: subprocess.Popen[str]
+
+    def ask(self, told: dict[str, Any]) -> dict[str, Any]:
+        """Send a line and read a line."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps(told) + "\n")
+        self.process.stdin.flush()
+        return dict(json.loads(self.process.stdout.readline()))
+
+    def look(self) -> dict[str, Any]:
+        """What is listed."""
+        return self.ask({})
+
+    def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool that did its work tells."""
+        answer = self.ask({"call": tool, "arguments": arguments})
+        assert answer.get("is_error") is False, answer
+        return dict(answer["value"])
+
+    def refused(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        """What a tool that refused tells."""
+        answer = self.ask({"call": tool, "arguments": arguments})
+        assert answer.get("is_error") is True, answer
+        return dict(json.loads(answer["text"])["error"])
+
+
+@contextmanager
+def conversation(**place: Any) -> Iterator[Conversation]:
+    """An agent that goes to a place."""
+    command = [sys.executable, str(Path(__file__).with_name("agent.py"))]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(place) + "\n")
+        process.stdin.flush()
+        patience = threading.Timer(PATIENCE_S, process.kill)
+        patience.start()
+        try:
+            yield Conversation(process)
+            process.stdin.close()
+            assert process.wait(PATIENCE_S) == 0
+        finally:
+            patience.cancel()
+            process.kill()
+
+
+def over(wire: str, api: Running, key: str, **more: object) -> dict[str, Any]:
+    """The place of an agent that goes straight to the service, or across the bridge."""
+    if wire == "http":
+        return {"url": f"{api.url}/mcp", "key": key, **more}
+    command = [sys.executable, "-m", "meetcore.adapters.cli.main", "mcp", "--base-url", api.url]
+    return {"command": command, "env": environment(api_key=key), **more}
+
+
+@pytest.mark.spec("1/op/agent-tools", "1/meetings", "3/cancel-before", "4/idem-replay", "5/5", "8/6")
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize("wire", ["http", "stdio"])
+def test_an_agent_plans_books_and_cancels_within_its_limits(site: Site, wire: str, mode: str) -> None:
+    account_id, _, key = enrol(site, BALANCE)
+    reader = site.cli("key", "create", "--account", account_id, "--scope", "meetings:read")["key"]
+    booking = meeting_body(idempotency_key="our-first")
+    with site.serve(quota_tool=QUOTA) as api:
+        with conversation(**over(wire, api, key, mode=mode)) as agent:
+            seen = agent.look()
+            assert "estimate_credits" in seen["instructions"]
+            assert "estimate_credits first" in seen["tools"]["create_meeting"]
+            tier = agent.call("list_pricing_tiers")["data"][0]
+            price = agent.call("estimate_credits", type="meeting", pricing_tier_id=tier["id"])
+            assert (price["credits"], price["sufficient"]) == (CREDITS, True)
+            made = agent.call("create_meeting", **booking)
+            assert agent.call("create_meeting", **booking) == made
+            gone = agent.call("cancel_meeting", id=made["id"])
+            assert gone == {"id": made["id"], "status": "cancelled", "credits_refunded": CREDITS}
+            assert agent.call("get_credits")["balance"] == BALANCE
+            late = agent.refused("get_me")
+            assert (late["code"], late["details"]["limit"]) == ("rate_limited", QUOTA)
+            assert 1 <= late["details"]["retry_after_seconds"] <= 60
+        with conversation(**over(wire, api, reader, mode=mode)) as agent:
+            assert "create_meeting" not in agent.look()["tools"]
+            assert agent.refused("create_meeting", **booking)["code"] == "insufficient_scope"
+
+
+@pytest.mark.parametrize("wire", ["http", "stdio"])
+def test_null_is_a_value_on_the_way(site: Site, wire: str) -> None:
+    _, _, key = enrol(site, BALANCE)
+    hook = {"url": "https://93.184.216.34/hook", "event_types": ["meeting.created"], "description": "old"}
+    with site.serve() as api, conversation(**over(wire, api, key)) as agent:
+        made = agent.call("register_webhook", **hook)
+        assert agent.call("update_webhook", id=made["id"], description=None)["description"] is None
+
+
+@pytest.mark.spec("5/3", "7/401")
+def test_a_wrong_key_is_told_in_words(site: Site) -> None:
+    wrong = f"mk_live_{'x' * 43}"
+    with site.serve() as api:
+        with conversation(url=f"{api.url}/mcp", key=wrong) as agent:
+            assert "key" in agent.look()["refused"]
+        env = environment(api_key=wrong)
+        done = site.launcher.run("mcp", "--base-url", api.url, env=env)
+        assert (done.code, done.out) == (1, "")
+        assert done.err.startswith("meetcore: ")
+        assert wrong not in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "settings", "code", "said"),
+    [
+        (["--base-url", "nowhere"], {"api_key": "k"}, 2, "--base-url"),
+        ([], {}, 3, "MEETCORE_API_KEY"),
+        ([], {"api_key": "two words"}, 3, "MEETCORE_API_KEY"),
+        (["--base-url", "http://127.0.0.1:{port}"], {"api_key": "k"}, 1, "The service does not answer"),
+    ],
+)
+def test_a_bridge_to_nowhere_says_why(
+    site: Site, words: list[str], settings: dict[str, str], code: int, said: str
+) -> None:
+    told = [word.format(port=free_port()) for word in words]
+    done = site.launcher.run("mcp", *told, env=environment(**settings))
+    assert (done.code, done.out) == (code, "")
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_the_bridge_outlives_the_service(site: Site) -> None:
+    _, _, key = enrol(site, BALANCE)
+    port = free_port()
+    with site.serve(port) as api, conversation(**over("stdio", api, key)) as agent:
+        assert agent.call("get_me")["credits"]["balance"] == BALANCE
+        api.stop()
+        away = agent.ask({"call": "get_me", "arguments": {}})
+        assert "refused" in away
+        with site.serve(port):
+            assert agent.call("get_me")["credits"]["balance"] == BALANCE
