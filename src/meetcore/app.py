@@ -26,6 +26,7 @@ from meetcore.adapters.http.provider_events import provider_event_routes
 from meetcore.adapters.mcp.entrance import Entrance
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
+from meetcore.domain.hosts import tiers_without_host
 from meetcore.ports.store import StoreAway
 from meetcore.providers import notice_readers, sandbox_pages
 from meetcore.usecases.admit import Admit
@@ -77,9 +78,10 @@ class Service:
             if not structlog.is_configured():
                 configure_logs(settings.log_level)
             keep_links_out_of_access_logs()
-            with suppress(StoreAway):  # it answers 503 until the database is back
-                await asyncio.to_thread(check_schema, settings)
+            is_there = await _is_ready(settings)
             wiring = await stack.enter_async_context(wire(settings, self._network))
+            if is_there:
+                await _tell_of_tiers_without_host(wiring)
             admit = await stack.enter_async_context(admission(wiring))
             base_url = wiring.settings.base_url
             table = operations(wiring.use_cases)
@@ -120,6 +122,26 @@ async def _agent_door(
 def has_agent_interface() -> bool:
     """Whether the extra `mcp` is installed."""
     return find_spec("mcp") is not None
+
+
+async def _is_ready(settings: Settings) -> bool:
+    """Whether the database is there and has the schema; while it is away, the service answers 503."""
+    try:
+        await asyncio.to_thread(check_schema, settings)
+    except StoreAway:
+        return False
+    return True
+
+
+async def _tell_of_tiers_without_host(wiring: Wiring) -> None:
+    """They stay on sale, as hosts may be added any time; nobody else would notice before a customer does."""
+    if not wiring.provider.abilities.has_hosts:
+        return
+    with suppress(StoreAway):
+        hosts = await wiring.registry.list_hosts()
+        lacking = tiers_without_host(wiring.settings.catalogue.on_sale(), hosts)
+        if lacking:
+            log.warning("tiers that no host can carry", tiers=[tier.id for tier in lacking])
 
 
 def _is_of_the_api(path: str) -> bool:

@@ -32,7 +32,7 @@ OBJECTS_BETWEEN_COLLECTIONS = 100_000
 STOP_TIMEOUT_S = 5.0
 
 # Imported by its name: what is run as a program is `__main__`, and pickles would name that.
-_COMMAND = (sys.executable, "-c", "from meetcore.provers import main; main()")
+_COMMAND = (sys.executable, "-P", "-c", "from meetcore.provers import main; main()")
 
 
 class ProverLost(Exception):

@@ -28,7 +28,9 @@ from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import SystemResolver
+from meetcore.domain.provider_events import Heed
 from meetcore.ports.host_keys import DueHostKey
+from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.recording_files import RecordingFiles
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.video_provider import ProviderRefused, VideoProvider
@@ -147,7 +149,7 @@ class Wiring:
     @property
     def handle_provider_events(self) -> HandleProviderEvents:
         """Works on what providers told."""
-        return HandleProviderEvents(self.store, self.track, self.record, self.world)
+        return HandleProviderEvents(self.store, self.track, self.record, self.world, _tell_of_event)
 
     @property
     def record(self) -> RecordRecording:
@@ -212,6 +214,14 @@ class Wiring:
 
 def _tell_of_kept_key(due: DueHostKey, refusal: ProviderRefused) -> None:
     log.warning("host key not replaced", host=due.provider_user_id, cause=str(refusal))
+
+
+def _tell_of_event(claimed: ClaimedEvent, heed: Heed) -> None:
+    event = claimed.event
+    log.info(
+        "provider event handled", provider=event.provider, kind=event.kind.value,
+        provider_meeting_id=event.provider_meeting_id, heed=heed.name.lower(), tries=claimed.tries,
+    )  # fmt: skip
 
 
 def check_secrets(settings: Settings) -> tuple[bytes, ...]:

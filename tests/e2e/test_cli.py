@@ -242,6 +242,20 @@ def test_an_impossible_setting_is_named_and_no_secret_shown(site: Site, name: st
             assert SECRET not in done.out + done.err
 
 
+def test_the_start_tells_the_provider_and_the_tiers_that_no_host_carries(site: Site, tmp_path: Path) -> None:
+    small, large = '"small"\nname = "Small"\ncapacity = 100', '"large"\nname = "Large"\ncapacity = 5000'
+    rest = "max_duration = 60\ncredits = 10\nrecording_credits = 5"
+    file = tmp_path / "tiers.toml"
+    file.write_text("".join(f"[[tier]]\nid = {tier}\n{rest}\n" for tier in (small, large)))
+    with site.serve(tiers_file=file) as server:
+        told = server.err.read_text()
+    assert f"meetcore serves {server.url}, meetings run on sandbox" in told
+    [line] = [json.loads(each) for each in told.splitlines() if "no host can carry" in each]
+    assert line["tiers"] == ["large"]
+    with site.serve() as server:
+        assert "no host can carry" not in server.err.read_text()
+
+
 def test_a_tiers_file_of_another_shape_is_named(site: Site, tmp_path: Path) -> None:
     file = tmp_path / "tiers.toml"
     file.write_text("notulen = 3\n")

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
-import httpx
 import psycopg
 import pytest
 
 from meetcore.client import Client, Meeting
-from tests.e2e.customers import CREDITS, enrol, meeting_body
+from tests.e2e.customers import CREDITS, enrol, meeting_body, speaking
 from tests.e2e.program import Site, free_port, until
 
 BALANCE = 1000
-
-
-@contextmanager
-def client(url: str, key: str, max_attempts: int = 6) -> Iterator[Client]:
-    """A client as a customer makes it, past the environment's proxies."""
-    with Client(url, key, transport=httpx.HTTPTransport(), max_attempts=max_attempts) as client:
-        yield client
 
 
 @pytest.mark.spec("4/idem-replay", "1/meetings")
@@ -31,7 +21,7 @@ def test_a_server_that_dies_in_the_middle_makes_and_charges_one_meeting(site: Si
     with (
         ThreadPoolExecutor(1) as pool,
         # More attempts than by default: how long a restart takes here, nobody knows.
-        client(f"http://127.0.0.1:{port}", api_key, max_attempts=60) as customer,
+        speaking(f"http://127.0.0.1:{port}", api_key, max_attempts=60) as customer,
     ):
         with site.serve(port, meeting_lease_s=2) as api:
             asked = pool.submit(customer.meetings.create, **body)  # type: ignore[arg-type]  # known by name only
@@ -46,7 +36,7 @@ def test_a_server_that_dies_in_the_middle_makes_and_charges_one_meeting(site: Si
 @pytest.mark.spec("4/idem-replay", "7/502")
 def test_the_defaults_outlast_a_provider_that_answers_too_late(site: Site) -> None:
     _, _, api_key = enrol(site, BALANCE)
-    with site.serve() as api, client(api.url, api_key) as customer:
+    with site.serve() as api, speaking(api.url, api_key, max_attempts=6) as customer:
         made = customer.meetings.create(**meeting_body(title="[sandbox:late]"))  # type: ignore[arg-type]  # likewise
         check_one_meeting(customer, made)
 

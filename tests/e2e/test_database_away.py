@@ -56,8 +56,7 @@ def test_the_api_refuses_while_the_database_is_away_and_recovers(
             relay.mend()
             until(lambda: is_up(who), "the API is back by itself", SOON_S)
         who.meet()
-        balance = who.http.get("/me").json()["credits"]["balance"]
-        assert balance == 10_000 - 2 * 10, "nothing was charged for what was refused"
+        assert who.api.me().credits.balance == 10_000 - 2 * 10, "nothing was charged for what was refused"
 
 
 def test_the_api_starts_without_a_database_and_finds_it_later(

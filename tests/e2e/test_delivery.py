@@ -14,6 +14,7 @@ import pytest
 from attrs import frozen
 from standardwebhooks import Webhook
 
+from meetcore.client import verify_webhook
 from meetcore.domain.signature import verify
 from tests.e2e.customers import Customer, customer
 from tests.e2e.program import Running, Site, free_port, until
@@ -61,13 +62,15 @@ def test_a_new_meeting_is_told_signed_and_at_once(site: Site, receiver: Receiver
         meeting = stage.customer.meet()
         (post,) = until(lambda: receiver.at("a"), "a post", PROMPTLY_S)
 
-        verify([endpoint["secret"]], post.body, post.headers["X-Service-Signature"], int(time.time()))
-        told = Webhook(endpoint["secret"]).verify(post.body, post.headers)
+        secret = str(endpoint.secret)
+        verify([secret], post.body, post.headers["X-Service-Signature"], int(time.time()))
+        told = Webhook(secret).verify(post.body, post.headers)
         assert told == json.loads(post.body)
         assert told["type"] == post.headers["X-Service-Event"] == "meeting.created"
         assert told["id"] == post.event_id
-        assert told["data"] == meeting
-        until(lambda: delivery_of(site, endpoint["id"])[0] == "succeeded", "it is recorded")
+        assert told["data"] == stage.customer.http.get(f"/meetings/{meeting.id}").json()
+        assert verify_webhook([secret], post.headers, post.body).record == meeting
+        until(lambda: delivery_of(site, endpoint.id)[0] == "succeeded", "it is recorded")
         assert len(receiver.posts) == 1
 
 
@@ -76,7 +79,7 @@ def test_a_failed_delivery_is_posted_again_on_the_schedule(site: Site, receiver:
     with staged(site, receiver, webhook_retry_schedule="1,1,1") as stage:
         endpoint = stage.customer.hook(receiver.url("retried"))
         stage.customer.meet()
-        until(lambda: delivery_of(site, endpoint["id"])[0] == "failed", "the schedule has run out", 8)
+        until(lambda: delivery_of(site, endpoint.id)[0] == "failed", "the schedule has run out", 8)
         posts = receiver.at("retried")
         assert len(posts) == 4
         assert len({post.event_id for post in posts}) == 1
@@ -84,9 +87,9 @@ def test_a_failed_delivery_is_posted_again_on_the_schedule(site: Site, receiver:
         gaps = [after.at - before.at for before, after in pairwise(posts)]
         # Never early; 20 % jitter, a round of the worker, and what a busy machine takes.
         assert all(0.95 <= gap < 2.7 for gap in gaps), gaps
-        record = stage.customer.webhook(endpoint)
-        assert record["consecutive_failures"] == 4
-        assert record["is_active"] is True
+        record = stage.customer.api.webhooks.get(endpoint.id)
+        assert record.consecutive_failures == 4
+        assert record.is_active is True
 
 
 @pytest.mark.spec("3/disable-at-20", "6/5", "4.4/2")
@@ -95,28 +98,28 @@ def test_twenty_failures_disable_and_activating_sends_what_was_held(site: Site, 
     with staged(site, receiver, webhook_retry_schedule="1") as stage:
         who = stage.customer
         endpoint = who.hook(receiver.url("down"))
-        made = [who.meet()["id"] for _ in range(25)]
-        until(lambda: not who.webhook(endpoint)["is_active"], "it is disabled")
-        record = who.webhook(endpoint)
-        assert record["consecutive_failures"] == 20
-        assert record["disabled_at"] is not None
-        made.append(who.meet()["id"])
+        made = [who.meet().id for _ in range(25)]
+        until(lambda: not who.api.webhooks.get(endpoint.id).is_active, "it is disabled")
+        record = who.api.webhooks.get(endpoint.id)
+        assert record.consecutive_failures == 20
+        assert record.disabled_at is not None
+        made.append(who.meet().id)
 
         receiver.status = 200
         before = len(receiver.posts)
-        changed = who.http.patch(f"/webhooks/{endpoint['id']}", json={"is_active": True}).json()
-        assert changed["is_active"] is True
-        assert changed["consecutive_failures"] == 0
-        assert changed["disabled_at"] is None
+        changed = who.api.webhooks.update(endpoint.id, is_active=True)
+        assert changed.is_active is True
+        assert changed.consecutive_failures == 0
+        assert changed.disabled_at is None
         waiting = "SELECT count(*) FROM deliveries WHERE endpoint_id = %s AND status IN ('held', 'pending')"
-        until(lambda: ask(site, waiting, endpoint["id"]) == [(0,)], "nothing waits any more")
+        until(lambda: ask(site, waiting, endpoint.id) == [(0,)], "nothing waits any more")
         after = {json.loads(post.body)["data"]["id"] for post in receiver.posts[before:]}
         failed = "SELECT event_id::text FROM deliveries WHERE endpoint_id = %s AND status = 'failed'"
-        gone = {name for (name,) in ask(site, failed, endpoint["id"])}
+        gone = {name for (name,) in ask(site, failed, endpoint.id)}
         told = {json.loads(post.body)["data"]["id"] for post in receiver.posts if post.event_id in gone}
         assert after | told == set(made), "every meeting was told, or ran out of its schedule"
         assert made[-1] in after
-        assert who.webhook(endpoint)["consecutive_failures"] == 0
+        assert who.api.webhooks.get(endpoint.id).consecutive_failures == 0
 
 
 def test_another_worker_posts_what_a_killed_one_left(site: Site, receiver: Receiver, redis_url: str) -> None:
@@ -128,11 +131,11 @@ def test_another_worker_posts_what_a_killed_one_left(site: Site, receiver: Recei
         receiver.release.set()
         with site.worker(**stage.settings):
             first, second = until(lambda: receiver.at("hang")[1:] and receiver.at("hang"), "posted again")
-            until(lambda: delivery_of(site, endpoint["id"])[0] == "succeeded", "it is recorded")
+            until(lambda: delivery_of(site, endpoint.id)[0] == "succeeded", "it is recorded")
         assert first.event_id == second.event_id
         assert first.body == second.body
         assert second.at - first.at >= 1.9, "not before the lease had run out"
-        assert delivery_of(site, endpoint["id"]) == ("succeeded", 1)
+        assert delivery_of(site, endpoint.id) == ("succeeded", 1)
 
 
 def test_a_broker_that_is_away_costs_a_round(site: Site, receiver: Receiver) -> None:

@@ -21,7 +21,7 @@ from standardwebhooks import Webhook
 from meetcore.domain.deliveries import RELEASE_PACE
 from meetcore.domain.signature import verify
 from tests import servers
-from tests.e2e.customers import Customer, client, customer, enrol, meeting_body
+from tests.e2e.customers import Customer, client, customer, enrol, meeting_body, speaking
 from tests.e2e.outbox import ask, claims, statuses
 from tests.e2e.program import Site, free_port, until
 from tests.e2e.receiver import Post, Receiver
@@ -69,7 +69,7 @@ def test_kills_lose_nothing_and_repeat_no_more_than_was_in_flight(
             with site.worker(**settings) as worker:
                 seen = len(receiver.posts)
                 for who, meetings in zip(crowd, made, strict=True):
-                    meetings.extend(who.meet()["id"] for _ in range(12))
+                    meetings.extend(who.meet().id for _ in range(12))
                 until(lambda seen=seen: len(receiver.posts) > seen, "this worker posts")  # type: ignore[misc]
                 # The instant of the kill is the point of it; nothing is waited for.
                 time.sleep(random.uniform(0, 0.25))
@@ -87,7 +87,7 @@ def test_kills_lose_nothing_and_repeat_no_more_than_was_in_flight(
         assert times.keys() == set(made[int(path[0])]), "none is lost"
         assert len({(post.event_id, post.body) for post in posts}) == len(times), "a repeat repeats the same"
         repeats += times.total() - len(times)
-        check_signatures(posts, endpoint["secret"])
+        check_signatures(posts, str(endpoint.secret))
         assert receiver.most_open[f"/{path}"] <= PER_ENDPOINT
     print(f"{KILLS} kills, {wanted}, lost 0, in flight {len(cut_off)}, repeated {repeats}, {lasted_s=:.1f}")
     assert cut_off, "the kills hit something"
@@ -115,14 +115,14 @@ def test_what_a_killed_api_has_answered_is_told_without_a_ring(
 ) -> None:
     # The API rings where nobody is: as if each kill had come between the commit and the ring.
     deaf = receiver.settings | {"broker_url": f"redis://127.0.0.1:{free_port()}/0"}
-    account_id, _, key = enrol(site, 100_000)
+    _, _, key = enrol(site, 100_000)
     acknowledged: list[str] = []
     with site.worker(**receiver.settings | {"broker_url": own_broker}):
         for life in range(3):
             with site.serve(**deaf) as api, ThreadPoolExecutor(4) as pool:
                 if life == 0:
-                    with client(api.url, key) as http:
-                        Customer(account_id, "", http).hook(receiver.url("a"))
+                    with speaking(api.url, key) as asked:
+                        asked.webhooks.create(url=receiver.url("a"), event_types=["meeting.created"])
                 enough = len(acknowledged) + 15
                 asking = [pool.submit(meet_until_it_dies, api.url, key, acknowledged) for _ in range(4)]
                 until(lambda enough=enough: len(acknowledged) >= enough, "answers")  # type: ignore[misc]
@@ -151,7 +151,7 @@ def healthy_delays(who: Customer, receiver: Receiver) -> list[float]:
     asked_at = {}
     for _ in range(HEALTHY):
         before = time.time()
-        asked_at[who.meet()["id"]] = before
+        asked_at[who.meet().id] = before
         time.sleep(HEALTHY_EVERY_S)  # the load's pace
     heard_at = until(
         lambda: (
@@ -191,14 +191,14 @@ def test_hanging_receivers_hold_up_nobody_else(site: Site, receiver: Receiver, o
         assert len(receiver.posts) == full + HEALTHY, "not one more at a hanging endpoint"
         until(lambda: len(receiver.posts) > full + HEALTHY + HANGING, "their time limit runs out", 15)
         before = time.time()
-        last = healthy.meet()["id"]
+        last = healthy.meet().id
         heard = until(lambda: [post for post in receiver.at("healthy") if meeting_of(post) == last])
         assert heard[0].at - before < HEALTHY_WITHIN_S, "nor while hundreds of posts time out"
         hangs = {path: most for path, most in receiver.most_open.items() if path.startswith("/hang")}
         assert hangs == dict.fromkeys(hangs, PER_ENDPOINT)
         assert len(hangs) == HANGING
         for who, endpoint in hooks:  # or they would go on, beside the tests to come
-            assert who.http.patch(f"/webhooks/{endpoint['id']}", json={"is_active": False}).is_success
+            who.api.webhooks.update(endpoint.id, is_active=False)
 
 
 def chained_delays(who: Customer, receiver: Receiver, count: int) -> list[float]:
@@ -264,21 +264,21 @@ def test_a_burst_of_failures_disables_once_and_comes_back_paced(
         api = stack.enter_context(site.serve(**settings))
         who = stack.enter_context(customer(site, api))
         endpoint = who.hook(receiver.url("down"))
-        made = [who.meet()["id"] for _ in range(BURST)]
+        made = [who.meet().id for _ in range(BURST)]
         for _ in range(2):
             stack.enter_context(site.worker(**settings))
-        disabled = until(lambda: who.webhook(endpoint)["disabled_at"], "it is disabled")
+        disabled = until(lambda: who.api.webhooks.get(endpoint.id).disabled_at, "it is disabled")
         until(lambda: statuses(site, who.account_id) == {"held": BURST} and not claims(site), "all are held")
-        record = who.webhook(endpoint)
-        assert (record["is_active"], record["consecutive_failures"]) == (False, 20)
-        assert record["disabled_at"] == disabled
+        record = who.api.webhooks.get(endpoint.id)
+        assert (record.is_active, record.consecutive_failures) == (False, 20)
+        assert record.disabled_at == disabled
         failed = len(receiver.posts)
         assert 20 <= failed <= 20 + PER_ENDPOINT, "then only what was in flight"
         tries = "SELECT count(*) FROM delivery_attempts WHERE account_id = %s AND status_code = 500"
         assert ask(site, tries, who.account_id) == [(failed,)]
 
         receiver.status = 200
-        assert who.http.patch(f"/webhooks/{endpoint['id']}", json={"is_active": True}).json()["is_active"]
+        assert who.api.webhooks.update(endpoint.id, is_active=True).is_active
         until(lambda: statuses(site, who.account_id) == {"succeeded": BURST}, "all have come")
         posts = receiver.posts[failed:]
         came = [made.index(meeting_of(post)) for post in posts]
@@ -286,8 +286,8 @@ def test_a_burst_of_failures_disables_once_and_comes_back_paced(
         # The oldest first; what is in flight together may arrive in any order.
         assert all(abs(place - rank) < PER_ENDPOINT for place, rank in enumerate(came)), came
         check_pace(posts)
-        record = who.webhook(endpoint)
-        assert (record["is_active"], record["consecutive_failures"]) == (True, 0)
+        record = who.api.webhooks.get(endpoint.id)
+        assert (record.is_active, record.consecutive_failures) == (True, 0)
 
 
 def test_pausing_and_resuming_posts_nothing_twice(site: Site, receiver: Receiver, own_broker: str) -> None:
@@ -298,11 +298,10 @@ def test_pausing_and_resuming_posts_nothing_twice(site: Site, receiver: Receiver
         who = stack.enter_context(customer(site, api))
         stack.callback(receiver.release.set)
         endpoint = who.hook(receiver.url("hang"))
-        made = {who.meet()["id"] for _ in range(2 * PER_ENDPOINT)}
+        made = {who.meet().id for _ in range(2 * PER_ENDPOINT)}
         until(lambda: len(receiver.posts) == PER_ENDPOINT, "as many as may be are in flight")
         for is_active in (False, True):
-            answer = who.http.patch(f"/webhooks/{endpoint['id']}", json={"is_active": is_active})
-            assert answer.json()["is_active"] is is_active
+            assert who.api.webhooks.update(endpoint.id, is_active=is_active).is_active is is_active
         # What was behind the posts in flight has been looked at, and is parked there once more.
         parked = "SELECT count(*) FROM deliveries WHERE account_id = %s AND is_parked"
         until(lambda: ask(site, parked, who.account_id) == [(PER_ENDPOINT,)], "the others wait again")

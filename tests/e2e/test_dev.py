@@ -20,6 +20,7 @@ from attrs import frozen
 
 from meetcore.adapters.embedded_postgres import is_available
 from tests.conftest import absent
+from tests.e2e.customers import speaking
 from tests.e2e.program import Launcher, Running, environment, free_port, until
 
 START_S = 60.0
@@ -129,11 +130,10 @@ def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
 
         page = httpx.get(meeting["join_url"], trust_env=False)
         assert page.status_code == 200
-        for button, status in (("start", "started"), ("end", "ended")):
-            press(meeting["join_url"], button)
-            auth = {"Authorization": f"Bearer {dev.key}"}
-            shown = httpx.get(f"{dev.url}/api/v1/meetings/{meeting['id']}", headers=auth, trust_env=False)
-            assert shown.json()["status"] == status
+        with speaking(dev.url, dev.key) as api:
+            for button, status in (("start", "started"), ("end", "ended")):
+                press(meeting["join_url"], button)
+                assert api.meetings.get(meeting["id"]).status == status
         (ended,) = until(lambda: dev.delivered("meeting.ended"), "the end is in the inbox")
         assert ended["payload"]["data"]["status"] == "ended"
         first_key = dev.key

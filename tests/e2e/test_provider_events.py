@@ -14,6 +14,7 @@ import httpx
 import pytest
 from attrs import frozen
 
+from meetcore.client import Meeting
 from meetcore.testing.zoom_server import Credentials
 from tests.e2e.customers import Customer, customer
 from tests.e2e.outbox import ask
@@ -45,8 +46,8 @@ class Stage:
         assert answer.status_code == 204, answer.text
         assert time.monotonic() - since < ANSWER_WITHIN_S
 
-    def status(self, meeting: dict[str, Any]) -> str:
-        return str(self.customer.http.get(f"/meetings/{meeting['id']}").json()["status"])
+    def status(self, meeting: Meeting) -> str:
+        return self.customer.api.meetings.get(meeting.id).status
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def stage(site: Site, receiver: Receiver, redis_url: str, zoom: dict[str, str]) 
 def test_a_meeting_starts_and_ends_as_zoom_tells(site: Site, receiver: Receiver, stage: Stage) -> None:
     stage.customer.hook(receiver.url("told"), "meeting.ended")
     meeting = stage.customer.meet(with_recording=True)
-    name = meeting["provider_meeting_id"]
+    name = str(meeting.provider_meeting_id)
     assert name.isdigit(), "Zoom made it"
 
     stage.tell(about_meeting("meeting.started", name))
@@ -98,12 +99,12 @@ def test_a_meeting_starts_and_ends_as_zoom_tells(site: Site, receiver: Receiver,
     files = fixture("recording.completed").told["payload"]["object"]["recording_files"]
     stage.tell(about_recording("recording.completed", int(name), files))
     recorded = "SELECT status FROM recordings WHERE meeting_id = %s::uuid"
-    until(lambda: ask(site, recorded, meeting["id"]) == [("available",)], "the recording is there")
+    until(lambda: ask(site, recorded, meeting.id) == [("available",)], "the recording is there")
 
     [post] = receiver.posts
     told = json.loads(post.body)
     assert (told["type"], told["data"]["id"], told["data"]["status"]) == (
-        "meeting.ended", meeting["id"], "ended",
+        "meeting.ended", meeting.id, "ended",
     )  # fmt: skip
     assert ask(site, "SELECT id FROM provider_events WHERE due_at IS NOT NULL") == []
 
@@ -112,7 +113,7 @@ def test_what_was_told_while_no_worker_was_there_is_worked_on_later(site: Site, 
     meeting = stage.customer.meet()
     stage.workers[0].kill()
     for kind in ("meeting.ended", "meeting.started"):
-        stage.tell(about_meeting(kind, meeting["provider_meeting_id"]))
+        stage.tell(about_meeting(kind, str(meeting.provider_meeting_id)))
     assert stage.status(meeting) == "scheduled"
     with site.worker(**stage.settings):
         until(lambda: stage.status(meeting) == "ended", "another worker works on it")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -21,7 +22,7 @@ from meetcore.adapters.postgres.migrate import migrate
 from meetcore.app import Service
 from meetcore.domain.addresses import Address
 from meetcore.wiring import Network, wire
-from tests.e2e.program import ROOT, free_port
+from tests.e2e.program import ROOT
 from tests.http.house import ALL_SCOPES, settings_for
 
 MANY = 100_000_000
@@ -61,29 +62,30 @@ class Target:
 async def target(database_url: str) -> AsyncIterator[Target]:
     """The service on an empty database, from when it answers until it has stopped."""
     migrate(database_url)
-    port = free_port()
-    base_url = f"http://127.0.0.1:{port}"
-    settings = settings_for(
-        database_url, base_url=base_url, quota_read=MANY, quota_write=MANY, quota_credit=MANY
-    )
-    network = Network(AnyName(), Everywhere())
-    async with wire(settings, network) as wiring:
-        for number in range(HOSTS):
-            await wiring.operate.add_host(f"host-{number}@example.test", 1000)
-        account = await wiring.operate.create_account("fuzz@example.test", "Fuzz", MANY)
-        key = await wiring.operate.create_key(account.id, ALL_SCOPES)
-    server = uvicorn.Server(uvicorn.Config(Service(settings, network), port=port, log_level="error"))
-    # It is ended by its flag; signals are the caller's.
-    server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    running = asyncio.create_task(server._serve())
-    while not server.started:
-        assert not running.done(), running
-        await asyncio.sleep(0.02)
-    try:
-        yield Target(f"{base_url}/api/v1", key.text)
-    finally:
-        server.should_exit = True
-        await running
+    # Bound at once: a port that is only known to be free may be another's when the server starts.
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        settings = settings_for(
+            database_url, base_url=base_url, quota_read=MANY, quota_write=MANY, quota_credit=MANY
+        )
+        network = Network(AnyName(), Everywhere())
+        async with wire(settings, network) as wiring:
+            for number in range(HOSTS):
+                await wiring.operate.add_host(f"host-{number}@example.test", 1000)
+            account = await wiring.operate.create_account("fuzz@example.test", "Fuzz", MANY)
+            key = await wiring.operate.create_key(account.id, ALL_SCOPES)
+        server = uvicorn.Server(uvicorn.Config(Service(settings, network), log_level="error"))
+        # It is ended by its flag; signals are the caller's.
+        server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+        running = asyncio.create_task(server._serve(sockets=[listener]))
+        while not server.started:
+            assert not running.done(), running
+            await asyncio.sleep(0.02)
+        try:
+            yield Target(f"{base_url}/api/v1", key.text)
+        finally:
+            server.should_exit = True
+            await running
 
 
 async def fuzz(at: Target, *options: str, seed: int, place: Path) -> tuple[int, str]:

@@ -68,6 +68,7 @@ async def test_what_a_room_has_not_is_refused_and_costs_nothing(
     answer = await guest.post("/meetings", house.body(**wanted))
     assert code_of(answer) == (422, "unprocessable_entity")
     assert next(iter(wanted)) in answer.json()["error"]["message"]
+    assert answer.json()["error"]["details"]["fields"].keys() == wanted.keys()
     assert await guest.funds() == Funds(1000, 0, 1)
 
 

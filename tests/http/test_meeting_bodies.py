@@ -25,6 +25,12 @@ REFUSED = [
 ]  # fmt: skip
 
 
+@pytest.mark.spec("4.1/title")
+async def test_a_title_may_be_blank_and_is_kept_as_it_was_sent(customer: Customer) -> None:
+    """Its length is bounded, not its meaning."""
+    assert (await customer.make_meeting(title="   "))["title"] == "   "
+
+
 @pytest.mark.spec(
     "7/400", "4.1/title", "4.1/date", "4.1/start_time", "4.1/tier", "4.1/description", "4.1/password"
 )

@@ -11,7 +11,9 @@ from uuid import UUID
 
 from attrs import Attribute, evolve, field, frozen
 
-__all__ = ["Host", "choose_host"]
+from meetcore.domain.pricing import PricingTier
+
+__all__ = ["Host", "choose_host", "tiers_without_host"]
 
 
 def _at_least_one(_: object, attribute: "Attribute[Any]", value: int) -> None:
@@ -59,6 +61,12 @@ class Host:
         """The host once a meeting that it was given at an instant was not made after all."""
         is_counted = self.creations_on == at.astimezone(UTC).date() and self.creations > 0
         return evolve(self, creations=self.creations - 1) if is_counted else self
+
+
+def tiers_without_host(tiers: Iterable[PricingTier], hosts: Iterable[Host]) -> tuple[PricingTier, ...]:
+    """The tiers that no active host has the seats for: whoever asks for one is told that no host is free."""
+    seats = max((host.capacity for host in hosts if host.is_active), default=0)
+    return tuple(tier for tier in tiers if tier.capacity > seats)
 
 
 def choose_host(free: Iterable[Host], seats: int) -> Host | None:

@@ -55,6 +55,8 @@ __all__ = [
     "transition",
 ]
 
+_CANNOT_BE_HAD: Final = "cannot be had from the provider that runs the meetings"
+
 
 class MeetingStatus(StrEnum):
     """Where a meeting is in its life."""
@@ -287,25 +289,22 @@ def _quote(tier: PricingTier, options: MeetingOptions, abilities: ProviderAbilit
 
 def _check_abilities(options: MeetingOptions, abilities: ProviderAbilities) -> None:
     lacking = [
-        problem
-        for is_asked, is_able, problem in (
-            (
-                options.with_recording or options.auto_notulen,
-                abilities.has_recording,
-                "records no meetings: send neither with_recording nor auto_notulen",
-            ),
-            (options.must_login, abilities.has_login, "has no logins: leave must_login out"),
-            (options.mic_off, abilities.has_mute, "mutes nobody: leave mic_off out"),
-            (
-                options.email_notification,
-                abilities.has_notification,
-                "sends no mail: leave email_notification out",
-            ),
+        (problem, [name for name in names if getattr(options, name)])
+        for names, is_able, problem in (
+            (("with_recording", "auto_notulen"), abilities.has_recording,
+             "records no meetings: send neither with_recording nor auto_notulen"),
+            (("must_login",), abilities.has_login, "has no logins: leave must_login out"),
+            (("mic_off",), abilities.has_mute, "mutes nobody: leave mic_off out"),
+            (("email_notification",), abilities.has_notification,
+             "sends no mail: leave email_notification out"),
         )
-        if is_asked and not is_able
-    ]
+        if not is_able and any(getattr(options, name) for name in names)
+    ]  # fmt: skip
     if lacking:
-        raise Unprocessable(f"The provider {abilities.name} {'; it '.join(lacking)}.")
+        raise Unprocessable(
+            f"The provider {abilities.name} {'; it '.join(problem for problem, _ in lacking)}.",
+            {"fields": {name: [_CANNOT_BE_HAD] for _, names in lacking for name in names}},
+        )
 
 
 def _check_password(password: str | None, abilities: ProviderAbilities) -> None:
@@ -313,7 +312,10 @@ def _check_password(password: str | None, abilities: ProviderAbilities) -> None:
         return
     rule = abilities.password
     if rule is None:
-        raise Unprocessable(f"The provider {abilities.name} takes no password: leave it out.")
+        raise Unprocessable(
+            f"The provider {abilities.name} takes no password: leave it out.",
+            {"fields": {"password": [_CANNOT_BE_HAD]}},
+        )
     if not rule.min_length <= len(password) <= rule.max_length or set(password) - set(rule.alphabet):
         raise Unprocessable(
             f"A password has {rule.min_length} to {rule.max_length} characters of: {rule.alphabet}",

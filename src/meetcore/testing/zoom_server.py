@@ -15,7 +15,8 @@ In a test::
 As a process, `python -m meetcore.testing.zoom_server --port 8700` prints one line when it is ready;
 `meetcore.testing.zoom.admin` lists the paths by which another process reads and turns it.
 
-Everything is in memory and gone with it. Standard library and attrs only.
+Everything is in memory and gone with it. Itself standard library and attrs only; its package needs the extra
+`testing`.
 """
 
 import argparse

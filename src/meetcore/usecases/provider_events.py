@@ -7,7 +7,7 @@ do that.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from attrs import frozen
@@ -61,13 +61,14 @@ class HandleProviderEvents:
     """Works on what is in the inbox, `in_flight` events at a time.
 
     `lease_s` must exceed the time that a batch takes. An event that comes too early is tried again, as
-    `next_try` says.
+    `next_try` says. `tell` hears of each event that was worked on, and what became of it.
     """
 
     store: Store
     track: TrackMeeting
     record: RecordRecording
     world: World
+    tell: Callable[[ClaimedEvent, Heed], None] = lambda claimed, heed: None
     batch: int = 50
     in_flight: int = 4
     lease_s: float = 60.0
@@ -99,12 +100,14 @@ class HandleProviderEvents:
             raise
         except Exception as fault:
             fault.add_note(
-                f"event {claimed.id} of {claimed.event.provider}, try {claimed.tries} of {MAX_TRIES}"
+                f"event {claimed.id} of {claimed.event.provider}, try {claimed.tries} of {MAX_TRIES}, "
+                f"meeting {claimed.event.provider_meeting_id}"
             )
             if claimed.tries >= MAX_TRIES:
                 await self._end(claimed, Heed.PASSED)
             raise
         await self._end(claimed, heed)
+        self.tell(claimed, heed)
 
     async def _apply(self, event: ProviderEvent) -> Heed:
         name, now = (event.provider, event.provider_meeting_id), self.world.now()

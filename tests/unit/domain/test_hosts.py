@@ -9,7 +9,8 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.hosts import Host, choose_host
+from meetcore.domain.hosts import Host, choose_host, tiers_without_host
+from meetcore.domain.pricing import PricingTier
 from meetcore.testing.strategies.meetings import hosts_of_a_house
 
 seats = st.integers(1, 6)
@@ -20,6 +21,13 @@ houses = hosts_of_a_house()
 def test_the_choice_is_the_same_in_any_order(free: list[Host], wanted: int, random: Any) -> None:
     shuffled = random.sample(free, len(free))
     assert choose_host(iter(shuffled), wanted) == choose_host(free, wanted)
+
+
+@given(houses, st.lists(seats, max_size=4))
+def test_a_tier_is_without_host_where_none_would_ever_be_chosen(house: list[Host], wanted: list[int]) -> None:
+    tiers = [PricingTier(f"tier-{place}", "Tier", each, 60, 10, 5) for place, each in enumerate(wanted)]
+    lacking = tiers_without_host(tiers, iter(house))
+    assert [*lacking] == [tier for tier in tiers if choose_host(house, tier.capacity) is None]
 
 
 @given(houses, seats)

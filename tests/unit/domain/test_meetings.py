@@ -380,6 +380,24 @@ def test_what_cannot_be_planned_is_refused(
         plan_meeting(evolve(WISH, **changes), CATALOGUE, abilities, now)
 
 
+@pytest.mark.spec("7/422")
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({"with_recording": True, "auto_notulen": True}, {"with_recording", "auto_notulen"}),
+        ({"auto_notulen": True, "mic_off": True}, {"auto_notulen", "mic_off"}),
+        ({"must_login": True, "email_notification": True}, {"must_login", "email_notification"}),
+        ({"password": "1234"}, {"password"}),
+    ],
+)
+def test_the_fields_that_a_provider_cannot_serve_are_named(changes: dict[str, Any], fields: set[str]) -> None:
+    with pytest.raises(Unprocessable) as caught:
+        plan_meeting(evolve(WISH, **changes), CATALOGUE, UNABLE, NOW)
+    named = caught.value.details["fields"]
+    assert isinstance(named, dict)
+    assert named.keys() == fields
+
+
 @pytest.mark.parametrize("now", [START, START - timedelta(days=365)])
 def test_a_plan_may_start_now_and_in_365_days(now: datetime) -> None:
     assert plan_meeting(WISH, CATALOGUE, ABLE, now).start_at == START

@@ -17,6 +17,7 @@ from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus
 from meetcore.domain.provider_events import MAX_TRIES, Heed, ProviderEvent, ProviderEventKind
 from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
+from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.store import StoreAway
 from meetcore.ports.video_provider import ProviderMeetingState
 from meetcore.testing.contracts.provider_event_inbox import new_file
@@ -278,7 +279,9 @@ async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None
         assert office.status() is MeetingStatus.STARTED
         town.clock.advance(61)
     assert office.waiting() == 0
-    assert [note.endswith("of sandbox, try 11 of 11") for note in fault.__notes__].count(True) == 1
+    assert [note.endswith("of sandbox, try 11 of 11, meeting bad") for note in fault.__notes__].count(
+        True
+    ) == 1
 
 
 async def test_an_outage_costs_no_event_however_long_it_lasts() -> None:
@@ -318,3 +321,21 @@ async def test_a_full_batch_tells_that_there_may_be_more() -> None:
     assert await office.handle(batch=2)()
     assert not await office.handle(batch=2)()
     assert office.waiting() == 0
+
+
+async def test_what_became_of_each_event_is_told_with_its_meeting() -> None:
+    place = await post()
+    heard: list[tuple[str, ProviderEventKind, Heed]] = []
+
+    def tell(claimed: ClaimedEvent, heed: Heed) -> None:
+        heard.append((claimed.event.provider_meeting_id, claimed.event.kind, heed))
+
+    for event in (place.event(STARTED), place.event(STARTED), place.event(ENDED, of="unheard-of")):
+        await place.tell(event)
+        await place.handle(tell=tell)()
+    name = place.meeting.provider_meeting_id
+    assert heard == [
+        (name, STARTED, Heed.TAKEN),
+        (name, STARTED, Heed.PASSED),
+        ("unheard-of", ENDED, Heed.EARLY),
+    ]

@@ -47,7 +47,8 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
     settings = guarded(_settings)
     configure_logs(settings.log_level)
     refuse_taken(host, port)
-    say(f"meetcore serves http://{host}:{port}", as_json=True)  # standard error, with the logs
+    # Standard error, with the logs.
+    say(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}", as_json=True)
     uvicorn.run(
         "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop", http="httptools",
         lifespan="on", access_log=False, server_header=False, log_level="warning",

@@ -89,7 +89,10 @@ class _Door:
         if notice.event is not None:
             async with asyncio.timeout(KEEP_WITHIN_S):
                 is_new = await self.receive(notice.event, hashlib.sha256(body).digest())
-            log.info("provider event", provider=self.provider, kind=notice.event.kind, is_new=is_new)
+            log.info(
+                "provider event", provider=self.provider, kind=notice.event.kind.value,
+                provider_meeting_id=notice.event.provider_meeting_id, is_new=is_new,
+            )  # fmt: skip
         return Response(status_code=204, headers=_HEADERS)
 
     def _refuse(self, error: Exception) -> Response:

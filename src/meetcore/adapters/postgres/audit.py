@@ -181,7 +181,8 @@ class PostgresLedgerSnapshot:
                     if len(chunk) == ENTRIES_AT_ONCE:
                         yield chunk
                         chunk = []
-                yield chunk
+                if chunk:
+                    yield chunk
         await self._connection.execute(_WALK, {"way": "on"})
 
     async def flaws(self) -> Sequence[Flaw]:
