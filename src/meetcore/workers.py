@@ -22,12 +22,10 @@ from meetcore.adapters.webhook_sender import AiohttpWebhookSender
 from meetcore.adapters.worker.note_pump import NotePump
 from meetcore.adapters.worker.pump import Pump
 from meetcore.adapters.worker.rounds import Chore
-from meetcore.assistants import chosen_assistants
+from meetcore.assistants import Assistants, chosen_assistants
 from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.ports.audio_editor import AudioEditor
-from meetcore.ports.note_writer import NoteWriter
 from meetcore.ports.rate_counters import RateStoreAway
-from meetcore.ports.transcriber import Transcriber
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.end_note import EndNote
 from meetcore.usecases.end_recordings import ExpireRecordings
@@ -120,8 +118,8 @@ async def _sending(wiring: Wiring) -> AsyncIterator[Wake]:
 @asynccontextmanager
 async def _writing(wiring: Wiring) -> AsyncIterator[Wake]:
     editor = AvAudioEditor(wiring.settings.scratch_directory or None)
-    async with chosen_assistants(wiring.settings) as (transcriber, writer):
-        pump = NotePump(_notes(wiring, editor, transcriber, writer), _recording_chores(wiring, editor))
+    async with chosen_assistants(wiring.settings) as assistants:
+        pump = NotePump(_notes(wiring, editor, assistants), _recording_chores(wiring, editor))
         async with _running(pump):
             yield pump.wake
 
@@ -136,13 +134,13 @@ async def _running(pump: Pump | NotePump) -> AsyncIterator[None]:
         await task
 
 
-def _notes(wiring: Wiring, editor: AudioEditor, transcriber: Transcriber, writer: NoteWriter) -> WriteNotes:
+def _notes(wiring: Wiring, editor: AudioEditor, assistants: Assistants) -> WriteNotes:
     settings, store = wiring.settings, wiring.store
     return WriteNotes(
         store,
         wiring.look_for_files,
-        HearRecording(store, wiring.files, editor, transcriber),
-        writer,
+        HearRecording(store, wiring.files, editor, assistants.transcriber),
+        assistants.note_writer,
         EndNote(store, settings.catalogue, wiring.doorbell, wiring.world),
         wiring.world,
         settings.note_schedule,

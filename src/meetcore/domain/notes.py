@@ -126,6 +126,7 @@ class NoteFault(StrEnum):
     FILES_AWAY = "files_away"
     MEDIA_UNREADABLE = "media_unreadable"
     NOTHING_SAID = "nothing_said"
+    NOBODY_HEARS = "nobody_hears"
     AI_REFUSED = "ai_refused"
     AI_AWAY = "ai_away"
     FAULT_HERE = "fault_here"
@@ -146,6 +147,10 @@ _WORDS: Final[Mapping[NoteFault, str]] = MappingProxyType(
         ),
         NoteFault.MEDIA_UNREADABLE: "The recording's file cannot be read as audio or video.",
         NoteFault.NOTHING_SAID: "No speech was found in the recording, so that there is nothing to note.",
+        NoteFault.NOBODY_HEARS: (
+            "The video provider wrote no transcript of this recording, and this service does not hear "
+            "recordings itself. Nothing was charged."
+        ),
         NoteFault.AI_REFUSED: (
             "The AI provider refused to work on this recording. Nothing was charged, and the same request "
             "is likely to be refused again."

@@ -21,10 +21,14 @@ from meetcore.ports.store import Store
 from meetcore.ports.transcriber import Transcriber
 from meetcore.usecases.under_lease import LeaseLost
 
-__all__ = ["HearRecording", "copy_file"]
+__all__ = ["HearRecording", "NobodyHears", "copy_file"]
 
 MAX_TRANSCRIPT_BYTES = 32 * 1024 * 1024
 """More than a day of speech; a longer file is no transcript."""
+
+
+class NobodyHears(Exception):
+    """What was said is written down nowhere, and there is nobody to hear it."""
 
 
 async def copy_file(files: RecordingFiles, file: RecordingFile, into: BinaryIO) -> None:
@@ -41,12 +45,12 @@ async def copy_file(files: RecordingFiles, file: RecordingFile, into: BinaryIO) 
 
 @frozen
 class HearRecording:
-    """Finds out what was said."""
+    """Finds out what was said. Without a transcriber only what the provider wrote down."""
 
     store: Store
     files: RecordingFiles
     editor: AudioEditor
-    transcriber: Transcriber
+    transcriber: Transcriber | None
 
     async def read(self, recording: Recording) -> Transcript | None:
         """The provider's own transcript; none where a segment has none.
@@ -65,30 +69,33 @@ class HearRecording:
         """Hear what nobody has heard yet of the task's recording, and put it all together.
 
         Raises:
+            NobodyHears: there is no transcriber.
             LeaseLost: somebody else has the note.
             FilesAway, FileGone: see `RecordingFiles.open`.
             MediaUnreadable: see `AudioEditor.cut`.
             AiAway, AiRefused: see `Transcriber.transcribe`.
             StoreAway: the database does not answer.
         """
+        if self.transcriber is None:
+            raise NobodyHears
         pieces = cut(task.recording, self.transcriber.max_piece_s)
         source = source_of(pieces)
         async with self.store.at_once() as tx:
             heard = dict(await tx.notes.load_heard(task, source))
         for file in dict.fromkeys(piece.file for piece in pieces if piece.number not in heard):
             rest = [piece for piece in pieces if piece.file == file and piece.number not in heard]
-            heard |= await self._hear_file(task, source, file, rest)
+            heard |= await self._hear_file(self.transcriber, task, source, file, rest)
         return put_together(pieces, heard)
 
     async def _hear_file(
-        self, task: NoteTask, source: str, file: RecordingFile, pieces: list[Piece]
+        self, transcriber: Transcriber, task: NoteTask, source: str, file: RecordingFile, pieces: list[Piece]
     ) -> Mapping[int, Transcript]:
         heard: dict[int, Transcript] = {}
         with closing(self.editor.scratch()) as media:
             await copy_file(self.files, file, media)
             for piece in pieces:
                 with closing(await self.editor.cut(media, piece.from_s, piece.length_s)) as sound:
-                    heard[piece.number] = await self.transcriber.transcribe(sound)
+                    heard[piece.number] = await transcriber.transcribe(sound)
                 async with self.store.at_once() as tx:
                     if not await tx.notes.save_heard(task, source, piece.number, heard[piece.number]):
                         raise LeaseLost

@@ -31,7 +31,7 @@ from meetcore.ports.notes import NoteTask
 from meetcore.ports.recording_files import FileGone, FilesAway
 from meetcore.ports.store import Store, StoreAway
 from meetcore.usecases.end_note import EndNote
-from meetcore.usecases.hear_recording import HearRecording
+from meetcore.usecases.hear_recording import HearRecording, NobodyHears
 from meetcore.usecases.look_for_files import LookForFiles
 from meetcore.usecases.under_lease import LeaseLost, under_lease
 from meetcore.usecases.world import World
@@ -48,6 +48,7 @@ _FINAL: dict[type[Exception], NoteFault] = {
     AiRefused: NoteFault.AI_REFUSED,
     FileGone: NoteFault.RECORDING_GONE,
     MediaUnreadable: NoteFault.MEDIA_UNREADABLE,
+    NobodyHears: NoteFault.NOBODY_HEARS,
 }
 _PASSING: dict[type[Exception], NoteFault] = {
     AiAway: NoteFault.AI_AWAY,
