@@ -98,7 +98,8 @@ def service() -> Iterator[tuple[str, str]]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     home = Path(tempfile.mkdtemp(prefix="meetcore-lint-"))
-    home.chmod(0o711)  # the database may run as another user
+    home.chmod(0o711)
+    (home / "data").mkdir(mode=0o711)  # where the database's own user cannot go, its data would lie elsewhere
     words = [
         sys.executable,
         "-m",
