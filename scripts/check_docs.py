@@ -76,7 +76,11 @@ ABOUT = {
 """What each setting is for, in the order of the table."""
 
 # Rules that no validator of the settings carries: they are checked where the value is used.
-MUST = {"secrets_key": "base64url of 32 bytes, several with commas; required", "mcp": "`true` or `false`"}
+MUST = {
+    "secrets_key": "base64url of 32 bytes, several with commas; required",
+    "mcp": "`true` or `false`",
+    "transcript_wait_s": "a whole number of at least 0",
+}
 REQUIRED = {"database_url": "; required"}
 
 
@@ -178,7 +182,7 @@ def settings_table() -> str:
 
 def _must(field: attrs.Attribute[Any]) -> str:
     """The rule in the validator's own words, which it says of a value that nobody can mean."""
-    if field.validator is None:
+    if field.name in MUST:
         return MUST[field.name]
     impossible: object = 0 if field.type is int else "\0"
     if field.type is typed_settings.SecretStr:
