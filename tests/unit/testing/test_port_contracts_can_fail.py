@@ -1,7 +1,7 @@
 """A suite that nothing can fail proves nothing: plausible mistakes, and for each the test that finds it.
 
-The ports beside the store: counters, clock, entropy, cipher, doorbell, resolver, provider, sender, transcriber,
-note writer.
+The ports beside the store: counters, clock, entropy, cipher, doorbell, resolver, provider, sender,
+transcriber, note writer.
 """
 
 import asyncio
