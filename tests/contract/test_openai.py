@@ -254,6 +254,12 @@ async def test_what_is_too_large_is_not_sent(ai: Ai):
     assert ai.stand_in.tally.calls.total() == 0
 
 
+async def test_a_moment_is_not_sent_and_says_nothing(ai: Ai):
+    assert await ai.transcriber.transcribe(io.BytesIO(silence(0.06))) == ()
+    assert ai.stand_in.tally.calls.total() == 0
+    assert await ai.transcriber.transcribe(io.BytesIO(silence(0.1))) != ()
+
+
 def verbose(*segments: dict[str, Any]) -> bytes:
     return json.dumps({"text": "x", "segments": segments}).encode()
 

@@ -146,7 +146,7 @@ def varied(count: int) -> tuple[Utterance, ...]:
 def test_three_hours_take_a_second():
     begun = process_time()
     draft = _draft(varied(5_400), Language.INDONESIAN)
-    assert process_time() - begun < 2  # 0.8 s; a loaded machine is no defect of the writer
+    assert process_time() - begun < 5  # 0.8 s; a loaded or a traced machine is no defect of the writer
     assert len(draft.summary.split("\n")) == 12
     assert MOST_RANKED < 5_400
 

@@ -94,6 +94,7 @@ async def test_what_the_real_one_refuses_is_refused(http: httpx.AsyncClient, ai:
     assert (await hear(http, bytes(25 * 1024 * 1024 + 1))).status_code == 413
     assert (await hear(http, b"no sound")).json()["error"]["message"] == "Invalid file format."
     assert (await hear(http, b"RIFF no sound")).status_code == 400
+    assert (await hear(http, silence(0.05))).json()["error"]["code"] == "audio_too_short"
     assert (await hear(http, sound, model="nobody")).json()["error"]["code"] == "model_not_found"
     plain = (await hear(http, sound, model=ai.models.plain)).json()["error"]
     assert (plain["code"], plain["param"]) == ("unsupported_value", "response_format")

@@ -1,6 +1,7 @@
 """A suite that nothing can fail proves nothing: plausible mistakes, and for each the test that finds it.
 
-The ports beside the store: counters, clock, entropy, cipher, doorbell, resolver, provider, sender.
+The ports beside the store: counters, clock, entropy, cipher, doorbell, resolver, provider, sender,
+transcriber, note writer.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 from uuid import UUID
 
 import pytest
@@ -30,7 +31,10 @@ from meetcore.domain.addresses import Address
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.errors import HostUnresolved
 from meetcore.domain.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.ports.ai import AiRefused
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, ProviderRefused
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
@@ -38,9 +42,11 @@ from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContr
 from meetcore.testing.contracts.clock import ClockContract
 from meetcore.testing.contracts.doorbell import DoorbellContract, RemoteDoorbellContract
 from meetcore.testing.contracts.entropy import EntropyContract
+from meetcore.testing.contracts.note_writer import NoteWriterContract
 from meetcore.testing.contracts.played_meetings import PlayedMeetingsContract
 from meetcore.testing.contracts.rate_counters import MINUTE, RateCountersContract, SharedRateCountersContract
 from meetcore.testing.contracts.resolver import HANGING, ZONE, ResolverContract
+from meetcore.testing.contracts.transcriber import TranscriberContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
 from meetcore.testing.receiver import Authority, hang, hang_up
@@ -52,6 +58,104 @@ def mistakes(*pairs: tuple[Test, object]) -> pytest.MarkDecorator:
     """A test of a suite, and what it must find."""
     names = [f"{getattr(fault, '__name__', type(fault).__name__)}-{test.__name__}" for test, fault in pairs]
     return pytest.mark.parametrize(("test", "broken"), pairs, ids=names)
+
+
+# Transcribers and note writers
+
+
+class Hearing:
+    """Hears what it is told to, in a piece of any length."""
+
+    def __init__(self, *heard: Utterance, max_piece_s: int = 60, believes_anything: bool = False) -> None:
+        self.heard, self.max_piece_s, self.believes_anything = heard, max_piece_s, believes_anything
+
+    async def transcribe(self, sound: BinaryIO) -> Transcript:
+        if not self.believes_anything and not sound.read(4) == b"OggS":
+            raise AiRefused("no sound")
+        return self.heard
+
+
+class Closing(Hearing):
+    async def transcribe(self, sound: BinaryIO) -> Transcript:
+        sound.close()
+        return ()
+
+
+class Writing:
+    """Writes what it is told to, whatever was said."""
+
+    def __init__(self, draft: NoteDraft) -> None:
+        self.draft = draft
+
+    async def write(self, transcript: Transcript, language: Language) -> NoteDraft:
+        return self.draft
+
+
+async def of_length(transcriber: Hearing) -> None:
+    await TranscriberContract().test_what_is_heard_lies_within_the_piece(transcriber, 7.25)
+
+
+async def of_no_sound(transcriber: Hearing) -> None:
+    await TranscriberContract().test_what_is_no_sound_is_refused_for_good(transcriber, b"no sound at all")
+
+
+async def of_length_of_pieces(transcriber: Hearing) -> None:
+    await TranscriberContract().test_it_says_how_long_a_piece_may_be(transcriber)
+
+
+async def of_open_files(transcriber: Hearing) -> None:
+    await TranscriberContract().test_a_piece_stays_open_and_can_be_heard_again(transcriber)
+
+
+@mistakes(
+    (of_length, Hearing(Utterance(3, 9, "ya"))),
+    (of_length, Hearing(Utterance(5, 4, "ya"))),
+    (of_length, Hearing(Utterance(-1, 4, "ya"))),
+    (of_length, Hearing(Utterance(5, 6, "ya"), Utterance(1, 2, "ya"))),
+    (of_length, Hearing(Utterance(1, 2, " "))),
+    (of_length_of_pieces, Hearing(max_piece_s=1)),
+    (of_length_of_pieces, Hearing(max_piece_s=100_000)),
+    (of_open_files, Closing()),
+)
+async def test_transcribers(test: Test, broken: object) -> None:
+    await of_length(Hearing(Utterance(1, 2, "ya")))
+    with pytest.raises(AssertionError):
+        await test(broken)
+
+
+async def test_a_transcriber_that_believes_anything() -> None:
+    with pytest.raises(pytest.fail.Exception):
+        await of_no_sound(Hearing(believes_anything=True))
+
+
+QUOTE = "Siti, tolong kirim RAB final paling lambat tanggal 28."
+
+
+async def of_quotes(writer: Writing) -> None:
+    suite = NoteWriterContract()
+    await suite.test_what_a_note_quotes_was_said_at_that_second(writer, "indonesian", Language.INDONESIAN)
+
+
+async def of_findings(writer: Writing) -> None:
+    await NoteWriterContract().test_a_decision_and_what_is_to_be_done_are_found(writer)
+
+
+@mistakes(
+    (of_quotes, Writing(NoteDraft(" "))),
+    (of_quotes, Writing(NoteDraft("R", (Decision("D", "tidak pernah", 13.5),)))),
+    (of_quotes, Writing(NoteDraft("R", (Decision("D", QUOTE, 9.0),)))),
+    (of_quotes, Writing(NoteDraft("R", (Decision("D", "", 9.0),)))),
+    (of_quotes, Writing(NoteDraft("R", (Decision(" ", QUOTE, 13.5),)))),
+    (of_quotes, Writing(NoteDraft("R", (), (ActionItem("T", QUOTE, 13.5, "Joko"),)))),
+    (of_quotes, Writing(NoteDraft("R", (), (ActionItem("T", QUOTE, 13.5, None, "besok"),)))),
+    (of_quotes, Writing(NoteDraft("R", (), (ActionItem("", QUOTE, 13.5),)))),
+    (of_quotes, Writing(NoteDraft("R", topics=("a", "a")))),
+    (of_findings, Writing(NoteDraft("R"))),
+)
+async def test_note_writers(test: Test, broken: object) -> None:
+    await of_quotes(Writing(NoteDraft("R", (), (ActionItem("T", QUOTE, 13.5, "Siti", "tanggal 28"),))))
+    with pytest.raises(AssertionError):
+        await test(broken)
 
 
 # Rate counters

@@ -30,6 +30,8 @@ _PIECE_S: Final = 600
 # Without times, a sentence's second is guessed from where it stands in the text: the shorter the piece, the
 # nearer the guess.
 _PIECE_WITHOUT_TIMES_S: Final = 60
+# What an endpoint refuses for its shortness: the last moment of a recording must not be the end of its note.
+_SHORTEST_S: Final = 0.1
 _LONGEST_S: Final = 86_400.0
 _LONGEST_TEXT: Final = 10_000
 # Whisper's own rule for silence that it made words of.
@@ -78,6 +80,8 @@ class OpenAiTranscriber:
         if sound.seek(0, os.SEEK_END) > MAX_FILE_BYTES:
             raise AiRefused("ai: a piece of sound that is larger than 25 MiB")
         length_s = _length_s(sound)
+        if length_s < _SHORTEST_S:
+            return ()
         sound.seek(0)
         fields = {
             "model": self._access.transcribe_model,

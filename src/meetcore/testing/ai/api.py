@@ -135,12 +135,15 @@ class AiApi:
         length_s = sound_length_s(form.file)
         if length_s is None:
             return error(400, "Invalid file format.", None, "file")
-        told = list(segments(length_s))
-        text = "".join(str(each["text"]) for each in told).strip()
+        if length_s < 0.1:
+            told = "Audio file is too short. Minimum audio length is 0.1 seconds."
+            return error(400, told, "audio_too_short", "file")
+        heard = list(segments(length_s))
+        text = "".join(str(each["text"]) for each in heard).strip()
         if form_wanted == "json":
             return as_json({"text": text})
-        heard = {"task": "transcribe", "language": "indonesian", "duration": length_s, "text": text}
-        return as_json({**heard, "segments": told})
+        about = {"task": "transcribe", "language": "indonesian", "duration": length_s, "text": text}
+        return as_json({**about, "segments": heard})
 
     def _completed(self, request: Request) -> Reply:
         told = request.told
