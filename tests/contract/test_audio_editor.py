@@ -236,12 +236,18 @@ async def test_who_does_not_wait_any_more_leaves_no_process(editor: AvAudioEdito
 
 
 async def test_an_act_has_its_time():
-    editor = AvAudioEditor(limit_s=0.3)
+    editor = AvAudioEditor(within_s=0.3)
     with forever(editor) as media:
         began = time.monotonic()
         with pytest.raises(MediaUnreadable, match="within"):
             await editor.cut(media, 0, 1800)
         assert time.monotonic() - began < 10
+
+
+async def test_an_act_has_its_share_of_computing():
+    editor = AvAudioEditor(cpu_s=1)
+    with forever(editor) as media, pytest.raises(MediaUnreadable, match="ended with status"):
+        await editor.cut(media, 0, 1800)
 
 
 PARENT = """

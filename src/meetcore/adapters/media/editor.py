@@ -18,10 +18,13 @@ from typing import BinaryIO, Final, cast
 
 from meetcore.ports.audio_editor import MediaUnreadable
 
-__all__ = ["LIMIT_S", "MAX_PIECE_S", "AvAudioEditor"]
+__all__ = ["CPU_S", "MAX_PIECE_S", "WITHIN_S", "AvAudioEditor"]
 
-LIMIT_S: Final = 300.0
-"""Seconds that one act may take."""
+CPU_S: Final = 300
+"""Seconds of computing that one act may take. Two hours of sound take less than sixty."""
+
+WITHIN_S: Final = 1800.0
+"""Seconds by the clock: whoever works at a low priority may have to wait for others."""
 
 MAX_PIECE_S: Final = 7200.0
 """The longest stretch that is cut at once, in seconds: at 24 kbit/s it stays below 25 MB."""
@@ -39,12 +42,21 @@ class AvAudioEditor:
         directory: where scratch files lie; where the system puts such files, unless it is given. It should be
             a disk and not memory: a recording has hundreds of megabytes.
         at_once: how many processes there are at the same time.
-        limit_s: seconds that one act may take.
+        cpu_s: seconds of computing that one act may take.
+        within_s: seconds by the clock that it may take.
     """
 
-    def __init__(self, directory: str | None = None, *, at_once: int = 2, limit_s: float = LIMIT_S) -> None:
+    def __init__(
+        self,
+        directory: str | None = None,
+        *,
+        at_once: int = 2,
+        cpu_s: int = CPU_S,
+        within_s: float = WITHIN_S,
+    ) -> None:
         self._directory = directory
-        self._limit_s = limit_s
+        self._cpu_s = cpu_s
+        self._within_s = within_s
         self._slots = asyncio.Semaphore(at_once)
 
     def scratch(self) -> BinaryIO:
@@ -84,17 +96,18 @@ class AvAudioEditor:
         for file in files:
             file.flush()  # the process sees what the kernel has
         descriptors = [file.fileno() for file in files]
+        limits = [str(self._cpu_s), repr(self._within_s)]
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", _WORK, repr(self._limit_s), *act, *map(str, descriptors),
+                sys.executable, "-I", _WORK, *limits, *act, *map(str, descriptors),
                 stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=_environment(), cwd="/",
                 pass_fds=descriptors, start_new_session=True,
             )  # fmt: skip
             try:
-                async with asyncio.timeout(self._limit_s):
+                async with asyncio.timeout(self._within_s):
                     answer = await _answer(process)
             except TimeoutError:
-                raise MediaUnreadable(f"not within {self._limit_s:.0f} s") from None
+                raise MediaUnreadable(f"not within {self._within_s:g} s") from None
             finally:
                 await _end(process)
         return _told(answer, process.returncode)

@@ -1,9 +1,9 @@
 """One act on one file of media, in a process of its own.
 
 Run as a script, by path, with the standard library and PyAV alone; it imports nothing of meetcore. Arguments:
-the seconds that it may take, then `measure` and the descriptor of the media, or `cut`, from which second, how
-many seconds, the media's descriptor and that of an empty file. It writes one line of JSON: `seconds`, or
-`unreadable` and why.
+the seconds of computing and by the clock that it may take; then `measure` and the descriptor of the media, or
+`cut`, from which second, how many seconds, the media's descriptor and that of an empty file. It writes one
+line of JSON: `seconds`, or `unreadable` and why.
 
 The formats and codecs that meetings are recorded in are listed, and nothing else is tried: ffmpeg also reads
 lists of other files and addresses. It is given the one open file and opens none by itself.
@@ -14,7 +14,6 @@ Owns the reading of media, and the limits that are put on it. Refuses whatever h
 from __future__ import annotations
 
 import json
-import math
 import os
 import resource
 import signal
@@ -60,9 +59,9 @@ class Unreadable(Exception):
 
 def main(arguments: list[str]) -> int:
     """Carry out one act and say what came of it."""
-    limit_s, act, *rest = arguments
+    cpu_s, within_s, act, *rest = arguments
     end_with_parent()
-    limit(float(limit_s))
+    limit(int(cpu_s), float(within_s))
     try:
         import av  # noqa: F401  (what is missing is told apart from what cannot be read)
     except ImportError:
@@ -96,12 +95,12 @@ def end_with_parent() -> None:
     threading.Thread(target=wait, daemon=True).start()
 
 
-def limit(limit_s: float) -> None:
+def limit(cpu_s: int, within_s: float) -> None:
     """Put the limits on this process: priority, seconds, memory, output, no core of a meeting's sound."""
     os.nice(10)
-    signal.setitimer(signal.ITIMER_REAL, limit_s + 1.0)  # ends it if nobody else does
+    signal.setitimer(signal.ITIMER_REAL, within_s + 1.0)  # ends it if nobody else does
     for what, most in (
-        (resource.RLIMIT_CPU, math.ceil(limit_s) + 1),
+        (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
         (resource.RLIMIT_FSIZE, MAX_OUTPUT_BYTES),
         (resource.RLIMIT_CORE, 0),
@@ -373,7 +372,7 @@ class Piece:
         self.done = 0
         self._target = av.open(target, "w", format="ogg")
         self._stream = self._target.add_stream(
-            "libopus", rate=RATE, layout="mono", options={"application": "voip", "compression_level": "5"}
+            "libopus", rate=RATE, layout="mono", options={"application": "voip", "compression_level": "2"}
         )
         self._stream.codec_context.bit_rate = BIT_RATE
 
