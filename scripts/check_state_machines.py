@@ -20,11 +20,20 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "state-machines.md"
 sys.path.insert(0, str(ROOT / "src"))
 
-from meetcore.domain import deliveries, endpoints, idempotency, meetings  # noqa: E402  # the path comes first
+from meetcore.domain import (  # noqa: E402  # the path comes first
+    deliveries,
+    endpoints,
+    idempotency,
+    meetings,
+    notes,
+    recordings,
+)
 from meetcore.domain.deliveries import DeliveryEvent  # noqa: E402
 from meetcore.domain.endpoints import EndpointEvent  # noqa: E402
 from meetcore.domain.idempotency import KeyEvent  # noqa: E402
 from meetcore.domain.meetings import MeetingEvent  # noqa: E402
+from meetcore.domain.notes import NoteEvent  # noqa: E402
+from meetcore.domain.recordings import RecordingEvent  # noqa: E402
 
 HEAD = """# State machines
 
@@ -89,6 +98,37 @@ MACHINES = (
             MeetingEvent.START: "the provider's report: it has begun",
             MeetingEvent.END: "the provider's report, or a cancellation that found it running: it is over, "
             "nothing is refunded",
+        },
+    ),
+    Machine(
+        "Recording",
+        "meetcore.domain.recordings.TRANSITIONS",
+        recordings.TRANSITIONS,
+        recordings.RecordingStatus.MEASURING,
+        "Customers see none that is `measuring`. One that is `available` is measured again when more of it "
+        "comes. `expired` takes no more files, and those that it has are removed at the provider.",
+        "the functions of `recordings` give the recording back as it is, and raise nothing.",
+        {
+            RecordingEvent.MEASURE: "`measure`, by the worker: the length of all of its media is known",
+            RecordingEvent.EXPIRE: "`expire`: it is past its retention, or its owner deleted it",
+        },
+    ),
+    Machine(
+        "Note",
+        "meetcore.domain.notes.TRANSITIONS",
+        notes.TRANSITIONS,
+        notes.NoteStatus.QUEUED,
+        "While a note is in progress, credits are held for it, and its step tells what is to be done next: "
+        f"{', '.join(f'`{step}`' for step in notes.NoteStep)}. A provider's transcript spares `transcribe`. "
+        "`erased` is answered as one that is gone.",
+        "`notes.complete`, `notes.fail` and `notes.erase` raise `ValueError`; a store gives nobody a note "
+        "that cannot be taken.",
+        {
+            NoteEvent.TAKE: "a worker, under a lease: a new note, one that waited, or one whose worker died",
+            NoteEvent.COMPLETE: "its worker, with the last step: it is written and paid for",
+            NoteEvent.FAIL: "its worker, for what will not pass or did not pass in time; or the end of its "
+            "recording, over the worker's head",
+            NoteEvent.ERASE: "the customer's request, with the deletion of its recording",
         },
     ),
     Machine(

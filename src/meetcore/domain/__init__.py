@@ -10,7 +10,9 @@ money        `ledger` (double entry), `transfers` and `chain` (what it is made o
              (reservations, the daily cap), `pricing` (tiers, the coercion of recording, quotes)
 meetings     `meetings` (the life of one, the plan of a new one), `hosts` (best fit among the free),
              `schedule` (WIB in, UTC inside), `provider_events` (what a provider tells),
-             `recordings` (the files of one, gathered)
+             `recordings` (the files of one, gathered and measured)
+notes        `notes` (the life of one), `hearing` (a recording in pieces), `transcripts`, `vtt` (a
+             provider's), `quotes` (what was really said), `ogg` (how long an Opus file is)
 requests     `keys` (form, digest, scopes), `rate_window` (the wall-clock minute),
              `idempotency` (what a repeated request gets), `errors` (every refusal and its code)
 webhooks     `endpoints` (disabled at twenty failures), `deliveries`, `retry_schedule`, `events`,
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         endpoints,
         errors,
         events,
+        hearing,
         holds,
         hosts,
         idempotency,
@@ -38,15 +41,20 @@ if TYPE_CHECKING:
         keys,
         ledger,
         meetings,
+        notes,
+        ogg,
         pricing,
         provider_events,
+        quotes,
         rate_window,
         recordings,
         records,
         retry_schedule,
         schedule,
         signature,
+        transcripts,
         transfers,
+        vtt,
         webhook_urls,
     )
 
@@ -58,6 +66,7 @@ __all__ = [
     "endpoints",
     "errors",
     "events",
+    "hearing",
     "holds",
     "hosts",
     "idempotency",
@@ -65,15 +74,20 @@ __all__ = [
     "keys",
     "ledger",
     "meetings",
+    "notes",
+    "ogg",
     "pricing",
     "provider_events",
+    "quotes",
     "rate_window",
     "recordings",
     "records",
     "retry_schedule",
     "schedule",
     "signature",
+    "transcripts",
     "transfers",
+    "vtt",
     "webhook_urls",
 ]
 

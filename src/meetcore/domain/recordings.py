@@ -223,12 +223,13 @@ def is_measured(recording: Recording) -> bool:
     return bool(found) and all(one.media_s is not None for one in found)
 
 
-def measure(recording: Recording, lengths_s: Mapping[str, float]) -> Recording:
+def measure(recording: Recording, lengths_s: Mapping[tuple[str, int], float]) -> Recording:
     """Say how long files are; the recording becomes available when all of its media is measured.
 
     Args:
         recording: as it is now; it may have gathered more since the files were fetched.
-        lengths_s: seconds of media by `provider_file_id`. A file that is not there any more is passed over.
+        lengths_s: seconds of media by `provider_file_id` and `size_bytes`. A file that has grown since it was
+            fetched keeps waiting for its own measure; one that is not there any more is passed over.
 
     Returns:
         The recording, unchanged where it has expired.
@@ -236,7 +237,8 @@ def measure(recording: Recording, lengths_s: Mapping[str, float]) -> Recording:
     if recording.status is RecordingStatus.EXPIRED:
         return recording
     files = tuple(
-        evolve(file, media_s=lengths_s.get(file.provider_file_id, file.media_s)) for file in recording.files
+        evolve(file, media_s=lengths_s.get((file.provider_file_id, file.size_bytes), file.media_s))
+        for file in recording.files
     )
     measured = evolve(recording, files=files)
     if not is_measured(measured):

@@ -100,7 +100,9 @@ class WorkOnRecordings:
     async def _measure(self, recording: Recording) -> None:
         self._require_own(recording)
         unmeasured = [one.sound for one in segments(recording) if one.media_s is None]
-        lengths_s = {file.provider_file_id: await self._length(file) for file in unmeasured}
+        lengths_s = {
+            (file.provider_file_id, file.size_bytes): await self._length(file) for file in unmeasured
+        }
         async with self.store.begin() as tx:
             due, is_new = await self._keep(tx, recording, lengths_s)
         if due:
@@ -121,7 +123,7 @@ class WorkOnRecordings:
                 return 0.0
 
     async def _keep(
-        self, tx: Transaction, recording: Recording, lengths_s: Mapping[str, float]
+        self, tx: Transaction, recording: Recording, lengths_s: Mapping[tuple[str, int], float]
     ) -> tuple[int, bool]:
         """Write what was measured: how many deliveries are due, and whether the recording is shown now."""
         account_id, meeting_id, now = recording.account_id, recording.meeting_id, self.world.now()

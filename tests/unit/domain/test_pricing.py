@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from meetcore.domain import holds
-from meetcore.domain.errors import NotFound
+from meetcore.domain.errors import NotFound, Unprocessable
 from meetcore.domain.ledger import Funds
 from meetcore.domain.meetings import PasswordRule, ProviderAbilities, plan_meeting
 from meetcore.domain.pricing import (
@@ -30,6 +30,7 @@ from meetcore.domain.pricing import (
     quote_meeting,
     quote_notulen,
 )
+from meetcore.domain.recordings import started_minutes
 from meetcore.domain.schedule import cap_day
 from meetcore.domain.transfers import MAX_CREDITS, InvalidAmount, Reference, TransferKind
 from meetcore.testing.strategies.lives import ACCOUNT
@@ -243,3 +244,33 @@ def test_the_default_tiers_are_those_of_the_contract() -> None:
         ("event-1000", 1000, 480, 200, 60),
     ]
     assert DEFAULT_TIERS.notulen_credits_per_minute == 1
+
+
+@pytest.mark.spec("1/notes")
+@given(catalogues(1000), st.integers(1, 200_000))
+def test_the_estimate_of_notes_is_what_they_are_held_and_charged_at(
+    catalogue: TierCatalogue, duration_s: int
+) -> None:
+    """From the minutes that are shown, by way of the hold, to the entry in the ledger."""
+    estimate = catalogue.quote_notulen(started_minutes(duration_s) * 60)
+    price = catalogue.quote_notulen(duration_s)
+    assert price == estimate
+    funds, usage = Funds(ACCOUNT, balance=price.credits), holds.CapUsage(UUID(int=1), cap_day(NOW))
+    kind = TransferKind.NOTULEN_CHARGE
+    hold = holds.Hold(
+        UUID(int=2), "note:7", kind, price.credits, Reference("note", "7"), usage.api_key_id, usage.day
+    )
+    reserved = holds.take(funds, usage, price.credits, hold)
+    settled = holds.settle(reserved.funds, reserved.usage, hold, price.credits, UUID(int=3), NOW)
+    assert settled.posting.entry is not None
+    assert settled.posting.entry.amount == -estimate.credits
+    assert (settled.posting.funds.balance, settled.posting.funds.held) == (0, 0)
+
+
+def test_notes_that_nobody_can_pay_cannot_be_priced() -> None:
+    catalogue = TierCatalogue.of([TIER], MAX_CREDITS // 2)
+    assert catalogue.quote_notulen(120).credits == MAX_CREDITS // 2 * 2
+    with pytest.raises(Unprocessable):
+        catalogue.quote_notulen(181)
+    with pytest.raises(ValueError, match="one second"):
+        catalogue.quote_notulen(0)

@@ -1,6 +1,9 @@
 """Recordings: at most one for each meeting, the same whichever order its files came in."""
 
 from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from itertools import pairwise
+from math import ceil
 from typing import Any
 from uuid import UUID
 
@@ -12,14 +15,25 @@ from hypothesis import strategies as st
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.domain.recordings import (
     RETENTION,
+    TRANSITIONS,
     FileKind,
     Recording,
+    RecordingEvent,
     RecordingFile,
     RecordingStatus,
+    Segment,
     can_be_recorded,
+    expire,
     gather_files,
+    is_measured,
+    measure,
+    needs_work,
     open_recording,
+    segments,
+    started_minutes,
+    without_files,
 )
+from meetcore.testing.strategies.recordings import recording_files, recordings
 
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
 LATER = START + timedelta(hours=2)
@@ -36,15 +50,6 @@ MEETING = Meeting(
 def a_file(id: str = "a1", **fields: Any) -> RecordingFile:
     ends_at = START + timedelta(minutes=30)
     return evolve(RecordingFile(id, FileKind.VIDEO, 100, START, ends_at, f"https://f/{id}"), **fields)
-
-
-def files() -> st.SearchStrategy[RecordingFile]:
-    """Files of few ids, so that doubles are frequent, each perhaps told with other facts."""
-    moments = st.integers(0, 3).map(lambda hours: START + timedelta(hours=hours))
-    return st.builds(
-        RecordingFile, st.sampled_from("abcd"), st.sampled_from(FileKind), st.integers(0, 3), moments,
-        moments, st.sampled_from(["https://f/1", "https://f/2"]),
-    )  # fmt: skip
 
 
 def opened(*told: RecordingFile) -> Recording:
@@ -104,8 +109,22 @@ def test_even_the_kind_decides(one: FileKind, other: FileKind) -> None:
     assert opened(first, second).files == opened(second, first).files == (first,)
 
 
-@given(st.lists(st.lists(files(), max_size=4), min_size=1, max_size=5), st.randoms(use_true_random=False))
-def test_doubles_and_disorder_change_nothing(told: list[list[RecordingFile]], random: Any) -> None:
+def true_lengths(recording: Recording) -> dict[tuple[str, int], float]:
+    """What measuring each file would tell: it depends on the file and how much of it is there."""
+    return {
+        (file.provider_file_id, file.size_bytes): 10.0 * file.size_bytes + ord(file.provider_file_id[0])
+        for file in recording.files
+    }
+
+
+@given(
+    st.lists(st.lists(recording_files(), max_size=4), min_size=1, max_size=5),
+    st.lists(st.booleans(), min_size=10, max_size=10),
+    st.randoms(use_true_random=False),
+)
+def test_doubles_disorder_and_measuring_in_between_change_nothing(
+    told: list[list[RecordingFile]], measured: list[bool], random: Any
+) -> None:
     first = a_file("first")
     straight = opened(first)
     for batch in told:
@@ -113,10 +132,17 @@ def test_doubles_and_disorder_change_nothing(told: list[list[RecordingFile]], ra
     crossed = [*told, *told]
     random.shuffle(crossed)
     other = opened(first)
-    for batch in crossed:
+    for batch, is_measured_now in zip(crossed, measured, strict=False):
+        fetched = true_lengths(other)
         random.shuffle(batch)
         other = gather_files(other, batch)
-    assert other == straight
+        if is_measured_now:
+            other = measure(other, fetched)  # of what was there before this batch came
+        lengths = true_lengths(other)
+        for file in other.files:
+            assert file.media_s in (None, lengths[file.provider_file_id, file.size_bytes])
+    lengths = true_lengths(straight)
+    assert measure(other, lengths) == measure(straight, lengths)
     assert gather_files(straight, straight.files) == straight
     ids = [file.provider_file_id for file in straight.files]
     assert len(ids) == len(set(ids))
@@ -137,3 +163,160 @@ def test_what_took_place_and_was_sold_with_recording_can_be_recorded(status: Mee
 
 def test_the_address_of_a_file_does_not_show() -> None:
     assert "https" not in repr(opened(a_file()))
+
+
+def standing(status: RecordingStatus) -> Recording:
+    """A recording of one measured file in a state."""
+    return evolve(opened(a_file(media_s=90.0)), status=status)
+
+
+def happen(recording: Recording, event: RecordingEvent) -> Recording:
+    """What the domain makes of an event."""
+    if event is RecordingEvent.EXPIRE:
+        return expire(recording)
+    return measure(recording, {("a1", 100): 61.0})
+
+
+@pytest.mark.parametrize("status", list(RecordingStatus))
+@pytest.mark.parametrize("event", list(RecordingEvent))
+def test_every_event_in_every_state_does_what_the_table_says(
+    status: RecordingStatus, event: RecordingEvent
+) -> None:
+    before = standing(status)
+    after = happen(before, event)
+    expected = TRANSITIONS.get((status, event))
+    assert after.status is (expected or status)
+    if expected is None:
+        assert after is before
+
+
+def test_the_machine_is_no_larger_than_its_picture() -> None:
+    assert len(TRANSITIONS) == 4
+    assert {state for state, _ in TRANSITIONS} == {RecordingStatus.MEASURING, RecordingStatus.AVAILABLE}
+
+
+def test_a_recording_is_shown_when_all_of_its_media_is_measured() -> None:
+    second = a_file("b1", starts_at=LATER, ends_at=LATER + timedelta(minutes=1))
+    recording = opened(a_file(), second)
+    half = measure(recording, {("a1", 100): 90.0})
+    assert half.status is RecordingStatus.MEASURING
+    assert not is_measured(half)
+    assert needs_work(half)
+    whole = measure(half, {("b1", 100): 30.5})
+    assert whole.status is RecordingStatus.AVAILABLE
+    assert is_measured(whole)
+    assert not needs_work(whole)
+    assert whole.duration_s == 121
+    assert [one.media_s for one in segments(whole)] == [90.0, 30.5]
+
+
+def test_what_comes_later_is_measured_while_the_rest_is_shown() -> None:
+    shown = measure(opened(a_file()), {("a1", 100): 90.0})
+    more = gather_files(shown, [a_file("b1", starts_at=LATER, ends_at=LATER + timedelta(minutes=1))])
+    assert more.status is RecordingStatus.AVAILABLE
+    assert needs_work(more)
+    assert more.duration_s == 90
+
+
+def test_a_file_that_grew_is_measured_again() -> None:
+    shown = measure(opened(a_file()), {("a1", 100): 90.0})
+    grown = gather_files(shown, [a_file(size_bytes=200)])
+    assert grown.files == (a_file(size_bytes=200),)
+    assert needs_work(grown)
+    assert measure(grown, {("a1", 100): 90.0}) == grown, "the length of what was there before is not its own"
+    assert measure(grown, {("a1", 200): 95.0}).duration_s == 95
+
+
+def test_an_address_that_is_fresh_costs_no_measure() -> None:
+    shown = measure(opened(a_file()), {("a1", 100): 90.0})
+    fresh = gather_files(shown, [a_file(url="https://f/zz")])
+    assert fresh.files == (a_file(url="https://f/zz", media_s=90.0),)
+    stale = gather_files(fresh, [a_file(url="https://f/0")])
+    assert stale == fresh
+
+
+def test_a_length_of_what_is_not_there_is_passed_over() -> None:
+    recording = opened(a_file())
+    assert measure(recording, {("x", 100): 9.0}) == recording
+
+
+def test_a_transcript_alone_is_nothing_to_measure_and_nothing_to_show() -> None:
+    alone = opened(a_file("t", kind=FileKind.TRANSCRIPT))
+    assert segments(alone) == ()
+    assert not is_measured(alone)
+    assert not needs_work(alone)
+    assert measure(alone, {("t", 100): 9.0}).status is RecordingStatus.MEASURING
+    assert (alone.duration_s, alone.size_bytes) == (0, 0)
+
+
+def test_a_segment_is_heard_by_its_smallest_sound_and_downloaded_as_its_largest_picture() -> None:
+    small, large = a_file("v1", size_bytes=50), a_file("v2", size_bytes=70)
+    sound, louder = a_file("s1", size_bytes=5, kind=FileKind.AUDIO), a_file("s2", kind=FileKind.AUDIO)
+    said, more_said = a_file("t1", kind=FileKind.TRANSCRIPT), a_file("t2", kind=FileKind.TRANSCRIPT)
+    assert segments(opened(small, large)) == (Segment(small, large, None),)
+    assert segments(opened(sound, louder, said)) == (Segment(sound, louder, said),)
+    whole = opened(small, large, sound, louder, more_said, said)
+    assert segments(whole) == (Segment(sound, large, more_said),)
+    assert whole.size_bytes == 70
+
+
+def test_files_that_overlap_are_one_segment_and_a_pause_begins_the_next() -> None:
+    minute = timedelta(minutes=1)
+    first = a_file("a", starts_at=START, ends_at=START + 10 * minute)
+    longer = a_file("b", starts_at=START + minute, ends_at=START + 12 * minute, kind=FileKind.AUDIO)
+    within = a_file("c", starts_at=START + 11 * minute, ends_at=START + 11 * minute, kind=FileKind.TRANSCRIPT)
+    after = a_file("d", starts_at=START + 12 * minute, ends_at=START + 13 * minute)
+    found = segments(opened(after, within, longer, first))
+    assert found == (Segment(longer, first, within), Segment(after, after, None))
+
+
+@given(recordings())
+def test_segments_hold_each_file_of_media_at_most_once_and_in_order(recording: Recording) -> None:
+    found = segments(recording)
+    heard = [one.sound.provider_file_id for one in found]
+    assert len(heard) == len(set(heard))
+    assert all(one.sound.kind is not FileKind.TRANSCRIPT for one in found)
+    assert all(one.download.kind is not FileKind.TRANSCRIPT for one in found)
+    assert all(one.transcript is None or one.transcript.kind is FileKind.TRANSCRIPT for one in found)
+    for one, following in pairwise(found):
+        assert one.sound.starts_at <= following.sound.starts_at
+        assert one.sound.ends_at <= following.sound.starts_at
+    if any(file.kind is not FileKind.TRANSCRIPT for file in recording.files):
+        assert found
+
+
+@given(recordings())
+def test_a_length_is_told_in_whole_seconds_that_were_begun(recording: Recording) -> None:
+    media_s = sum(one.media_s or 0.0 for one in segments(recording))
+    assert media_s - 0.0011 <= recording.duration_s < media_s + 1
+    assert started_minutes(recording.duration_s) == ceil(Fraction(recording.duration_s, 60))
+
+
+@pytest.mark.parametrize(
+    ("media_s", "duration_s"),
+    [(0.0, 0), (0.0005, 0), (0.002, 1), (1.0, 1), (60.0, 60), (60.0009, 60), (60.002, 61), (60.5, 61)],
+)
+def test_the_padding_of_a_container_does_not_begin_a_second(media_s: float, duration_s: int) -> None:
+    assert measure(opened(a_file()), {("a1", 100): media_s}).duration_s == duration_s
+
+
+def test_only_what_has_expired_loses_its_files() -> None:
+    recording = opened(a_file())
+    with pytest.raises(ValueError, match="expired"):
+        without_files(recording)
+    gone = expire(recording)
+    assert gone.files == recording.files
+    assert needs_work(gone)
+    assert without_files(gone) == evolve(gone, files=())
+    assert not needs_work(without_files(gone))
+    assert expire(gone) is gone
+
+
+def test_a_recording_is_kept_for_its_retention_from_its_beginning() -> None:
+    recording = open_recording(ID, MEETING, [a_file()], LATER, timedelta(days=7))
+    assert recording is not None
+    assert recording.expires_at == START + timedelta(days=7)
+    without_id = evolve(MEETING, provider_meeting_id=None)
+    bare = open_recording(ID, without_id, [a_file()], LATER)
+    assert bare is not None
+    assert bare.provider_meeting_id == ""

@@ -31,7 +31,21 @@ from meetcore.domain.meetings import (
     Provisioned,
     shown_status,
 )
+from meetcore.domain.notes import (
+    ActionItem,
+    Decision,
+    Language,
+    Note,
+    NoteDraft,
+    NoteFault,
+    NoteStatus,
+    NoteStep,
+    complete,
+    describe,
+    fail,
+)
 from meetcore.domain.pricing import DEFAULT_TIERS, Quote, RecordingWish, quote_meeting
+from meetcore.domain.recordings import FileKind, RecordingStatus
 from meetcore.domain.records import (
     balance_record,
     cancellation_record,
@@ -40,13 +54,18 @@ from meetcore.domain.records import (
     endpoint_record,
     estimate_record,
     meeting_record,
+    note_record,
+    recording_record,
     tier_record,
     transaction_record,
 )
+from meetcore.domain.transcripts import Utterance
 from meetcore.domain.transfers import Book, Reference, Transfer, TransferKind
 from meetcore.testing.strategies.meetings import meetings
 from meetcore.testing.strategies.moments import near
+from meetcore.testing.strategies.recordings import notes
 from meetcore.testing.strategies.webhooks import attempts, deliveries
+from tests.unit.domain.test_recordings import a_file, opened
 
 ID = UUID("01930000-0000-7000-8000-000000000001")
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -336,3 +355,80 @@ def test_an_estimate_is_told_item_by_item() -> None:
         "balance": 12,
         "sufficient": False,
     }
+
+
+RECORDING = evolve(
+    opened(a_file(media_s=3600.5, size_bytes=210), a_file("a2", kind=FileKind.AUDIO, size_bytes=300)),
+    status=RecordingStatus.AVAILABLE,
+)
+NOTE = Note(
+    ID, UUID(int=2), UUID(int=3), UUID(int=9), UUID(int=1), Language.INDONESIAN, NoteStatus.PROCESSING,
+    NoteStep.SETTLE, 61, START,
+    draft=NoteDraft(
+        "Ringkasan", (Decision("Postgres", "kita pakai Postgres", 3.9),),
+        (ActionItem("menulis", "saya menulis besok", 64.0, "Dewi", "besok"), ActionItem("b", "c", 65.0)),
+        ("anggaran",),
+    ),
+    transcript=(
+        Utterance(3.9, 5.0, "kita pakai Postgres", "Dewi"),
+        Utterance(64.0, 65.0, "saya menulis besok"),
+    ),
+)  # fmt: skip
+
+
+def test_a_recording_as_the_contract_writes_it() -> None:
+    measured = evolve(RECORDING, files=tuple(evolve(file, media_s=3600.5) for file in RECORDING.files))
+    assert recording_record(measured) == {
+        "id": str(RECORDING.id),
+        "meeting_id": str(RECORDING.meeting_id),
+        "status": "available",
+        "duration": 61,
+        "duration_unit": "minutes",
+        "size_bytes": 210,
+        "recorded_at": "2026-12-01T02:00:00Z",
+        "expires_at": "2027-03-01T02:00:00Z",
+    }
+
+
+def test_a_completed_note_as_the_contract_writes_it() -> None:
+    done = complete(NOTE, 2, UUID(int=5), START + timedelta(minutes=3))
+    assert note_record(done) == {
+        "id": str(ID),
+        "recording_id": str(UUID(int=9)),
+        "meeting_id": str(UUID(int=1)),
+        "status": "completed",
+        "language": "id",
+        "summary": "Ringkasan",
+        "decisions": [{"text": "Postgres", "quote": "kita pakai Postgres", "at": 3}],
+        "action_items": [
+            {"task": "menulis", "owner": "Dewi", "due": "besok", "quote": "saya menulis besok", "at": 64},
+            {"task": "b", "owner": None, "due": None, "quote": "c", "at": 65},
+        ],
+        "topics": ["anggaran"],
+        "transcript": [
+            {"speaker": "Dewi", "at": 3, "text": "kita pakai Postgres"},
+            {"speaker": None, "at": 64, "text": "saya menulis besok"},
+        ],
+        "duration": 2,
+        "credits_charged": 2,
+        "error": None,
+        "created_at": "2026-12-01T02:00:00Z",
+        "completed_at": "2026-12-01T02:03:00Z",
+    }
+
+
+@given(notes())
+def test_nothing_of_a_note_is_told_before_it_is_paid_nor_after_it_is_gone(note: Note) -> None:
+    told = note_record(note)
+    assert set(told) == set(note_record(NOTE))
+    if note.status is not NoteStatus.COMPLETED:
+        empty = (told["summary"], told["decisions"], told["action_items"], told["topics"], told["transcript"])
+        assert empty == (None, [], [], [], [])
+        assert told["duration"] is None
+    json.dumps(told)
+
+
+def test_a_failed_note_tells_why_and_that_it_is_free() -> None:
+    told = note_record(fail(NOTE, NoteFault.NOTHING_SAID))
+    assert (told["status"], told["credits_charged"]) == ("failed", 0)
+    assert told["error"] == describe(NoteFault.NOTHING_SAID)

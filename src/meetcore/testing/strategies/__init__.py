@@ -8,6 +8,7 @@
     pricing    tiers, catalogues, wishes
     meetings   requests, stored meetings, hosts, providers
     requests   bodies, idempotency keys and records, API keys, arrivals
+    recordings files, recordings, transcripts, notes
     webhooks   endpoints, deliveries, secrets, URLs
     addresses  public ones, special-purpose ones, IPv4 wrapped in IPv6
 """

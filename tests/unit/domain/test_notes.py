@@ -1,0 +1,220 @@
+"""Notes: both machines, what a note keeps and what it costs."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.errors import Conflict, Gone, NotFound, Unprocessable
+from meetcore.domain.holds import Hold
+from meetcore.domain.notes import (
+    NEXT_STEP,
+    TRANSITIONS,
+    ActionItem,
+    Decision,
+    Language,
+    Note,
+    NoteDraft,
+    NoteEvent,
+    NoteFault,
+    NoteStatus,
+    NoteStep,
+    admit_note,
+    advance,
+    complete,
+    describe,
+    erase,
+    fail,
+    hold_for,
+    is_in_progress,
+    note_operation,
+    occupies,
+    queue,
+)
+from meetcore.domain.recordings import Recording, RecordingStatus
+from meetcore.domain.transcripts import Utterance
+from meetcore.domain.transfers import Reference, TransferKind
+from meetcore.testing.strategies.recordings import notes
+from tests.unit.domain.test_recordings import a_file, opened
+
+NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
+CHARGE = UUID(int=77)
+DRAFT = NoteDraft(
+    "Ringkasan",
+    (Decision("Postgres", "kita pakai Postgres", 3.0),),
+    (ActionItem("tulis", "saya tulis", 4.0),),
+)
+SHOWN = evolve(opened(a_file(media_s=61.0)), status=RecordingStatus.AVAILABLE)
+QUEUED = queue(UUID(int=4), SHOWN, UUID(int=5), Language.ENGLISH, NOW)
+
+
+def standing(status: NoteStatus) -> Note:
+    """A note in a state, with all that it may have."""
+    said = (Utterance(1.0, 2.0, "halo"),)
+    return evolve(QUEUED, status=status, step=NoteStep.SETTLE, draft=DRAFT, transcript=said, error="why")
+
+
+HAPPENINGS: dict[NoteEvent, Callable[[Note], Note]] = {
+    NoteEvent.COMPLETE: lambda note: complete(note, 2, CHARGE, NOW),
+    NoteEvent.FAIL: lambda note: fail(note, NoteFault.AI_REFUSED),
+    NoteEvent.ERASE: erase,
+}
+
+
+def test_a_queued_note_begins_at_the_first_step_with_the_length_that_is_known() -> None:
+    assert Note(
+        UUID(int=4), SHOWN.account_id, UUID(int=5), SHOWN.id, SHOWN.meeting_id, Language.ENGLISH,
+        NoteStatus.QUEUED, NoteStep.FETCH, 61, NOW,
+    ) == QUEUED  # fmt: skip
+
+
+@pytest.mark.parametrize("event", list(HAPPENINGS))
+@pytest.mark.parametrize("status", list(NoteStatus))
+def test_every_event_in_every_state_does_what_the_table_says(status: NoteStatus, event: NoteEvent) -> None:
+    before = standing(status)
+    expected = TRANSITIONS.get((status, event))
+    if expected is None:
+        with pytest.raises(ValueError, match=status):
+            HAPPENINGS[event](before)
+    else:
+        assert HAPPENINGS[event](before).status is expected
+
+
+@pytest.mark.parametrize("status", list(NoteStatus))
+def test_who_takes_a_note_finds_it_in_progress(status: NoteStatus) -> None:
+    taken = TRANSITIONS.get((status, NoteEvent.TAKE))
+    assert (taken is NoteStatus.PROCESSING) is is_in_progress(standing(status))
+    assert taken in (None, NoteStatus.PROCESSING)
+
+
+def test_the_table_knows_every_event_and_leaves_an_erased_note_alone() -> None:
+    assert {event for _, event in TRANSITIONS} == set(NoteEvent)
+    assert NoteStatus.ERASED not in {state for state, _ in TRANSITIONS}
+    assert len(TRANSITIONS) == 7
+
+
+@pytest.mark.parametrize(("step", "following"), list(NEXT_STEP.items()))
+def test_a_step_that_is_done_is_followed_by_the_next_with_its_tries_before_it(
+    step: NoteStep, following: NoteStep
+) -> None:
+    note = evolve(QUEUED, step=step, tries=4)
+    assert advance(note, following) == evolve(note, step=following, tries=0)
+
+
+@given(notes(), st.sampled_from(NoteStep))
+def test_a_note_goes_on_to_a_step_that_lies_ahead_and_to_no_other(note: Note, step: NoteStep) -> None:
+    order = list(NoteStep)
+    if is_in_progress(note) and order.index(step) > order.index(note.step):
+        assert advance(note, step) == evolve(note, step=step, tries=0)
+    else:
+        with pytest.raises(ValueError, match=note.step):
+            advance(note, step)
+
+
+def test_the_steps_follow_each_other_in_their_order() -> None:
+    order = list(NoteStep)
+    assert dict(pairwise(order)) == NEXT_STEP
+
+
+@given(notes())
+def test_a_note_is_in_progress_or_over_and_occupies_until_it_failed_or_is_gone(note: Note) -> None:
+    assert is_in_progress(note) is ((note.status, NoteEvent.FAIL) in TRANSITIONS)
+    assert occupies(note) is (note.status not in (NoteStatus.FAILED, NoteStatus.ERASED))
+
+
+@given(notes(NoteStatus.PROCESSING))
+def test_a_note_is_completed_with_content_only(note: Note) -> None:
+    if note.draft is None:
+        with pytest.raises(ValueError, match="content"):
+            complete(note, 2, CHARGE, NOW)
+    else:
+        done = complete(note, 2, CHARGE, NOW)
+        assert (done.credits_charged, done.charge_id, done.completed_at) == (2, CHARGE, NOW)
+        assert (done.draft, done.transcript, done.duration_s) == (
+            note.draft,
+            note.transcript,
+            note.duration_s,
+        )
+
+
+@given(notes(), st.sampled_from(NoteFault))
+def test_a_note_that_failed_costs_nothing_and_keeps_nothing(note: Note, fault: NoteFault) -> None:
+    if is_in_progress(note):
+        failed = fail(note, fault)
+        assert (failed.draft, failed.transcript, failed.credits_charged) == (None, (), 0)
+        assert failed.error == describe(fault)
+        assert failed.charge_id is None
+
+
+@pytest.mark.parametrize("status", [NoteStatus.COMPLETED, NoteStatus.FAILED])
+def test_of_an_erased_note_ids_and_money_are_left(status: NoteStatus) -> None:
+    over = evolve(standing(status), credits_charged=2, charge_id=CHARGE, completed_at=NOW)
+    erased = erase(over)
+    assert (erased.draft, erased.transcript, erased.error) == (None, (), None)
+    assert (erased.id, erased.credits_charged, erased.charge_id) == (over.id, 2, CHARGE)
+
+
+def test_a_hold_bears_the_notes_permanent_name() -> None:
+    hold_id, day = UUID(int=8), date(2026, 12, 1)
+    assert note_operation(QUEUED.id) == f"note:{QUEUED.id}"
+    assert hold_for(QUEUED, hold_id, 7, day) == Hold(
+        hold_id, f"note:{QUEUED.id}", TransferKind.NOTULEN_CHARGE, 7, Reference("note", str(QUEUED.id)),
+        QUEUED.api_key_id, day,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("recording", [None, opened(a_file())])
+def test_what_nobody_sees_has_no_notes(recording: Recording | None) -> None:
+    with pytest.raises(NotFound):
+        admit_note(recording, None)
+
+
+@pytest.mark.spec("7/410")
+def test_what_has_expired_is_gone_whoever_made_notes_of_it() -> None:
+    for rival in (None, standing(NoteStatus.COMPLETED)):
+        with pytest.raises(Gone):
+            admit_note(evolve(SHOWN, status=RecordingStatus.EXPIRED), rival)
+
+
+@pytest.mark.spec("7/409")
+@pytest.mark.parametrize("status", list(NoteStatus))
+def test_one_note_occupies_a_recording_in_a_language(status: NoteStatus) -> None:
+    rival = standing(status)
+    if occupies(rival):
+        with pytest.raises(Conflict) as refusal:
+            admit_note(SHOWN, rival)
+        assert refusal.value.details == {"id": str(rival.id)}
+    else:
+        assert admit_note(SHOWN, rival) is SHOWN
+
+
+def test_where_nothing_can_be_heard_there_is_nothing_to_note() -> None:
+    silent = evolve(opened(a_file(media_s=0.0)), status=RecordingStatus.AVAILABLE)
+    with pytest.raises(Unprocessable):
+        admit_note(silent, None)
+    assert admit_note(SHOWN, None) is SHOWN
+
+
+@pytest.mark.parametrize("fault", list(NoteFault))
+def test_a_fault_is_told_in_words_that_name_nothing_of_ours(fault: NoteFault) -> None:
+    told = describe(fault)
+    assert told.endswith(".")
+    assert not {"lease", "worker", "Exception", "http"} & set(told.replace(".", " ").split())
+    assert len({describe(other) for other in NoteFault}) == len(NoteFault)
+
+
+def test_what_was_said_and_written_does_not_show() -> None:
+    told = repr(standing(NoteStatus.COMPLETED)) + repr(DRAFT)
+    for word in ("Ringkasan", "Postgres", "tulis", "halo"):
+        assert word not in told
+
+
+def test_a_note_is_dated_when_it_was_asked_for() -> None:
+    assert queue(
+        QUEUED.id, SHOWN, QUEUED.api_key_id, Language.ENGLISH, NOW + timedelta(1)
+    ).created_at == NOW + timedelta(1)
