@@ -29,9 +29,9 @@ from meetcore.domain.recordings import (
     measure,
     needs_work,
     open_recording,
+    removed,
     segments,
     started_minutes,
-    without_files,
 )
 from meetcore.testing.strategies.recordings import recording_files, recordings
 
@@ -303,12 +303,14 @@ def test_the_padding_of_a_container_does_not_begin_a_second(media_s: float, dura
 def test_only_what_has_expired_loses_its_files() -> None:
     recording = opened(a_file())
     with pytest.raises(ValueError, match="expired"):
-        without_files(recording)
+        removed(recording)
     gone = expire(recording)
     assert gone.files == recording.files
     assert needs_work(gone)
-    assert without_files(gone) == evolve(gone, files=())
-    assert not needs_work(without_files(gone))
+    left = removed(gone)
+    assert [file.url for file in left.files] == [""]
+    assert not needs_work(left)
+    assert (left.duration_s, left.size_bytes) == (recording.duration_s, recording.size_bytes)
     assert expire(gone) is gone
 
 

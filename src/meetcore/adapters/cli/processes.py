@@ -29,8 +29,8 @@ MAX_PROCESSES = 64
 RESTART_PAUSE_S = 1.0
 STOP_TIMEOUT_S = 20.0
 KEEP_ALIVE_S = 75
-"""How long a connection may idle: longer than proxies (60 s) and clients (5 s) keep theirs, so that they close
-it. One that is closed here just as a request comes costs an answer."""
+"""How long a connection may idle: longer than proxies (60 s) and clients (5 s) keep theirs, so that they
+close it. One that is closed here just as a request comes costs an answer."""
 
 
 def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) -> None:
