@@ -22,7 +22,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
-from io import RawIOBase
 from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
@@ -37,8 +36,7 @@ CODECS = (
 )
 MAX_MEMORY_BYTES = 768 * 1024 * 1024
 MAX_OUTPUT_BYTES = 25_000_000
-MAX_LENGTH_S = 48 * 3600
-"""No meeting is that long: what says so has times that cannot be believed."""
+MAX_LENGTH_S = 48 * 3600  # what says to be longer has times that cannot be believed
 
 RATE = 16_000
 BIT_RATE = 24_000
@@ -111,7 +109,7 @@ def limit(cpu_s: int, within_s: float) -> None:
             continue  # not every system has every limit
 
 
-class OpenMedia(RawIOBase):
+class OpenMedia:
     """A file by its descriptor, with a position of its own: another process may read the same file."""
 
     def __init__(self, descriptor: int) -> None:
@@ -119,20 +117,11 @@ class OpenMedia(RawIOBase):
         self._position = 0
         self._size = os.fstat(descriptor).st_size
 
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def seekable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
+    def read(self, count: int) -> bytes:
         """Read on."""
-        piece = os.pread(self._descriptor, len(buffer), self._position)
-        buffer[: len(piece)] = piece
+        piece = os.pread(self._descriptor, count, self._position)
         self._position += len(piece)
-        return len(piece)
+        return piece
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
         """Go there."""
