@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import select
 import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID, uuid4
@@ -254,6 +257,16 @@ def test_the_start_tells_the_provider_and_the_tiers_that_no_host_carries(site: S
     assert line["tiers"] == ["large"]
     with site.serve() as server:
         assert "no host can carry" not in server.err.read_text()
+
+
+def test_an_idle_connection_outlives_the_patience_of_clients(site: Site) -> None:
+    """A client that closes after five seconds is not to find it closed at that very moment."""
+    with site.serve() as server, closing(HTTPConnection(urlsplit(server.url).netloc)) as connection:
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b"ok\n"
+        assert select.select([connection.sock], [], [], 6.0)[0] == [], "nothing came, not even its end"
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b"ok\n"
 
 
 def test_a_tiers_file_of_another_shape_is_named(site: Site, tmp_path: Path) -> None:

@@ -28,6 +28,9 @@ MAX_PORT = 65_535
 MAX_PROCESSES = 64
 RESTART_PAUSE_S = 1.0
 STOP_TIMEOUT_S = 20.0
+KEEP_ALIVE_S = 75
+"""How long a connection may idle: longer than proxies (60 s) and clients (5 s) keep theirs, who close it.
+One that is closed here just as a request comes costs an answer."""
 
 
 def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) -> None:
@@ -52,7 +55,7 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
     uvicorn.run(
         "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop", http="httptools",
         lifespan="on", access_log=False, server_header=False, log_level="warning",
-        timeout_graceful_shutdown=int(STOP_TIMEOUT_S),
+        timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
     )  # fmt: skip
 
 
