@@ -74,6 +74,7 @@ __all__ = [
     "keys",
     "ledger",
     "meetings",
+    "note_markdown",
     "notes",
     "ogg",
     "pricing",
