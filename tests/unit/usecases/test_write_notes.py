@@ -323,7 +323,7 @@ async def test_a_note_that_kills_its_workers_is_given_up() -> None:
 async def test_who_lost_the_lease_leaves_the_note_to_the_next(call: str) -> None:
     one = await notary()
     await one.ask()
-    stolen = []
+    stolen: list[str] = []
 
     async def steal(name: str) -> None:
         if name == call and not stolen:
@@ -343,7 +343,7 @@ async def test_who_lost_the_lease_leaves_the_note_to_the_next(call: str) -> None
 async def test_a_recording_that_is_deleted_in_any_step_ends_its_notes(call: str, with_notes: bool) -> None:
     one = await notary()
     await one.ask()
-    done = []
+    done: list[str] = []
 
     async def delete(name: str) -> None:
         if name == call and not done:
@@ -421,10 +421,10 @@ async def test_a_worker_that_is_cancelled_while_the_store_is_away_is_cancelled_a
 class Away:
     """A store that opens single calls, and no transaction any more."""
 
-    def __init__(self, store) -> None:  # type: ignore[no-untyped-def]
+    def __init__(self, store) -> None:
         self.at_once = store.at_once
 
-    def begin(self):  # type: ignore[no-untyped-def]
+    def begin(self):
         raise StoreAway("away")
 
 
