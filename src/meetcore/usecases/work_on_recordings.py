@@ -78,14 +78,17 @@ class WorkOnRecordings:
 
         is_over = task.recording.status is RecordingStatus.EXPIRED
         work = self._remove(task.recording) if is_over else self._measure(task.recording)
+        wait_s = (
+            0.0  # what came meanwhile is due at once; where nothing is left to do, nobody has it any more
+        )
         try:
             await under_lease(work, renew, self.lease_s / 3)
         except LeaseLost:
             return
         except FilesAway:
             wait_s = min(_FIRST_WAIT_S * 2 ** min(task.tries - 1, 16), _LONGEST_WAIT_S)
-            async with self.store.at_once() as tx:
-                await tx.recordings.postpone(task, wait_s)
+        async with self.store.at_once() as tx:
+            await tx.recordings.postpone(task, wait_s)
 
     async def _remove(self, recording: Recording) -> None:
         self._require_own(recording)

@@ -14,6 +14,7 @@ and later, as the schedule says; what will not pass ends the note.
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
 
 from attrs import evolve, frozen
@@ -37,9 +38,6 @@ from meetcore.usecases.under_lease import LeaseLost, under_lease
 from meetcore.usecases.world import World
 
 __all__ = ["WriteNotes"]
-
-UNMEASURED_WAIT_S = 2.0
-"""How soon a note looks again whether its recording has been measured."""
 
 MAX_DEATHS = 20
 """How many workers may die over one note before it is given up: it may be what they die of."""
@@ -111,7 +109,8 @@ class WriteNotes:
         except LeaseLost:
             return
         except asyncio.CancelledError:
-            await asyncio.shield(self._give_back(task))
+            with suppress(StoreAway):  # then it is due when its lease runs out
+                await asyncio.shield(self._give_back(task))
             raise
 
     async def _give_back(self, task: NoteTask) -> None:
@@ -155,7 +154,9 @@ class WriteNotes:
         if recording.status is RecordingStatus.EXPIRED:
             raise FileGone("the recording has expired")
         if needs_work(recording):
-            raise _Later(UNMEASURED_WAIT_S)
+            raise FilesAway("more of the recording has come and is not measured yet")
+        if recording.duration_s < 1:
+            raise MediaUnreadable("there is no media in it any more")
         note = evolve(task.note, duration_s=recording.duration_s)
         task = evolve(task, note=note, recording=recording)
         transcript = await self.hear.read(recording)

@@ -9,8 +9,10 @@ from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingS
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import Meeting, MeetingStatus
-from meetcore.usecases.keep_time import PROVIDER_GRACE
+from meetcore.ports.recording_files import FilesAway
+from meetcore.usecases.keep_time import LOOKS_AFTER_S, PROVIDER_GRACE
 from meetcore.usecases.provision import order_of
+from tests.unit.usecases.studio import filmed
 from tests.unit.usecases.town import START, Town, request
 
 
@@ -201,3 +203,67 @@ async def test_another_provider_is_not_asked_about_a_meeting_that_is_not_its_own
     assert await state_of(town, meeting) is None
     assert town.funds().balance == 90, "nothing is refunded while nobody knows"
     town.prove()
+
+
+async def recorded_meeting() -> tuple[Town, Meeting]:
+    """A meeting that was sold with a recording and has ended."""
+    town = await Town().settle_in()
+    await town.create()(town.caller, request(with_recording=True), town.intent(None), town.now())
+    (meeting,) = town.meetings()
+    town.clock.set(meeting.end_at)
+    assert await town.keep_time().sweep() == 1
+    return town, meeting
+
+
+def due_in_s(town: Town) -> float | None:
+    (stored,) = town.state.committed.meetings.values()
+    return None if stored.due_at is None else (stored.due_at - town.now()).total_seconds()
+
+
+async def test_a_recording_is_looked_for_from_the_end_on_for_three_days_and_no_longer():
+    town, _ = await recorded_meeting()
+    waits = []
+    while (wait_s := due_in_s(town)) is not None:
+        waits.append(wait_s)
+        town.clock.advance(wait_s)
+        assert await town.keep_time().sweep() == 1
+        assert len(waits) < 50
+    assert waits == [0.0, *LOOKS_AFTER_S]
+    assert town.studio.calls["find"] == len(waits)
+    assert town.recordings() == []
+
+
+async def test_a_recording_whose_news_was_lost_is_found():
+    town, meeting = await recorded_meeting()
+    await town.keep_time().sweep()
+    town.shelf.put(meeting.provider_meeting_id or "", filmed("rapat"))
+    town.clock.advance(5)
+    rings = town.recordings_doorbell.rings
+    await town.keep_time().sweep()
+    assert [one.meeting_id for one in town.recordings()] == [meeting.id]
+    assert town.recordings_doorbell.rings == rings + 1
+    assert due_in_s(town) is None, "nobody need look again"
+
+
+async def test_a_provider_that_cannot_tell_is_asked_again():
+    town, meeting = await recorded_meeting()
+    town.shelf.put(meeting.provider_meeting_id or "", filmed("rapat"))
+    town.studio.plan("find", FilesAway("x"))
+    await town.keep_time().sweep()
+    assert (due_in_s(town), town.recordings()) == (5.0, [])
+    town.shelf.provider = "zoom"
+    town.clock.advance(5)
+    await town.keep_time().sweep()
+    assert (due_in_s(town), town.recordings()) == (10.0, []), "its files are another provider's to tell"
+    town.shelf.provider = "sandbox"
+    town.clock.advance(10)
+    await town.keep_time().sweep()
+    assert len(town.recordings()) == 1
+
+
+async def test_what_was_sold_without_recording_is_not_looked_for():
+    town, meeting = await town_with_meeting()
+    town.clock.set(meeting.end_at)
+    await town.keep_time().sweep()
+    assert due_in_s(town) is None
+    assert town.studio.calls["find"] == 0

@@ -7,9 +7,10 @@ last write and the commit, or after the commit, and before or after the provider
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
-from attrs import define, field
+from attrs import define, evolve, field
 
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.doorbell import MemoryDoorbell
@@ -20,18 +21,26 @@ from meetcore.adapters.memory.state import MemoryState
 from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.sandbox import MemorySandboxState, SandboxFaults, SandboxProvider
 from meetcore.domain.errors import DomainError
+from meetcore.domain.events import EventKind
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.idempotency import fingerprint
 from meetcore.domain.keys import Scope, digest
 from meetcore.domain.ledger import Entry, Funds, first_broken
 from meetcore.domain.meetings import Meeting, MeetingRequest, Provisioned
+from meetcore.domain.notes import Note
 from meetcore.domain.pricing import DEFAULT_TIERS
+from meetcore.domain.recordings import Recording
+from meetcore.domain.retry_schedule import NOTE_DELAYS_S, RetrySchedule
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.create_note import CreateNote, NoteQueue
+from meetcore.usecases.end_note import EndNote
+from meetcore.usecases.end_recordings import DeleteRecording, ExpireRecordings
+from meetcore.usecases.hear_recording import HearRecording
 from meetcore.usecases.intent import Intent
 from meetcore.usecases.keep_time import KeepTime
 from meetcore.usecases.look_for_files import LookForFiles
@@ -39,8 +48,10 @@ from meetcore.usecases.operate import Operate
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.record_recording import RecordRecording
+from meetcore.usecases.work_on_recordings import WorkOnRecordings
 from meetcore.usecases.world import World
-from tests.unit.usecases.studio import Shelf, Studio
+from meetcore.usecases.write_notes import WriteNotes
+from tests.unit.usecases.studio import Editor, Listener, Scribe, Shelf, Studio
 
 __all__ = ["Died", "DyingProvider", "DyingStore", "Town", "request", "told"]
 
@@ -164,6 +175,10 @@ class Town:
         self.recordings_doorbell = MemoryDoorbell()
         self.studio = Studio()
         self.shelf = Shelf(self.studio)
+        self.editor = Editor(self.studio)
+        self.listener = Listener(self.studio)
+        self.scribe = Scribe(self.studio)
+        self.notes_doorbell = MemoryDoorbell()
         self.provider = SandboxProvider(
             "http://sandbox", MemorySandboxState(), bytes(32),
             faults=self.faults, patience_s=0, now=self.clock.now,
@@ -216,6 +231,57 @@ class Town:
     def look(self) -> LookForFiles:
         """Asks the shelf for files, in a process that lives."""
         return LookForFiles(self.store, self.shelf, self.record(), self.world)
+
+    def note_queue(self) -> NoteQueue:
+        """Where notes wait."""
+        return NoteQueue(DEFAULT_TIERS, self.world)
+
+    def create_note(self) -> CreateNote:
+        """The use case, in a process that lives."""
+        return CreateNote(self.store, self.note_queue(), self.notes_doorbell)
+
+    def work_on_recordings(self, fuse: Fuse | None = None, **changes: Any) -> WorkOnRecordings:
+        """What a worker does, in a process that may die."""
+        return evolve(
+            WorkOnRecordings(
+                self._process(fuse)[0], self.shelf, self.editor, self.note_queue(), self.doorbell,
+                self.notes_doorbell, self.world, lease_s=LEASE_S,
+            ),
+            **changes,
+        )  # fmt: skip
+
+    def write_notes(self, fuse: Fuse | None = None, **changes: Any) -> WriteNotes:
+        """What a worker does, in a process that may die."""
+        store = self._process(fuse)[0]
+        hear = HearRecording(store, self.shelf, self.editor, self.listener)
+        end = EndNote(store, DEFAULT_TIERS, self.doorbell, self.world)
+        look = LookForFiles(
+            store, self.shelf, RecordRecording(store, self.recordings_doorbell, self.world), self.world
+        )
+        schedule = RetrySchedule(NOTE_DELAYS_S)
+        made = WriteNotes(store, look, hear, self.scribe, end, self.world, schedule, lease_s=LEASE_S)
+        return evolve(made, **changes)
+
+    def expire_recordings(self) -> ExpireRecordings:
+        """What a worker does, in a process that lives."""
+        return ExpireRecordings(self.store, self.doorbell, self.notes_doorbell, self.world)
+
+    def delete_recording(self) -> DeleteRecording:
+        """The use case, in a process that lives."""
+        return DeleteRecording(self.store, self.doorbell, self.notes_doorbell, self.world)
+
+    def recordings(self) -> list[Recording]:
+        """Every recording in any state."""
+        return [stored.recording for stored in self.state.committed.recordings.values()]
+
+    def notes(self) -> list[Note]:
+        """Every note in any state, in the order in which they were asked for."""
+        return [stored.note for stored in self.state.committed.notes.values()]
+
+    def told(self, kind: EventKind) -> list[dict[str, Any]]:
+        """The data of every event of a kind that is kept."""
+        events = self.state.committed.events.values()
+        return [msgspec.json.decode(event.payload)["data"] for event in events if event.kind is kind]
 
     def _process(self, fuse: Fuse | None):
         if fuse is None:

@@ -1,0 +1,130 @@
+"""A town with one meeting that was recorded, and what a test does to its notes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from attrs import define, evolve
+
+from meetcore.domain.idempotency import fingerprint
+from meetcore.domain.meetings import Meeting
+from meetcore.domain.notes import Language, Note
+from meetcore.domain.recordings import Recording, RecordingFile
+from meetcore.usecases.create_note import NoteRequest
+from meetcore.usecases.intent import Answer, Intent
+from meetcore.usecases.write_notes import WriteNotes
+from tests.unit.usecases.studio import filmed
+from tests.unit.usecases.town import LEASE_S, Town, request, told
+
+__all__ = ["Notary", "notary"]
+
+File = tuple[RecordingFile, bytes]
+
+
+@define(slots=False)
+class Notary:
+    """One meeting, its recording, and the acts of a customer and of workers."""
+
+    town: Town
+    meeting: Meeting
+
+    async def film(self, *files: File) -> None:
+        """Let the provider have files, and say so."""
+        name = self.meeting.provider_meeting_id or ""
+        self.town.shelf.put(name, *files)
+        await self.town.record()("sandbox", name, [file for file, _ in files], self.town.now())
+
+    async def measure(self) -> None:
+        """Work on recordings until nothing is due."""
+        for _ in range(20):
+            if not await self.town.work_on_recordings()():
+                return
+        raise AssertionError("there is no end of it")
+
+    @property
+    def recording(self) -> Recording:
+        """The one there is."""
+        (recording,) = self.town.recordings()
+        return recording
+
+    def note(self, place: int = 0) -> Note:
+        """A note, by the order in which they were asked for."""
+        return self.town.notes()[place]
+
+    async def ask(
+        self, language: Language = Language.INDONESIAN, key: str | None = None, of: UUID | str | None = None
+    ) -> Answer:
+        """Ask for notes on the recording."""
+        wanted = NoteRequest(str(of or self.recording.id), language)
+        town = self.town
+        intent = Intent(key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language]), told)
+        return await town.create_note()(town.caller, wanted, intent, town.now())
+
+    async def delete(self, *, with_notes: bool = False, key: str | None = None) -> Answer:
+        """Delete the recording."""
+        town = self.town
+        intent = Intent(key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]), told)
+        return await town.delete_recording()(
+            town.caller, self.recording.id, intent, town.now(), with_notes=with_notes
+        )
+
+    async def expire(self) -> None:
+        """Let the retention of the recording be over."""
+        async with self.town.state.change() as tables:
+            for name, stored in tables.recordings.items():
+                over = evolve(stored.recording, expires_at=self.town.now())
+                tables.recordings[name] = evolve(stored, recording=over)
+        await self.town.expire_recordings()()
+
+    async def work(self, writing: WriteNotes | None = None) -> int:
+        """Work once on every note that is due; how many there were."""
+        writing = writing or self.town.write_notes()
+        tasks = await writing.claim(10)
+        for task in tasks:
+            await writing.work(task)
+        return len(tasks)
+
+    def due_in_s(self) -> float | None:
+        """In how many seconds a worker sees to the first note that is in progress."""
+        due = [one.due_at for one in self.town.state.committed.notes.values() if one.due_at is not None]
+        return (min(due) - self.town.now()).total_seconds() if due else None
+
+    async def finish(self, writing: WriteNotes | None = None, within: timedelta = timedelta(days=3)) -> None:
+        """Let time pass and work until no note is in progress."""
+        until = self.town.now() + within
+        while (wait_s := self.due_in_s()) is not None:
+            assert self.town.now() < until, "there is no end of it"
+            self.town.clock.advance(max(wait_s, 0.0))
+            await self.measure()
+            await self.work(writing)
+
+    def prove(self) -> None:
+        """The books are right: held is what the notes in progress hold, and each is charged at most once."""
+        self.town.prove()
+        stored = self.town.state.committed.notes.values()
+        open_holds = {one.hold_id for one in stored if one.due_at is not None}
+        assert open_holds == {hold.id for hold in self.town.state.committed.holds.values()}
+        charges = [entry.transfer for entry in self.town.entries() if entry.transfer.reference.type == "note"]
+        paid = {note.charge_id for note in self.town.notes() if note.charge_id is not None}
+        assert {transfer.id for transfer in charges} == paid
+        assert len(charges) == len(paid)
+        assert self.town.editor.open_files == 0, "a file was left open"
+
+
+async def notary(*files: File, credits: int = 1000, daily_cap: int | None = None, **wish: Any) -> Notary:
+    """A meeting of 15 credits that was recorded and measured; of ten minutes where no file is given."""
+    town = await Town(credits=credits, daily_cap=daily_cap).settle_in()
+    body = {"with_recording": True, **wish}
+    await town.create()(town.caller, request(**body), town.intent(None), town.now())
+    (meeting,) = town.meetings()
+    one = Notary(town, meeting)
+    await one.film(*(files or (filmed("rapat"),)))
+    await one.measure()
+    return one
+
+
+def lapse(one: Notary) -> None:
+    """Let every lease run out."""
+    one.town.clock.advance(LEASE_S + 1)
