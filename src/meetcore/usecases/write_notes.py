@@ -170,7 +170,7 @@ class WriteNotes:
     async def _transcribe(self, task: NoteTask) -> NoteTask:
         # What is heard is the recording as it was when this note was claimed, and that is what is paid for.
         if needs_work(task.recording):
-            raise _Later(UNMEASURED_WAIT_S)
+            raise FilesAway("more of the recording has come and is not measured yet")
         task = evolve(task, note=evolve(task.note, duration_s=task.recording.duration_s))
         return await self._keep_transcript(task, await self.hear.hear(task))
 
