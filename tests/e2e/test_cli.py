@@ -284,6 +284,8 @@ def test_no_database_is_set(launcher: Launcher, command: tuple[str, ...]) -> Non
 def guest_url(site: Site, request: pytest.FixtureRequest) -> Iterator[str]:
     """The site's database by a role that may have so many connections."""
     role, at = f"guest_{uuid4().hex[:8]}", urlsplit(site.database_url)
+    if "host=%2F" in at.query:
+        pytest.skip("the embedded server lets nobody in but its own role")
     with psycopg.connect(site.database_url, autocommit=True) as books:
         limit = f"LOGIN PASSWORD '{SECRET}' CONNECTION LIMIT {request.param}"
         books.execute(

@@ -99,7 +99,7 @@ def test_a_meeting_starts_and_ends_as_zoom_tells(site: Site, receiver: Receiver,
     files = fixture("recording.completed").told["payload"]["object"]["recording_files"]
     stage.tell(about_recording("recording.completed", int(name), files))
     recorded = "SELECT status FROM recordings WHERE meeting_id = %s::uuid"
-    until(lambda: ask(site, recorded, meeting.id) == [("available",)], "the recording is there")
+    until(lambda: ask(site, recorded, meeting.id) == [("measuring",)], "it is noted down")
 
     [post] = receiver.posts
     told = json.loads(post.body)

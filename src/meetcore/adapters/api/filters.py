@@ -57,6 +57,8 @@ def record_id(description: str) -> Filter:
     """The id of a record; a text that is no id is one that nothing has."""
 
     def read(text: str) -> UUID:
+        if not text:
+            raise ValueError("must be an id")
         try:
             return parse_id(text, "record")
         except NotFound:
