@@ -1,6 +1,6 @@
 """The store suites notice what goes wrong in stores: each defect here is found by a test of the kit."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from uuid import UUID
 
 import pytest
@@ -11,18 +11,23 @@ from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
+from meetcore.adapters.memory.notes import MemoryNoteRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.state import StoredDelivery
 from meetcore.domain.deliveries import Delivery
 from meetcore.domain.events import Event
+from meetcore.domain.holds import CapUsage, Hold
 from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.notes import Note
 from meetcore.domain.provider_events import ProviderEvent
 from meetcore.domain.recordings import Recording
+from meetcore.domain.transcripts import Transcript
 from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
+from meetcore.ports.notes import NoteTask
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.store import PostingView
 from meetcore.testing.contracts import StoreContract, StoreRig
@@ -160,6 +165,81 @@ class KeepsTheFirst(MemoryRecordingRepository):
         return 0
 
 
+class MeasuresWhatHasExpired(MemoryRecordingRepository):
+    """Leaves a recording that has expired to whoever measures it."""
+
+    async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
+        before = self._tables.recordings.get((recording.account_id, recording.meeting_id))
+        due = await super().save(recording, events)
+        if before is not None and before.due_at is not None:
+            self._put(evolve(before, recording=recording))
+        return due
+
+
+class FencesNoNote(MemoryNoteRepository):
+    """Lets everybody write steps."""
+
+    async def save_step(self, task: NoteTask, note: Note) -> bool:
+        stored = self._tables.notes[note.account_id, note.id]
+        self._put(evolve(stored, note=note))
+        return True
+
+
+class TakesTwoOfOne(MemoryNoteRepository):
+    """Gives both notes on a recording out at once."""
+
+    async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
+        first = await super().claim(limit, in_flight, lease)
+        leased = dict(self._tables.notes)
+        for task in first:
+            del self._tables.notes[task.note.account_id, task.note.id]
+        second = await super().claim(limit, in_flight, lease)
+        self._tables.notes.update(leased | self._tables.notes)
+        return [*first, *second]
+
+
+class CountsNoDeath(MemoryNoteRepository):
+    """Takes over as if nobody had died."""
+
+    async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
+        return [evolve(task, deaths=0) for task in await super().claim(limit, in_flight, lease)]
+
+
+class GivesEverybodyEverything(MemoryNoteRepository):
+    """Knows no bound."""
+
+    async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
+        return await super().claim(limit, 1_000, lease)
+
+
+class KeepsTheHoldOfANote(MemoryNoteRepository):
+    """Ends a note and leaves its hold."""
+
+    async def save_failed(
+        self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, events: Sequence[Event]
+    ) -> int:
+        due = await super().save_failed(note, hold, funds, usage, events)
+        self._tables.holds[note.account_id, hold.id] = hold
+        return due
+
+
+class KeepsWhatWasTold(MemoryNoteRepository):
+    """Erases a note and not what told of it."""
+
+    async def save_erased(self, note: Note) -> None:
+        before = dict(self._tables.deliveries)
+        await super().save_erased(note)
+        self._tables.deliveries.update(before)
+
+
+class HearsAnySource(MemoryNoteRepository):
+    """Takes what was heard of one cut for what was heard of another."""
+
+    async def load_heard(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
+        found = self._tables.heard.items()
+        return {name[3]: heard for name, heard in found if name[1] == task.note.recording_id}
+
+
 class KeepsTheLast(MemoryRecordingRepository):
     """Lets a second recording of a meeting take the place of the first."""
 
@@ -245,6 +325,35 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "recordings", MemoryRecordingRepository, KeepsTheLast,
         StoreContract.test_a_meeting_has_at_most_one_recording,
+    ),
+    (
+        "recordings", MemoryRecordingRepository, MeasuresWhatHasExpired,
+        StoreContract.test_one_that_expired_is_due_at_once_whoever_is_at_it,
+    ),
+    ("notes", MemoryNoteRepository, FencesNoNote, StoreContract.test_who_lost_the_lease_writes_nothing),
+    (
+        "notes", MemoryNoteRepository, TakesTwoOfOne,
+        StoreContract.test_of_one_recording_one_note_is_made_at_a_time,
+    ),
+    (
+        "notes", MemoryNoteRepository, CountsNoDeath,
+        StoreContract.test_a_dead_workers_note_is_taken_over_and_its_death_is_counted,
+    ),
+    (
+        "notes", MemoryNoteRepository, GivesEverybodyEverything,
+        StoreContract.test_no_more_are_in_progress_than_there_may_be,
+    ),
+    (
+        "notes", MemoryNoteRepository, KeepsTheHoldOfANote,
+        StoreContract.test_a_failed_note_costs_nothing_and_is_told,
+    ),
+    (
+        "notes", MemoryNoteRepository, KeepsWhatWasTold,
+        StoreContract.test_with_a_note_goes_what_was_told_of_it_and_nothing_else,
+    ),
+    (
+        "notes", MemoryNoteRepository, HearsAnySource,
+        StoreContract.test_what_was_heard_of_another_source_is_not_it,
     ),
     (
         "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,

@@ -11,7 +11,7 @@ from attrs import define, evolve
 from meetcore.domain.idempotency import fingerprint
 from meetcore.domain.meetings import Meeting
 from meetcore.domain.notes import Language, Note
-from meetcore.domain.recordings import Recording, RecordingFile
+from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.usecases.create_note import NoteRequest
 from meetcore.usecases.intent import Answer, Intent
 from meetcore.usecases.write_notes import WriteNotes
@@ -48,6 +48,10 @@ class Notary:
         """The one there is."""
         (recording,) = self.town.recordings()
         return recording
+
+    def status(self) -> RecordingStatus:
+        """Where the recording stands."""
+        return self.recording.status
 
     def note(self, place: int = 0) -> Note:
         """A note, by the order in which they were asked for."""

@@ -1,0 +1,160 @@
+"""A recording and its notes through whatever may happen to them: the books are right at every moment."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import suppress
+from itertools import count
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from meetcore.domain.events import EventKind
+from meetcore.domain.notes import Language, NoteStatus
+from meetcore.domain.recordings import RecordingStatus
+from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.audio_editor import MediaUnreadable
+from meetcore.ports.notes import NoteTask
+from meetcore.ports.recording_files import FileGone, FilesAway
+from tests.unit.usecases.notary import Notary, lapse, notary
+from tests.unit.usecases.studio import filmed, written
+from tests.unit.usecases.town import Died, Fuse
+
+CALLS = ("find", "open audio", "open transcript", "chunk", "measure", "cut", "transcribe", "write", "remove")
+FAULTS: tuple[BaseException, ...] = (
+    FilesAway("x"), FileGone(), MediaUnreadable("x"), AiAway("x"), AiAway("x", 90.0), AiRefused("x"),
+    ZeroDivisionError(), Died(),
+)  # fmt: skip
+# What a worker's task may end with, and the next one sees to.
+ENDS = (Died, ZeroDivisionError, FilesAway, FileGone, MediaUnreadable, AiAway, AiRefused, ExceptionGroup)
+
+
+class NoteLife(RuleBasedStateMachine):
+    """One recording, two languages, workers that die, providers that fail, a customer who deletes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.runner = asyncio.Runner()
+        self.names = count()
+        self.idle: list[NoteTask] = []
+
+    def teardown(self) -> None:
+        """Nothing that was asked for is left undone once nobody disturbs it."""
+        self.one.town.studio.plans.clear()
+        self.runner.run(self.one.finish())
+        assert not [note for note in self.one.town.notes() if note.status is NoteStatus.PROCESSING]
+        assert self.one.town.funds().held == 0
+        self.runner.close()
+
+    def run(self, acting) -> None:
+        """Let something happen, to whatever end."""
+        with suppress(*ENDS):
+            self.runner.run(acting)
+
+    @initialize(credits=st.sampled_from([26, 40, 1000]), with_transcript=st.booleans())
+    def record(self, credits: int, with_transcript: bool) -> None:
+        """A meeting is recorded."""
+        files = [filmed("first", 301.0), *([written("said", "A: halo")] if with_transcript else [])]
+        self.one: Notary = self.runner.run(notary(*files, credits=credits))
+
+    @rule(language=st.sampled_from(Language))
+    def ask(self, language: Language) -> None:
+        """Ask for notes, in vain or not."""
+        self.run(self.one.ask(language))
+
+    @rule(call=st.sampled_from(CALLS), fault=st.sampled_from(FAULTS), skip=st.integers(0, 2))
+    def plan(self, call: str, fault: BaseException, skip: int) -> None:
+        """Let a call go wrong that is still to come."""
+        self.one.town.studio.plan(call, *[None] * skip, fault)
+
+    @rule(point=st.integers(1, 30))
+    def die(self, point: int) -> None:
+        """Work in a process that dies at some line."""
+        self.run(self.one.work(self.one.town.write_notes(Fuse(point))))
+
+    @rule()
+    def work(self) -> None:
+        """Work on what is due."""
+        self.run(self.one.work())
+
+    @rule()
+    def claim_and_forget(self) -> None:
+        """Take what is due, and be slow."""
+        self.idle += self.runner.run(self.one.town.write_notes().claim(2))
+
+    @rule()
+    def wake_up(self) -> None:
+        """Go on with what was taken long ago, whoever has it now."""
+        while self.idle:
+            self.run(self.one.town.write_notes().work(self.idle.pop()))
+
+    @rule(seconds=st.sampled_from([1, 10, 3600]))
+    def wait(self, seconds: int) -> None:
+        """Let time pass."""
+        self.one.town.clock.advance(seconds)
+
+    @rule()
+    def lapse(self) -> None:
+        """Let every lease run out."""
+        lapse(self.one)
+
+    @rule(minutes_in=st.integers(10, 200))
+    def go_on_recording(self, minutes_in: int) -> None:
+        """Let the provider tell of one more segment."""
+        name = f"more-{next(self.names)}"
+        self.run(self.one.film(filmed(name, 61.0, minutes_in=minutes_in)))
+
+    @rule()
+    def measure(self) -> None:
+        """Work on recordings."""
+        self.run(self.one.town.work_on_recordings()())
+
+    @rule(with_notes=st.booleans())
+    def delete(self, with_notes: bool) -> None:
+        """The customer deletes the recording."""
+        self.run(self.one.delete(with_notes=with_notes))
+
+    @rule()
+    def expire(self) -> None:
+        """The retention is over."""
+        self.run(self.one.expire())
+
+    @rule()
+    def top_up(self) -> None:
+        """The customer pays in."""
+        account_id = self.one.town.caller.account.id
+        self.run(self.one.town.operate.top_up(account_id, 20, f"INV-{next(self.names)}"))
+
+    @invariant()
+    def the_books_are_right(self) -> None:
+        """Holds are those of notes in progress, no note is charged twice, each end was told once."""
+        one = self.one
+        one.prove()
+        notes = one.town.notes()
+        told = Counter(event["id"] for event in one.town.told(EventKind.NOTE_COMPLETED))
+        told += Counter(event["id"] for event in one.town.told(EventKind.NOTE_FAILED))
+        over = {str(note.id) for note in notes if note.status in (NoteStatus.COMPLETED, NoteStatus.FAILED)}
+        assert told == Counter(over), "each end is told once, and an erased one not at all"
+        occupied = Counter(note.language for note in notes if note.status in _OCCUPYING)
+        assert set(occupied.values()) <= {1}
+        for note in notes:
+            assert (note.charge_id is None) == (not note.credits_charged)
+            assert note.status is not NoteStatus.COMPLETED or note.draft is not None
+        if one.status() is RecordingStatus.EXPIRED:
+            assert not one.town.funds().held
+            assert one.town.state.committed.heard == {}
+        assert len(one.town.told(EventKind.RECORDING_READY)) == 1
+
+
+_OCCUPYING = (NoteStatus.QUEUED, NoteStatus.PROCESSING, NoteStatus.COMPLETED)
+
+
+@pytest.mark.hypothesis
+def test_whatever_happens_notes_are_paid_once_and_none_is_lost() -> None:
+    plays = max(20, settings().max_examples // 2)
+    run_state_machine_as_test(
+        NoteLife, settings=settings(max_examples=plays, stateful_step_count=30, deadline=None)
+    )
