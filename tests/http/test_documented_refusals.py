@@ -191,7 +191,8 @@ async def past_its_retention(ask: Ask) -> httpx.Response:
         return await ask.send(ask.path.format(id=recording["id"]), body={"recording_id": recording["id"]})
     path = await ask.real_path()
     if ask.name == "get_note":
-        await ask.house.query("UPDATE notes SET status = 'erased' WHERE id = %s", path.rpartition("/")[2])
+        erased = "UPDATE notes SET status = 'erased', hold_id = NULL, due_at = NULL WHERE id = %s"
+        await ask.house.query(erased, path.rpartition("/")[2])
         return await ask.send(path)
     await ask.house.query("DELETE FROM events WHERE account_id = %s", ask.customer.account_id)
     return await ask.send(path)

@@ -240,7 +240,7 @@ async def test_files_of_several_events_are_one_recording(
     text = about_recording("recording.transcript_completed", int(name), [a_file("a3", "TRANSCRIPT")])
     for told in (text, media, media):
         await tell(zoomed, told)
-    names = "SELECT meeting_id::text, status, duration_s FROM recordings WHERE account_id = %s"
+    names = "SELECT meeting_id::text, status FROM recordings WHERE account_id = %s"
 
     async def look() -> list[str]:
         async with house.wiring.store.begin() as tx:
@@ -254,7 +254,7 @@ async def test_files_of_several_events_are_one_recording(
 
     await until(is_whole)
     [row] = await house.query(names, customer.account_id)
-    assert row == {"meeting_id": meeting["id"], "status": "available", "duration_s": None}
+    assert row == {"meeting_id": meeting["id"], "status": "measuring"}
 
 
 async def test_a_database_that_is_away_is_told_to_come_again(

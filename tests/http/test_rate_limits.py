@@ -175,7 +175,7 @@ async def test_the_class_of_a_webhook_operation(strict: Strict, method: str, pat
 
 @pytest.mark.spec("8/6")
 async def test_by_default_reads_are_loosest_and_credits_strictest(house: House, contract: Contract) -> None:
-    settings = evolve(house.wiring.settings, quota_read=300, quota_write=60, quota_credit=20)
+    settings = evolve(house.wiring.settings, quota_read=300, quota_write=60, quota_credit=20, quota_tool=60)
     default = type(settings)(database_url=settings.database_url, secrets_key=settings.secrets_key)
     assert default.quotas == settings.quotas
     quotas = default.quotas
