@@ -9,6 +9,7 @@
     receiver         a webhook receiver over TLS that misbehaves as it is told
     zoom_server      a stand-in for Zoom over HTTP, with faults on demand
     account_machine  a stateful machine that plays an account against several stores at once
+    note_machine     the same for notes: claimed, taken over, paid and erased
     memory_rig       the memory store, ready for the suites
     clock            a clock and an entropy that do what the test says
 
@@ -24,4 +25,6 @@ except ImportError as missing:  # pragma: no cover - pytest is what runs this li
     ) from missing
 
 # Before any suite is imported, so that its plain asserts tell what they compared.
-pytest.register_assert_rewrite("meetcore.testing.contracts", "meetcore.testing.account_machine")
+pytest.register_assert_rewrite(
+    "meetcore.testing.contracts", "meetcore.testing.account_machine", "meetcore.testing.note_machine"
+)

@@ -59,6 +59,8 @@ class NoteLife(RuleBasedStateMachine):
         """A meeting is recorded."""
         files = [filmed("first", 301.0), *([written("said", "A: halo")] if with_transcript else [])]
         self.one: Notary = self.runner.run(notary(*files, credits=credits))
+        for language in Language:
+            self.run(self.one.ask(language))
 
     @rule(language=st.sampled_from(Language))
     def ask(self, language: Language) -> None:
@@ -112,15 +114,11 @@ class NoteLife(RuleBasedStateMachine):
         """Work on recordings."""
         self.run(self.one.town.work_on_recordings()())
 
-    @rule(with_notes=st.booleans())
-    def delete(self, with_notes: bool) -> None:
-        """The customer deletes the recording."""
-        self.run(self.one.delete(with_notes=with_notes))
-
-    @rule()
-    def expire(self) -> None:
-        """The retention is over."""
-        self.run(self.one.expire())
+    @rule(how=st.sampled_from(["delete", "delete with notes", "expire"]))
+    def end(self, how: str) -> None:
+        """The customer deletes the recording, or its retention is over."""
+        ending = self.one.expire() if how == "expire" else self.one.delete(with_notes=how != "delete")
+        self.run(ending)
 
     @rule()
     def top_up(self) -> None:

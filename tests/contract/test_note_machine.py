@@ -1,0 +1,41 @@
+"""Notes, played on every store at once: they must tell the same story."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import settings
+from hypothesis.stateful import run_state_machine_as_test
+
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.testing.memory_rig import MemoryRig
+from meetcore.testing.note_machine import NoteMachine
+from tests.contract.rigs import PostgresRig
+
+# A play is some hundred transactions on a real database: a dozen of them say what a rule does not.
+PLAYS = max(10, settings().max_examples // 8)
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    """A loop of our own: the machine is synchronous and begins inside no other."""
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.mark.hypothesis
+def test_memory_and_postgres_make_the_same_notes(runner: asyncio.Runner, store_database: str) -> None:
+    pool = make_pool(store_database, min_size=1, max_size=2)
+    runner.run(pool.open())
+    rig = PostgresRig(pool, PlainCipher())
+
+    class Play(NoteMachine):
+        def __init__(self) -> None:
+            super().__init__(runner.run, {"memory": MemoryRig(), "postgres": rig})
+
+    try:
+        run_state_machine_as_test(Play, settings=settings(max_examples=PLAYS, stateful_step_count=25))
+    finally:
+        runner.run(rig.reset())
+        runner.run(pool.close())
