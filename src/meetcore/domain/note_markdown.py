@@ -20,7 +20,7 @@ def markdown(note: Note) -> str:
     if note.status is not NoteStatus.COMPLETED or note.draft is None:
         return f"# {_HEADINGS[note.language]['notes']}\n\n{note.error or note.status}\n"
     head, draft = _HEADINGS[note.language], note.draft
-    parts = [f"# {head['notes']}", _escaped(draft.summary)]
+    parts = [f"# {head['notes']}", _paragraphs(draft.summary)]
     if draft.decisions:
         parts += [f"## {head['decisions']}", "\n".join(_decision_line(one) for one in draft.decisions)]
     if draft.action_items:
@@ -45,6 +45,13 @@ _HEADINGS: Final[Mapping[Language, Mapping[str, str]]] = MappingProxyType(
     }
 )  # fmt: skip
 _MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~])")
+
+
+def _paragraphs(text: str) -> str:
+    """A text of several lines, of which some may be points of a list."""
+    lines = (line.strip() for line in text.splitlines())
+    shown = (f"- {_escaped(line[2:])}" if line.startswith("- ") else _escaped(line) for line in lines)
+    return "\n".join(shown).strip()
 
 
 def _escaped(text: str) -> str:

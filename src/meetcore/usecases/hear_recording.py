@@ -16,7 +16,7 @@ from meetcore.domain.transcripts import Transcript, join
 from meetcore.domain.vtt import read_vtt
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.notes import NoteTask
-from meetcore.ports.recording_files import FilesAway, RecordingFiles
+from meetcore.ports.recording_files import FileGone, FilesAway, RecordingFiles
 from meetcore.ports.store import Store
 from meetcore.ports.transcriber import Transcriber
 from meetcore.usecases.under_lease import LeaseLost
@@ -53,16 +53,20 @@ class HearRecording:
     transcriber: Transcriber | None
 
     async def read(self, recording: Recording) -> Transcript | None:
-        """The provider's own transcript; none where a segment has none.
+        """The provider's own transcript; none where a segment has none, or has it no more.
 
         Raises:
-            FilesAway, FileGone: see `RecordingFiles.open`.
+            FilesAway: see `RecordingFiles.open`.
         """
         parts: list[tuple[float, Transcript]] = []
         for segment, before_s in offsets(recording):
             if segment.transcript is None:
                 return None
-            parts.append((before_s, read_vtt(await self._text(segment.transcript))))
+            try:
+                text = await self._text(segment.transcript)
+            except FileGone:  # the sound may be there all the same
+                return None
+            parts.append((before_s, read_vtt(text)))
         return join(parts)
 
     async def hear(self, task: NoteTask) -> Transcript:

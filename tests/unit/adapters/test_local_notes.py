@@ -43,7 +43,7 @@ def test_what_the_rules_find_in_a_sentence(case: Case):
 
 
 @pytest.mark.parametrize(("language", "cases", "precision", "recall"), [
-    ("Indonesian", INDONESIAN, (36, 37), (36, 38)), ("English", ENGLISH, (35, 36), (35, 37)),
+    ("Indonesian", INDONESIAN, (39, 40), (39, 41)), ("English", ENGLISH, (35, 36), (35, 37)),
 ])  # fmt: skip
 def test_how_much_is_right_and_how_much_is_found(
     language: str, cases: tuple[Case, ...], precision: tuple[int, int], recall: tuple[int, int]

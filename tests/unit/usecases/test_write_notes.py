@@ -78,6 +78,15 @@ async def test_where_one_segment_was_not_written_down_all_is_heard() -> None:
     assert [said.at_s for said in one.note().transcript] == [1.0, 61.0]
 
 
+async def test_a_transcript_that_is_gone_from_the_provider_is_heard_instead() -> None:
+    one = await notary(filmed("rapat"), written("said", "A: satu"))
+    await one.ask()
+    del one.town.shelf.contents["said"]
+    await one.work()
+    assert [said.speaker for said in one.note().transcript] == [None, None, None]
+    assert one.note().status is NoteStatus.COMPLETED
+
+
 async def test_a_transcript_without_a_word_is_none() -> None:
     one = await notary(filmed("rapat"), written("said"))
     await one.ask()

@@ -49,7 +49,7 @@ _NAMED: Final = rf"(?P<owner>{NAME})"
 _TASK: Final = r"(?P<task>.+)"
 _I_ID: Final = r"\b(?i:saya|aku|gue)\s+(?i:yang\s+)?"
 _WILL_ID: Final = r"(?i:akan|bakal)\s+"
-_PLEASE_ID: Final = r"(?i:(?:bisa|boleh|saya)?\s*(?:minta\s+)?tolong|mohon|harap|coba)\s+"
+_PLEASE_ID: Final = r"(?i:(?:bisa|boleh|saya)?\s*(?:minta\s+)?tolong|mohon|harap)\s+"
 _MUST_ID: Final = (
     r"(?i:diminta|ditugaskan|ditunjuk|bertugas|bertanggung\s+jawab|harus|wajib|perlu)\s+"
     r"(?i:untuk\s+|atas\s+)?"
@@ -81,6 +81,8 @@ _RULES: Final = tuple((rule, re.compile(rule.form)) for rule in (
     _Rule(rf"^(?i:action(?:\s+items?)?|to-?do|tindak\s+lanjut)\s*:\s*{_TASK}"),
     _Rule(rf"\b(?i:tugas|PR|pekerjaan\s+rumah)\s+(?i:untuk\s+|buat\s+)?{_NAMED}\s*(?::|,|\badalah\b)\s*{_TASK}"),
     _Rule(rf"{_OWNER}\s*,?\s+{_PLEASE_ID}{_NO_REQUEST}{_TASK}", is_asked=True),
+    # Only to somebody who is addressed: "uji coba" is a thing.
+    _Rule(rf"{_OWNER}\s*,\s+(?i:coba)\s+{_NO_REQUEST}{_TASK}", is_asked=True),
     _Rule(rf"{_OWNER}\s*,?\s+{_PLEASE_EN}{_NO_REQUEST}{_TASK}", is_asked=True),
     _Rule(rf"\b(?i:tolong|mohon)\s+{_NAMED}\s+(?i:untuk\s+)?{_TASK}", is_asked=True),
     _Rule(rf"\b(?i:tolong|mohon|harap|jangan\s+lupa|pastikan)\s+{_NO_REQUEST}{_TASK}", is_asked=True),

@@ -33,8 +33,9 @@ _DECIDED: Final = tuple(
 )
 # What stands close before and takes the decision away: denied, open, wished, on a condition, still to come.
 _UNDECIDED: Final = re.compile(
-    r"\b(?:belum|tidak|tak|bukan|nggak|gak|enggak|jika|kalau|kalo|apabila|bila|seandainya|harus|perlu|akan|bisa"
-    r"|sebelum|menunggu|supaya|agar|apakah|siapa|kapan|semoga|mau|ingin|mari|ayo"
+    # "Kalau begitu" is no condition: it draws the conclusion.
+    r"\b(?:belum|tidak|tak|bukan|nggak|gak|enggak|jika|kal(?:au|o)(?!\s+(?:be)?gitu\b)|apabila|bila"
+    r"|seandainya|harus|perlu|akan|bisa|sebelum|menunggu|supaya|agar|apakah|siapa|kapan|semoga|mau|ingin|mari|ayo"
     r"|not|never|no|if|whether|unless|until|once|before|should|must|need|needs|to\s+be|will\s+be|can|could|would"
     r"|haven't|hasn't|hadn't|isn't|aren't|wasn't|weren't|didn't|nothing|nobody)\b(?:\W+\w+){0,3}\W*$",
     re.IGNORECASE,
