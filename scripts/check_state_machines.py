@@ -106,7 +106,7 @@ MACHINES = (
         recordings.TRANSITIONS,
         recordings.RecordingStatus.MEASURING,
         "Customers see none that is `measuring`. One that is `available` is measured again when more of it "
-        "comes. `expired` takes no more files, and those that it has are removed at the provider.",
+        "comes. The files of an `expired` one are removed at the provider, those that come later too.",
         "the functions of `recordings` give the recording back as it is, and raise nothing.",
         {
             RecordingEvent.MEASURE: "`measure`, by the worker: the length of all of its media is known",

@@ -9,8 +9,8 @@ paused, the transcript later than the media, each perhaps twice and in any order
 same recording whichever order they came in. Nobody sees one before its media has been measured: what the
 provider says of a file's beginning and end includes pauses, and the length is what notes are paid by.
 
-Once expired, by its age or because it was deleted, a recording takes no more files, and those that it has
-are removed at the provider.
+Once expired, by its age or because it was deleted, a recording is shown no more of, and its files are removed
+at the provider: those that it has, and those that the provider makes later.
 
 Owns what a file, a segment and a recording are. Refuses to fetch, to measure and to price.
 """
@@ -193,10 +193,8 @@ def gather_files(recording: Recording, files: Iterable[RecordingFile]) -> Record
     """Add files that a later event told of; the same recording where it says nothing new.
 
     A file is known by its id at the provider. Of two that bear one id the longer is the truth: a provider
-    tells of a file again when it has grown. A recording that has expired takes no more.
+    tells of a file again when it has grown. One that has expired takes them, too: they are to be removed.
     """
-    if recording.status is RecordingStatus.EXPIRED:
-        return recording
     gathered = _gathered((*recording.files, *files))
     return evolve(recording, files=gathered, recorded_at=_recorded_at(gathered))
 

@@ -149,9 +149,14 @@ def test_doubles_disorder_and_measuring_in_between_change_nothing(
     assert straight.recorded_at == min(file.starts_at for file in straight.files)
 
 
-def test_a_recording_that_expired_takes_no_more() -> None:
-    expired = evolve(opened(a_file()), status=RecordingStatus.EXPIRED)
-    assert gather_files(expired, [a_file("b1")]) is expired
+def test_what_comes_of_a_recording_that_expired_is_to_be_removed_too() -> None:
+    gone = removed(expire(opened(a_file())))
+    assert not needs_work(gone)
+    more = gather_files(gone, [a_file("b1")])
+    assert more.status is RecordingStatus.EXPIRED
+    assert needs_work(more)
+    assert not needs_work(removed(more))
+    assert needs_work(gather_files(gone, [a_file()])), "who tells of it again has it again"
 
 
 @pytest.mark.parametrize("status", list(MeetingStatus))

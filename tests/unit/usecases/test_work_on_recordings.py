@@ -195,8 +195,11 @@ async def test_the_files_of_what_is_over_are_removed_at_the_provider() -> None:
     assert not any(file.url for file in one.recording.files)
     assert one.town.shelf.contents == {}
     assert due_in_s(one) is None
-    await one.film(filmed("rapat"))
-    assert not any(file.url for file in one.recording.files), "it takes no more"
+    await one.film(filmed("rapat"), filmed("susulan"))
+    assert due_in_s(one) == 0, "what the provider makes later is removed, too"
+    await one.measure()
+    assert one.town.shelf.contents == {}
+    assert one.status() is RecordingStatus.EXPIRED
 
 
 # Notes that a meeting was made with
