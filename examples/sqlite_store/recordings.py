@@ -106,10 +106,10 @@ class SqliteRecordingRepository:
         """Give a recording back, due in so many seconds; a lost claim changes nothing."""
         await self._set_due(task, self._clock.now() + timedelta(seconds=seconds), keeps=False)
 
-    async def find_outlived(self, limit: int) -> Sequence[Recording]:
-        """Recordings that are past their retention and have not expired yet, the oldest first."""
+    async def find_outlived(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
+        """Account and meeting of what is past its retention and has not expired yet, the oldest first."""
         found = await self._connection.fetch(_FIND_OUTLIVED, {"now": self._clock.now(), "limit": limit})
-        return [rows.recording(row) for row in found]
+        return [(UUID(row["account_id"]), UUID(row["meeting_id"])) for row in found]
 
     async def _set_due(self, task: RecordingTask, due_at: datetime, *, keeps: bool) -> bool:
         bearer = {"account_id": task.recording.account_id, "id": task.recording.id, "token": task.token}

@@ -26,6 +26,7 @@ from meetcore.assistants import Assistants, chosen_assistants
 from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.rate_counters import RateStoreAway
+from meetcore.ports.recordings import RecordingTask
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.end_note import EndNote
 from meetcore.usecases.end_recordings import ExpireRecordings
@@ -164,13 +165,21 @@ def _recording_chores(wiring: Wiring, editor: AudioEditor) -> tuple[Chore, ...]:
     bells = wiring.doorbell, wiring.notes_doorbell
     work = WorkOnRecordings(
         wiring.store, wiring.files, editor, wiring.note_queue, *bells, wiring.world,
-        lease_s=wiring.settings.note_lease_s,
+        lease_s=wiring.settings.note_lease_s, tell=_tell_of_recording,
     )  # fmt: skip
     expire = ExpireRecordings(wiring.store, *bells, wiring.world)
     return (
         Chore("recordings", work, RECORDINGS_EVERY_S, is_rung=True),
         Chore("expiry", expire, EXPIRY_EVERY_S),
     )
+
+
+def _tell_of_recording(task: RecordingTask, fault: Exception) -> None:
+    recording = task.recording
+    log.warning(
+        "recording not worked on", recording_id=str(recording.id), status=recording.status.value,
+        tries=task.tries, cause=str(fault),
+    )  # fmt: skip
 
 
 def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:

@@ -26,9 +26,9 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import Conflict, Gone, NotFound, Unprocessable
+from meetcore.domain.errors import Conflict, Gone, NotFound, ServiceUnavailable, Unprocessable
 from meetcore.domain.holds import Hold
-from meetcore.domain.recordings import Recording, RecordingStatus
+from meetcore.domain.recordings import Recording, RecordingStatus, is_gone, needs_work
 from meetcore.domain.transcripts import Transcript
 from meetcore.domain.transfers import Reference, TransferKind
 
@@ -56,6 +56,10 @@ __all__ = [
     "occupies",
     "queue",
 ]
+
+
+MEASURED_WITHIN_S: Final = 30
+"""How soon a recording that has grown is worth asking for notes of again."""
 
 
 class Language(StrEnum):
@@ -243,25 +247,31 @@ def occupies(note: Note) -> bool:
     return is_in_progress(note) or note.status is NoteStatus.COMPLETED
 
 
-def admit_note(recording: Recording | None, rival: Note | None) -> Recording:
+def admit_note(recording: Recording | None, rival: Note | None, now: datetime) -> Recording:
     """Let a request for a note through, or say why there can be none.
 
     Args:
         recording: what was asked for, if the caller has such a thing.
         rival: a note on it in the same language, if there is one that `occupies`.
+        now: the request's instant.
 
     Raises:
         NotFound: no such recording, or one that nobody has measured yet.
         Gone: it is past its retention or was deleted (spec 7/410).
         Conflict: the rival is in place; `details.id` names it.
+        ServiceUnavailable: more of it has come, and its price is not known before that is measured.
         Unprocessable: there is nothing to hear in it.
     """
     if recording is None or recording.status is RecordingStatus.MEASURING:
         raise NotFound("No recording with this id.")
-    if recording.status is RecordingStatus.EXPIRED:
+    if is_gone(recording, now):
         raise Gone(describe(NoteFault.RECORDING_GONE))
     if rival is not None and occupies(rival):
         raise Conflict("There is a note on this recording in this language already.", rival.id)
+    if needs_work(recording):
+        raise ServiceUnavailable(
+            "More of this recording has come and is being measured. Try again soon.", MEASURED_WITHIN_S
+        )
     if recording.duration_s < 1:
         raise Unprocessable(describe(NoteFault.MEDIA_UNREADABLE))
     return recording

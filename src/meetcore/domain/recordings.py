@@ -38,10 +38,12 @@ __all__ = [
     "can_be_recorded",
     "expire",
     "gather_files",
+    "is_gone",
     "is_measured",
     "measure",
     "needs_work",
     "open_recording",
+    "readdress",
     "removed",
     "segments",
     "started_minutes",
@@ -199,6 +201,21 @@ def gather_files(recording: Recording, files: Iterable[RecordingFile]) -> Record
     return evolve(recording, files=gathered, recorded_at=_recorded_at(gathered))
 
 
+def readdress(recording: Recording, files: Iterable[RecordingFile]) -> Recording:
+    """Take the addresses that the provider gives now: those of an event are for the time of the event.
+
+    Of files that are known in this size only; anything else about them is `gather_files`' business.
+    """
+    fresh = {(file.provider_file_id, file.size_bytes): file.url for file in files if file.url}
+    return evolve(
+        recording,
+        files=tuple(
+            evolve(file, url=fresh.get((file.provider_file_id, file.size_bytes), file.url))
+            for file in recording.files
+        ),
+    )
+
+
 def segments(recording: Recording) -> tuple[Segment, ...]:
     """The stretches of a recording in the order of time: files that overlap belong to one.
 
@@ -242,6 +259,11 @@ def measure(recording: Recording, lengths_s: Mapping[tuple[str, int], float]) ->
     if not is_measured(measured):
         return measured
     return evolve(measured, status=TRANSITIONS[recording.status, RecordingEvent.MEASURE])
+
+
+def is_gone(recording: Recording, now: datetime) -> bool:
+    """Whether a recording is gone for its customer: expired, or past its time before anybody came for it."""
+    return recording.status is RecordingStatus.EXPIRED or now >= recording.expires_at
 
 
 def expire(recording: Recording) -> Recording:

@@ -59,6 +59,6 @@ class RecordingRepository(Protocol):
         """Give a recording back, due in so many seconds; a lost claim changes nothing."""
         ...
 
-    async def find_outlived(self, limit: int) -> Sequence[Recording]:
-        """Recordings that are past their retention and have not expired yet, the oldest first."""
+    async def find_outlived(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
+        """Account and meeting of what is past its retention and has not expired yet, the oldest first."""
         ...

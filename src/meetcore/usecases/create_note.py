@@ -88,7 +88,7 @@ class NoteQueue:
         if admission.rival is not None:
             return 0
         try:
-            notes.admit_note(recording, None)
+            notes.admit_note(recording, None, now)
             await self.add(tx, admission, recording, language, now)
         except DomainError as refusal:
             note = notes.queue(self.world.new_id(now), recording, meeting.api_key_id, language, now)
@@ -122,6 +122,7 @@ class CreateNote:
 
         Raises:
             DomainError: such a refusal, when no key remembers it.
+            ServiceUnavailable: the recording has grown and is being measured.
             IdempotencyKeyReused: the key belongs to another request.
             StoreAway: the database does not answer.
         """
@@ -132,7 +133,7 @@ class CreateNote:
         async def work(tx: Transaction, recording_id: UUID) -> Done:
             query = NoteQuery(caller.account.id, caller.key.id, cap_day(now), recording_id, request.language)
             admission = await tx.notes.load_admission(query)
-            recording = notes.admit_note(admission.recording, admission.rival)
+            recording = notes.admit_note(admission.recording, admission.rival, now)
             return Done(await self.queue.add(tx, admission, recording, request.language, now))
 
         answer = await run_once(self.store, caller.account.id, intent, work, find)

@@ -14,7 +14,7 @@ from attrs import evolve, field, frozen
 
 from meetcore.domain.download_links import LINK_LIFETIME, DownloadLink, is_over, is_signed_by, sign_link
 from meetcore.domain.errors import Gone, NotFound
-from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus, segments
+from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus, is_gone, segments
 from meetcore.ports.queries import Queries
 
 __all__ = ["Download", "DownloadRecording", "SignedLink"]
@@ -97,6 +97,6 @@ def _check(recording: Recording | None, now: datetime, unknown: str) -> Recordin
     if recording is None or recording.status is RecordingStatus.MEASURING:
         raise NotFound(unknown)
     # Its time may be up before anybody has come to expire it.
-    if recording.status is RecordingStatus.EXPIRED or now >= recording.expires_at:
+    if is_gone(recording, now):
         raise Gone("This recording was deleted, or is past its retention.")
     return recording

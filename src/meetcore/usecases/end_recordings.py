@@ -16,7 +16,7 @@ from meetcore.domain.notes import NoteFault
 from meetcore.domain.recordings import Recording, RecordingStatus, expire
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.queries import Caller
-from meetcore.ports.store import Store, Transaction
+from meetcore.ports.store import Store, StoreAway, Transaction
 from meetcore.usecases.end_note import fail_note
 from meetcore.usecases.intent import Answer, Done, Intent, nothing, run_once
 from meetcore.usecases.world import World
@@ -53,21 +53,33 @@ class ExpireRecordings:
 
         Raises:
             StoreAway: the database does not answer.
+            ExceptionGroup: of those that could not be ended; the others were.
         """
         async with self.store.at_once() as tx:
             outlived = await tx.recordings.find_outlived(limit)
-        due = 0
-        for found in outlived:
-            async with self.store.begin() as tx:
-                await tx.endpoints.lock_account(found.account_id)
-                recording = await tx.recordings.load(found.account_id, found.meeting_id)
-                if recording is not None:
-                    due += await _end(tx, self.world, recording, self.world.now(), with_notes=False)
-        if outlived:
-            self.notes_doorbell.ring()
+        faults: list[Exception] = []
+        for account_id, meeting_id in outlived:
+            try:
+                await self._expire(account_id, meeting_id)
+            except StoreAway:
+                raise
+            except Exception as fault:  # noqa: BLE001  # one that cannot be read keeps no other
+                fault.add_note(f"the recording of meeting {meeting_id}")
+                faults.append(fault)
+        if faults:
+            raise ExceptionGroup("not every recording that is past its retention could be ended", faults)
+        return len(outlived) == limit
+
+    async def _expire(self, account_id: UUID, meeting_id: UUID) -> None:
+        async with self.store.begin() as tx:
+            await tx.endpoints.lock_account(account_id)
+            recording = await tx.recordings.load(account_id, meeting_id)
+            if recording is None:
+                return
+            due = await _end(tx, self.world, recording, self.world.now(), with_notes=False)
+        self.notes_doorbell.ring()
         if due:
             self.doorbell.ring()
-        return len(outlived) == limit
 
 
 @frozen

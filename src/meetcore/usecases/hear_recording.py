@@ -4,6 +4,7 @@ What is heard is kept piece by piece, so that whoever goes on after a crash hear
 through nameless files on disk; no more than a chunk of one is in memory.
 """
 
+import asyncio
 from collections.abc import Mapping
 from contextlib import closing
 from typing import BinaryIO
@@ -23,6 +24,9 @@ from meetcore.usecases.under_lease import LeaseLost
 
 __all__ = ["HearRecording", "NobodyHears", "copy_file"]
 
+COPY_WITHIN_S = 3600
+"""An hour: a file that takes longer is trickled."""
+
 MAX_TRANSCRIPT_BYTES = 32 * 1024 * 1024
 """More than a day of speech; a longer file is no transcript."""
 
@@ -37,9 +41,12 @@ async def copy_file(files: RecordingFiles, file: RecordingFile, into: BinaryIO) 
     Raises:
         FilesAway, FileGone: see `RecordingFiles.open`.
     """
-    async with files.open(file) as opened:
-        async for chunk in opened.chunks:
-            into.write(chunk)
+    try:
+        async with asyncio.timeout(COPY_WITHIN_S), files.open(file) as opened:
+            async for chunk in opened.chunks:
+                await asyncio.to_thread(into.write, chunk)
+    except TimeoutError:
+        raise FilesAway(f"a file that does not come within {COPY_WITHIN_S} s") from None
     into.seek(0)
 
 

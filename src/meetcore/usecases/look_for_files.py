@@ -31,7 +31,7 @@ class LookForFiles:
             raise FilesAway(f"a recording of {provider}, and the provider is {self.files.provider}")
         found = await self.files.find(provider_meeting_id)
         if found:
-            await self.record(provider, provider_meeting_id, found, self.world.now())
+            await self.record(provider, provider_meeting_id, found, self.world.now(), is_answer=True)
         return bool(found)
 
     async def __call__(self, recording: Recording) -> Recording:

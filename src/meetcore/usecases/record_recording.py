@@ -13,6 +13,7 @@ from meetcore.domain.recordings import (
     can_be_recorded,
     gather_files,
     open_recording,
+    readdress,
 )
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.store import Store
@@ -34,9 +35,22 @@ class RecordRecording:
     retention: timedelta = RETENTION
 
     async def __call__(
-        self, provider: str, provider_meeting_id: str, files: Sequence[RecordingFile], now: datetime
+        self,
+        provider: str,
+        provider_meeting_id: str,
+        files: Sequence[RecordingFile],
+        now: datetime,
+        *,
+        is_answer: bool = False,
     ) -> Heed:
         """Take note of files.
+
+        Args:
+            provider: who tells of them.
+            provider_meeting_id: of which meeting.
+            files: what there is.
+            now: the present instant.
+            is_answer: whether we asked: then the addresses are those of now.
 
         Returns:
             TAKEN where the recording is new or has more files now, PASSED where nothing is new or the meeting
@@ -56,6 +70,7 @@ class RecordRecording:
                 recording = open_recording(self.world.new_id(now), meeting, files, now, self.retention)
             else:
                 recording = gather_files(known, files)
+                recording = readdress(recording, files) if is_answer else recording
             if recording is None or recording == known:
                 return Heed.PASSED
             await tx.recordings.save(recording)

@@ -7,7 +7,7 @@ does not hand over now is tried again, later and later, for as long as the recor
 twice changes nothing, so the lease is there only to spare the work.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 
 from attrs import frozen
@@ -27,7 +27,7 @@ from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
 from meetcore.ports.recording_files import FileGone, FilesAway, RecordingFiles
 from meetcore.ports.recordings import RecordingTask
-from meetcore.ports.store import Store, Transaction
+from meetcore.ports.store import Store, StoreAway, Transaction
 from meetcore.usecases.create_note import NoteQueue
 from meetcore.usecases.hear_recording import copy_file
 from meetcore.usecases.together import together
@@ -38,6 +38,7 @@ __all__ = ["WorkOnRecordings"]
 
 _FIRST_WAIT_S = 2.0
 _LONGEST_WAIT_S = 3600.0
+_TRIES_BEFORE_GONE = 5
 
 
 @frozen
@@ -45,7 +46,7 @@ class WorkOnRecordings:
     """Works on recordings that are due, `at_once` of them at a time.
 
     `doorbell` wakes those who send webhooks, `notes_doorbell` those who write notes. `lease_s` is how long a
-    dead worker's recording waits; it is renewed three times in it.
+    dead worker's recording waits; it is renewed three times in it. `tell` hears of what went wrong.
     """
 
     store: Store
@@ -55,15 +56,16 @@ class WorkOnRecordings:
     doorbell: Doorbell
     notes_doorbell: Doorbell
     world: World
-    at_once: int = 2
+    at_once: int = 4
     lease_s: float = 30.0
+    tell: Callable[[RecordingTask, Exception], None] = lambda task, fault: None
 
     async def __call__(self) -> bool:
         """Work on what is due; whether there may be more.
 
         Raises:
             StoreAway: the database does not answer.
-            ExceptionGroup: faults of ours. What met one is due again when its lease runs out.
+            ExceptionGroup: faults of ours. What met one is due again later, as what the provider kept back.
         """
         lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
         async with self.store.at_once() as tx:
@@ -77,16 +79,24 @@ class WorkOnRecordings:
                 return await tx.recordings.renew(task, self.lease_s)
 
         is_over = task.recording.status is RecordingStatus.EXPIRED
-        work = self._remove(task.recording) if is_over else self._measure(task.recording)
-        wait_s = (
-            0.0  # what came meanwhile is due at once; where nothing is left to do, nobody has it any more
-        )
+        work = self._remove(task.recording) if is_over else self._measure(task)
         try:
             await under_lease(work, renew, self.lease_s / 3)
         except LeaseLost:
             return
-        except FilesAway:
+        except StoreAway:
+            raise
+        except Exception as fault:
             wait_s = min(_FIRST_WAIT_S * 2 ** min(task.tries - 1, 16), _LONGEST_WAIT_S)
+            await self._give_back(task, wait_s)
+            self.tell(task, fault)
+            if not isinstance(fault, FilesAway):
+                raise
+            return
+        # What came meanwhile is due at once; where nothing is left to do, nobody has it any more.
+        await self._give_back(task, 0.0)
+
+    async def _give_back(self, task: RecordingTask, wait_s: float) -> None:
         async with self.store.at_once() as tx:
             await tx.recordings.postpone(task, wait_s)
 
@@ -100,29 +110,33 @@ class WorkOnRecordings:
             if latest is not None:
                 await tx.recordings.save(removed(latest))
 
-    async def _measure(self, recording: Recording) -> None:
+    async def _measure(self, task: RecordingTask) -> None:
+        recording = task.recording
         self._require_own(recording)
-        unmeasured = [one.sound for one in segments(recording) if one.media_s is None]
-        lengths_s = {
-            (file.provider_file_id, file.size_bytes): await self._length(file) for file in unmeasured
-        }
-        async with self.store.begin() as tx:
-            due, is_new = await self._keep(tx, recording, lengths_s)
-        if due:
-            self.doorbell.ring()
-        if is_new:
-            self.notes_doorbell.ring()
+        for file in [one.sound for one in segments(recording) if one.media_s is None]:
+            length_s = await self._length(file, task.tries)
+            async with self.store.begin() as tx:
+                lengths_s = {(file.provider_file_id, file.size_bytes): length_s}
+                due, is_new = await self._keep(tx, recording, lengths_s)
+            if due:
+                self.doorbell.ring()
+            if is_new:
+                self.notes_doorbell.ring()
 
     def _require_own(self, recording: Recording) -> None:
         if recording.provider != self.files.provider:
             raise FilesAway(f"a recording of {recording.provider}, and the provider is {self.files.provider}")
 
-    async def _length(self, file: RecordingFile) -> float:
+    async def _length(self, file: RecordingFile, tries: int) -> float:
         with closing(self.editor.scratch()) as media:
             try:
                 await copy_file(self.files, file, media)
                 return await self.editor.measure(media)
-            except (FileGone, MediaUnreadable):
+            except MediaUnreadable:
+                return 0.0
+            except FileGone as error:
+                if tries < _TRIES_BEFORE_GONE:  # a provider may say so of what it is still moving
+                    raise FilesAway("the provider says that a file is gone") from error
                 return 0.0
 
     async def _keep(

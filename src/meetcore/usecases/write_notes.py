@@ -21,7 +21,7 @@ from attrs import evolve, frozen
 
 from meetcore.domain import notes
 from meetcore.domain.notes import NoteFault, NoteStep
-from meetcore.domain.recordings import RecordingStatus, needs_work
+from meetcore.domain.recordings import is_gone, needs_work
 from meetcore.domain.retry_schedule import RetrySchedule, next_attempt
 from meetcore.domain.transcripts import Transcript, speech_of
 from meetcore.ports.ai import AiAway, AiRefused
@@ -38,6 +38,9 @@ from meetcore.usecases.under_lease import LeaseLost, under_lease
 from meetcore.usecases.world import World
 
 __all__ = ["WriteNotes"]
+
+MAX_RETRY_AFTER_S = 3600
+"""Who asks to be left alone for longer is asked again after an hour: credits are held meanwhile."""
 
 MAX_DEATHS = 20
 """How many workers may die over one note before it is given up: it may be what they die of."""
@@ -151,7 +154,7 @@ class WriteNotes:
 
     async def _fetch(self, task: NoteTask) -> NoteTask:
         recording = await self.look(task.recording)
-        if recording.status is RecordingStatus.EXPIRED:
+        if is_gone(recording, self.world.now()):
             raise FileGone("the recording has expired")
         if needs_work(recording):
             raise FilesAway("more of the recording has come and is not measured yet")
@@ -195,7 +198,7 @@ class WriteNotes:
             return
         tries, now = task.note.tries + 1, self.world.now()
         asked = fault.retry_after_s if isinstance(fault, AiAway) else None
-        retry_after_s = None if asked is None else -int(-asked // 1)
+        retry_after_s = None if asked is None else min(-int(-asked // 1), MAX_RETRY_AFTER_S)
         due = next_attempt(self.schedule, tries, now, self.world.jitter(), retry_after_s)
         if due is None:
             told = next((told for kind, told in _PASSING.items() if isinstance(fault, kind)), None)

@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.errors import Conflict, Gone, NotFound, Unprocessable
+from meetcore.domain.errors import Conflict, Gone, NotFound, ServiceUnavailable, Unprocessable
 from meetcore.domain.holds import Hold
 from meetcore.domain.notes import (
     NEXT_STEP,
@@ -36,7 +36,7 @@ from meetcore.domain.notes import (
     occupies,
     queue,
 )
-from meetcore.domain.recordings import Recording, RecordingStatus
+from meetcore.domain.recordings import Recording, RecordingStatus, gather_files, is_gone, needs_work
 from meetcore.domain.transcripts import Utterance
 from meetcore.domain.transfers import Reference, TransferKind
 from meetcore.testing.strategies.recordings import notes
@@ -171,14 +171,14 @@ def test_a_hold_bears_the_notes_permanent_name() -> None:
 @pytest.mark.parametrize("recording", [None, opened(a_file())])
 def test_what_nobody_sees_has_no_notes(recording: Recording | None) -> None:
     with pytest.raises(NotFound):
-        admit_note(recording, None)
+        admit_note(recording, None, NOW)
 
 
 @pytest.mark.spec("7/410")
 def test_what_has_expired_is_gone_whoever_made_notes_of_it() -> None:
     for rival in (None, standing(NoteStatus.COMPLETED)):
         with pytest.raises(Gone):
-            admit_note(evolve(SHOWN, status=RecordingStatus.EXPIRED), rival)
+            admit_note(evolve(SHOWN, status=RecordingStatus.EXPIRED), rival, NOW)
 
 
 @pytest.mark.spec("7/409")
@@ -187,17 +187,35 @@ def test_one_note_occupies_a_recording_in_a_language(status: NoteStatus) -> None
     rival = standing(status)
     if occupies(rival):
         with pytest.raises(Conflict) as refusal:
-            admit_note(SHOWN, rival)
+            admit_note(SHOWN, rival, NOW)
         assert refusal.value.details == {"id": str(rival.id)}
     else:
-        assert admit_note(SHOWN, rival) is SHOWN
+        assert admit_note(SHOWN, rival, NOW) is SHOWN
+
+
+@pytest.mark.spec("7/410")
+def test_what_is_past_its_retention_is_gone_before_anybody_has_ended_it() -> None:
+    assert not is_gone(SHOWN, SHOWN.expires_at - timedelta(microseconds=1))
+    assert is_gone(SHOWN, SHOWN.expires_at)
+    with pytest.raises(Gone):
+        admit_note(SHOWN, None, SHOWN.expires_at)
+
+
+def test_what_has_grown_has_no_price_before_it_is_measured() -> None:
+    grown = gather_files(
+        SHOWN, [a_file("later", starts_at=NOW + timedelta(hours=2), ends_at=NOW + timedelta(hours=3))]
+    )
+    assert needs_work(grown)
+    with pytest.raises(ServiceUnavailable) as refusal:
+        admit_note(grown, None, NOW)
+    assert not refusal.value.is_final, "the same key may ask again"
 
 
 def test_where_nothing_can_be_heard_there_is_nothing_to_note() -> None:
     silent = evolve(opened(a_file(media_s=0.0)), status=RecordingStatus.AVAILABLE)
     with pytest.raises(Unprocessable):
-        admit_note(silent, None)
-    assert admit_note(SHOWN, None) is SHOWN
+        admit_note(silent, None, NOW)
+    assert admit_note(SHOWN, None, NOW) is SHOWN
 
 
 @pytest.mark.parametrize("fault", list(NoteFault))

@@ -29,6 +29,7 @@ from meetcore.domain.recordings import (
     measure,
     needs_work,
     open_recording,
+    readdress,
     removed,
     segments,
     started_minutes,
@@ -157,6 +158,14 @@ def test_what_comes_of_a_recording_that_expired_is_to_be_removed_too() -> None:
     assert needs_work(more)
     assert not needs_work(removed(more))
     assert needs_work(gather_files(gone, [a_file()])), "who tells of it again has it again"
+
+
+def test_addresses_are_those_of_the_providers_latest_answer() -> None:
+    recording = opened(a_file(), a_file("b1", kind=FileKind.AUDIO))
+    told = [a_file(url="https://a/fresh"), a_file("b1", size_bytes=999, url="https://a/grown"), a_file("c1")]
+    fresh = readdress(recording, told)
+    assert [file.url for file in fresh.files] == ["https://a/fresh", "https://f/b1"]
+    assert readdress(recording, [a_file(url="")]) == recording
 
 
 @pytest.mark.parametrize("status", list(MeetingStatus))

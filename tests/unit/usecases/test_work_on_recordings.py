@@ -12,7 +12,7 @@ from meetcore.ports.audio_editor import MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesAway
 from tests.unit.usecases.notary import Notary, lapse, notary
 from tests.unit.usecases.studio import filmed, grown, written
-from tests.unit.usecases.town import LEASE_S, Died, Fuse, Town, request
+from tests.unit.usecases.town import Died, Fuse, Town, request
 
 
 async def filmed_only(*files, **wish) -> Notary:
@@ -118,12 +118,25 @@ async def test_a_file_that_is_not_handed_over_is_tried_later_and_later(call: str
     assert one.recording.status is RecordingStatus.AVAILABLE
 
 
-@pytest.mark.parametrize(("call", "fault"), [("open audio", FileGone()), ("measure", MediaUnreadable("x"))])
-async def test_a_file_that_cannot_be_read_counts_as_no_media(call: str, fault: Exception) -> None:
+async def test_a_file_that_cannot_be_read_counts_as_no_media() -> None:
     one = await filmed_only(filmed("pagi", 60.0), filmed("siang", 30.0, minutes_in=30))
-    one.town.studio.plan(call, fault)
+    one.town.studio.plan("measure", MediaUnreadable("x"))
     await one.measure()
     assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
+
+
+async def test_a_file_that_is_gone_is_asked_for_some_times_before_it_counts_as_no_media() -> None:
+    one = await filmed_only(filmed("pagi", 60.0), filmed("siang", 30.0, minutes_in=30))
+    waits = []
+    for _ in range(4):
+        one.town.studio.plan("open audio", FileGone())
+        await one.town.work_on_recordings()()
+        waits.append(due_in_s(one))
+        one.town.clock.advance(waits[-1] or 0.0)
+    assert waits == [2.0, 4.0, 8.0, 16.0]
+    one.town.studio.plan("open audio", FileGone())
+    await one.measure()
+    assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
 
 
 async def test_another_providers_recording_waits_for_it() -> None:
@@ -143,8 +156,8 @@ async def test_a_fault_of_ours_is_raised_and_the_recording_comes_again() -> None
     one.town.studio.plan("measure", ZeroDivisionError())
     with pytest.RaisesGroup(ZeroDivisionError):
         await one.measure()
-    assert due_in_s(one) == LEASE_S
-    lapse(one)
+    assert due_in_s(one) == 2.0, "later and later, as what the provider keeps back"
+    one.town.clock.advance(2.0)
     await one.measure()
     assert one.recording.status is RecordingStatus.AVAILABLE
     assert one.town.editor.open_files == 0

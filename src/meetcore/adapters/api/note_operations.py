@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+import msgspec
 from attrs import frozen
 from msgspec import UNSET
 
@@ -10,7 +11,7 @@ from meetcore.adapters.api.bodies import CreateNoteBody
 from meetcore.adapters.api.calls import Call, Operation, UseCases, subject
 from meetcore.adapters.api.filters import flag, one_of, record_id
 from meetcore.adapters.api.links import download_url
-from meetcore.adapters.api.paging import Listing, cut
+from meetcore.adapters.api.paging import Listing, cursor_after, cut
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.keys import Scope
@@ -33,6 +34,9 @@ _NOTE_REFUSALS = (
     "not_found", "gone", "conflict", "unprocessable_entity", "insufficient_credits", "credit_cap_exceeded",
 )  # fmt: skip
 MARKDOWN = "text/markdown; charset=utf-8"
+_PAGE_BYTES = 4 * 1024 * 1024
+_NOTES_AT_ONCE = 5
+_encoder = msgspec.json.Encoder()
 
 
 def note_operations(use: UseCases) -> tuple[Operation, ...]:
@@ -120,12 +124,21 @@ class _Notes:
         return await self.use.create_note(call.caller, wanted, call.purpose, call.now)
 
     async def list(self, call: Call) -> Rendered:
-        page = call.page
-        found = await self.use.queries.list_notes(
-            call.caller.account.id, page.filters.get("recording_id"), page.limit + 1, page.before
-        )
-        shown, cursor = cut(found, page, lambda one: one.id)
-        return render_record(200, {"data": [note_record(one) for one in shown], "next_cursor": cursor})
+        """A page, a few notes at a time: each has its transcript, and a page is no longer than it must be."""
+        page, before = call.page, call.page.before
+        shown: list[msgspec.Raw] = []
+        size_bytes, is_more = 0, True
+        while is_more and len(shown) < page.limit and size_bytes < _PAGE_BYTES:
+            wanted = min(_NOTES_AT_ONCE, page.limit - len(shown))
+            found = await self.use.queries.list_notes(
+                call.caller.account.id, page.filters.get("recording_id"), wanted + 1, before
+            )
+            is_more = len(found) > wanted
+            for note in found[:wanted]:
+                shown.append(msgspec.Raw(_encoder.encode(note_record(note))))
+                size_bytes, before = size_bytes + len(shown[-1]), note.id
+        cursor = cursor_after(page, str(before)) if is_more else None
+        return render_record(200, {"data": shown, "next_cursor": cursor})
 
     async def get(self, call: Call) -> Rendered:
         note_id = parse_id(call.path["id"], "note")

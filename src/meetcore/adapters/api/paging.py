@@ -25,6 +25,7 @@ __all__ = [
     "Named",
     "Page",
     "Query",
+    "cursor_after",
     "cut",
     "page_of",
     "read_options",
@@ -177,7 +178,8 @@ def _checked(after: str, named_by: Named) -> str:
     return after
 
 
-def _cursor_after(page: Page, id_: str) -> str:
+def cursor_after(page: Page, id_: str) -> str:
+    """The cursor of the page that begins behind an item."""
     return base64.urlsafe_b64encode(f"{page.of}{_IN_LIST}{id_}".encode()).decode()
 
 
@@ -190,7 +192,7 @@ def cut(
         The items, and the next cursor if there is more.
     """
     shown = items[: page.limit]
-    return shown, _cursor_after(page, str(id_of(shown[-1]))) if len(items) > page.limit else None
+    return shown, cursor_after(page, str(id_of(shown[-1]))) if len(items) > page.limit else None
 
 
 def page_of(

@@ -91,15 +91,16 @@ class MemoryRecordingRepository:
         if stored is not None:
             self._put(evolve(stored, due_at=self._clock.now() + timedelta(seconds=seconds), token=None))
 
-    async def find_outlived(self, limit: int) -> Sequence[Recording]:
-        """Recordings that are past their retention and have not expired yet, the oldest first."""
+    async def find_outlived(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
+        """Account and meeting of what is past its retention and has not expired yet, the oldest first."""
         now = self._clock.now()
         outlived = [
             stored.recording
             for stored in self._tables.recordings.values()
             if stored.recording.status is not RecordingStatus.EXPIRED and stored.recording.expires_at <= now
         ]
-        return sorted(outlived, key=lambda recording: recording.expires_at)[:limit]
+        outlived.sort(key=lambda recording: recording.expires_at)
+        return [(recording.account_id, recording.meeting_id) for recording in outlived[:limit]]
 
     def _borne(self, task: RecordingTask) -> StoredRecording | None:
         stored = self._tables.recordings.get((task.recording.account_id, task.recording.meeting_id))

@@ -8,6 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
+import msgspec
+import structlog
+
 from meetcore.adapters.postgres import note_rows, rows
 from meetcore.adapters.postgres.ledger import (
     APPEND_ENTRY,
@@ -28,11 +31,13 @@ from meetcore.domain.holds import CapUsage, Hold
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.notes import Note
 from meetcore.domain.transcripts import Transcript
-from meetcore.ports.cipher import Cipher
+from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.ports.notes import NoteAdmission, NoteQuery, NoteSettlement, NoteTask
 
 __all__ = ["PostgresNoteRepository"]
+
+log = structlog.get_logger("meetcore.postgres")
 
 # Everything that the decision on a new note needs, under the account's lock: its funds, the key's usage and cap,
 # the recording, and the note that is in its place.
@@ -122,6 +127,12 @@ WITH leased AS MATERIALIZED (
 SELECT {NOTE_COLUMNS}, {RECORDING_COLUMNS}, n.deaths
 FROM n JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
 ORDER BY n.turn, n.was_due_at, n.id
+"""
+
+# Gives back a note that cannot be read, for long enough that it takes nobody's turn.
+_SET_ASIDE = """
+UPDATE notes SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
+WHERE account_id = %(account_id)s AND id = %(note_id)s
 """
 
 # Keeps a claim, for its bearer only.
@@ -289,19 +300,24 @@ class PostgresNoteRepository:
         return await self._count(_SAVE_REFUSED, parameters | {"hold_id": None})
 
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
-        """Take notes that are due, each under the lease."""
+        """Take notes that are due, each under the lease.
+
+        One that does not open is logged and set aside for an hour: a key that went missing stops such notes and
+        nothing else.
+        """
         await self._connection.execute(_LOCK_CLAIMS)
         parameters = {"limit": limit, "in_flight": in_flight, "token": lease.token, "lease_s": lease.seconds}
         cursor = await self._connection.execute(_CLAIM, parameters)
-        return [
-            NoteTask(
-                lease.token,
-                note_rows.note(row, self._cipher),
-                note_rows.recording(row, self._cipher),
-                row["deaths"],
-            )
-            for row in await cursor.fetchall()
-        ]
+        tasks = []
+        for row in await cursor.fetchall():
+            try:
+                note, recording = note_rows.note(row, self._cipher), note_rows.recording(row, self._cipher)
+            except (CipherRefused, msgspec.DecodeError):
+                log.exception("note does not open", note_id=str(row["note_id"]))
+                await self._connection.execute(_SET_ASIDE, row)
+            else:
+                tasks.append(NoteTask(lease.token, note, recording, row["deaths"]))
+        return tasks
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
         """Keep a claim for so many seconds from now; false when it is lost."""

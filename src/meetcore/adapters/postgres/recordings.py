@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+import msgspec
+import structlog
+
 from meetcore.adapters.postgres import note_rows
 from meetcore.adapters.postgres.ledger import GUARD_LOCKED
 from meetcore.adapters.postgres.note_rows import RECORDING_COLUMNS
@@ -11,11 +14,13 @@ from meetcore.adapters.postgres.outbox import WRITE_EVENTS, event_parameters
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.domain.events import Event
 from meetcore.domain.recordings import Recording, needs_work
-from meetcore.ports.cipher import Cipher
+from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.ports.recordings import RecordingTask
 
 __all__ = ["PostgresRecordingRepository"]
+
+log = structlog.get_logger("meetcore.postgres")
 
 # The recording of a meeting. The caller holds the account's lock, taken by a statement before this one: what is
 # read here is true to the end of the transaction.
@@ -66,6 +71,12 @@ WITH due AS (
 SELECT {RECORDING_COLUMNS}, r.tries FROM r ORDER BY r.was_due_at, r.id
 """
 
+# Gives back a recording that cannot be read, for long enough that it takes nobody's turn.
+_SET_ASIDE = """
+UPDATE recordings SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
+WHERE account_id = %(account_id)s AND id = %(recording_id)s
+"""
+
 # When a recording is due next, for the bearer of its claim only, who keeps it or gives it back.
 _SET_DUE = """
 UPDATE recordings SET due_at = clock_timestamp() + %(seconds)s * interval '1 second',
@@ -74,8 +85,8 @@ WHERE account_id = %(account_id)s AND id = %(id)s AND lease_token = %(token)s AN
 """
 
 # What is past its retention, the oldest first.
-_FIND_OUTLIVED = f"""
-SELECT {RECORDING_COLUMNS} FROM recordings r
+_FIND_OUTLIVED = """
+SELECT r.account_id, r.meeting_id FROM recordings r
 WHERE r.status <> 'expired' AND r.expires_at <= statement_timestamp() ORDER BY r.expires_at LIMIT %(limit)s
 """
 
@@ -106,13 +117,19 @@ class PostgresRecordingRepository:
         return 0 if row is None else int(row["due"])
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[RecordingTask]:
-        """Take recordings that are due, each under the lease."""
+        """Take recordings that are due, each under the lease; one that does not open is set aside for an hour."""
         parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
         cursor = await self._connection.execute(_CLAIM, parameters)
-        return [
-            RecordingTask(lease.token, note_rows.recording(row, self._cipher), row["tries"])
-            for row in await cursor.fetchall()
-        ]
+        tasks = []
+        for row in await cursor.fetchall():
+            try:
+                recording = note_rows.recording(row, self._cipher)
+            except (CipherRefused, msgspec.DecodeError):
+                log.exception("recording does not open", recording_id=str(row["recording_id"]))
+                await self._connection.execute(_SET_ASIDE, row)
+            else:
+                tasks.append(RecordingTask(lease.token, recording, row["tries"]))
+        return tasks
 
     async def renew(self, task: RecordingTask, seconds: float) -> bool:
         """Keep a claim for so many seconds from now; false when it is lost."""
@@ -122,10 +139,10 @@ class PostgresRecordingRepository:
         """Give a recording back, due in so many seconds; a lost claim changes nothing."""
         await self._set_due(task, seconds, keeps=False)
 
-    async def find_outlived(self, limit: int) -> Sequence[Recording]:
-        """Recordings that are past their retention and have not expired yet, the oldest first."""
+    async def find_outlived(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
+        """Account and meeting of what is past its retention and has not expired yet, the oldest first."""
         cursor = await self._connection.execute(_FIND_OUTLIVED, {"limit": limit})
-        return [note_rows.recording(row, self._cipher) for row in await cursor.fetchall()]
+        return [(row["account_id"], row["meeting_id"]) for row in await cursor.fetchall()]
 
     async def _one(self, query: str, parameters: dict[str, Any]) -> Recording | None:
         row = await (await self._connection.execute(query, parameters)).fetchone()

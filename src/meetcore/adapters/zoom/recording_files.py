@@ -32,6 +32,9 @@ CONNECT_S: Final = 5.0
 READ_S: Final = 20.0
 """Seconds that the next bytes of a file may take."""
 
+MAX_STREAMS: Final = 500
+"""Files that one process reads at a time, at most."""
+
 _DOMAINS: Final = (".zoom.us", ".zoomgov.com")
 _REDIRECTS: Final = 5
 _MAX_CHUNK_BYTES: Final = 1024 * 1024
@@ -61,6 +64,8 @@ class ZoomRecordingFiles:
             timeout=httpx.Timeout(read_s, connect=CONNECT_S, pool=CONNECT_S),
             trust_env=False,
             follow_redirects=False,
+            # A download lasts as long as its reader likes: many at once are no reason to refuse one more.
+            limits=httpx.Limits(max_connections=MAX_STREAMS, max_keepalive_connections=20),
         )
 
     def __repr__(self) -> str:

@@ -99,7 +99,7 @@ async def ask(
     async with rig.store.begin() as tx:
         view = await tx.notes.load_admission(_query(customer, recording.id, language))
         try:
-            found = notes.admit_note(view.recording, view.rival)
+            found = notes.admit_note(view.recording, view.rival, AT)
             note = notes.queue(new_id(), found, customer.key_id, language, AT)
             hold = notes.hold_for(note, new_id(), price, view.usage.day)
             reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)

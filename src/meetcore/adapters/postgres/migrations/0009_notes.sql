@@ -5,8 +5,13 @@ ALTER TABLE recordings DROP CONSTRAINT recordings_status_check, DROP CONSTRAINT 
     ADD COLUMN due_at timestamptz, ADD COLUMN lease_token uuid, ADD COLUMN tries integer NOT NULL DEFAULT 0;
 UPDATE recordings r SET status = CASE r.status WHEN 'available' THEN 'measuring' ELSE r.status END,
     provider = m.provider, provider_meeting_id = COALESCE(m.provider_meeting_id, ''),
-    expires_at = r.recorded_at + interval '90 days', due_at = clock_timestamp()
-FROM meetings m WHERE m.account_id = r.account_id AND m.id = r.meeting_id;
+    expires_at = r.recorded_at + interval '90 days',
+    -- The latest first, and not all at once: what comes in meanwhile is not to wait behind them.
+    due_at = clock_timestamp() + place.nth * interval '2 seconds'
+FROM meetings m, (
+    SELECT account_id, id, row_number() OVER (ORDER BY recorded_at DESC) AS nth FROM recordings
+) AS place
+WHERE place.account_id = r.account_id AND place.id = r.id AND m.account_id = r.account_id AND m.id = r.meeting_id;
 ALTER TABLE recordings ALTER COLUMN provider SET NOT NULL, ALTER COLUMN provider_meeting_id SET NOT NULL,
     ALTER COLUMN expires_at SET NOT NULL,
     ADD CONSTRAINT recordings_status_check CHECK (status IN ('measuring', 'available', 'expired')),
