@@ -14,7 +14,7 @@ from tests.e2e.outbox import ask
 from tests.e2e.program import Site
 from tests.e2e.receiver import Receiver
 
-__all__ = ["Books", "are_at_rest", "let_leases_lapse", "prove", "read_books"]
+__all__ = ["Books", "are_at_rest", "let_leases_lapse", "prove", "read_books", "set_aside"]
 
 _UNDER_WAY = """SELECT id FROM notes WHERE due_at IS NOT NULL
                 UNION ALL SELECT id FROM recordings WHERE due_at IS NOT NULL
@@ -38,6 +38,14 @@ class Books:
 def are_at_rest(site: Site) -> bool:
     """Whether nobody has anything more to do with any recording or note, and all was told."""
     return not ask(site, _UNDER_WAY)
+
+
+def set_aside(site: Site) -> None:
+    """Let nobody take up what the dead left, leased or not, until leases are let lapse."""
+    ask(site, "UPDATE notes SET due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL RETURNING id")
+    ask(
+        site, "UPDATE recordings SET due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL RETURNING id"
+    )
 
 
 def let_leases_lapse(site: Site) -> None:
@@ -68,13 +76,12 @@ def read_books(site: Site) -> Books:
     )
 
 
-def prove(site: Site, customers: list[Customer], credits: int, receiver: Receiver, path: str) -> Books:
+def prove(site: Site, customers: list[Customer], receiver: Receiver, path: str) -> Books:
     """Hold it all together, once it is at rest.
 
     Args:
         site: what is kept.
         customers: all that there are. Each has a webhook at `path` for all that is told of notes.
-        credits: what each began with.
         receiver: what was told.
         path: where.
     """
@@ -88,19 +95,19 @@ def prove(site: Site, customers: list[Customer], credits: int, receiver: Receive
     assert books.errors.keys() == by_status["failed"], "who failed says why"
     once = {(id_, f"note.{status}") for id_, status in books.statuses.items()}
     assert books.told == Counter(once), "each is told once"
-    _prove_funds(site, customers, credits, books)
+    _prove_funds(site, customers, books)
     _prove_posts(site, customers, receiver, path, once)
     proof = site.cli("credits", "verify")
     assert (proof["is_sound"], proof["findings"]) == (True, [])
     return books
 
 
-def _prove_funds(site: Site, customers: list[Customer], credits: int, books: Books) -> None:
+def _prove_funds(site: Site, customers: list[Customer], books: Books) -> None:
     assert ask(site, "SELECT count(*) FROM ledger_holds") == [(0,)]
     for who in customers:
         spent = books.spent[who.account_id]
         funds = ask(site, "SELECT balance, held FROM accounts WHERE id = %s", who.account_id)
-        assert funds == [(credits - spent, 0)], "paid is what there is, and nothing is held"
+        assert funds == [(who.credits - spent, 0)], "paid is what there is, and nothing is held"
         statement = """SELECT coalesce(sum(spent), 0)::int, coalesce(sum(held), 0)::int FROM cap_usage
                        WHERE account_id = %s"""
         assert ask(site, statement, who.account_id) == [(spent, 0)], "and so says the cap's usage"
