@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import itertools
 import os
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from fractions import Fraction
 from pathlib import Path
 
-import av
 import pytest
 from attrs import define, field
 
@@ -21,6 +17,7 @@ from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.ai_place import HEARING, ai_place
 from tests.e2e.customers import customer
+from tests.e2e.long_sound import long_sound
 from tests.e2e.program import Launcher, Site, until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
@@ -31,38 +28,6 @@ HOURS = 3.0 if IS_LONG else 0.5
 MOST_MB = 300
 PIECE_S = 600
 PATIENCE_S = 900.0
-RATE = 32_000
-BURST_S = 20
-SAMPLES = 1024
-
-
-def long_sound(seconds: int) -> bytes:
-    """AAC in M4A: a tone that comes and goes, encoded once and repeated packet by packet."""
-    file = io.BytesIO()
-    with av.open(file, "w", format="ipod") as target:
-        stream = target.add_stream("aac", rate=RATE, layout="mono")
-        assert isinstance(stream, av.AudioStream)
-        burst = itertools.cycle(_encoded(stream))
-        for number in range(seconds * RATE // SAMPLES):
-            packet = av.Packet(next(burst))
-            packet.stream, packet.time_base = stream, Fraction(1, RATE)
-            packet.pts = packet.dts = SAMPLES * number
-            packet.duration = SAMPLES
-            target.mux(packet)
-    return file.getvalue()
-
-
-def _encoded(stream: av.AudioStream) -> list[bytes]:
-    stream.bit_rate = 48_000
-    packets: list[bytes] = []
-    for number in range(BURST_S * RATE // SAMPLES):
-        loud = 12_000 if number // 64 % 2 else 40
-        wave = [loud if (sample + number * SAMPLES) // 40 % 2 else -loud for sample in range(SAMPLES)]
-        frame = av.AudioFrame("s16", "mono", SAMPLES)
-        frame.planes[0].update(b"".join(each.to_bytes(2, "little", signed=True) for each in wave))
-        frame.sample_rate, frame.pts, frame.time_base = RATE, number * SAMPLES, Fraction(1, RATE)
-        packets += [bytes(each) for each in stream.encode(frame)]
-    return packets
 
 
 def family(pid: int) -> list[int]:

@@ -1,8 +1,8 @@
 """The `AudioEditor` whose acts are processes: what breaks in there breaks nothing here.
 
-A process gets the open files by their descriptors, no environment and no path, works at a low priority and
-under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose other end
-only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it now.
+A process gets the open files by their descriptors, no environment and no path, works at the lowest priority
+and under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose other
+end only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it now.
 
 Owns the processes and the scratch files. Refuses to load ffmpeg here.
 """
@@ -20,8 +20,9 @@ from meetcore.ports.audio_editor import MediaUnreadable
 
 __all__ = ["LIMIT_S", "MAX_PIECE_S", "AvAudioEditor"]
 
-LIMIT_S: Final = 300.0
-"""Seconds that one act may take."""
+LIMIT_S: Final = 1800.0
+"""Seconds that one act may take. At the lowest priority, on a busy machine, it waits more than it works; how
+long it may work it limits itself."""
 
 MAX_PIECE_S: Final = 7200.0
 """The longest stretch that is cut at once, in seconds: at 24 kbit/s it stays below 25 MB."""
@@ -38,14 +39,17 @@ class AvAudioEditor:
     Args:
         directory: where scratch files lie; where the system puts such files, unless it is given. It should be
             a disk and not memory: a recording has hundreds of megabytes.
-        at_once: how many processes there are at the same time.
+        at_once: how many processes there are at the same time; two, unless it is given, or as many as leave a
+            processor to everybody else.
         limit_s: seconds that one act may take.
     """
 
-    def __init__(self, directory: str | None = None, *, at_once: int = 2, limit_s: float = LIMIT_S) -> None:
+    def __init__(
+        self, directory: str | None = None, *, at_once: int | None = None, limit_s: float = LIMIT_S
+    ) -> None:
         self._directory = directory
         self._limit_s = limit_s
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(at_once or _most_at_once())
 
     def scratch(self) -> BinaryIO:
         """An empty file on disk, without a name; closing it removes it."""
@@ -98,6 +102,10 @@ class AvAudioEditor:
             finally:
                 await _end(process)
         return _told(answer, process.returncode)
+
+
+def _most_at_once() -> int:
+    return max(1, min(2, (os.cpu_count() or 1) - 1))
 
 
 def _environment() -> dict[str, str]:

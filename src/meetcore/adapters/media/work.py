@@ -37,9 +37,13 @@ CODECS = (
     "pcm_s16le,pcm_s16be,pcm_s24le,pcm_s32le,pcm_f32le,pcm_u8,pcm_mulaw,pcm_alaw"
 )
 MAX_MEMORY_BYTES = 768 * 1024 * 1024
+MAX_CPU_S = 300
 MAX_OUTPUT_BYTES = 25_000_000
 MAX_LENGTH_S = 48 * 3600
 """No meeting is that long: what says so has times that cannot be believed."""
+
+LOWEST = 19
+"""The lowest priority that there is."""
 
 RATE = 16_000
 BIT_RATE = 24_000
@@ -98,10 +102,9 @@ def end_with_parent() -> None:
 
 def limit(limit_s: float) -> None:
     """Put the limits on this process: priority, seconds, memory, output, no core of a meeting's sound."""
-    os.nice(10)
     signal.setitimer(signal.ITIMER_REAL, limit_s + 1.0)  # ends it if nobody else does
     for what, most in (
-        (resource.RLIMIT_CPU, math.ceil(limit_s) + 1),
+        (resource.RLIMIT_CPU, min(math.ceil(limit_s), MAX_CPU_S) + 1),
         (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
         (resource.RLIMIT_FSIZE, MAX_OUTPUT_BYTES),
         (resource.RLIMIT_CORE, 0),
@@ -110,6 +113,22 @@ def limit(limit_s: float) -> None:
             resource.setrlimit(what, (most, most))
         except (ValueError, OSError):
             continue  # not every system has every limit
+    give_way()
+
+
+def give_way() -> None:
+    """Take only the time that nobody else wants.
+
+    Where Linux shares its processors between sessions first, a process's own priority counts for nothing
+    outside of its session: ours, in which there is nobody else, has one too.
+    """
+    os.nice(LOWEST)
+    if os.getsid(0) == os.getpid():
+        try:
+            with open("/proc/self/autogroup", "w") as group:
+                group.write(str(LOWEST))
+        except OSError:
+            pass  # not every system shares so
 
 
 class OpenMedia(RawIOBase):
