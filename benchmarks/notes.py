@@ -182,5 +182,4 @@ def measure_beside_notes(url: str, rounds: int, seconds: float) -> list[Result]:
                 Result(f"beside notes, {where}, p50", busy50, idle50, "ms", goal, extra),
                 Result(f"beside notes, {where}, p95", busy95, idle95, "ms", goal),
             ]
-            print([tuple(round(each, 1) for each in turn) for turn in turns], file=sys.stderr)
     return results

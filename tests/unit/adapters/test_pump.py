@@ -9,7 +9,8 @@ import pytest
 from attrs import define, field
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
-from meetcore.adapters.worker.pump import Chore, Pump
+from meetcore.adapters.worker.pump import Pump
+from meetcore.adapters.worker.rounds import Chore
 from meetcore.domain.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.retry_schedule import RetrySchedule
