@@ -34,8 +34,8 @@ test-long: $(VENV)/.dev.stamp ## the properties, ten thousand examples each: for
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -q -n $(JOBS) -m hypothesis $(ARGS)
 
 .PHONY: storm
-storm: $(VENV)/.dev.stamp ## 500 kills of the API, at every step and at random under load; ARGS=-s tells the figures
-	@MEETCORE_TEST_KILLS=$${MEETCORE_TEST_KILLS:-500} $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/e2e/test_meeting_steps.py tests/e2e/test_meeting_storm.py $(ARGS)
+storm: $(VENV)/.dev.stamp ## 500 kills of the API and as many of workers, at every step and at random; ARGS=-s tells the figures
+	@MEETCORE_TEST_KILLS=$${MEETCORE_TEST_KILLS:-500} $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/e2e/test_meeting_steps.py tests/e2e/test_meeting_storm.py tests/e2e/test_note_steps.py tests/e2e/test_note_storm.py tests/e2e/test_long_recording.py $(ARGS)
 
 .PHONY: cover
 cover: export COVERAGE_FILE := $(VENV)/coverage

@@ -21,6 +21,7 @@ from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
 from benchmarks.hosts import measure_hosts
 from benchmarks.house import ID_LEAD, House, account_number, furnish, furnish_numbered, wired
+from benchmarks.notes import measure_beside_notes
 from benchmarks.pgbench import prepared
 from benchmarks.places import database_server, fresh_database, rate_store
 from benchmarks.posts import measure_posts
@@ -80,6 +81,9 @@ def _measure(effort: Effort) -> list[Result]:
             deliveries = measure_deliveries(url, effort.rounds, int(effort.seconds * 1500))
         with fresh_database(server) as url:
             deliveries += measure_latency(url, effort.seconds * 2)
+        _say("webhooks beside notes")
+        with fresh_database(server) as url:
+            deliveries += measure_beside_notes(url, effort.rounds, effort.seconds * 2)
     _say("the ledger")
     with database_server() as server, fresh_database(server) as url:
         account_id = fill_ledger(url, effort.entries)

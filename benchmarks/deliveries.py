@@ -33,7 +33,8 @@ from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
-from meetcore.adapters.worker.pump import Chore, Pump
+from meetcore.adapters.worker.pump import Pump
+from meetcore.adapters.worker.rounds import Chore
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import new_secret
@@ -41,7 +42,16 @@ from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.world import World
 
-__all__ = ["measure_deliveries", "measure_latency"]
+__all__ = [
+    "FAILING",
+    "HEALTHY",
+    "Endpoint",
+    "furnish",
+    "latencies",
+    "measure_deliveries",
+    "measure_latency",
+    "place",
+]
 
 SWEEP_EVERY_S = 2.0
 
@@ -158,13 +168,13 @@ async def _pump(url: str, cipher: AesGcmCipher, ca_file: str, port: int) -> Asyn
 
 
 @contextmanager
-def _place() -> Iterator[tuple[str, int, asyncio.Runner]]:
+def place() -> Iterator[tuple[str, int, asyncio.Runner]]:
     with (
-        tempfile.TemporaryDirectory() as place,
-        tls_receiver(place) as receiver,
+        tempfile.TemporaryDirectory() as directory,
+        tls_receiver(directory) as receiver,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
-        yield str(Path(place) / CA_FILE), receiver.port, runner
+        yield str(Path(directory) / CA_FILE), receiver.port, runner
 
 
 def measure_deliveries(url: str, rounds: int, count: int) -> list[Result]:
@@ -172,7 +182,7 @@ def measure_deliveries(url: str, rounds: int, count: int) -> list[Result]:
     cipher = AesGcmCipher([os.urandom(32)])
     endpoints = furnish(url, cipher, ["/hook"] * ENDPOINTS)
     turns = []
-    with _place() as (ca_file, port, runner):
+    with place() as (ca_file, port, runner):
         for _ in range(rounds):
             _write_events(url, cipher, endpoints, count)
             ours = runner.run(_drain(url, cipher, ca_file, port, count))
@@ -223,10 +233,10 @@ def measure_latency(url: str, seconds: float) -> list[Result]:
             (FINISHED,),
         )
         connection.execute("VACUUM ANALYZE")
-    with _place() as (ca_file, port, runner):
-        alone = runner.run(_latencies(url, cipher, ca_file, port, furnish(url, cipher, paths), seconds))
+    with place() as (ca_file, port, runner):
+        alone = runner.run(latencies(url, cipher, ca_file, port, furnish(url, cipher, paths), seconds))
         crowd = furnish(url, cipher, paths + ["/hang"] * HANGING)
-        crowded = runner.run(_latencies(url, cipher, ca_file, port, crowd, seconds))
+        crowded = runner.run(latencies(url, cipher, ca_file, port, crowd, seconds))
     note = f"{EVENTS_PER_S} events/s, {FAILING} endpoints fail, {HANGING} hang; floor: none hangs"
     return [
         Result("event to answer, p50", crowded[0], alone[0], "ms", "≤ 20 ms", {"note": note}),
@@ -234,13 +244,20 @@ def measure_latency(url: str, seconds: float) -> list[Result]:
     ]
 
 
-async def _latencies(
-    url: str, cipher: AesGcmCipher, ca_file: str, port: int, endpoints: list[Endpoint], seconds: float
+async def latencies(
+    url: str,
+    cipher: AesGcmCipher,
+    ca_file: str,
+    port: int,
+    endpoints: list[Endpoint],
+    seconds: float,
+    warm_up_s: float = WARM_UP_S,
 ) -> tuple[float, float]:
+    """Milliseconds from the commit of an event to its receiver's answer, p50 and p95, at a steady rate."""
     written: dict[str, float] = {}
     async with _pump(url, cipher, ca_file, port) as (pump, timed):
         loop = asyncio.get_running_loop()
-        count = int((WARM_UP_S + seconds) * EVENTS_PER_S)
+        count = int((warm_up_s + seconds) * EVENTS_PER_S)
         writer = threading.Thread(
             target=_write_slowly,
             args=(url, cipher, endpoints, count, written, lambda: loop.call_soon_threadsafe(pump.wake)),
@@ -248,7 +265,7 @@ async def _latencies(
         writer.start()
         await asyncio.to_thread(writer.join)
         await asyncio.sleep(2)
-    settled = min(written.values()) + WARM_UP_S
+    settled = min(written.values()) + warm_up_s
     took = sorted(
         1000 * (timed.answered[id_] - at)
         for id_, at in written.items()

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from meetcore.adapters.media import AvAudioEditor
-from meetcore.ports.audio_editor import AudioEditor, MediaUnreadable
+from meetcore.ports.audio_editor import AudioEditor, EditingFailed, MediaUnreadable
 from meetcore.testing.contracts.audio_editor import AudioEditorContract
 from tests.contract.media import FORMS, Form, heard, picture, tones, two_streams, with_a_gap
 
@@ -239,15 +239,25 @@ async def test_an_act_has_its_time():
     editor = AvAudioEditor(within_s=0.3)
     with forever(editor) as media:
         began = time.monotonic()
-        with pytest.raises(MediaUnreadable, match="within"):
+        with pytest.raises(EditingFailed, match="within"):
             await editor.cut(media, 0, 1800)
         assert time.monotonic() - began < 10
 
 
 async def test_an_act_has_its_share_of_computing():
     editor = AvAudioEditor(cpu_s=1)
-    with forever(editor) as media, pytest.raises(MediaUnreadable, match="ended with status"):
+    with forever(editor) as media, pytest.raises(MediaUnreadable, match="ended with status -24"):
         await editor.cut(media, 0, 1800)
+
+
+async def test_what_the_system_ends_is_not_the_files_doing(editor: AvAudioEditor):
+    """As it does where memory runs out."""
+    with forever(editor) as media:
+        task = asyncio.create_task(editor.cut(media, 0, 1800))
+        (child,) = await until(lambda: children(os.getpid()))
+        os.kill(child, signal.SIGKILL)
+        with pytest.raises(EditingFailed, match="ended"):
+            await task
 
 
 PARENT = """
@@ -279,13 +289,15 @@ async def test_a_process_ends_with_a_parent_that_was_killed(tmp_path: Path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process was given")
 async def test_a_process_is_poor(editor: AvAudioEditor, monkeypatch: pytest.MonkeyPatch):
-    """Low priority, little memory, none of our secrets, and of our files only the ones it works on."""
+    """The lowest priority, little memory, none of our secrets, and of our files only the ones it works on."""
     monkeypatch.setenv("MEETCORE_SECRETS_KEY", "not-for-ffmpeg")
     with forever(editor) as media, editor.scratch() as other:
         task = asyncio.create_task(editor.cut(media, 0, 1800))
         (child,) = await until(lambda: children(os.getpid()))
         proc = Path("/proc") / str(child)
-        await until(lambda: (proc / "stat").read_text().rsplit(")")[1].split()[16] == "10")  # nice
+        await until(lambda: (proc / "stat").read_text().rsplit(")")[1].split()[16] == "19")  # nice
+        if (proc / "autogroup").exists():
+            await until(lambda: (proc / "autogroup").read_text().endswith(" nice 19\n"))
         assert b"not-for-ffmpeg" not in (proc / "environ").read_bytes()
         assert b"MEETCORE" not in (proc / "environ").read_bytes()
         limits = (proc / "limits").read_text()

@@ -37,13 +37,14 @@ class Customer:
     """An account, a key and a client.
 
     `api` is what customers speak; it gives up at the first refusal, so that no retry hides one. `http` is for
-    what a client keeps from them: headers, raw bytes, faults.
+    what a client keeps from them: headers, raw bytes, faults. `credits` is what it began with.
     """
 
     account_id: str
     key_id: str
     api: Client = field(repr=False)
     http: httpx.Client = field(repr=False)
+    credits: int
 
     def meet(self, **fields: object) -> Meeting:
         """Create a meeting that must succeed."""
@@ -65,11 +66,11 @@ def enrol(site: Site, credits: int = 10_000, **settings: object) -> tuple[str, s
 
 
 @contextmanager
-def customer(site: Site, server: Running) -> Iterator[Customer]:
+def customer(site: Site, server: Running, credits: int = 10_000) -> Iterator[Customer]:
     """A new customer at a running service."""
-    account_id, key_id, key = enrol(site)
+    account_id, key_id, key = enrol(site, credits)
     with speaking(server.url, key) as api, client(server.url, key) as http:
-        yield Customer(account_id, key_id, api, http)
+        yield Customer(account_id, key_id, api, http, credits)
 
 
 def speaking(url: str, key: str, max_attempts: int = 1) -> Client:

@@ -198,9 +198,9 @@ class Site:
             server.kill()
 
     @contextmanager
-    def worker(self, **settings: object) -> Iterator[Running]:
+    def worker(self, *arguments: object, **settings: object) -> Iterator[Running]:
         """A worker, from its start until it is stopped."""
-        worker = self.launcher.start("worker", env=self.env(**settings))
+        worker = self.launcher.start("worker", *arguments, env=self.env(**settings))
         try:
             yield worker
             if worker.poll() is None:

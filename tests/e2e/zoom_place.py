@@ -60,6 +60,19 @@ class ZoomPlace:
         """Change its latency or its limits."""
         self.http.put("/terms", json=terms).raise_for_status()
 
+    def fill(self, file_id: str, content: bytes) -> str:
+        """Let a file lie there; the address that Zoom tells of it."""
+        self.http.put(f"/files/{file_id}", content=content).raise_for_status()
+        return f"{self.ready['api_url'].removesuffix('/v2')}/rec/download/{file_id}"
+
+    def record(self, number: str, files: list[dict[str, Any]]) -> None:
+        """Let a meeting have these files, as whoever asks is told."""
+        self.http.put(f"/meetings/{number}/recordings", json=files).raise_for_status()
+
+    def files(self, number: str) -> list[dict[str, Any]]:
+        """The files that a meeting has there."""
+        return list(self.http.get(f"/meetings/{number}/recordings").raise_for_status().json())
+
     def step(self, number: str, step: str) -> bool:
         """Somebody starts or ends a meeting there; false when there is none."""
         return self.http.post(f"/meetings/{number}/{step}").is_success
@@ -84,16 +97,25 @@ def zoom_place(latency_s: float = 0.0) -> Iterator[ZoomPlace]:
             process.kill()
 
 
-def tell(url: str, kind: str, number: str, at_ms: int | None = None) -> None:
-    """Tell the program what Zoom tells of a meeting, as Zoom signs it.
+def tell(
+    url: str,
+    kind: str,
+    number: str,
+    at_ms: int | None = None,
+    files: list[dict[str, Any]] | None = None,
+) -> None:
+    """Tell the program what Zoom tells of a meeting, or of its recording, as Zoom signs it.
 
     Raises:
         httpx.HTTPError: it was not taken in.
     """
+    about: dict[str, Any] = {"id": number, "uuid": "x"}
+    if files is not None:  # of a recording Zoom tells the number as a number
+        about |= {"id": int(number), "recording_files": files}
     told = {
         "event": kind,
         "event_ts": int(time.time() * 1000) if at_ms is None else at_ms,
-        "payload": {"account_id": "stand-in", "object": {"id": number, "uuid": "x"}},
+        "payload": {"account_id": "stand-in", "object": about},
     }
     body, timestamp = json.dumps(told).encode(), str(int(time.time()))
     signed = hmac.new(TOKEN.encode(), f"v0:{timestamp}:".encode() + body, hashlib.sha256).hexdigest()

@@ -5,11 +5,15 @@ Files are open and nameless: nothing that a meeting said lies on a disk after th
 
 from typing import BinaryIO, Protocol
 
-__all__ = ["AudioEditor", "MediaUnreadable"]
+__all__ = ["AudioEditor", "EditingFailed", "MediaUnreadable"]
 
 
 class MediaUnreadable(Exception):
     """The file is no media with sound that can be decoded. The text is for the log only."""
+
+
+class EditingFailed(Exception):
+    """The machine was at its limits, whatever the file is. The text is for the log only."""
 
 
 class AudioEditor(Protocol):
@@ -24,6 +28,7 @@ class AudioEditor(Protocol):
 
         Raises:
             MediaUnreadable: nothing that can be measured.
+            EditingFailed: not now.
         """
         ...
 
@@ -37,5 +42,6 @@ class AudioEditor(Protocol):
 
         Raises:
             MediaUnreadable: nothing that can be decoded.
+            EditingFailed: not now.
         """
         ...

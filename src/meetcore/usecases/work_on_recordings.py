@@ -3,8 +3,8 @@ ones.
 
 A recording is shown, and its notes are queued, once all of its media is measured: a file at a time goes
 through a nameless file on disk. A file that cannot be read counts as no media at all; one that the provider
-does not hand over now is tried again, later and later, for as long as the recording is kept. Doing any of it
-twice changes nothing, so the lease is there only to spare the work.
+does not hand over now, or the machine has no room for, is tried again, later and later, for as long as the
+recording is kept. Doing any of it twice changes nothing, so the lease is there only to spare the work.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +22,7 @@ from meetcore.domain.recordings import (
     segments,
 )
 from meetcore.domain.records import recording_record
-from meetcore.ports.audio_editor import AudioEditor, MediaUnreadable
+from meetcore.ports.audio_editor import AudioEditor, EditingFailed, MediaUnreadable
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
 from meetcore.ports.recording_files import FileGone, FilesAway, RecordingFiles
@@ -90,7 +90,7 @@ class WorkOnRecordings:
             wait_s = min(_FIRST_WAIT_S * 2 ** min(task.tries - 1, 16), _LONGEST_WAIT_S)
             await self._give_back(task, wait_s)
             self.tell(task, fault)
-            if not isinstance(fault, FilesAway):
+            if not isinstance(fault, (FilesAway, EditingFailed)):
                 raise
             return
         # What came meanwhile is due at once; where nothing is left to do, nobody has it any more.

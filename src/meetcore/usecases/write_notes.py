@@ -25,7 +25,7 @@ from meetcore.domain.recordings import is_gone, needs_work
 from meetcore.domain.retry_schedule import RetrySchedule, next_attempt
 from meetcore.domain.transcripts import Transcript, speech_of
 from meetcore.ports.ai import AiAway, AiRefused
-from meetcore.ports.audio_editor import MediaUnreadable
+from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.lease import Lease
 from meetcore.ports.note_writer import NoteWriter
 from meetcore.ports.notes import NoteTask
@@ -54,6 +54,7 @@ _FINAL: dict[type[Exception], NoteFault] = {
 _PASSING: dict[type[Exception], NoteFault] = {
     AiAway: NoteFault.AI_AWAY,
     FilesAway: NoteFault.FILES_AWAY,
+    EditingFailed: NoteFault.FAULT_HERE,
 }
 
 

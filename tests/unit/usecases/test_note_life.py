@@ -16,7 +16,7 @@ from meetcore.domain.events import EventKind
 from meetcore.domain.notes import Language, NoteStatus
 from meetcore.domain.recordings import RecordingStatus
 from meetcore.ports.ai import AiAway, AiRefused
-from meetcore.ports.audio_editor import MediaUnreadable
+from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.notes import NoteTask
 from meetcore.ports.recording_files import FileGone, FilesAway
 from tests.unit.usecases.notary import Notary, lapse, notary
@@ -26,7 +26,7 @@ from tests.unit.usecases.town import Died, Fuse
 CALLS = ("find", "open audio", "open transcript", "chunk", "measure", "cut", "transcribe", "write", "remove")
 FAULTS: tuple[BaseException, ...] = (
     FilesAway("x"), FileGone(), MediaUnreadable("x"), AiAway("x"), AiAway("x", 90.0), AiRefused("x"),
-    ZeroDivisionError(), Died(),
+    EditingFailed("x"), ZeroDivisionError(), Died(),
 )  # fmt: skip
 # What a worker's task may end with, and the next one sees to.
 ENDS = (Died, ZeroDivisionError, FilesAway, FileGone, MediaUnreadable, AiAway, AiRefused, ExceptionGroup)

@@ -8,7 +8,7 @@ from attrs import evolve
 from meetcore.domain.events import EventKind
 from meetcore.domain.notes import NoteFault, NoteStatus, describe
 from meetcore.domain.recordings import FileKind, RecordingStatus, needs_work
-from meetcore.ports.audio_editor import MediaUnreadable
+from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesAway
 from tests.unit.usecases.notary import Notary, lapse, notary
 from tests.unit.usecases.studio import filmed, grown, written
@@ -123,6 +123,16 @@ async def test_a_file_that_cannot_be_read_counts_as_no_media() -> None:
     one.town.studio.plan("measure", MediaUnreadable("x"))
     await one.measure()
     assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
+
+
+async def test_what_there_was_no_room_for_is_measured_later() -> None:
+    one = await filmed_only(filmed("pagi", 60.0))
+    one.town.studio.plan("measure", EditingFailed("x"))
+    await one.town.work_on_recordings()()
+    assert (one.recording.status, due_in_s(one)) == (RecordingStatus.MEASURING, 2.0)
+    one.town.clock.advance(2.0)
+    await one.measure()
+    assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 60)
 
 
 async def test_a_file_that_is_gone_is_asked_for_some_times_before_it_counts_as_no_media() -> None:

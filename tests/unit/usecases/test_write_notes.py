@@ -13,7 +13,7 @@ from meetcore.domain.notes import Language, NoteFault, NoteStatus, NoteStep, des
 from meetcore.domain.recordings import RecordingStatus
 from meetcore.domain.retry_schedule import NOTE_DELAYS_S
 from meetcore.ports.ai import AiAway, AiRefused
-from meetcore.ports.audio_editor import MediaUnreadable
+from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesAway
 from meetcore.ports.store import StoreAway
 from meetcore.usecases.write_notes import MAX_DEATHS
@@ -141,6 +141,7 @@ PASSING = [
         ("cut", ZeroDivisionError(), NoteFault.FAULT_HERE),
         ("transcribe", ZeroDivisionError(), NoteFault.FAULT_HERE),
         ("write", ZeroDivisionError(), NoteFault.FAULT_HERE),
+        ("cut", EditingFailed("x"), NoteFault.FAULT_HERE),
     ]
 ]
 names = [f"{call}-{type(fault).__name__}" for call, fault, _ in PASSING]

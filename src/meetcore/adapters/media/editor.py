@@ -1,8 +1,8 @@
 """The `AudioEditor` whose acts are processes: what breaks in there breaks nothing here.
 
-A process gets the open files by their descriptors, no environment and no path, works at a low priority and
-under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose other end
-only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it now.
+A process gets the open files by their descriptors, no environment and no path, works at the lowest priority
+and under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose other
+end only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it now.
 
 Owns the processes and the scratch files. Refuses to load ffmpeg here.
 """
@@ -10,13 +10,14 @@ Owns the processes and the scratch files. Refuses to load ffmpeg here.
 import asyncio
 import json
 import os
+import signal
 import sys
 import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from meetcore.ports.audio_editor import MediaUnreadable
+from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 
 __all__ = ["CPU_S", "MAX_PIECE_S", "WITHIN_S", "AvAudioEditor"]
 
@@ -33,6 +34,8 @@ _WORK: Final = str(Path(__file__).with_name("work.py"))
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 # What the loader may need to find the interpreter's libraries. Nothing else of ours: our secrets lie there.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+# Out of memory, or out of time by the clock. Computing too long ends by SIGXCPU: that is the file's doing.
+_ENDED_BY_THE_SYSTEM: Final = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGALRM)
 
 
 class AvAudioEditor:
@@ -41,7 +44,8 @@ class AvAudioEditor:
     Args:
         directory: where scratch files lie; where the system puts such files, unless it is given. It should be
             a disk and not memory: a recording has hundreds of megabytes.
-        at_once: how many processes there are at the same time.
+        at_once: how many processes there are at the same time; two, unless it is given, or as many as leave a
+            processor to everybody else.
         cpu_s: seconds of computing that one act may take.
         within_s: seconds by the clock that it may take.
     """
@@ -50,14 +54,14 @@ class AvAudioEditor:
         self,
         directory: str | None = None,
         *,
-        at_once: int = 2,
+        at_once: int | None = None,
         cpu_s: int = CPU_S,
         within_s: float = WITHIN_S,
     ) -> None:
         self._directory = directory
         self._cpu_s = cpu_s
         self._within_s = within_s
-        self._slots = asyncio.Semaphore(at_once)
+        self._slots = asyncio.Semaphore(at_once or _most_at_once())
 
     def scratch(self) -> BinaryIO:
         """An empty file on disk, without a name; closing it removes it."""
@@ -67,7 +71,8 @@ class AvAudioEditor:
         """The length in seconds of the longest stream of sound, counted over its packets.
 
         Raises:
-            MediaUnreadable: no media, no sound, or not within the limits.
+            MediaUnreadable: no media, no sound, or more than the limits of computing and memory.
+            EditingFailed: no time for it, or the system ended it.
         """
         return float(await self._work(["measure"], media))
 
@@ -78,7 +83,8 @@ class AvAudioEditor:
         its last 0.2 s, there is silence: nobody who hears takes less than that.
 
         Raises:
-            MediaUnreadable: no media, no sound, or not within the limits.
+            MediaUnreadable: no media, no sound, or more than the limits of computing and memory.
+            EditingFailed: no time for it, or the system ended it.
             ValueError: the stretch begins before the media, has no length, or is longer than two hours.
         """
         if not (from_s >= 0 and 0 < length_s <= MAX_PIECE_S):
@@ -107,10 +113,14 @@ class AvAudioEditor:
                 async with asyncio.timeout(self._within_s):
                     answer = await _answer(process)
             except TimeoutError:
-                raise MediaUnreadable(f"not within {self._within_s:g} s") from None
+                raise EditingFailed(f"not within {self._within_s:g} s") from None
             finally:
                 await _end(process)
         return _told(answer, process.returncode)
+
+
+def _most_at_once() -> int:
+    return max(1, min(2, (os.cpu_count() or 1) - 1))
 
 
 def _environment() -> dict[str, str]:
@@ -138,6 +148,8 @@ def _told(answer: bytes, status: int | None) -> float:
     try:
         told = json.loads(answer)
     except ValueError:
+        if status in _ENDED_BY_THE_SYSTEM:
+            raise EditingFailed(f"the process was ended: {status}") from None
         raise MediaUnreadable(f"the process ended with status {status}") from None
     if "missing" in told:
         raise RuntimeError("PyAV cannot be loaded: pip install 'meetcore[server]'")

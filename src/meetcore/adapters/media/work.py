@@ -38,6 +38,9 @@ MAX_MEMORY_BYTES = 768 * 1024 * 1024
 MAX_OUTPUT_BYTES = 25_000_000
 MAX_LENGTH_S = 48 * 3600  # what says to be longer has times that cannot be believed
 
+LOWEST = 19
+"""The lowest priority that there is."""
+
 RATE = 16_000
 BIT_RATE = 24_000
 _BYTES = 2  # a sample of 16 bits
@@ -95,7 +98,6 @@ def end_with_parent() -> None:
 
 def limit(cpu_s: int, within_s: float) -> None:
     """Put the limits on this process: priority, seconds, memory, output, no core of a meeting's sound."""
-    os.nice(10)
     signal.setitimer(signal.ITIMER_REAL, within_s + 1.0)  # ends it if nobody else does
     for what, most in (
         (resource.RLIMIT_CPU, cpu_s),
@@ -104,9 +106,26 @@ def limit(cpu_s: int, within_s: float) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         try:
-            resource.setrlimit(what, (most, most))
+            # With the hard limit of the seconds above the soft one, it is SIGXCPU that tells of it.
+            resource.setrlimit(what, (most, most + 5 if what == resource.RLIMIT_CPU else most))
         except (ValueError, OSError):
             continue  # not every system has every limit
+    give_way()
+
+
+def give_way() -> None:
+    """Take only the time that nobody else wants.
+
+    Where Linux shares its processors between sessions first, a process's own priority counts for nothing
+    outside of its session: ours, in which there is nobody else, has one too.
+    """
+    os.nice(LOWEST)
+    if os.getsid(0) == os.getpid():
+        try:
+            with open("/proc/self/autogroup", "w") as group:
+                group.write(str(LOWEST))
+        except OSError:
+            pass  # not every system shares so
 
 
 class OpenMedia:

@@ -1,19 +1,19 @@
 """The paths under `/stand-in`: the truth about what exists, and the switches. Needs no token.
 
-==============================================  ====================================================
-request                                         does
-==============================================  ====================================================
-``GET /stand-in/meetings[?all=1]``              the meetings that exist; with `all` the deleted too
-``POST /stand-in/meetings/{id}/start``, `/end`  somebody starts or ends it at Zoom
-``PUT /stand-in/meetings/{id}/recordings``      its `recording_files`, as a JSON list
-``PUT /stand-in/files/{id}``                    the bytes of a file at `{url}/rec/download/{id}`
-``GET /stand-in/counts``                        meetings made, calls of each kind, most in flight
-``GET /stand-in/users``                         every user that was named, with its host key
-``PUT /stand-in/users/{name}``                  `type` (1 has no licence, 2 has one), `exists`
-``GET``, ``POST``, ``DELETE /stand-in/faults``  what waits; one or a list of faults; forget them
-``PUT /stand-in/terms``                         latency, limits, lifetime of tokens, size of pages
-``POST /stand-in/tokens/expire``                every token is refused from now on
-==============================================  ====================================================
+====================================================  ====================================================
+request                                               does
+====================================================  ====================================================
+``GET /stand-in/meetings[?all=1]``                    the meetings that exist; with `all` the deleted too
+``POST /stand-in/meetings/{id}/start``, `/end`        somebody starts or ends it at Zoom
+``GET``, ``PUT /stand-in/meetings/{id}/recordings``   its `recording_files`, as a JSON list
+``PUT /stand-in/files/{id}``                          the bytes of a file at `{url}/rec/download/{id}`
+``GET /stand-in/counts``                              meetings made, calls of each kind, most in flight
+``GET /stand-in/users``                               every user that was named, with its host key
+``PUT /stand-in/users/{name}``                        `type` (1 has no licence, 2 has one), `exists`
+``GET``, ``POST``, ``DELETE /stand-in/faults``        what waits; one or a list of faults; forget them
+``PUT /stand-in/terms``                               latency, limits, lifetime of tokens, size of pages
+``POST /stand-in/tokens/expire``                      every token is refused from now on
+====================================================  ====================================================
 """
 
 import json
@@ -60,6 +60,8 @@ class ZoomAdmin:
                 ]
             case "POST", "meetings", number, ("start" | "end") as step:
                 return lambda: self._step(number, "started" if step == "start" else "ended")
+            case "GET", "meetings", number, "recordings":
+                return lambda: account.meeting(number).recording_files
             case "PUT", "meetings", number, "recordings":
                 return lambda: self._record(number, json.loads(request.body))
             case "PUT", "files", file_id:

@@ -1,0 +1,185 @@
+"""Webhooks beside notes: how soon an event arrives while notes are written without pause.
+
+Events are written at a steady rate and delivered from here, by the pump and the sender of `deliveries`. The
+floor is a worker that has no note to write. Then notes are always due: recordings of twenty minutes are
+fetched from a stand-in for Zoom, cut, and heard and written by a stand-in for an AI provider. First the same
+process does both, on one event loop; then a worker of its own writes the notes.
+"""
+
+import asyncio
+import base64
+import os
+import sys
+from asyncio.subprocess import DEVNULL
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from datetime import timedelta
+from statistics import median
+from typing import Any
+from uuid import UUID, uuid4
+
+import psycopg
+import typed_settings
+from attrs import define, field
+
+from benchmarks.deliveries import FAILING, HEALTHY, Endpoint, furnish, latencies, place
+from benchmarks.processes import ROOT, STOP_TIMEOUT_S
+from benchmarks.report import Result
+from meetcore.adapters.secrets import AesGcmCipher
+from meetcore.adapters.settings import Settings
+from meetcore.domain.keys import Scope
+from meetcore.domain.notes import Language
+from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
+from meetcore.domain.schedule import cap_day
+from meetcore.ports.notes import NoteQuery
+from meetcore.testing.ai_server import Models
+from meetcore.usecases.create_note import NoteQueue
+from meetcore.wiring import Wiring, wire
+from meetcore.workers import Part, working
+from tests.e2e.ai_place import HEARING, AiPlace, ai_place
+from tests.e2e.long_sound import long_sound
+from tests.e2e.zoom_place import ZoomPlace, zoom_place
+
+__all__ = ["measure_beside_notes"]
+
+RECORDING_S = 20 * 60
+RECORDINGS = 60
+AI_LATENCY_S = 0.5
+WARM_UP_S = 4.0
+LONG_AFTER = timedelta(days=1)
+
+
+@define
+class Desk:
+    """A database with notes to write, and whom they are written with."""
+
+    url: str
+    key: bytes = field(repr=False)
+    zoom: ZoomPlace
+    ai: AiPlace
+    endpoints: list[Endpoint]
+    ca_file: str
+    port: int
+
+    @property
+    def cipher(self) -> AesGcmCipher:
+        return AesGcmCipher([self.key])
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What a process is set to that works here, by the names of its settings."""
+        key = base64.urlsafe_b64encode(self.key).decode()
+        # A model that tells no times is given a minute at once: so there is a piece to hear at every moment.
+        plain = {"ai_transcribe_format": "json", "ai_transcribe_model": Models().plain}
+        told = self.zoom.settings | self.ai.settings | plain | {"database_url": self.url, "secrets_key": key}
+        return {name: str(value) for name, value in told.items()}
+
+    @property
+    def settings(self) -> Settings:
+        """The same for this process."""
+        secret = {each.name for each in Settings.__attrs_attrs__ if each.type is typed_settings.SecretStr}
+        told: dict[str, Any] = {
+            name: typed_settings.SecretStr(value) if name in secret else value
+            for name, value in self.words.items()
+        }
+        return Settings(**told)
+
+    def let_notes_be_due(self, *, is_now: bool) -> None:
+        """Let the rest of the notes be due now, or long after."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(
+                """UPDATE notes SET lease_token = NULL, due_at = now() + %s WHERE due_at IS NOT NULL""",
+                (timedelta() if is_now else LONG_AFTER,),
+            )
+
+    async def arrive(self, seconds: float) -> tuple[float, float]:
+        """How soon events arrive, p50 and p95, while whatever else goes on goes on."""
+        return await latencies(
+            self.url, self.cipher, self.ca_file, self.port, self.endpoints, seconds, WARM_UP_S
+        )
+
+    async def furnish(self) -> None:
+        """An account whose meetings were recorded and measured, with a note due for each."""
+        lies_at = self.zoom.fill("long", sound := long_sound(RECORDING_S))
+        async with wire(self.settings) as wiring:
+            account = await wiring.operate.create_account("notes@example.com", "Bench", 10**9)
+            key = (await wiring.operate.create_key(account.id, [Scope.NOTULEN_WRITE])).key
+            for _ in range(RECORDINGS):
+                await _queue(wiring, account.id, key.id, lies_at, len(sound))
+
+
+async def _queue(wiring: Wiring, account_id: UUID, key_id: UUID, url: str, size_bytes: int) -> None:
+    now = wiring.world.now()
+    file = RecordingFile(
+        "long", FileKind.AUDIO, size_bytes, now, now + timedelta(seconds=RECORDING_S), url, RECORDING_S
+    )
+    recording = Recording(
+        wiring.world.new_id(now), account_id, uuid4(), "zoom", "80000000001", RecordingStatus.AVAILABLE,
+        (file,), now, now, now + RETENTION,
+    )  # fmt: skip
+    async with wiring.store.begin() as tx:
+        await tx.endpoints.lock_account(account_id)
+        await tx.recordings.save(recording)
+    query = NoteQuery(account_id, key_id, cap_day(now), recording.id, Language.INDONESIAN)
+    queue = NoteQueue(wiring.settings.catalogue, wiring.world)
+    async with wiring.store.begin() as tx:
+        admission = await tx.notes.load_admission(query)
+        await queue.add(tx, admission, recording, Language.INDONESIAN, now)
+
+
+@asynccontextmanager
+async def _writing_here(desk: Desk) -> AsyncIterator[None]:
+    """Notes are written on this event loop."""
+    async with wire(desk.settings) as wiring, working(wiring, parts=(Part.NOTES,)):
+        yield
+
+
+@asynccontextmanager
+async def _writing_there(desk: Desk) -> AsyncIterator[None]:
+    """Notes are written by a worker of their own."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("MEETCORE_")}
+    told = {f"MEETCORE_{name.upper()}": value for name, value in desk.words.items()}
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "meetcore.adapters.cli.main", "worker", "--only", "notes",
+        env=clean | told, cwd=ROOT, stdout=DEVNULL, stderr=DEVNULL,
+    )  # fmt: skip
+    try:
+        yield
+    finally:
+        child.terminate()
+        async with asyncio.timeout(STOP_TIMEOUT_S):
+            await child.wait()
+
+
+async def _round(desk: Desk, writing: Any, seconds: float) -> tuple[float, ...]:
+    """A turn without notes and a turn with, under the same worker: p50, p95, p50, p95."""
+    figures: list[float] = []
+    for is_busy in (False, True):
+        desk.let_notes_be_due(is_now=is_busy)
+        async with writing(desk):
+            figures += await desk.arrive(seconds)
+    desk.let_notes_be_due(is_now=False)
+    return tuple(figures)
+
+
+def measure_beside_notes(url: str, rounds: int, seconds: float) -> list[Result]:
+    """How much later webhooks arrive while notes are written: by the same process, and by another."""
+    results: list[Result] = []
+    key = os.urandom(32)
+    with ExitStack() as stack:
+        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place(AI_LATENCY_S))
+        ca_file, port, runner = stack.enter_context(place())
+        endpoints = furnish(url, AesGcmCipher([key]), ["/hook"] * HEALTHY + ["/fail"] * FAILING)
+        desk = Desk(url, key, zoom, ai, endpoints, ca_file, port)
+        runner.run(desk.furnish())
+        for where, writing in (("same process", _writing_here), ("own process", _writing_there)):
+            heard = ai.done(HEARING)
+            turns = [runner.run(_round(desk, writing, seconds)) for _ in range(rounds)]
+            idle50, idle95, busy50, busy95 = (median(column) for column in zip(*turns, strict=True))
+            extra = {"note": f"floor: no note is due; {ai.done(HEARING) - heard} minutes were heard"}
+            goal = "ratio < 1.1"
+            results += [
+                Result(f"beside notes, {where}, p50", busy50, idle50, "ms", goal, extra),
+                Result(f"beside notes, {where}, p95", busy95, idle95, "ms", goal),
+            ]
+    return results

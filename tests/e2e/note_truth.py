@@ -1,0 +1,136 @@
+"""One truth about notes: what is kept of them, what was paid for them, and what was told of them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.client import Note
+from tests.e2e.customers import Customer
+from tests.e2e.outbox import ask
+from tests.e2e.program import Site
+from tests.e2e.receiver import Receiver
+
+__all__ = ["Books", "are_at_rest", "let_leases_lapse", "prove", "read_books", "set_aside"]
+
+_UNDER_WAY = """SELECT id FROM notes WHERE due_at IS NOT NULL
+                UNION ALL SELECT id FROM recordings WHERE due_at IS NOT NULL
+                UNION ALL SELECT id FROM provider_events WHERE due_at IS NOT NULL
+                UNION ALL SELECT id FROM deliveries WHERE status = 'pending'"""
+_CREDITS_PER_MINUTE = 1
+
+
+@frozen
+class Books:
+    """What the database keeps. Everything is by the id of the note, but for `spent`, which is by account."""
+
+    statuses: dict[UUID, str]
+    seconds: dict[UUID, int]
+    errors: dict[UUID, str]
+    charges: dict[UUID, int]
+    told: Counter[tuple[UUID, str]]
+    spent: Counter[str]
+
+
+def are_at_rest(site: Site) -> bool:
+    """Whether nobody has anything more to do with any recording or note, and all was told."""
+    return not ask(site, _UNDER_WAY)
+
+
+def set_aside(site: Site) -> None:
+    """Let nobody take up what the dead left, leased or not, until leases are let lapse."""
+    ask(site, "UPDATE notes SET due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL RETURNING id")
+    ask(
+        site, "UPDATE recordings SET due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL RETURNING id"
+    )
+
+
+def let_leases_lapse(site: Site) -> None:
+    """Let the time pass that the work of the dead waits."""
+    ask(site, "UPDATE notes SET due_at = now() WHERE due_at > now() RETURNING id")
+    ask(site, "UPDATE recordings SET due_at = now() WHERE due_at > now() RETURNING id")
+
+
+def read_books(site: Site) -> Books:
+    """Read the notes and their money."""
+    notes = ask(site, "SELECT id, status, duration_s, error FROM notes")
+    paid = ask(site, "SELECT reference_id, amount FROM ledger_transfers WHERE kind = 'notulen_charge'")
+    charges = {UUID(str(id_)): int(str(amount)) for id_, amount in paid}
+    assert len(charges) == len(paid), "no note is charged twice"
+    told = ask(site, "SELECT subject_id, kind FROM events WHERE subject_id IS NOT NULL")
+    spent: Counter[str] = Counter()
+    for account_id, kind, amount in ask(
+        site, "SELECT account_id, kind, amount FROM ledger_transfers WHERE kind <> 'topup'"
+    ):
+        spent[str(account_id)] += int(str(amount)) * (-1 if kind == "meeting_refund" else 1)
+    return Books(
+        {UUID(str(id_)): str(status) for id_, status, *_ in notes},
+        {UUID(str(id_)): int(str(seconds)) for id_, _, seconds, _ in notes},
+        {UUID(str(id_)): str(error) for id_, *_, error in notes if error is not None},
+        charges,
+        Counter((UUID(str(id_)), str(kind)) for id_, kind in told),
+        spent,
+    )
+
+
+def prove(site: Site, customers: list[Customer], receiver: Receiver, path: str) -> Books:
+    """Hold it all together, once it is at rest.
+
+    Args:
+        site: what is kept.
+        customers: all that there are. Each has a webhook at `path` for all that is told of notes.
+        receiver: what was told.
+        path: where.
+    """
+    books = read_books(site)
+    by_status: dict[str, set[UUID]] = defaultdict(set)
+    for id_, status in books.statuses.items():
+        by_status[status].add(id_)
+    assert by_status.keys() <= {"completed", "failed"}, "none is lost"
+    begun = {id_: -(-books.seconds[id_] // 60) * _CREDITS_PER_MINUTE for id_ in by_status["completed"]}
+    assert books.charges == begun, "a charge for each completed note, by its begun minutes, and none else"
+    assert books.errors.keys() == by_status["failed"], "who failed says why"
+    once = {(id_, f"note.{status}") for id_, status in books.statuses.items()}
+    assert books.told == Counter(once), "each is told once"
+    _prove_funds(site, customers, books)
+    _prove_posts(site, customers, receiver, path, once)
+    proof = site.cli("credits", "verify")
+    assert (proof["is_sound"], proof["findings"]) == (True, [])
+    return books
+
+
+def _prove_funds(site: Site, customers: list[Customer], books: Books) -> None:
+    assert ask(site, "SELECT count(*) FROM ledger_holds") == [(0,)]
+    for who in customers:
+        spent = books.spent[who.account_id]
+        funds = ask(site, "SELECT balance, held FROM accounts WHERE id = %s", who.account_id)
+        assert funds == [(who.credits - spent, 0)], "paid is what there is, and nothing is held"
+        statement = """SELECT coalesce(sum(spent), 0)::int, coalesce(sum(held), 0)::int FROM cap_usage
+                       WHERE account_id = %s"""
+        assert ask(site, statement, who.account_id) == [(spent, 0)], "and so says the cap's usage"
+
+
+def _prove_posts(
+    site: Site, customers: list[Customer], receiver: Receiver, path: str, once: set[tuple[UUID, str]]
+) -> None:
+    """What came in: an event may come twice, but there are not two of it."""
+    told = {post.event_id: json.loads(post.body) for post in receiver.at(path)}
+    about = [(UUID(each["data"]["id"]), each["type"]) for each in told.values()]
+    assert {each for each in about if each[1].startswith("note.")} == once
+    recordings = {
+        (UUID(str(id_)), "recording.ready")
+        for (id_,) in ask(site, "SELECT id FROM recordings WHERE status <> 'measuring'")
+    }
+    assert Counter(about) == Counter(once | recordings), "no event is doubled"
+    shown: dict[str, Note] = {
+        note.id: note for who in customers for note in who.api.notes.list(page_size=100)
+    }
+    for each in told.values():
+        if each["type"].startswith("note."):
+            note = shown[each["data"]["id"]]
+            assert (note.status, note.credits_charged) == (
+                each["data"]["status"], each["data"]["credits_charged"],
+            )  # fmt: skip

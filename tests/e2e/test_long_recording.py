@@ -1,0 +1,119 @@
+"""A recording of hours becomes notes in a worker that stays small, its processes for media included."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+from attrs import define, field
+
+from meetcore.adapters.postgres.migrate import migrate
+from tests import servers
+from tests.e2e.ai_place import HEARING, ai_place
+from tests.e2e.customers import customer
+from tests.e2e.long_sound import long_sound
+from tests.e2e.program import Launcher, Site, until
+from tests.e2e.receiver import Receiver
+from tests.e2e.recorded import Stretch, take_place
+from tests.e2e.zoom_place import zoom_place
+
+IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
+HOURS = 3.0 if IS_LONG else 0.5
+MOST_MB = 300
+PIECE_S = 600
+PATIENCE_S = 900.0
+
+
+def family(pid: int) -> list[int]:
+    """A process and all that descend from it."""
+    children: dict[int, list[int]] = defaultdict(list)
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            children[int(stat.read_text().rpartition(")")[2].split()[1])].append(int(stat.parent.name))
+    found = [pid]
+    for each in found:
+        found += children[each]
+    return found
+
+
+def resident_mb(pid: int) -> float:
+    """What a process has in memory, shared pages included."""
+    with suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024 / 1e6
+    return 0.0  # it has ended meanwhile
+
+
+@define
+class Watch:
+    """Looks at a family of processes again and again."""
+
+    pid: int
+    peak_mb: float = 0.0
+    of_the_first_mb: float = 0.0
+    most_processes: int = 0
+    looks: int = 0
+    is_over: threading.Event = field(factory=threading.Event)
+
+    def look(self) -> None:
+        """Look until it is over."""
+        while not self.is_over.wait(0.05):
+            sizes = [resident_mb(each) for each in family(self.pid)]
+            self.peak_mb = max(self.peak_mb, sum(sizes))
+            self.of_the_first_mb = max(self.of_the_first_mb, sizes[0])
+            self.most_processes = max(self.most_processes, len(sizes))
+            self.looks += 1
+
+
+@contextmanager
+def watched(pid: int) -> Iterator[Watch]:
+    """A watch over a process and its children."""
+    watch = Watch(pid)
+    watching = threading.Thread(target=watch.look)
+    watching.start()
+    try:
+        yield watch
+    finally:
+        watch.is_over.set()
+        watching.join()
+
+
+@pytest.mark.spec("1/notes")
+def test_a_recording_of_hours_is_heard_in_little_memory(
+    launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
+) -> None:
+    seconds = int(HOURS * 3600)
+    with ExitStack() as stack:
+        url = stack.enter_context(servers.fresh_database(postgres_server_url))
+        migrate(url)
+        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place())
+        broker = stack.enter_context(servers.own_redis(tmp_path))
+        site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | {"broker_url": broker})
+        site.cli("host", "add", "--provider-user-id", "host-1", "--capacity", 1000)
+        api = stack.enter_context(site.serve())
+        worker = stack.enter_context(site.worker())
+        who = stack.enter_context(customer(site, api))
+        who.hook(receiver.url("told"), "note.completed")
+        sound = long_sound(seconds)
+        began = time.monotonic()
+        with watched(worker.pid) as watch:
+            take_place(zoom, api.url, who, Stretch(sound), auto_notulen=True)
+            until(lambda: receiver.at("told"), "the note is told", PATIENCE_S, every_s=0.2)
+        took_s = time.monotonic() - began
+        [note] = list(who.api.notes.list())
+        print(f"{HOURS} h, {len(sound) / 1e6:.0f} MB: {took_s:.0f} s, {watch}")
+        assert (note.status, note.duration, note.credits_charged) == (
+            "completed",
+            seconds // 60,
+            seconds // 60,
+        )
+        assert ai.done(HEARING) == seconds // PIECE_S
+        assert seconds - 10 < note.transcript[-1].at < seconds
+    assert watch.most_processes > 1, "media is decoded in a process of its own"
+    assert watch.peak_mb < MOST_MB

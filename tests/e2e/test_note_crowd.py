@@ -1,0 +1,102 @@
+"""A hundred notes are wanted at once, of two workers, and the AI provider is asked as much as was agreed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from attrs import frozen
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.client import Language, Note, Recording
+from meetcore.testing.sounds import silence
+from tests import servers
+from tests.e2e.ai_place import HEARING, WRITING, AiPlace, ai_place
+from tests.e2e.customers import Customer, customer
+from tests.e2e.meeting_truth import add_hosts
+from tests.e2e.note_truth import are_at_rest, prove
+from tests.e2e.outbox import ask
+from tests.e2e.program import Launcher, Running, Site, until
+from tests.e2e.receiver import Receiver
+from tests.e2e.recorded import Stretch, take_place
+from tests.e2e.zoom_place import ZoomPlace, zoom_place
+
+RECORDINGS = 50
+LANGUAGES = (Language.INDONESIAN, Language.ENGLISH)
+IN_FLIGHT = 3
+AI_LATENCY_S = 0.2
+PATIENCE_S = 240.0
+
+
+@frozen
+class Place:
+    """A service with two workers, and a customer."""
+
+    site: Site
+    api: Running
+    zoom: ZoomPlace
+    ai: AiPlace
+    customer: Customer
+
+    def recordings(self) -> list[Recording]:
+        """As many as are wanted, once they are there."""
+        with ThreadPoolExecutor(4) as pool:
+            each = [
+                pool.submit(take_place, self.zoom, self.api.url, self.customer, Stretch(silence(30)))
+                for _ in range(RECORDINGS)
+            ]
+            for made in each:
+                made.result()
+        count = "SELECT count(*) FROM recordings WHERE status = 'available'"
+        until(lambda: ask(self.site, count) == [(RECORDINGS,)], "all are measured", PATIENCE_S, every_s=0.2)
+        return list(self.customer.api.recordings.list(page_size=100))
+
+    def want(self, recording: Recording, language: Language) -> Note:
+        return self.customer.api.notes.create(recording_id=recording.id, language=language)
+
+
+@pytest.fixture
+def place(
+    launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
+) -> Iterator[Place]:
+    with ExitStack() as stack:
+        url = stack.enter_context(servers.fresh_database(postgres_server_url))
+        migrate(url)
+        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place(AI_LATENCY_S))
+        broker = stack.enter_context(servers.own_redis(tmp_path))
+        more = {"broker_url": broker, "database_pool_size": 4, "notes_in_flight": IN_FLIGHT}
+        site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | more)
+        add_hosts(site, 10)
+        api = stack.enter_context(site.serve())
+        for _ in range(2):
+            stack.enter_context(site.worker())
+        who = stack.enter_context(customer(site, api))
+        who.hook(receiver.url("told"), "recording.ready", "note.completed", "note.failed")
+        yield Place(site, api, zoom, ai, who)
+
+
+@pytest.mark.spec("1/notes", "6/6")
+def test_a_hundred_notes_at_once_ask_the_ai_provider_for_no_more_than_agreed(
+    place: Place, receiver: Receiver
+) -> None:
+    recordings = place.recordings()
+    wanted = [(recording, language) for recording in recordings for language in LANGUAGES]
+    began = time.monotonic()
+    with ThreadPoolExecutor(8) as pool:
+        queued = list(pool.map(lambda each: place.want(*each), wanted))
+    assert len({note.id for note in queued}) == RECORDINGS * len(LANGUAGES)
+    took_in_s = time.monotonic() - began
+    until(lambda: are_at_rest(place.site), "all is written and told", PATIENCE_S, every_s=0.2)
+    took_s = time.monotonic() - began
+    books = prove(place.site, [place.customer], receiver, "told")
+    assert list(books.statuses.values()) == ["completed"] * len(wanted)
+    counts = place.ai.counts()
+    print(f"{len(wanted)} notes: asked for in {took_in_s:.1f} s, there after {took_s:.1f} s, {counts}")
+    assert 1 < counts["most_in_flight"] <= IN_FLIGHT
+    assert counts["done"] == {HEARING: RECORDINGS, WRITING: len(wanted)}, (
+        "what is heard serves both languages"
+    )

@@ -1,0 +1,272 @@
+"""A worker is killed with -9 at every step of measuring a recording, making its notes, and removing it.
+
+The steps are not guessed: a run that does not die writes them down, and they are compared with the lists
+below. A new step fails this test until it is listed, and then it is died at as well. What the dead leave is
+brought to its end by one worker that lives.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from attrs import define, field, frozen
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.testing.ai_server import Models
+from meetcore.testing.sounds import silence
+from tests import servers
+from tests.e2e.ai_place import HEARING, WRITING, AiPlace, ai_place
+from tests.e2e.customers import Customer, customer
+from tests.e2e.meeting_truth import add_hosts
+from tests.e2e.note_truth import are_at_rest, let_leases_lapse, prove, set_aside
+from tests.e2e.outbox import ask
+from tests.e2e.program import Launcher, Running, Site, until
+from tests.e2e.receiver import Receiver
+from tests.e2e.recorded import SOUND, VTT, Stretch, take_place
+from tests.e2e.zoom_place import ZoomPlace, zoom_place
+
+IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
+KILLS = 9
+FOREVER_S = 3600
+"""A lease that does not run out until it is let: so the next worker meets only what is its own."""
+
+PATIENCE_S = 60.0
+LEASE_S = 2
+SEEN_TO_S = 20
+
+TRANSACTION = ("begin", "last line", "committed")
+TOKEN = ("POST /token", "POST /token 200")
+LISTED = ("GET /meetings/n/recordings", "GET /meetings/n/recordings 200")
+LONG = silence(100)
+"""Two pieces for a model that tells no times."""
+
+
+def read(content: bytes) -> tuple[str, ...]:
+    return ("open", *["read on"] * (len(content) // (64 * 1024)), "read")
+
+
+def on_media(act: str) -> tuple[str, ...]:
+    return (act, "media", "media done", f"{act} done")
+
+
+def asked(path: str, status: int = 200) -> tuple[str, ...]:
+    return (f"POST {path}", f"POST {path} {status}")
+
+
+MEASURED = (
+    "open", *TOKEN, *read(LONG)[1:], *on_media("measure"), *read(SOUND), *on_media("measure"), *TRANSACTION
+)  # fmt: skip
+# What Zoom has is looked at and gathered, what was gathered is read.
+LOOKED = (*LISTED, *TRANSACTION, *TRANSACTION)
+PIECE = (*on_media("cut"), *asked("/audio/transcriptions"), *TRANSACTION)
+HEARD = (*TRANSACTION, *read(LONG), *PIECE, *PIECE, *read(SOUND), *PIECE, *TRANSACTION)
+WRITTEN = (*asked("/chat/completions"), *TRANSACTION)
+SETTLED = TRANSACTION
+REMOVED = (*TOKEN, *["DELETE file", "DELETE file 204"] * 2, *TRANSACTION)
+
+
+@frozen
+class Work:
+    """What a worker has to do, and every step that it takes. Pieces are those that are to be heard."""
+
+    name: str
+    steps: tuple[str, ...]
+    stretches: tuple[Stretch, ...]
+    pieces: int = 0
+    faults: tuple[dict[str, object], ...] = ()
+
+
+PLAIN = (Stretch(LONG), Stretch(SOUND))
+TOLD = (Stretch(LONG, VTT), Stretch(SOUND, VTT))
+HEAR = Work(
+    "a note that is heard",
+    (*MEASURED, *LOOKED, *TRANSACTION, *HEARD, *WRITTEN, *SETTLED), PLAIN, pieces=3,
+)  # fmt: skip
+LESS_OFTEN = (
+    Work(
+        "a note of a transcript that Zoom wrote",
+        (*MEASURED, *LOOKED, *read(VTT), *read(VTT), *TRANSACTION, *WRITTEN, *SETTLED), TOLD,
+    ),
+    Work(
+        "a note that the AI provider refuses",
+        (*MEASURED, *LOOKED, *read(VTT), *read(VTT), *TRANSACTION, *asked("/chat/completions"), *SETTLED),
+        TOLD, faults=({"fault": "refusal", "call": WRITING},),
+    ),
+    Work(
+        "a note that the AI provider lets wait",
+        (*MEASURED, *LOOKED, *read(VTT), *read(VTT), *TRANSACTION, *asked("/chat/completions", 429),
+         *TRANSACTION, *WRITTEN, *SETTLED),
+        TOLD, faults=({"fault": "rate_limit", "call": WRITING, "retry_after": "1"},),
+    ),
+)  # fmt: skip
+
+
+@define
+class Place:
+    """A database, Zoom, an AI provider, an API and a worker that see to the rest, and a customer."""
+
+    site: Site
+    zoom: ZoomPlace
+    ai: AiPlace
+    api: Running
+    customer: Customer
+    scratch: Path
+    trails: Path
+    numbers: Iterator[int] = field(factory=itertools.count)
+    kills: int = 0
+
+    def walk(self, work: Work, die_at: int, lease_s: int = FOREVER_S) -> list[str]:
+        """Have work done by a worker with a fuse; the steps that it took."""
+        self.ai.plan(*work.faults)
+        meeting = take_place(self.zoom, self.api.url, self.customer, *work.stretches, auto_notulen=True)
+        steps = self.burn(lambda: bool(ask(self.site, _OVER, meeting.id)), die_at, lease_s)
+        self.ai.forgive()
+        return steps
+
+    def burn(self, is_over: Callable[[], bool], die_at: int, lease_s: int = FOREVER_S) -> list[str]:
+        """Let a worker with a fuse do what is due; it dies, or it is over."""
+        trail = self.trails / f"{next(self.numbers)}"
+        more = {"fuse": die_at, "fuse_trail": trail, "fuse_within": "notes", "note_lease_s": lease_s}
+        with self.site.worker("--only", "notes", **more) as worker:
+            if die_at:
+                code = until(worker.poll, f"it is dead at step {die_at}", PATIENCE_S)
+                assert code == -signal.SIGKILL, worker.err.read_text()[-3000:]
+                self.kills += 1
+                set_aside(self.site)
+            else:
+                until(is_over, "it is over", PATIENCE_S)
+        return trail.read_text().splitlines()
+
+    def unheard(self, work: Work) -> int:
+        """How many pieces nobody has written down who has died."""
+        [(measuring,)] = ask(self.site, "SELECT count(*) FROM recordings WHERE status = 'measuring'")
+        [(notes, heard)] = ask(self.site, _HEARD_BY_THE_DEAD)
+        return work.pieces * (int(str(measuring)) + int(str(notes))) - int(str(heard))
+
+    def holders(self) -> list[int]:
+        """The processes that hold a scratch file open."""
+        return [
+            int(each.name)
+            for each in Path("/proc").iterdir()
+            if each.name.isdigit() and _holds(each, self.scratch)
+        ]
+
+
+_OVER = "SELECT id FROM notes WHERE meeting_id = %s::uuid AND due_at IS NULL"
+_HEARD_BY_THE_DEAD = """
+SELECT count(DISTINCT n.id), count(h.piece) FROM notes n
+LEFT JOIN heard_pieces h ON h.account_id = n.account_id AND h.recording_id = n.recording_id
+WHERE n.due_at IS NOT NULL AND n.step IN ('fetch', 'transcribe')"""
+_UNWRITTEN = """
+SELECT (SELECT count(*) FROM recordings WHERE status = 'measuring')
+     + (SELECT count(*) FROM notes WHERE due_at IS NOT NULL AND step <> 'settle')"""
+
+
+def _holds(process: Path, directory: Path) -> bool:
+    try:
+        return any(str(each.readlink()).startswith(str(directory)) for each in (process / "fd").iterdir())
+    except OSError:
+        return False  # it has ended meanwhile
+
+
+@pytest.fixture
+def place(
+    launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
+) -> Iterator[Place]:
+    """Everything of its own. A worker sends webhooks; those who write notes are the test's."""
+    with ExitStack() as stack:
+        url = stack.enter_context(servers.fresh_database(postgres_server_url))
+        migrate(url)
+        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place())
+        broker = stack.enter_context(servers.own_redis(tmp_path))
+        scratch = tmp_path / "scratch"
+        scratch.mkdir()
+        more = {
+            "broker_url": broker, "database_pool_size": 4, "notes_in_flight": 1000,
+            "scratch_directory": scratch, "note_retry_schedule": "1,1,1",
+            "ai_transcribe_format": "json", "ai_transcribe_model": Models().plain,
+        }  # fmt: skip
+        site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | more)
+        add_hosts(site, 20)
+        api = stack.enter_context(site.serve())
+        stack.enter_context(site.worker("--only", "webhooks"))
+        who = stack.enter_context(customer(site, api))
+        who.hook(receiver.url("told"), "recording.ready", "note.completed", "note.failed")
+        yield Place(site, zoom, ai, api, who, scratch, tmp_path)
+
+
+def chosen(steps: tuple[str, ...], kills: int) -> list[int]:
+    """Which steps to die at: all of them in the long run, else so many, some in every part of the way."""
+    if IS_LONG:
+        return list(range(1, len(steps) + 1))
+    stride = len(steps) / kills
+    return [1 + int(place * stride + random.uniform(0, stride)) for place in range(kills)]
+
+
+def come_to_rest(place: Place) -> None:
+    """Let the leases of the dead run out, and one worker that lives go on."""
+    let_leases_lapse(place.site)
+    with place.site.worker("--only", "notes"):
+        until(lambda: are_at_rest(place.site), "all is seen to", 4 * PATIENCE_S, every_s=0.1)
+
+
+@pytest.mark.spec("1/notes", "6/6")
+def test_death_at_every_step_leaves_one_note_and_one_charge(place: Place, receiver: Receiver) -> None:
+    for work in (HEAR, *LESS_OFTEN) if IS_LONG else (HEAR,):
+        assert tuple(place.walk(work, 0)) == work.steps, f"the steps of {work.name}"
+        for at in chosen(work.steps, KILLS):
+            assert tuple(place.walk(work, at)) == work.steps[:at]
+        until(lambda: not place.holders(), "nobody is left who decodes")
+        assert list(place.scratch.iterdir()) == [], "and nothing of a meeting on the disk"
+        unheard, [(unwritten,)] = place.unheard(work), ask(place.site, _UNWRITTEN)
+        heard, written = place.ai.done(HEARING), place.ai.done(WRITING)
+        come_to_rest(place)
+        assert place.ai.done(HEARING) - heard == unheard, "what was written down is not heard again"
+        assert place.ai.done(WRITING) - written == unwritten
+    books = prove(place.site, [place.customer], receiver, "told")
+    kept = [status for status in books.statuses.values() if status == "completed"]
+    print(f"{place.kills} kills, {len(books.statuses)} notes, {len(kept)} completed")
+
+
+@pytest.mark.spec("1/notes")
+def test_the_next_worker_goes_on_when_the_lease_has_run_out(place: Place, receiver: Receiver) -> None:
+    first_is_kept = len((*MEASURED, *LOOKED, *TRANSACTION, *TRANSACTION, *read(LONG), *PIECE))
+    assert tuple(place.walk(HEAR, first_is_kept, LEASE_S)) == HEAR.steps[:first_is_kept]
+    died_at = time.monotonic()
+    heard = place.ai.done(HEARING)
+    with place.site.worker("--only", "notes", note_lease_s=LEASE_S):
+        until(lambda: are_at_rest(place.site), "the note is there", PATIENCE_S)
+    print(f"seen to after {time.monotonic() - died_at:.1f} s, lease {LEASE_S} s")
+    assert time.monotonic() - died_at < SEEN_TO_S
+    assert (heard, place.ai.done(HEARING)) == (1, 3)
+    books = prove(place.site, [place.customer], receiver, "told")
+    assert set(books.statuses.values()) == {"completed"}
+
+
+def test_death_at_every_step_of_a_removal_leaves_nothing_at_zoom(place: Place, receiver: Receiver) -> None:
+    deaths = [0, *chosen(REMOVED, 2)]
+    meetings = [
+        take_place(place.zoom, place.api.url, place.customer, *PLAIN, auto_notulen=True) for _ in deaths
+    ]
+    with place.site.worker("--only", "notes"):
+        until(lambda: are_at_rest(place.site), "they are there", 4 * PATIENCE_S, every_s=0.1)
+    for meeting, at in zip(meetings, deaths, strict=True):
+        [recording] = list(place.customer.api.recordings.list(meeting_id=meeting.id))
+        place.customer.api.recordings.delete(recording.id)
+        steps = place.burn(lambda: are_at_rest(place.site), at)
+        assert tuple(steps) == REMOVED[: at or None]
+    come_to_rest(place)
+    assert [place.zoom.files(str(meeting.provider_meeting_id)) for meeting in meetings] == [[]] * len(
+        meetings
+    )
+    assert ask(place.site, "SELECT DISTINCT status FROM recordings") == [("expired",)]
+    books = prove(place.site, [place.customer], receiver, "told")
+    assert set(books.statuses.values()) == {"completed"}, "what was made of it stays, and is paid"

@@ -1,0 +1,207 @@
+"""Workers are killed at random instants while notes are made, on everybody's bad day; the books must agree.
+
+`MEETCORE_TEST_KILLS` of 500 and more makes it a long storm. What may become of a note is planned: it is
+completed, or it failed because the AI provider refused, because its recording was deleted, or because the
+account was short of credits. Everything else is a loss.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from attrs import define, field
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.client import Conflict, Gone, InsufficientCredits, Recording
+from meetcore.domain.notes import NoteFault, describe
+from meetcore.testing.ai_server import Models
+from meetcore.testing.sounds import silence
+from tests import servers
+from tests.e2e.ai_place import HEARING, WRITING, AiPlace, ai_place
+from tests.e2e.customers import Customer, customer
+from tests.e2e.meeting_truth import add_hosts
+from tests.e2e.note_truth import are_at_rest, prove
+from tests.e2e.outbox import ask
+from tests.e2e.program import Launcher, Running, Site, has_fault, until
+from tests.e2e.receiver import Receiver
+from tests.e2e.recorded import VTT, Stretch, take_place
+from tests.e2e.zoom_place import ZoomPlace, zoom_place
+
+IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
+KILLS = 200 if IS_LONG else 10
+WORKERS = 3
+CUSTOMERS = 3
+CREDITS = 100_000
+# Enough for a few recorded meetings, and for some of their notes.
+SHORT_OF_CREDITS = 15 * 4 + 3
+LEASE_S = 2
+MAKERS = 4
+PAUSE_S = 0.1
+AUTOMATIC, DELETED, READ_TOO = 0.8, 0.15, 0.4
+CALM_S = 180.0
+PLANNED = {
+    describe(each) for each in (NoteFault.AI_REFUSED, NoteFault.RECORDING_GONE, NoteFault.SHORT_OF_CREDITS)
+}
+STRETCHES = (
+    (Stretch(silence(100)), Stretch(silence(30))),
+    (Stretch(silence(70)),),
+    (Stretch(silence(20), VTT),),
+)
+
+AI_FAULTS: tuple[dict[str, object], ...] = (
+    {"fault": "rate_limit", "call": HEARING},
+    {"fault": "rate_limit", "call": WRITING},
+    {"fault": "500", "call": HEARING},
+    {"fault": "500", "call": WRITING},
+    {"fault": "slow", "call": HEARING, "slow_s": 1.5},
+    {"fault": "slow", "call": WRITING, "slow_s": 1.5},
+    {"fault": "drop", "call": HEARING},
+    {"fault": "cut", "call": HEARING},
+    {"fault": "cut", "call": WRITING},
+    {"fault": "garbage", "call": HEARING},
+    {"fault": "not_json", "call": WRITING},
+    {"fault": "out_of_shape", "call": WRITING},
+    {"fault": "refusal", "call": WRITING},
+)
+ZOOM_FAULTS: tuple[dict[str, object], ...] = (
+    {"fault": "500", "call": "content"},
+    {"fault": "cut", "call": "content"},
+    {"fault": "drop", "call": "download"},
+    {"fault": "500", "call": "recordings", "times": 3},
+    {"fault": "drop", "call": "delete_file", "is_done": True},
+    {"fault": "500", "call": "delete_file", "times": 3},
+    {"fault": "token_expired", "call": "any"},
+)
+
+
+@define
+class Storm:
+    """The place, its customers, the last of whom is short of credits, and what they have wanted."""
+
+    site: Site
+    zoom: ZoomPlace
+    ai: AiPlace
+    api: Running
+    customers: list[Customer]
+    wanted: Counter[str] = field(factory=Counter)
+    is_over: threading.Event = field(factory=threading.Event)
+
+    def live(self) -> None:
+        """Hold meetings, ask for notes, and delete recordings, as customers do."""
+        while not self.is_over.is_set():
+            who = random.choice(self.customers)
+            try:
+                take_place(
+                    self.zoom, self.api.url, who, *random.choice(STRETCHES),
+                    auto_notulen=random.random() < AUTOMATIC,
+                )  # fmt: skip
+                self.wanted["recordings"] += 1
+                found = list(who.api.recordings.list())
+                for recording in random.sample(found, min(2, len(found))):
+                    self.look_at(who, recording)
+            except InsufficientCredits:
+                self.wanted["refused"] += 1
+            self.is_over.wait(PAUSE_S)
+
+    def look_at(self, who: Customer, recording: Recording) -> None:
+        """Ask for notes in English, or delete it; all of it may be too late."""
+        if random.random() < READ_TOO:
+            try:
+                who.api.notes.create(recording_id=recording.id, language="en")
+                self.wanted["asked for"] += 1
+            except (Conflict, Gone):
+                self.wanted["too late"] += 1
+        if random.random() < DELETED:
+            who.api.recordings.delete(recording.id)
+            self.wanted["deleted"] += 1
+
+    def misbehave(self) -> None:
+        """Let everybody have a bad moment; what lies behind is forgotten, or no weather would be good."""
+        self.ai.forgive()
+        self.zoom.forgive()
+        self.ai.plan(*random.sample(AI_FAULTS, 4))
+        self.zoom.plan(*random.sample(ZOOM_FAULTS, 2))
+
+
+@pytest.fixture
+def storm(
+    launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
+) -> Iterator[Storm]:
+    with ExitStack() as stack:
+        url = stack.enter_context(servers.fresh_database(postgres_server_url))
+        migrate(url)
+        zoom, ai = stack.enter_context(zoom_place(0.01)), stack.enter_context(ai_place(0.05))
+        broker = stack.enter_context(servers.own_redis(tmp_path))
+        more = {
+            "broker_url": broker, "database_pool_size": 4, "note_lease_s": LEASE_S, "webhook_lease_s": 3,
+            "ai_transcribe_format": "json", "ai_transcribe_model": Models().plain,
+            # The providers' bad days do not last: nobody waits for them in vain.
+            "note_retry_schedule": ",".join(["1"] * 40), "webhook_retry_schedule": ",".join(["1"] * 40),
+        }  # fmt: skip
+        site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | more)
+        add_hosts(site, 40 if not IS_LONG else 200)
+        api = stack.enter_context(site.serve())
+        rich = [stack.enter_context(customer(site, api, CREDITS)) for _ in range(CUSTOMERS)]
+        poor = stack.enter_context(customer(site, api, SHORT_OF_CREDITS))
+        for who in (*rich, poor):
+            who.hook(receiver.url("told"), "recording.ready", "note.completed", "note.failed")
+        yield Storm(site, zoom, ai, api, [*rich, poor])
+
+
+def rage(storm: Storm) -> int:
+    """All the kills, a few workers at a time; how many notes were in progress when their worker died."""
+    hit = 0
+    with ExitStack() as stack:
+        making = stack.enter_context(ThreadPoolExecutor(MAKERS))
+        makers = [making.submit(storm.live) for _ in range(MAKERS)]
+        stack.callback(storm.is_over.set)
+        workers = [stack.enter_context(storm.site.worker()) for _ in range(WORKERS)]
+        for number in range(KILLS):
+            storm.misbehave()
+            # The instant of the kill is the point of it; nothing is waited for.
+            time.sleep(random.uniform(0.3, 2.0))
+            victim = workers[number % WORKERS]
+            victim.kill()
+            assert not has_fault(victim.err.read_text()), victim.err.read_text()[-3000:]
+            [(now_in_progress,)] = ask(storm.site, _IN_PROGRESS)
+            hit += int(str(now_in_progress))
+            workers[number % WORKERS] = stack.enter_context(storm.site.worker())
+            for each in makers:
+                assert not each.done(), each.exception()
+        storm.is_over.set()
+        for each in makers:
+            each.result()
+        storm.ai.forgive()
+        storm.zoom.forgive()
+        until(lambda: are_at_rest(storm.site), "all is seen to", CALM_S, every_s=0.2)
+    return hit
+
+
+_IN_PROGRESS = "SELECT count(*) FROM notes WHERE lease_token IS NOT NULL"
+
+
+@pytest.mark.spec("1/notes", "6/6")
+def test_a_storm_loses_no_note_and_charges_none_twice(storm: Storm, receiver: Receiver) -> None:
+    began = time.monotonic()
+    hit = rage(storm)
+    lasted_s = time.monotonic() - began
+    books = prove(storm.site, storm.customers, receiver, "told")
+    found = Counter(books.statuses.values())
+    assert set(books.errors.values()) <= PLANNED
+    print(
+        f"{KILLS} kills in {lasted_s:.0f} s, {hit} in progress at them, {dict(storm.wanted)}, {dict(found)}"
+    )
+    print(f"{Counter(books.errors.values())}, {sum(books.charges.values())} credits")
+    [(died,)] = ask(storm.site, "SELECT coalesce(sum(deaths), 0)::int FROM notes")
+    print(f"{died} times a note was left by the dead; {storm.ai.counts()}")
+    assert int(str(died)) > 0, "the kills hit something"
+    assert found["completed"] > KILLS, "the load was a load"

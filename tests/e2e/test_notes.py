@@ -1,0 +1,222 @@
+"""From a meeting to its notes, through the API, the broker, a worker, Zoom, an AI provider and a webhook."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx
+import pytest
+from attrs import frozen
+
+from meetcore.client import Gone, Note, Recording
+from meetcore.domain.signature import verify
+from tests.e2e.ai_place import HEARING, WRITING, AiPlace, ai_place
+from tests.e2e.customers import Customer, customer
+from tests.e2e.outbox import ask
+from tests.e2e.program import Running, Site, until
+from tests.e2e.receiver import Post, Receiver
+from tests.e2e.recorded import SOUND, SOUND_S, VTT, Stretch, take_place
+from tests.e2e.zoom_place import ZoomPlace, zoom_place
+
+KINDS = ("recording.ready", "note.completed", "note.failed")
+TIER_CREDITS, RECORDING_CREDITS = 10, 5
+PATIENCE_S = 60.0
+# What only we and Zoom, or we and the AI provider, may ever see.
+SECRETS = re.compile(r"eyJ[\w-]{32}\.[\w-]{32}|FAKE|/rec/download|stand-in-secret|sk-stand-in")
+
+# Each costs a try, or a repair, and none of them the note.
+BAD_DAY: tuple[dict[str, object], ...] = (
+    {"fault": "rate_limit", "call": HEARING, "retry_after": "2"},
+    {"fault": "500", "call": HEARING},
+    {"fault": "cut", "call": HEARING},
+    {"fault": "not_json", "call": WRITING},
+    {"fault": "garbage", "call": WRITING},
+    {"fault": "out_of_shape", "call": WRITING},
+)
+
+
+@frozen
+class Stage:
+    """A customer of a service that writes notes, and all that the service speaks with."""
+
+    site: Site
+    customer: Customer
+    api: Running
+    worker: Running
+    zoom: ZoomPlace
+    ai: AiPlace
+    receiver: Receiver
+    secret: str
+
+    def hold(self, *stretches: Stretch) -> Recording:
+        """A meeting with notes that took place; its recording, once it can be seen."""
+        meeting = take_place(self.zoom, self.api.url, self.customer, *stretches, auto_notulen=True)
+        find = self.customer.api.recordings.list
+        return until(lambda: list(find(meeting_id=meeting.id)), "the recording is ready", PATIENCE_S)[0]
+
+    def note_of(self, recording: Recording) -> Note:
+        """The note that was made by itself, once it is over."""
+        find = self.customer.api.notes.list
+
+        def over() -> list[Note]:
+            found = find(recording_id=recording.id)
+            return [each for each in found if each.status in ("completed", "failed")]
+
+        [note] = until(over, "the note is over", PATIENCE_S)
+        return note
+
+    def told(self, kind: str, id_: str) -> dict[str, Any]:
+        """What the one event of a kind told of something; it is signed as it should be."""
+
+        def posts() -> list[Post]:
+            found = [post for post in self.receiver.at("told") if json.loads(post.body)["type"] == kind]
+            return [post for post in found if json.loads(post.body)["data"]["id"] == id_]
+
+        [post] = until(posts, f"{kind} is told", PATIENCE_S)
+        verify([self.secret], post.body, post.headers["X-Service-Signature"], int(post.at))
+        return dict(json.loads(post.body)["data"])
+
+    def money(self) -> list[tuple[object, ...]]:
+        """Balance and holds of the customer."""
+        return ask(self.site, "SELECT balance, held FROM accounts WHERE id = %s", self.customer.account_id)
+
+    def logs(self) -> str:
+        """Everything that the program wrote."""
+        ended = (self.api, self.worker)
+        return "".join(each.err.read_text() + each.out.read_text() for each in ended)
+
+
+@pytest.fixture
+def stage(site: Site, receiver: Receiver, rabbitmq_url: str) -> Iterator[Stage]:
+    with ExitStack() as stack:
+        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place())
+        more = {"broker_url": rabbitmq_url, "note_retry_schedule": ",".join(["1"] * 20), "log_level": "debug"}
+        settings = receiver.settings | zoom.settings | ai.settings | more
+        api = stack.enter_context(site.serve(**settings))
+        worker = stack.enter_context(site.worker(**settings))
+        who = stack.enter_context(customer(site, api))
+        secret = str(who.hook(receiver.url("told"), *KINDS).secret)
+        yield Stage(site, who, api, worker, zoom, ai, receiver, secret)
+
+
+@pytest.mark.spec(
+    "1/notes", "6/6", "1/op/notes", "1/op/note", "1/op/recordings", "1/op/download-url", "4.1/1"
+)
+def test_a_meeting_becomes_notes_on_a_bad_day_of_the_ai_provider(stage: Stage) -> None:
+    stage.ai.plan(*BAD_DAY)
+    [(funds, _)] = stage.money()
+    recording = stage.hold(Stretch(), Stretch())
+    minutes = -(-int(2 * SOUND_S) // 60)
+    assert (recording.status, recording.duration) == ("available", minutes), "the media's, not Zoom's 80"
+    assert recording.size_bytes == 2 * len(SOUND)
+    assert stage.told("recording.ready", recording.id)["duration"] == minutes
+
+    note = stage.note_of(recording)
+    assert (note.status, note.error, note.duration) == ("completed", None, minutes)
+    assert stage.ai.waiting() == [], "every fault was met"
+    assert stage.ai.done(HEARING) == 2
+    assert stage.told("note.completed", note.id) == stage.customer.http.get(f"/notes/{note.id}").json()
+    check_times(note)
+    check_markdown(stage, note)
+    check_charge(stage, note, int(str(funds)), minutes)
+    check_download(stage, recording)
+    check_deletion(stage, recording)
+    assert SECRETS.search(stage.logs()) is None
+    assert "Kalimat ke-" not in stage.logs(), "nor what was said"
+
+
+def check_times(note: Note) -> None:
+    """Both files are heard from their beginnings; what is in the second follows the first one's media."""
+    begins = [line.at for line in note.transcript if line.text.startswith("Kalimat ke-1 dimulai")]
+    assert begins == [0, int(SOUND_S)]
+    assert [line.at for line in note.transcript] == sorted(line.at for line in note.transcript)
+    assert {line.speaker for line in note.transcript} == {None}
+    assert note.transcript[-1].at < 2 * SOUND_S
+
+
+def check_markdown(stage: Stage, note: Note) -> None:
+    """As people read it."""
+    page = stage.customer.api.notes.markdown(note.id)
+    assert page.startswith("# Notulen\n")
+    assert note.summary
+    assert note.summary in page
+
+
+def check_charge(stage: Stage, note: Note, funds: int, minutes: int) -> None:
+    """One charge, in begun minutes of media, as was estimated."""
+    estimate = stage.customer.api.credits.estimate_notulen(duration=minutes)
+    paid = [each for each in stage.customer.api.credits.transactions() if each.kind == "notulen_charge"]
+    [charge] = [each for each in paid if each.reference.id == note.id]
+    assert estimate.credits == -charge.amount == note.credits_charged == minutes
+    assert stage.money() == [(funds - TIER_CREDITS - RECORDING_CREDITS - minutes, 0)]
+
+
+def check_download(stage: Stage, recording: Recording) -> None:
+    """The link gives what lies at Zoom, by ranges too, and part by part."""
+    link = stage.customer.api.recordings.download_url(recording.id)
+    assert link.url.startswith(stage.api.url)
+    with httpx.Client(trust_env=False, timeout=20) as anybody:
+        first = anybody.get(link.url)
+        second = anybody.get(first.links["next"]["url"])
+        part = anybody.get(link.url, headers={"Range": "bytes=1000-1999"})
+        tail = anybody.get(link.url, headers={"Range": "bytes=-500"})
+    assert (first.status_code, second.status_code) == (200, 200)
+    assert first.content == second.content == SOUND
+    assert "next" not in second.links
+    assert (part.status_code, part.content) == (206, SOUND[1000:2000])
+    assert (tail.status_code, tail.content) == (206, SOUND[-500:])
+    pages = [stage.customer.http.get(path).text for path in ("/recordings", "/notes")]
+    posts = [post.body.decode() + repr(post.headers) for post in stage.receiver.posts]
+    answers = [repr(each.headers) + repr(each.history) for each in (first, second, part, tail)]
+    seen = "\n".join([link.url, *pages, *posts, *answers])
+    assert SECRETS.search(seen) is None
+
+
+def check_deletion(stage: Stage, recording: Recording) -> None:
+    """Gone for the customer at once, and at Zoom soon."""
+    [number] = [each["id"] for each in stage.zoom.meetings()]
+    link = stage.customer.api.recordings.download_url(recording.id)
+    stage.customer.api.recordings.delete(recording.id)
+    assert stage.customer.api.recordings.get(recording.id).status == "expired"
+    with pytest.raises(Gone):
+        stage.customer.api.recordings.download_url(recording.id)
+    assert httpx.get(link.url, trust_env=False).status_code == 410
+    until(lambda: not stage.zoom.files(number), "the files are deleted at Zoom")
+
+
+@pytest.mark.spec("1/notes", "6/6")
+def test_what_zoom_wrote_down_is_not_heard_again(stage: Stage) -> None:
+    note = stage.note_of(stage.hold(Stretch(vtt=VTT), Stretch(vtt=VTT)))
+    assert (note.status, note.duration, note.credits_charged) == ("completed", 2, 2)
+    assert stage.ai.counts()["calls"] == {WRITING: 1}, "nothing was heard"
+    speakers = [line.speaker for line in note.transcript]
+    assert set(speakers) == {"Sari Wijaya", "Budi Santoso", "Dewi Lestari"}
+    begins = [line.at for line in note.transcript if line.text.startswith("Selamat pagi semuanya")]
+    assert begins == [0, int(SOUND_S)]
+    assert {each.owner for each in note.action_items} <= set(speakers)
+    stage.told("note.completed", note.id)
+
+
+@pytest.mark.spec("1/notes")
+@pytest.mark.parametrize("fault", ["refusal", "content_filter", "context_length"])
+def test_what_the_ai_provider_refuses_costs_nothing(stage: Stage, fault: str) -> None:
+    stage.ai.plan({"fault": fault, "call": WRITING, "times": None})
+    [(funds, _)] = stage.money()
+    note = stage.note_of(stage.hold(Stretch()))
+    assert (note.status, note.credits_charged, note.summary) == ("failed", 0, None)
+    assert note.error
+    assert "refused" in note.error
+    assert stage.told("note.failed", note.id)["error"] == note.error
+    assert stage.money() == [(int(str(funds)) - TIER_CREDITS - RECORDING_CREDITS, 0)]
+    spent = "SELECT spent, held FROM cap_usage WHERE account_id = %s"
+    assert ask(stage.site, spent, stage.customer.account_id) == [(TIER_CREDITS + RECORDING_CREDITS, 0)]
+    stage.ai.forgive()
+    again = stage.customer.api.notes.create(recording_id=note.recording_id)
+    assert again.id != note.id, "it may be asked for once more"
+    get = stage.customer.api.notes.get
+    until(lambda: get(again.id).status == "completed", "it is written", PATIENCE_S)
+    assert get(again.id).credits_charged == 1
