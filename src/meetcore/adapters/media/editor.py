@@ -1,6 +1,6 @@
 """The `AudioEditor` whose acts are processes: what breaks in there breaks nothing here.
 
-A process gets the open files by their descriptors, no environment and no path, works at the lowest priority
+A process gets the open files by their descriptors, no environment and no path, works at a low priority
 and under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose other
 end only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it now.
 
@@ -21,7 +21,7 @@ from meetcore.ports.audio_editor import MediaUnreadable
 __all__ = ["LIMIT_S", "MAX_PIECE_S", "AvAudioEditor"]
 
 LIMIT_S: Final = 1800.0
-"""Seconds that one act may take. At the lowest priority, on a busy machine, it waits more than it works; how
+"""Seconds that one act may take. At a low priority, on a busy machine, it waits more than it works; how
 long it may work it limits itself."""
 
 MAX_PIECE_S: Final = 7200.0
