@@ -289,15 +289,15 @@ async def test_a_process_ends_with_a_parent_that_was_killed(tmp_path: Path):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process was given")
 async def test_a_process_is_poor(editor: AvAudioEditor, monkeypatch: pytest.MonkeyPatch):
-    """The lowest priority, little memory, none of our secrets, and of our files only the ones it works on."""
+    """Low priority, little memory, none of our secrets, and of our files only the ones it works on."""
     monkeypatch.setenv("MEETCORE_SECRETS_KEY", "not-for-ffmpeg")
     with forever(editor) as media, editor.scratch() as other:
         task = asyncio.create_task(editor.cut(media, 0, 1800))
         (child,) = await until(lambda: children(os.getpid()))
         proc = Path("/proc") / str(child)
-        await until(lambda: (proc / "stat").read_text().rsplit(")")[1].split()[16] == "19")  # nice
+        await until(lambda: (proc / "stat").read_text().rsplit(")")[1].split()[16] == "10")  # nice
         if (proc / "autogroup").exists():
-            await until(lambda: (proc / "autogroup").read_text().endswith(" nice 19\n"))
+            await until(lambda: (proc / "autogroup").read_text().endswith(" nice 10\n"))
         assert b"not-for-ffmpeg" not in (proc / "environ").read_bytes()
         assert b"MEETCORE" not in (proc / "environ").read_bytes()
         limits = (proc / "limits").read_text()

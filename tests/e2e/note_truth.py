@@ -14,7 +14,16 @@ from tests.e2e.outbox import ask
 from tests.e2e.program import Site
 from tests.e2e.receiver import Receiver
 
-__all__ = ["Books", "are_at_rest", "let_leases_lapse", "prove", "read_books", "set_aside"]
+__all__ = [
+    "Books",
+    "are_at_rest",
+    "hurry",
+    "let_leases_lapse",
+    "prove",
+    "read_books",
+    "set_aside",
+    "under_way",
+]
 
 _UNDER_WAY = """SELECT id FROM notes WHERE due_at IS NOT NULL
                 UNION ALL SELECT id FROM recordings WHERE due_at IS NOT NULL
@@ -35,9 +44,22 @@ class Books:
     spent: Counter[str]
 
 
+def under_way(site: Site) -> int:
+    """How much is not seen to yet."""
+    return len(ask(site, _UNDER_WAY))
+
+
 def are_at_rest(site: Site) -> bool:
     """Whether nobody has anything more to do with any recording or note, and all was told."""
-    return not ask(site, _UNDER_WAY)
+    return under_way(site) == 0
+
+
+def hurry(site: Site) -> None:
+    """Let the time pass that nobody works in: until Zoom is asked again, or an event is looked at again."""
+    ask(
+        site, "UPDATE recordings SET due_at = now() WHERE due_at > now() AND lease_token IS NULL RETURNING id"
+    )
+    ask(site, "UPDATE provider_events SET due_at = now() WHERE due_at > now() RETURNING id")
 
 
 def set_aside(site: Site) -> None:

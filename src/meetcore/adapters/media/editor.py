@@ -1,6 +1,6 @@
 """The `AudioEditor` whose acts are processes: what breaks in there breaks nothing here.
 
-A process gets the open files by their descriptors, no environment and no path, works at the lowest priority
+A process gets the open files by their descriptors, no environment and no path, works at a low priority
 and under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose other
 end only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it now.
 
