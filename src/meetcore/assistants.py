@@ -56,7 +56,7 @@ async def chosen_assistants(settings: Settings) -> AsyncIterator[Assistants]:
         if access.base_url and access.transcribe_model:
             transcriber = await stack.enter_async_context(aclosing(OpenAiTranscriber(access, log, now)))
         else:
-            transcriber = _own_transcriber()
+            transcriber = _own_transcriber(settings.provider)
         if access.base_url and access.write_model:
             note_writer = await stack.enter_async_context(aclosing(OpenAiNoteWriter(access, log, now)))
         else:
@@ -64,13 +64,17 @@ async def chosen_assistants(settings: Settings) -> AsyncIterator[Assistants]:
         yield Assistants(transcriber, note_writer)
 
 
-def _own_transcriber() -> Transcriber | None:
-    """This machine's, if it has one; if not, the operator is told what notes there will be."""
+def _own_transcriber(provider: str) -> Transcriber | None:
+    """This machine's, if it has one; if not, the operator is told what notes there will be.
+
+    The sandbox writes a transcript of every recording: there nothing is missing.
+    """
     if can_hear():
         return LocalTranscriber()
-    log.warning(
-        "nothing_hears",
-        effect="notes are made only of recordings that the video provider wrote a transcript of",
-        hint="set MEETCORE_AI_BASE_URL, or install meetcore[speech] for meetings in English",
-    )
+    if provider != "sandbox":
+        log.warning(
+            "nothing_hears",
+            effect="notes are made only of recordings that the video provider wrote a transcript of",
+            hint="set MEETCORE_AI_BASE_URL, or install meetcore[speech] for meetings in English",
+        )
     return None

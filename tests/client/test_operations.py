@@ -111,6 +111,8 @@ async def test_refusals_carry_what_there_is_to_know(speak: Speaker, house: House
         await speak("meetings.create", **house.body(title="", date="soon"))
     assert set(invalid.value.fields) == {"title", "date"}
     assert all(invalid.value.fields.values())
+    assert str(invalid.value).startswith(f"invalid_request: {invalid.value.message} ")
+    assert f". title: {invalid.value.fields['title'][0]} (request " in str(invalid.value)
     with pytest.raises(NotFound) as missing:
         await speak("meetings.get", NO_ID)
     error = missing.value

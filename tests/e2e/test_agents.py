@@ -138,7 +138,7 @@ def test_a_wrong_key_is_told_in_words(site: Site) -> None:
         (["--base-url", "nowhere"], {"api_key": "k"}, 2, "--base-url"),
         ([], {}, 3, "MEETCORE_API_KEY"),
         ([], {"api_key": "two words"}, 3, "MEETCORE_API_KEY"),
-        (["--base-url", "http://127.0.0.1:{port}"], {"api_key": "k"}, 1, "The service does not answer"),
+        (["--base-url", "http://127.0.0.1:{port}"], {"api_key": "k"}, 1, "not answer. Try again later.\n"),
     ],
 )
 def test_a_bridge_to_nowhere_says_why(
@@ -158,6 +158,8 @@ def test_the_bridge_outlives_the_service(site: Site) -> None:
         assert agent.call("get_me")["credits"]["balance"] == BALANCE
         api.stop()
         away = agent.ask({"call": "get_me", "arguments": {}})
-        assert "refused" in away
+        assert away["refused"].endswith("Try again later."), "no word of a key that was not given"
+        away = agent.ask({"call": "create_meeting", "arguments": meeting_body(idempotency_key="our-first")})
+        assert away["refused"].endswith("with the same idempotency_key.")
         with site.serve(port):
             assert agent.call("get_me")["credits"]["balance"] == BALANCE

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -50,6 +52,16 @@ class Dev:
         """Run the printed lines in a shell, one after the other."""
         lines = [line for line in self.said.splitlines() if line.startswith("curl ")]
         return [json.loads(bash(line)) for line in lines]
+
+    @property
+    def account(self) -> str:
+        return str(re.findall(r"demo account +(\S+)", self.said)[0])
+
+    def operate(self, *words: str) -> dict[str, Any]:
+        """Give a command in a shell that the printed line has set up."""
+        (line,) = [each for each in self.said.splitlines() if each.startswith("export ")]
+        command = [sys.executable, "-m", "meetcore.adapters.cli.main", *words]
+        return dict(json.loads(bash(f"{line}; {shlex.join(command)}")))
 
     def inbox(self) -> list[dict[str, Any]]:
         return list(httpx.get(f"{self.url}/inbox.json", trust_env=False).json()["data"])
@@ -144,6 +156,12 @@ def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
 
     with running(launcher, home) as dev:
         assert dev.key == first_key, "the demo account is the same at every start"
+        assert (home / "data" / "secrets.key").read_text().strip() not in dev.said
+        another = dev.operate("key", "create", "--account", dev.account, "--scope", "meetings:read", "--json")
+        with speaking(dev.url, another["key"]) as api:
+            key = api.me().api_key
+        assert key is not None
+        assert key.scopes == ("meetings:read",)
         dev.stop(signal.SIGTERM)
 
 

@@ -39,10 +39,18 @@ async def test_without_an_endpoint_this_machine_does_it_and_says_what_it_cannot(
         assert isinstance(chosen.note_writer, LocalNoteWriter)
     hears(False)
     with structlog.testing.capture_logs() as logged:
-        async with chosen_assistants(settings()) as chosen:
+        async with chosen_assistants(settings(provider="jitsi")) as chosen:
             assert chosen.transcriber is None
             assert isinstance(chosen.note_writer, LocalNoteWriter)
     assert [(line["event"], line["log_level"]) for line in logged] == [("nothing_hears", "warning")]
+
+
+async def test_the_sandbox_is_not_warned_of_for_it_writes_every_transcript(hears: Callable[[bool], None]):
+    hears(False)
+    with structlog.testing.capture_logs() as logged:
+        async with chosen_assistants(settings(provider="sandbox")) as chosen:
+            assert chosen.transcriber is None
+    assert logged == []
 
 
 @pytest.mark.parametrize(("models", "hearing", "writing"), [

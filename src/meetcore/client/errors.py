@@ -30,6 +30,7 @@ a TypeError, not one of these.
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import islice
 from types import MappingProxyType
 
 __all__ = [
@@ -81,7 +82,11 @@ class MeetcoreError(Exception):
         self.attempts = 1
 
     def __str__(self) -> str:
-        return self.message if self.request_id is None else f"{self.message} (request {self.request_id})"
+        told = self._words()
+        return told if self.request_id is None else f"{told} (request {self.request_id})"
+
+    def _words(self) -> str:
+        return self.message
 
 
 class ConnectionFailed(MeetcoreError):
@@ -153,13 +158,17 @@ def _texts(found: object) -> tuple[str, ...]:
 
 
 class InvalidRequest(ApiError):
-    """One or more fields break their rule."""
+    """One or more fields break their rule. As text it tells the first problem, too."""
 
     @property
     def fields(self) -> dict[str, tuple[str, ...]]:
         """Every problem of every field."""
         found = self._details.get("fields")
         return {name: _texts(problems) for name, problems in found.items()} if isinstance(found, dict) else {}
+
+    def _words(self) -> str:
+        problems = (f"{name}: {problem}" for name, each in self.fields.items() for problem in each)
+        return " ".join((self.message, *islice(problems, 1)))
 
 
 class InvalidApiKey(ApiError):

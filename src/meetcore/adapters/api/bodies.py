@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from meetcore.domain.endpoints import MAX_DESCRIPTION_LENGTH
 from meetcore.domain.events import EventKind
+from meetcore.domain.notes import Language
 from meetcore.domain.pricing import MAX_DURATION
 
 __all__ = [
@@ -171,7 +172,7 @@ class CreateNoteBody:
     ]
     language: (
         Annotated[
-            Literal["id", "en"],
+            Language,
             Meta(description="What the notes are written in: Indonesian, unless English is asked for."),
         ]
         | UnsetType

@@ -7,8 +7,9 @@ needs more than the body.
 
 import re
 from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import attrs
 import msgspec
@@ -129,7 +130,7 @@ def _type_problems(value: dict[str, Any], body: Any) -> dict[str, list[str]]:
         try:
             msgspec.convert({"value": value[name]}, _holder(kind))
         except msgspec.ValidationError as error:
-            problems[name] = [_reworded(str(error))]
+            problems[name] = [_reworded(str(error), kind)]
     return problems
 
 
@@ -138,16 +139,25 @@ def _holder(kind: Any) -> type:
     return msgspec.defstruct("Holder", [("value", kind)])
 
 
-def _reworded(message: str) -> str:
+def _reworded(message: str, kind: Any) -> str:
     """msgspec's sentence in the form "must be …", in JSON's words and without its path."""
     told, _, place = message.partition(" - at `$.value")
     inner = place.rstrip("`").strip("[].")
+    if told.startswith("Invalid enum value"):
+        told = f"one of {', '.join(_values(kind))}"
     told = told.removeprefix("Expected ").replace("`", "").replace(" | ", " or ")
-    told = _PYTHON_NAMES.sub(lambda found: _JSON_NAMES[found[0]], told)
-    problem = told.replace("Invalid enum value", "does not know the value")
-    if problem == told:
-        problem = f"must be {told}"
+    problem = f"must be {_PYTHON_NAMES.sub(lambda found: _JSON_NAMES[found[0]], told)}"
     return f"{problem} (item {inner})" if inner and inner != "..." else problem
+
+
+@cache
+def _values(kind: Any) -> tuple[str, ...]:
+    """The values of the enums and literals that a field's type is made of, in their own order."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return tuple(str(each.value) for each in kind)
+    if get_origin(kind) is Literal:
+        return tuple(map(str, get_args(kind)))
+    return tuple(value for part in get_args(kind) for value in _values(part))
 
 
 def _text_problems(name: str, value: Any) -> list[str]:

@@ -119,7 +119,7 @@ class _Notes:
 
     async def create(self, call: Call) -> Answer:
         body: CreateNoteBody = call.body
-        language = Language.INDONESIAN if body.language is UNSET else Language(body.language)
+        language = Language.INDONESIAN if body.language is UNSET else body.language
         wanted = NoteRequest(body.recording_id, language)
         return await self.use.create_note(call.caller, wanted, call.purpose, call.now)
 

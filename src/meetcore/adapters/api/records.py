@@ -11,6 +11,7 @@ from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.events import EventKind
 from meetcore.domain.keys import Scope
 from meetcore.domain.ledger import TransferKind
+from meetcore.domain.notes import Language
 
 __all__ = ["ALL", "DATA_OF"]
 
@@ -370,7 +371,7 @@ class Note:
     recording_id: Id
     meeting_id: Id
     status: NoteState
-    language: str
+    language: Annotated[Language, Meta(description="What they are written in.")]
     summary: str | None
     decisions: list[Decision]
     action_items: list[ActionItem]

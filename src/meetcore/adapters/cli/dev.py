@@ -9,6 +9,7 @@ import asyncio
 import base64
 import json
 import os
+import shlex
 import signal
 import socket
 import ssl
@@ -193,7 +194,7 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(STARTED_POLL_S)
         if server.started:
-            say(_greeting(settings, demo))
+            say(_greeting(settings, demo, data_dir, database))
         watching = asyncio.create_task(_end_without(database, server))
         await serving
         watching.cancel()
@@ -260,7 +261,7 @@ def _read_demo(file: Path) -> _Demo:
         raise SystemExit(ExitCode.REFUSED) from None
 
 
-def _greeting(settings: Settings, demo: _Demo) -> str:
+def _greeting(settings: Settings, demo: _Demo, data_dir: Path, database: EmbeddedPostgres) -> str:
     base_url = settings.base_url
     api = f"{base_url}/api/v1"
     agents = [f"  agents (MCP)     {base_url}{AGENT_PATH}"] if settings.mcp and has_agent_interface() else []
@@ -281,6 +282,7 @@ def _greeting(settings: Settings, demo: _Demo) -> str:
             *agents,
             f"  demo account     {demo.account_id}",
             f"  demo API key     {demo.key}",
+            *_elsewhere(database),
             "",
             "Paste these, one after the other: register a webhook, create a meeting, see what was delivered.",
             "",
@@ -290,6 +292,27 @@ def _greeting(settings: Settings, demo: _Demo) -> str:
             "",
             f"curl -sS {base_url}/inbox.json",
             "",
+            "Paste this into another terminal for operator's commands, such as `meetcore key create`:",
+            "",
+            _access(settings, data_dir),
+            "",
             "Stop with Ctrl-C.",
         )
     )
+
+
+def _elsewhere(database: EmbeddedPostgres) -> list[str]:
+    """Where the data is, if it is not where it was asked for."""
+    if database.home == database.asked:
+        return []
+    return [
+        f"  database         {database.home}",
+        f"                   (Postgres does not run as root, and its user may not enter {database.asked})",
+    ]
+
+
+def _access(settings: Settings, data_dir: Path) -> str:
+    """What a shell sets to reach this database. The key for secrets is read from its file and never shown."""
+    url = shlex.quote(str(settings.database_url))
+    key_file = shlex.quote(str((data_dir / "secrets.key").resolve()))
+    return f'export MEETCORE_DATABASE_URL={url} MEETCORE_SECRETS_KEY="$(cat {key_file})"'

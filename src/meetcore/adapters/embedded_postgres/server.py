@@ -6,7 +6,6 @@ clever about a server that somebody else started: one data directory, one progra
 
 from __future__ import annotations
 
-import logging
 import os
 import subprocess
 import sys
@@ -48,14 +47,14 @@ SETTINGS = {
     "cluster_name": "meetcore",
 }
 
-log = logging.getLogger(__name__)
-
 
 class EmbeddedPostgres:
     """One server on one data directory.
 
     Not for several threads at once. Another process may not start a second one on the same directory; the
-    directory is free again when this one has stopped, or when its program is gone.
+    directory is free again when this one has stopped, or when its program is gone. The data lies in `home`,
+    which differs from the directory `asked` for once it is started, where root asked for one that the user
+    Postgres runs as cannot reach.
     """
 
     def __init__(self, data_dir: Path, *, database: str = "meetcore") -> None:
@@ -66,7 +65,7 @@ class EmbeddedPostgres:
             database: the database that the URL names. Made if missing.
         """
         self.home = data_dir.expanduser().resolve()
-        self._asked = self.home
+        self.asked = self.home
         self._database = database
         self._watcher: subprocess.Popen[bytes] | None = None
 
@@ -84,10 +83,10 @@ class EmbeddedPostgres:
         if self._watcher is not None:
             raise EmbeddedPostgresError(f"the server on {self.home} is already started")
         try:
-            account = account_for(self._asked)
+            account = account_for(self.asked)
             programs = programs_for(account)
-            directory = DataDirectory(self._asked, account)
-            self._note(directory.home)
+            directory = DataDirectory(self.asked, account)
+            self.home = directory.home
             socket_dir = self._launch(programs, directory)
         except OSError as trouble:
             raise EmbeddedPostgresError(f"cannot start Postgres on {self.home}: {trouble}") from trouble
@@ -97,11 +96,6 @@ class EmbeddedPostgres:
             self.stop()
             raise
         return self._url(socket_dir, self._database)
-
-    def _note(self, home: Path) -> None:
-        if home != self._asked:
-            log.warning("%s cannot be reached by the user Postgres runs as; data is in %s", self._asked, home)
-        self.home = home
 
     def _launch(self, programs: Path, directory: DataDirectory) -> Path:
         """Lock, tidy, set up if new, and hand the server to a watcher, which keeps the lock."""

@@ -24,13 +24,16 @@ from mcp_types import (
     PaginatedRequestParams,
 )
 
+from meetcore.adapters.mcp.tools import KEY
+
 __all__ = ["BridgeRefused", "bridge"]
 
 CONNECT_S = 10.0
 ANSWER_S = 60.0
 """Longer than the service lets a duplicate wait and a provider think."""
 
-_AWAY = "The service does not answer. Try again later, with the same idempotency_key."
+_AWAY = "The service does not answer. Try again later."
+_AWAY_FROM_AN_INTENT = f"The service does not answer. Try again later, with the same {KEY}."
 
 Result = TypeVar("Result")
 
@@ -74,8 +77,14 @@ class _FarEnd:
     mode: str = "auto"
     known: DiscoverResult | None = None
 
-    async def ask(self, question: Callable[["_FarEnd", Client], Awaitable[Result]]) -> Result:
+    async def ask(
+        self, question: Callable[["_FarEnd", Client], Awaitable[Result]], away: str = _AWAY
+    ) -> Result:
         """Put a question.
+
+        Args:
+            question: what to do with a conversation.
+            away: the words for a service that does not answer.
 
         Raises:
             MCPError: the service refuses, or does not answer.
@@ -89,7 +98,7 @@ class _FarEnd:
                 except MCPError as error:
                     refusal = error
         except Exception as error:  # noqa: BLE001  (told apart by its first cause)
-            refusal = _first(error)
+            refusal = _first(error, away)
         raise refusal from None
 
     async def list_tools(self, _: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -100,14 +109,15 @@ class _FarEnd:
     async def call_tool(self, _: Any, params: CallToolRequestParams) -> CallToolResult:
         """What the service answers, as it is: its shape was held against the schema where it was made."""
         wanted = CallToolRequest(params=CallToolRequestParams(name=params.name, arguments=params.arguments))
-        return await self.ask(lambda _, client: client.session.send_request(wanted, CallToolResult))
+        away = _AWAY_FROM_AN_INTENT if KEY in (params.arguments or {}) else _AWAY
+        return await self.ask(lambda _, client: client.session.send_request(wanted, CallToolResult), away)
 
 
-def _first(error: Exception) -> Exception:
+def _first(error: Exception, away: str) -> Exception:
     """What went wrong first in a group of tasks, in the protocol's words where the line was at fault."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
-    return MCPError(INTERNAL_ERROR, _AWAY) if isinstance(error, httpx2.HTTPError) else error
+    return MCPError(INTERNAL_ERROR, away) if isinstance(error, httpx2.HTTPError) else error
 
 
 async def _introduced(far: _FarEnd, client: Client) -> Server[Any]:
