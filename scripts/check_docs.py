@@ -108,6 +108,7 @@ def wanted_pages() -> dict[str, str]:
             "events": event_table(), "payload": payload_block(), "retries": retry_sentence(),
         },
         f"{SERVED}/integrating.md": {},
+        f"{SERVED}/notulen.md": {},
         "docs/errors.md": {"errors": error_table()},
         "docs/operating.md": {"settings": settings_table()},
     }  # fmt: skip

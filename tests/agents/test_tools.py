@@ -137,6 +137,20 @@ def test_a_choice_of_bodies_is_one_object_without_alternatives(tools: dict[str, 
     assert "default" not in schema["properties"]["with_recording"]
 
 
+def test_the_language_of_notes_is_chosen_from_what_there_is(tools: dict[str, Tool]) -> None:
+    asked = tools["create_note"].input_schema["properties"]["language"]
+    told = tools["get_note"].output_schema["properties"]["language"]
+    for schema in (asked, told):
+        assert (schema["type"], set(schema["enum"])) == ("string", {"id", "en"})
+
+
+@pytest.mark.spec("1/op/agent-tools")
+def test_the_way_to_notes_is_told_in_its_order() -> None:
+    flow = ("list_recordings", "create_note", "get_note")
+    places = [words.INSTRUCTIONS.index(name) for name in flow]
+    assert places == sorted(places)
+
+
 def test_filters_and_pages_are_arguments_of_a_list(tools: dict[str, Tool]) -> None:
     properties = tools["list_meetings"].input_schema["properties"]
     assert properties.keys() == {"limit", "cursor", "status", "from", "to"}

@@ -21,7 +21,11 @@ from meetcore.adapters.http.reference import reference_page, reference_routes
 
 __all__ = ["PAGES", "docs_routes", "page_source"]
 
-PAGES: Final = {"integrating": "Integrate in ten minutes", "webhooks": "Webhooks"}
+PAGES: Final = {
+    "integrating": "Integrate in ten minutes",
+    "webhooks": "Webhooks",
+    "notulen": "Recordings and notes",
+}
 """The texts, and what links to them say."""
 
 _REFERENCE_FROM: Final = {"docs/": "docs", "": "../docs", "../": "../../docs"}

@@ -52,8 +52,9 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
     "conflict": ErrorPage(
         "The request clashes with a record that is already in place, or with the state of one: nothing is "
         "sent to a webhook that is inactive, and a meeting that has ended is not cancelled.",
-        "Look at the record in details.id. Where a webhook is inactive, resume it (PATCH is_active) and ask "
-        "again. Where a meeting has ended, there is nothing left to do.",
+        "Look at the record in details.id. Where notes are there already, read them with GET /notes/{id}. "
+        "Where a webhook is inactive, resume it (PATCH is_active) and ask again. Where a meeting has ended, "
+        "there is nothing left to do.",
         "Not with the same Idempotency-Key: it gets the same answer.",
         "id: the record in place, or the one whose state is in the way.",
     ),

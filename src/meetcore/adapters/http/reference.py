@@ -40,7 +40,8 @@ header b{{margin-right:auto}}header a{{color:#0b57d0}}elements-api{{flex:1;min-h
 noscript{{padding:1rem}}</style>
 <script src="docs/assets/elements.js" defer></script></head>
 <body><header><b>meetcore</b><a href="docs/integrating">Integrate in ten minutes</a>
-<a href="docs/webhooks">Webhooks</a><a href="docs/errors">Errors</a><a href=".{root}/openapi.json">OpenAPI</a></header>
+<a href="docs/webhooks">Webhooks</a><a href="docs/notulen">Recordings and notes</a>
+<a href="docs/errors">Errors</a><a href=".{root}/openapi.json">OpenAPI</a></header>
 <elements-api apiDescriptionUrl=".{root}/openapi.json" router="hash" layout="responsive" hideSchemas="true"
  tryItCredentialsPolicy="omit"></elements-api>
 <noscript>{listed}</noscript></body></html>

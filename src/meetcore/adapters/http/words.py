@@ -27,6 +27,8 @@ what is left; 429 says in `Retry-After` how long to wait.
 **Lists** come in pages, the newest first. Give `next_cursor` as `cursor` for the next page.
 
 **Events** are posted to registered https URLs and signed: [how to receive them]({base_url}/docs/webhooks).
+
+**Recordings and notes**: [the way from a meeting to its notes]({base_url}/docs/notulen).
 """
 
 TAGS: Mapping[str, str] = {
@@ -45,11 +47,14 @@ ABOUT: Mapping[str, str] = {
     "list_pricing_tiers": "Give a tier's `id` as `pricing_tier_id` to create a meeting.",
     "get_credits": "`available` is what can be spent: work in progress holds the rest. `daily_cap` is null when the key has none.",
     "list_transactions": "A charge is below zero; a refund names the transaction that it `reverses`.",
-    "estimate_credits": "What it says is what is charged. `sufficient` is false where the credits or the key's cap would refuse it now.",
+    "estimate_credits": "What it says is what is charged: of a meeting, the meeting and its recording. Notes, those of "
+    "`auto_notulen` too, are a price of their own: `type` `notulen`, by the begun minute. `sufficient` is false where the "
+    "credits or the key's cap would refuse it now.",
     "create_meeting": "The price is the tier's `credits`, plus its `recording_credits` when the meeting is recorded; "
-    "it is deducted at once, and only when the meeting exists. `auto_notulen` forces recording on. Date and time are "
-    "read in WIB (UTC+7). When no host is free in the time range the answer is 503 with `Retry-After`: choose another "
-    "time or try again.",
+    "it is deducted at once, and only when the meeting exists. `auto_notulen` forces recording on; its notes "
+    "are charged later, by the begun minute of the recording, and fail where the credits or the key's cap do not allow them "
+    "then. Date and time are read in WIB (UTC+7). When no host is free in the time range the answer is 503 with "
+    "`Retry-After`: choose another time or try again.",
     "list_meetings": "What is in creation is not listed.",
     "get_meeting": "A meeting is there once it is `scheduled`.",
     "cancel_meeting": "Before its start it is cancelled and its credits are returned, once. While it runs it is ended, "
@@ -60,7 +65,8 @@ ABOUT: Mapping[str, str] = {
     "delete_recording": "Its files are removed at the video provider too. Notes stay, unless `with_notes` is true; notes "
     "in progress fail and cost nothing. What was charged stays in the ledger.",
     "create_note": "The note is `queued`; `note.completed` tells when it is there. It is charged then, by the begun minutes "
-    "of the recording; until then that is held. There is one note for each recording and language.",
+    "of the recording; until then that is held. There is one note for each recording and language: "
+    "where it is there the answer is 409, and `details.id` names it for `GET /notes/{id}`.",
     "list_notes": "Each with all of its content: ask for small pages.",
     "get_note": "`format=markdown` answers `text/markdown`. A failed note says why in `error` and costs nothing.",
     "register_webhook": "The host must lead to public addresses only; that is checked now and before every delivery. "

@@ -17,10 +17,15 @@ __all__ = [
 ]
 
 INSTRUCTIONS = """\
-Books online meetings and reads their notes, paid with prepaid credits.
+Books online meetings and has their notes written, paid with prepaid credits.
 
 To book: list_pricing_tiers, then estimate_credits, then create_meeting, then share its join_url. Dates and times \
 of a booking are WIB (UTC+7); all others are UTC. Ask the person before you spend credits or cancel anything.
+
+For notes, once the meeting has ended: list_recordings with its meeting_id, then create_note with the recording's id, \
+then get_note until its status is completed or failed. A meeting with auto_notulen has its notes written without \
+create_note: list_notes with the recording's id finds them. The estimate of a meeting is the meeting's price; notes are \
+charged when they are written, by the begun minute of the recording, and fail where the credits are short then.
 
 A tool that costs takes an idempotency_key: keep it over the retries of one intent, change it for a new one. \
 After a timeout or an error that says so, repeat the call with the same key and arguments: nothing is paid twice.
@@ -38,9 +43,11 @@ WHEN: Mapping[str, str] = {
     "holds, daily_cap what is left of this key's cap today.",
     "list_transactions": "Use it to explain the balance: every charge (below zero) and refund, the newest first.",
     "estimate_credits": "Use it before anything that costs. It charges nothing; what it says is what is charged, and "
-    "sufficient tells whether the credits and the key's cap allow it now.",
+    "sufficient tells whether the credits and the key's cap allow it now. The price of a meeting does not hold its notes, "
+    "not even with auto_notulen: estimate them with type notulen.",
     "create_meeting": "Use it to book an online meeting, after list_pricing_tiers and estimate_credits. Share "
-    "join_url with the participants. auto_notulen forces recording on. When no host is free at that time it "
+    "join_url with the participants. auto_notulen forces recording on; its notes are charged later, "
+    "by the begun minute of the recording, and fail where the credits are short then. When no host is free at that time it "
     "refuses with service_unavailable: choose another time or wait.",
     "list_recordings": "Use it to find the recording of a meeting that has ended, by meeting_id; it is there a while "
     "after the end.",
