@@ -267,7 +267,7 @@ def admit_note(recording: Recording | None, rival: Note | None, now: datetime) -
     if is_gone(recording, now):
         raise Gone(describe(NoteFault.RECORDING_GONE))
     if rival is not None and occupies(rival):
-        raise Conflict("There is a note on this recording in this language already.", rival.id)
+        raise Conflict("There is a note on this recording in this language already: read that one.", rival.id)
     if needs_work(recording):
         raise ServiceUnavailable(
             "More of this recording has come and is being measured. Try again soon.", MEASURED_WITHIN_S

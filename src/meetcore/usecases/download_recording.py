@@ -60,7 +60,7 @@ class DownloadRecording:
             StoreAway: the database does not answer.
         """
         recording = await self.queries.find_recording(account_id, recording_id)
-        _check(recording, now, "There is no such recording.")
+        _check(recording, now, "No recording with this id.")
         expires = int((now + LINK_LIFETIME).timestamp())
         return self._signed(DownloadLink(account_id, recording_id, 1, expires))
 
