@@ -62,7 +62,8 @@ def asked(path: str, status: int = 200) -> tuple[str, ...]:
 
 
 MEASURED = (
-    "open", *TOKEN, *read(LONG)[1:], *on_media("measure"), *read(SOUND), *on_media("measure"), *TRANSACTION
+    "open", *TOKEN, *read(LONG)[1:], *on_media("measure"), *TRANSACTION,
+    *read(SOUND), *on_media("measure"), *TRANSACTION,
 )  # fmt: skip
 # What Zoom has is looked at and gathered, what was gathered is read.
 LOOKED = (*LISTED, *TRANSACTION, *TRANSACTION)
@@ -140,7 +141,8 @@ class Place:
                 code = until(worker.poll, f"it is dead at step {die_at}", PATIENCE_S)
                 assert code == -signal.SIGKILL, worker.err.read_text()[-3000:]
                 self.kills += 1
-                set_aside(self.site)
+                if lease_s == FOREVER_S:
+                    set_aside(self.site)
             else:
                 until(is_over, "it is over", PATIENCE_S)
         return trail.read_text().splitlines()

@@ -21,7 +21,7 @@ import pytest
 from attrs import define, field
 
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.client import Conflict, Gone, InsufficientCredits, Recording
+from meetcore.client import Conflict, Gone, InsufficientCredits, Recording, UpstreamError
 from meetcore.domain.notes import NoteFault, describe
 from meetcore.testing.ai_server import Models
 from meetcore.testing.sounds import silence
@@ -114,7 +114,7 @@ class Storm:
                 found = list(who.api.recordings.list())
                 for recording in random.sample(found, min(2, len(found))):
                     self.look_at(who, recording)
-            except InsufficientCredits:
+            except (InsufficientCredits, UpstreamError):  # Zoom's bad moments are for bookings, too
                 self.wanted["refused"] += 1
             self.is_over.wait(PAUSE_S)
             while under_way(self.site) > BACKLOG and not self.is_over.wait(PAUSE_S):
