@@ -26,10 +26,16 @@ run: $(VENV)/.run.stamp ## everything on this machine, with a demo account: http
 	@exec $(BIN)/meetcore dev $(ARGS)
 
 .PHONY: test
+# The end-to-end tests come by themselves: the pools that the others keep for a whole run, beside the processes of
+# these, would be more connections than a server has.
 test: $(VENV)/.dev.stamp ## the tests; ARGS='tests/unit -x' to choose
+ifeq ($(strip $(ARGS)),)
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --ignore tests/e2e
+	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/e2e
+else
 	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile $(ARGS)
+endif
 
-.PHONY: test-long
 test-long: $(VENV)/.dev.stamp ## the properties, ten thousand examples each: for a night
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -q -n $(JOBS) -m hypothesis $(ARGS)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from ipaddress import ip_address
 from pathlib import Path
 
@@ -52,10 +52,12 @@ def names() -> Names:
     return Names()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def quiet_log() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def quiet_log() -> Iterator[None]:
     """Only faults are worth reading under a failed test."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")
