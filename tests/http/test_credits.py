@@ -205,6 +205,14 @@ async def test_what_is_estimated_is_what_is_charged(house: House, customer: Cust
         assert (await customer.delete(f"/meetings/{meeting['id']}")).status_code == 200
 
 
+async def test_a_whole_number_may_be_written_with_a_fraction_of_nothing(customer: Customer) -> None:
+    """As the schema says: JSON Schema 2020-12, 6.1.1."""
+    written = await customer.send("POST", "/credits/estimate", raw=b'{"type":"notulen","duration":90.0}')
+    plain = await customer.post("/credits/estimate", {"type": "notulen", "duration": 90})
+    assert written.status_code == 200, written.text
+    assert written.json() == plain.json()
+
+
 @pytest.mark.spec("1/op/estimate")
 async def test_the_lines_of_an_estimate(customer: Customer) -> None:
     assert await estimate(customer, auto_notulen=True) == {
@@ -259,6 +267,8 @@ async def test_what_is_held_is_not_sufficient_twice(house: House) -> None:
         ({"type": "notulen", "duration": True}, {"duration"}),
         ({"type": "notulen", "duration": "60"}, {"duration"}),
         ({"type": "notulen", "duration": 1.5}, {"duration"}),
+        ({"type": "notulen", "duration": -0.0}, {"duration"}),
+        ({"type": "notulen", "duration": 1e300}, {"duration"}),
         ({"type": "notulen", "duration": 525_601}, {"duration"}),
         ([], {"body"}),
     ],

@@ -66,6 +66,7 @@ def decode_body(value: Any, body: Callable[..., Body] | Choice) -> Body:
         raise _body_problem("must be a JSON object")
     if isinstance(body, Choice):
         body = _chosen(value, body)
+    value = {name: _whole(given) for name, given in value.items()}
     try:
         decoded: Body | None = msgspec.convert(value, body)
     except msgspec.ValidationError:
@@ -91,6 +92,11 @@ def _chosen(value: dict[str, Any], choice: Choice) -> Any:
     problems = {_shown(name): [_unknown(name)] for name in value if name not in known}
     problem = f"must be one of {', '.join(choice.bodies)}" if choice.tag in value else "is required"
     raise InvalidRequest(problems | {choice.tag: [problem]})
+
+
+def _whole(given: Any) -> Any:
+    """60.0 is the integer 60 (JSON Schema 2020-12, 6.1.1); no field is a number with a fraction."""
+    return int(given) if isinstance(given, float) and given.is_integer() else given
 
 
 def _body_problem(problem: str) -> InvalidRequest:
