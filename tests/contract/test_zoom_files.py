@@ -14,7 +14,7 @@ from meetcore.adapters.zoom.calls import ZoomCalls
 from meetcore.domain.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesAway, RangeUnsatisfiable
 from meetcore.testing.contracts.video_provider import order_for
-from meetcore.testing.zoom.wire import Reply, Request, serving
+from meetcore.testing.wire import Reply, Request, serving
 from meetcore.testing.zoom_server import Fault
 from tests.contract.zoom import Zoom, access_to, zoom_at_hand
 

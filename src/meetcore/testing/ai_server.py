@@ -25,8 +25,9 @@ from attrs import frozen
 
 from meetcore.testing.ai.admin import AiAdmin
 from meetcore.testing.ai.api import AiApi, Models, Tally
-from meetcore.testing.ai.faults import Fault, Faults
-from meetcore.testing.zoom.wire import Reply, Request, serving
+from meetcore.testing.ai.faults import Fault
+from meetcore.testing.planned_faults import Faults
+from meetcore.testing.wire import Reply, Request, serving
 
 __all__ = ["AiStandIn", "Fault", "Models", "ai_stand_in"]
 
@@ -54,7 +55,7 @@ class AiStandIn:
         return self.api.models
 
     @property
-    def faults(self) -> Faults:
+    def faults(self) -> Faults[Fault]:
         """What the next calls meet."""
         return self.api.faults
 

@@ -29,11 +29,12 @@ from datetime import datetime
 
 from attrs import frozen
 
+from meetcore.testing.planned_faults import Faults
+from meetcore.testing.wire import Reply, Request, serving
 from meetcore.testing.zoom.account import StandInMeeting, Terms, ZoomAccount
 from meetcore.testing.zoom.admin import ZoomAdmin
 from meetcore.testing.zoom.api import Credentials, ZoomApi
-from meetcore.testing.zoom.faults import Fault, Faults
-from meetcore.testing.zoom.wire import Reply, Request, serving
+from meetcore.testing.zoom.faults import Fault
 
 __all__ = ["Credentials", "Fault", "Terms", "ZoomStandIn", "zoom_stand_in"]
 
@@ -76,7 +77,7 @@ class ZoomStandIn:
         return self.api.account.terms
 
     @property
-    def faults(self) -> Faults:
+    def faults(self) -> Faults[Fault]:
         """What the next calls meet."""
         return self.api.faults
 

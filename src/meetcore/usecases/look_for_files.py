@@ -8,7 +8,17 @@ from meetcore.ports.store import Store
 from meetcore.usecases.record_recording import RecordRecording
 from meetcore.usecases.world import World
 
-__all__ = ["LookForFiles"]
+__all__ = ["LookForFiles", "require_own"]
+
+
+def require_own(files: RecordingFiles, provider: str) -> None:
+    """Refuse what was recorded elsewhere: its ids mean nothing where files are now.
+
+    Raises:
+        FilesAway: the meeting was another provider's than the one that is set.
+    """
+    if provider != files.provider:
+        raise FilesAway(f"a recording of {provider}, and the provider is {files.provider}")
 
 
 @frozen
@@ -27,8 +37,7 @@ class LookForFiles:
             FilesAway: it could not be told, or the meeting is another provider's than ours now.
             StoreAway: the database does not answer.
         """
-        if provider != self.files.provider:
-            raise FilesAway(f"a recording of {provider}, and the provider is {self.files.provider}")
+        require_own(self.files, provider)
         found = await self.files.find(provider_meeting_id)
         if found:
             await self.record(provider, provider_meeting_id, found, self.world.now(), is_answer=True)

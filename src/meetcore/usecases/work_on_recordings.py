@@ -30,6 +30,7 @@ from meetcore.ports.recordings import RecordingTask
 from meetcore.ports.store import Store, StoreAway, Transaction
 from meetcore.usecases.create_note import NoteQueue
 from meetcore.usecases.hear_recording import copy_file
+from meetcore.usecases.look_for_files import require_own
 from meetcore.usecases.together import together
 from meetcore.usecases.under_lease import LeaseLost, under_lease
 from meetcore.usecases.world import World
@@ -101,7 +102,7 @@ class WorkOnRecordings:
             await tx.recordings.postpone(task, wait_s)
 
     async def _remove(self, recording: Recording) -> None:
-        self._require_own(recording)
+        require_own(self.files, recording.provider)
         for file in recording.files:
             await self.files.remove(recording.provider_meeting_id, file)
         async with self.store.begin() as tx:
@@ -112,7 +113,7 @@ class WorkOnRecordings:
 
     async def _measure(self, task: RecordingTask) -> None:
         recording = task.recording
-        self._require_own(recording)
+        require_own(self.files, recording.provider)
         for file in [one.sound for one in segments(recording) if one.media_s is None]:
             length_s = await self._length(file, task.tries)
             async with self.store.begin() as tx:
@@ -122,10 +123,6 @@ class WorkOnRecordings:
                 self.doorbell.ring()
             if is_new:
                 self.notes_doorbell.ring()
-
-    def _require_own(self, recording: Recording) -> None:
-        if recording.provider != self.files.provider:
-            raise FilesAway(f"a recording of {recording.provider}, and the provider is {self.files.provider}")
 
     async def _length(self, file: RecordingFile, tries: int) -> float:
         with closing(self.editor.scratch()) as media:

@@ -58,10 +58,11 @@ class UnsupportedMediaType(InvalidRequest):
 
 
 class RangeNotSatisfiable(InvalidRequest):
-    """The part of a file that is wanted lies behind its end: 416."""
+    """The part of a file that is wanted lies behind its end: 416. `size_bytes` is for Content-Range."""
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__({"Range": [f"must begin before byte {size_bytes}"]})
+        self.size_bytes = size_bytes
 
 
 class MethodNotAllowed(InvalidRequest):

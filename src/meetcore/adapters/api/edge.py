@@ -5,7 +5,12 @@ Owns nothing of a request's meaning.
 
 from starlette.requests import Request
 
-from meetcore.adapters.api.answers import MethodNotAllowed, PayloadTooLarge, UnsupportedMediaType
+from meetcore.adapters.api.answers import (
+    MethodNotAllowed,
+    PayloadTooLarge,
+    RangeNotSatisfiable,
+    UnsupportedMediaType,
+)
 from meetcore.adapters.api.reception import Exchange
 from meetcore.domain.errors import DomainError, InvalidApiKey, RateLimited, ServiceUnavailable
 from meetcore.domain.rate_window import WINDOW_SECONDS
@@ -79,6 +84,8 @@ def headers_of(refusal: DomainError) -> dict[str, str]:
             return {"Retry-After": str(refusal.retry_after_s)}
         case MethodNotAllowed():
             return {"Allow": refusal.allow}
+        case RangeNotSatisfiable():
+            return {"Content-Range": f"bytes */{refusal.size_bytes}"}
         case InvalidApiKey():
             return {"WWW-Authenticate": 'Bearer realm="meetcore"'}
         case _:

@@ -18,13 +18,13 @@ import structlog
 from attrs import frozen
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from meetcore.adapters.api.answers import RangeNotSatisfiable, render_error
+from meetcore.adapters.api.answers import RangeNotSatisfiable
 from meetcore.adapters.api.links import DOWNLOADS, download_url
 from meetcore.adapters.http.ranges import range_of
+from meetcore.adapters.http.refuse import Refuse
 from meetcore.domain.download_links import DownloadLink
 from meetcore.domain.errors import (
     DomainError,
@@ -74,7 +74,8 @@ def download_routes(
         world: the clock that links are held against.
         base_url: for the address of the next part, and for those in refusals.
     """
-    door = _Door(download, files, world, base_url)
+    refuse = Refuse("download", world, base_url, _HEADERS)
+    door = _Door(download, files, world, base_url, refuse)
     return [Route(f"{DOWNLOADS}/{{recording_id}}", door, methods=["GET", "HEAD"])]
 
 
@@ -104,6 +105,7 @@ class _Door:
     files: Mapping[str, RecordingFiles]
     world: World
     base_url: str
+    refuse: Refuse
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; when the client goes away, the answering ends."""
@@ -126,7 +128,7 @@ class _Door:
             else:
                 await self._stream(request, found, send)
         except Exception as error:  # noqa: BLE001  (whatever it is, the client gets an answer)
-            refused = self._refuse(error)
+            refused = self.refuse(_refusal_of(error), error)
             await refused(request.scope, request.receive, send)
 
     async def _stream(self, request: Request, found: Download, send: Send) -> None:
@@ -149,35 +151,21 @@ class _Door:
             except Exception:  # it is too late for another answer
                 log.exception("fault", provider=found.provider)
 
-    def _refuse(self, error: Exception) -> Response:
-        refusal = self._refusal_of(error)
-        request_id = str(self.world.new_id(self.world.now()))
-        headers = dict(_HEADERS)
-        if isinstance(refusal, ServiceUnavailable):
-            headers["Retry-After"] = str(refusal.retry_after_s)
-        if isinstance(error, RangeUnsatisfiable):
-            headers["Content-Range"] = f"bytes */{error.size_bytes}"
-        if isinstance(refusal, InternalError):
-            log.error("fault", request_id=request_id, code=refusal.code, exc_info=error)
-        elif isinstance(refusal, UpstreamError | ServiceUnavailable):
-            log.warning("download refused", request_id=request_id, code=refusal.code, cause=str(error))
-        answer = render_error(refusal, self.base_url, request_id)
-        return Response(answer.body, answer.status, headers, "application/json")
 
-    def _refusal_of(self, error: Exception) -> DomainError:
-        match error:
-            case DomainError():
-                return error
-            case RangeUnsatisfiable():
-                return RangeNotSatisfiable(error.size_bytes)
-            case FileGone():
-                return Gone("The file of this recording is not there any more.")
-            case FilesAway():
-                return UpstreamError("The recording cannot be fetched where it lies. Try again later.")
-            case StoreAway():
-                return ServiceUnavailable("The link cannot be checked now. Try again.", RETRY_AFTER_S)
-            case _:
-                return InternalError("Something went wrong at the service.")
+def _refusal_of(error: Exception) -> DomainError:
+    match error:
+        case DomainError():
+            return error
+        case RangeUnsatisfiable():
+            return RangeNotSatisfiable(error.size_bytes)
+        case FileGone():
+            return Gone("The file of this recording is not there any more.")
+        case FilesAway():
+            return UpstreamError("The recording cannot be fetched where it lies. Try again later.")
+        case StoreAway():
+            return ServiceUnavailable("The link cannot be checked now. Try again.", RETRY_AFTER_S)
+        case _:
+            return InternalError("Something went wrong at the service.")
 
 
 @frozen

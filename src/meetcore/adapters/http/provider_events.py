@@ -17,8 +17,9 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from meetcore.adapters.api.answers import render_error, render_record
+from meetcore.adapters.api.answers import render_record
 from meetcore.adapters.api.edge import read_body
+from meetcore.adapters.http.refuse import Refuse
 from meetcore.domain.errors import (
     DomainError,
     InternalError,
@@ -53,10 +54,11 @@ def provider_event_routes(
         world: the clock that signatures are held against.
         base_url: for the addresses in refusals.
     """
+    refuse = Refuse("provider event", world, base_url, _HEADERS)
     return [
         Route(
             f"/provider-events/{name}",
-            _Door(name, read, receive, world, base_url).answer,
+            _Door(name, read, receive, world, refuse).answer,
             methods=["POST"],
         )
         for name, read in readers.items()
@@ -69,7 +71,7 @@ class _Door:
     read: ReadNotice
     receive: ReceiveProviderEvent
     world: World
-    base_url: str
+    refuse: Refuse
 
     async def answer(self, request: Request) -> Response:
         """Answer one request, whatever happens."""
@@ -78,7 +80,7 @@ class _Door:
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
         except Exception as error:  # noqa: BLE001  (whatever it is, the provider gets an answer)
-            return self._refuse(error)
+            return self.refuse(self._refusal_of(error), error, provider=self.provider)
 
     async def _take(self, request: Request) -> Response:
         body = await read_body(request, MAX_NOTICE_BYTES)
@@ -94,20 +96,6 @@ class _Door:
                 provider_meeting_id=notice.event.provider_meeting_id, is_new=is_new,
             )  # fmt: skip
         return Response(status_code=204, headers=_HEADERS)
-
-    def _refuse(self, error: Exception) -> Response:
-        refusal = self._refusal_of(error)
-        request_id = str(self.world.new_id(self.world.now()))
-        headers = dict(_HEADERS)
-        if isinstance(refusal, ServiceUnavailable):
-            headers["Retry-After"] = str(refusal.retry_after_s)
-        told = {"provider": self.provider, "request_id": request_id, "code": refusal.code}
-        if isinstance(refusal, InternalError):
-            log.error("fault", **told, exc_info=error)
-        else:
-            log.warning("provider event refused", **told, cause=repr(error))
-        answer = render_error(refusal, self.base_url, request_id)
-        return Response(answer.body, answer.status, headers, "application/json")
 
     def _refusal_of(self, error: Exception) -> DomainError:
         match error:

@@ -7,11 +7,10 @@ another worker.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 
 import structlog
 
-from meetcore.adapters.worker.rounds import Chore, Rounds, guarded
+from meetcore.adapters.worker.rounds import Chore, Rounds, guarded, rest
 from meetcore.ports.notes import NoteTask
 from meetcore.usecases.write_notes import WriteNotes
 
@@ -54,21 +53,17 @@ class NotePump:
         try:
             while not self._stopping.is_set():
                 self._wake.clear()
-                if not await guarded(self._claim, "claim notes"):
-                    with suppress(TimeoutError):
-                        async with asyncio.timeout(self._round_s):
-                            await self._wake.wait()
+                await guarded(self._claim, "claim notes")
+                await rest(self._wake, self._round_s)
         finally:
             for task in (rounds, *self._notes):
                 task.cancel()
             await asyncio.gather(rounds, *self._notes, return_exceptions=True)
 
     async def _claim(self) -> bool:
-        """Take what there is room for; true when there may be more."""
+        """Take what there is room for: false, for what is left can be taken only once a note has ended."""
         room = self._write.in_flight - len(self._notes)
-        if room <= 0:
-            return False
-        claimed = await self._write.claim(room)
+        claimed = await self._write.claim(room) if room > 0 else []
         for task in claimed:
             work = asyncio.create_task(self._work(task))
             self._notes.add(work)

@@ -8,12 +8,11 @@ concurrency; refuses to decide anything about a delivery or a chore.
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 
 import structlog
 
-from meetcore.adapters.worker.rounds import Chore, Rounds, guarded
+from meetcore.adapters.worker.rounds import Chore, Rounds, guarded, rest
 from meetcore.ports.deliveries import Claimed
 from meetcore.ports.store import StoreAway
 from meetcore.ports.webhook_sender import SenderExhausted
@@ -81,7 +80,7 @@ class Pump:
                 if self._is_exhausted:
                     await self._breathe()
                 if not await guarded(self._claim, "claim"):
-                    await self._rest()
+                    await rest(self._wake, self._round_s)
             if self._posts:
                 await asyncio.wait(self._posts)
             self._is_drained = True
@@ -94,16 +93,7 @@ class Pump:
 
     async def _breathe(self) -> None:
         self._is_exhausted = False
-        with suppress(TimeoutError):
-            async with asyncio.timeout(self._breath_s):
-                await self._stopping.wait()
-
-    async def _rest(self) -> None:
-        try:
-            async with asyncio.timeout(self._round_s):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+        await rest(self._stopping, self._breath_s)
 
     async def _claim(self) -> bool:
         """Take what there is room for; true when there may be more."""
@@ -168,6 +158,4 @@ class Pump:
         """Try a batch again that the store was away for, while its claims last: nobody else knows it."""
         if not self._stopping.is_set():
             self._made[:0] = [made for made in batch if self._deliver.is_worth_recording(made)]
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._round_s):
-                    await self._stopping.wait()
+            await rest(self._stopping, self._round_s)

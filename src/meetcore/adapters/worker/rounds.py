@@ -13,7 +13,7 @@ from attrs import frozen
 
 from meetcore.ports.store import StoreAway
 
-__all__ = ["Chore", "Rounds", "guarded"]
+__all__ = ["Chore", "Rounds", "guarded", "rest"]
 
 log = structlog.get_logger("meetcore.worker")
 
@@ -73,9 +73,14 @@ class Rounds:
             if await guarded(once, chore.name):
                 self._on_due()
             if not self._stopping.is_set():  # stopped in the middle of it: its bell has been cleared
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(chore.every_s):
-                        await bell.wait()
+                await rest(bell, chore.every_s)
+
+
+async def rest(until: asyncio.Event, at_most_s: float) -> None:
+    """Do nothing until that is set, and no longer than so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(at_most_s):
+            await until.wait()
 
 
 async def guarded(work: Callable[[], Awaitable[bool]], what: str) -> bool:

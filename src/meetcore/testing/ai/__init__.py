@@ -4,9 +4,10 @@
 
     hearing   what it makes of a sound: a segment for every five seconds that there really are
     writing   what it makes of a conversation: JSON by the schema that was asked for
-    faults    what the next calls meet
+    faults    what faults do
     api       the paths under /v1
     admin     the paths under /stand-in: what was asked, how often, how much at once; and the switches
 
-`meetcore.testing.ai_server` runs it. It knows OpenAI's documents and no client of it.
+`meetcore.testing.ai_server` runs it. Connections are `meetcore.testing.wire`'s, which calls meet a
+fault is `meetcore.testing.planned_faults`'. It knows OpenAI's documents and no client of it.
 """

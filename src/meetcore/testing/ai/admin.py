@@ -19,7 +19,7 @@ import attrs
 
 from meetcore.testing.ai.api import AiApi
 from meetcore.testing.ai.faults import Fault
-from meetcore.testing.zoom.wire import Reply, Request, as_json
+from meetcore.testing.wire import Reply, Request, as_json
 
 __all__ = ["AiAdmin"]
 

@@ -13,10 +13,11 @@ from typing import Any, Final
 
 from attrs import define, field, frozen
 
-from meetcore.testing.ai.faults import Faults, completion, error, misanswered
+from meetcore.testing.ai.faults import Fault, completion, error, misanswered
 from meetcore.testing.ai.hearing import form_of, segments, sound_length_s
 from meetcore.testing.ai.writing import SchemaRefused, check_schema, spoken_in, written
-from meetcore.testing.zoom.wire import Reply, Request, as_json
+from meetcore.testing.planned_faults import Faults
+from meetcore.testing.wire import Reply, Request, as_json
 
 __all__ = ["MAX_FILE_BYTES", "AiApi", "Models", "Tally"]
 
@@ -66,7 +67,7 @@ class AiApi:
     def __init__(self, models: Models, latency_s: float = 0.0) -> None:
         self.models = models
         self.latency_s = latency_s
-        self.faults = Faults()
+        self.faults = Faults[Fault]()
         self.tally = Tally()
         self.conversations: list[list[Any]] = []
         self._seen: set[bytes] = set()

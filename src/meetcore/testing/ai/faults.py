@@ -25,14 +25,14 @@ The last five are of completions only; to a transcription they are what should h
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 
 from attrs import define
 
-from meetcore.testing.zoom.wire import Reply, as_json
+from meetcore.testing.wire import Reply, as_json
 
-__all__ = ["CALLS", "FAULTS", "Fault", "Faults", "completion", "error", "misanswered"]
+__all__ = ["CALLS", "FAULTS", "Fault", "completion", "error", "misanswered"]
 
 CALLS: Final = ("transcriptions", "completions")
 _COMPLETED: Final = ("not_json", "out_of_shape", "length", "refusal", "content_filter")
@@ -63,37 +63,6 @@ class Fault:
             raise ValueError(f"no such fault: {self.fault}")
         if self.call not in (*CALLS, "any"):
             raise ValueError(f"no such call: {self.call}")
-
-
-class Faults:
-    """Faults in the order in which they were planned."""
-
-    def __init__(self) -> None:
-        self._planned: list[Fault] = []
-
-    @property
-    def planned(self) -> Sequence[Fault]:
-        """Those that wait."""
-        return tuple(self._planned)
-
-    def plan(self, *faults: Fault) -> None:
-        """Let calls meet these, the first that fits first."""
-        self._planned.extend(faults)
-
-    def clear(self) -> None:
-        """Plan nothing any more."""
-        self._planned.clear()
-
-    def due(self, call: str, body: bytes) -> Fault | None:
-        """Take the fault that this call meets."""
-        for fault in self._planned:
-            if fault.call in (call, "any") and fault.marker.encode() in body:
-                if fault.times is not None:
-                    fault.times -= 1
-                    if fault.times <= 0:
-                        self._planned.remove(fault)
-                return fault
-        return None
 
 
 def error(

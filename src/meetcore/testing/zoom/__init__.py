@@ -2,12 +2,12 @@
 
 ::
 
-    wire      HTTP as bytes, so that an answer can be late, broken or missing
     account   the users, the meetings and the rules that Zoom has for them
     refusals  Zoom's error answers, by name
-    faults    what the next calls meet
+    faults    what faults do
     api       the paths under /v2 and /oauth
     admin     the paths under /stand-in: the truth about what exists, and the switches
 
-`meetcore.testing.zoom_server` runs it. It knows Zoom's documents and no client of it.
+`meetcore.testing.zoom_server` runs it. Connections are `meetcore.testing.wire`'s, which calls meet
+a fault is `meetcore.testing.planned_faults`'. It knows Zoom's documents and no client of it.
 """

@@ -22,11 +22,11 @@ from typing import Any
 
 import attrs
 
+from meetcore.testing.wire import Reply, Request, as_json
 from meetcore.testing.zoom.account import StandInMeeting, StandInUser, Terms
 from meetcore.testing.zoom.api import ZoomApi
 from meetcore.testing.zoom.faults import Fault
 from meetcore.testing.zoom.refusals import Refused
-from meetcore.testing.zoom.wire import Reply, Request, as_json
 
 __all__ = ["ZoomAdmin"]
 

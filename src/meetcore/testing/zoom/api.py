@@ -16,10 +16,11 @@ from urllib.parse import parse_qsl
 
 from attrs import evolve, field, frozen
 
+from meetcore.testing.planned_faults import Faults
+from meetcore.testing.wire import Reply, Request, as_json
 from meetcore.testing.zoom.account import StandInMeeting, StandInUser, ZoomAccount
-from meetcore.testing.zoom.faults import FAULTS, Fault, Faults, misbehave
+from meetcore.testing.zoom.faults import FAULTS, Fault, misbehave
 from meetcore.testing.zoom.refusals import Refused, refusal
-from meetcore.testing.zoom.wire import Reply, Request, as_json
 
 __all__ = ["Credentials", "Heard", "ZoomApi"]
 
@@ -59,7 +60,7 @@ class ZoomApi:
         files_url: where files lie, without a path.
     """
 
-    def __init__(self, account: ZoomAccount, faults: Faults, credentials: Credentials) -> None:
+    def __init__(self, account: ZoomAccount, faults: Faults[Fault], credentials: Credentials) -> None:
         self.account = account
         self.faults = faults
         self.credentials = credentials
@@ -101,7 +102,7 @@ class ZoomApi:
         self._tokens.clear()
 
     async def _answer(self, call: str, act: Callable[[], Reply], request: Request) -> Reply | None:
-        fault = self.faults.due(call, self._text_of(request))
+        fault = self.faults.due(call, self._text_of(request).encode(errors="replace"))
         await asyncio.sleep(self.account.terms.latency_s / 2)
         reply = self._done(call, act, request, fault)
         await asyncio.sleep(self.account.terms.latency_s / 2)

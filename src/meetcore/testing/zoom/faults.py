@@ -19,15 +19,14 @@ With `is_done` what was asked is done all the same, before the fault: a meeting 
 of it. What is late is always done.
 """
 
-from collections.abc import Sequence
 from typing import Final
 
 from attrs import define, evolve
 
+from meetcore.testing.wire import Reply, Request
 from meetcore.testing.zoom.refusals import REFUSALS
-from meetcore.testing.zoom.wire import Reply, Request
 
-__all__ = ["CALLS", "FAULTS", "Fault", "Faults", "misbehave"]
+__all__ = ["CALLS", "FAULTS", "Fault", "misbehave"]
 
 CALLS: Final = (
     "token", "create", "get", "list", "delete", "status", "recordings", "user", "users", "host_key",
@@ -62,37 +61,6 @@ class Fault:
     def does_the_work(self) -> bool:
         """Whether what was asked for is done all the same."""
         return self.is_done or self.fault in ("late", "cut", "stall")
-
-
-class Faults:
-    """Faults in the order in which they were planned."""
-
-    def __init__(self) -> None:
-        self._planned: list[Fault] = []
-
-    @property
-    def planned(self) -> Sequence[Fault]:
-        """Those that wait."""
-        return tuple(self._planned)
-
-    def plan(self, *faults: Fault) -> None:
-        """Let calls meet these, the first that fits first."""
-        self._planned.extend(faults)
-
-    def clear(self) -> None:
-        """Plan nothing any more."""
-        self._planned.clear()
-
-    def due(self, call: str, text: str) -> Fault | None:
-        """Take the fault that this call meets."""
-        for fault in self._planned:
-            if fault.call in (call, "any") and fault.marker in text:
-                if fault.times is not None:
-                    fault.times -= 1
-                    if fault.times <= 0:
-                        self._planned.remove(fault)
-                return fault
-        return None
 
 
 async def misbehave(fault: Fault, request: Request, reply: Reply) -> Reply | None:

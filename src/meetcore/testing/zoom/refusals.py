@@ -6,7 +6,7 @@ from typing import Final
 
 from attrs import frozen
 
-from meetcore.testing.zoom.wire import Reply, as_json
+from meetcore.testing.wire import Reply, as_json
 
 __all__ = ["REFUSALS", "Refused", "refusal"]
 
