@@ -65,6 +65,8 @@ ABOUT = {
     "webhook_posts_per_endpoint": "posts in flight at one endpoint, over all workers",
     "webhook_posts_in_flight": "posts in flight in one worker; one account gets at most a quarter of them",
     "scratch_directory": "where media lies while it is worked on: on a disk, in files without names",
+    "media_cpu_percent": "of one processor that each process takes that works on media; 0 is 25 on a machine "
+    "of up to three processors and 100 on others",
     "recording_retention_days": "days for which a recording is kept; one that is there keeps its own",
     "notes_in_flight": "notes in progress, over all workers; each has one call to the AI provider at a time",
     "note_lease_s": "seconds after which a dead worker's note or recording is taken over",
@@ -79,6 +81,7 @@ ABOUT = {
 MUST = {
     "secrets_key": "base64url of 32 bytes, several with commas; required",
     "mcp": "`true` or `false`",
+    "media_cpu_percent": "from 10 to 100, or 0",
     "transcript_wait_s": "a whole number of at least 0",
 }
 REQUIRED = {"database_url": "; required"}

@@ -118,8 +118,9 @@ async def _sending(wiring: Wiring) -> AsyncIterator[Wake]:
 
 @asynccontextmanager
 async def _writing(wiring: Wiring) -> AsyncIterator[Wake]:
-    editor = AvAudioEditor(wiring.settings.scratch_directory or None)
-    async with chosen_assistants(wiring.settings) as assistants:
+    settings = wiring.settings
+    editor = AvAudioEditor(settings.scratch_directory or None, share=settings.media_cpu_percent / 100 or None)
+    async with chosen_assistants(settings) as assistants:
         pump = NotePump(_notes(wiring, editor, assistants), _recording_chores(wiring, editor))
         async with _running(pump):
             yield pump.wake

@@ -26,12 +26,12 @@ EXACT_S = 0.05
 class TestAv(AudioEditorContract):
     @pytest.fixture
     def editor(self) -> AudioEditor:
-        return AvAudioEditor()
+        return AvAudioEditor(share=1)
 
 
 @pytest.fixture
 def editor() -> AvAudioEditor:
-    return AvAudioEditor()
+    return AvAudioEditor(share=1)
 
 
 def holding(editor: AudioEditor, content: bytes):
@@ -76,7 +76,7 @@ def three_tones(form: Form) -> bytes:
 @settings(max_examples=40, deadline=None)
 @given(form=st.sampled_from(FORMS), from_s=st.floats(0, 19), length_s=st.floats(0.5, 12))
 async def test_any_stretch_of_any_form_is_exact(form: Form, from_s: float, length_s: float):
-    editor = AvAudioEditor()
+    editor = AvAudioEditor(share=1)
     with holding(editor, three_tones(form)) as media, await editor.cut(media, from_s, length_s) as piece:
         this = heard(piece)
     expected = min(length_s, 20.0 - from_s)
@@ -144,7 +144,7 @@ async def test_damage_in_the_middle_leaves_the_rest(editor: AvAudioEditor, form:
 @given(form=st.sampled_from(FORMS), kept=st.integers(0, 400), rest=st.binary(max_size=2000))
 async def test_noise_of_any_kind_ends_in_an_answer(form: Form, kept: int, rest: bytes):
     """Heads of real files with anything behind: a length or `MediaUnreadable`, nothing else."""
-    editor = AvAudioEditor()
+    editor = AvAudioEditor(share=1)
     with holding(editor, three_tones(form)[:kept] + rest) as media:
         try:
             assert 0 < await editor.measure(media) < 48 * 3600
@@ -220,6 +220,11 @@ async def until(holds, limit_s: float = 15.0):
     return found
 
 
+def computed_s(process: int) -> float:
+    fields = (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def forever(editor: AudioEditor):
     """Media that takes long: half an hour of noise that nobody can decode quickly."""
     return holding(editor, tones(Form("flac", "flac", 8000), 1800.0, ()))
@@ -236,7 +241,7 @@ async def test_who_does_not_wait_any_more_leaves_no_process(editor: AvAudioEdito
 
 
 async def test_an_act_has_its_time():
-    editor = AvAudioEditor(within_s=0.3)
+    editor = AvAudioEditor(share=1, within_s=0.3)
     with forever(editor) as media:
         began = time.monotonic()
         with pytest.raises(EditingFailed, match="within"):
@@ -245,9 +250,23 @@ async def test_an_act_has_its_time():
 
 
 async def test_an_act_has_its_share_of_computing():
-    editor = AvAudioEditor(cpu_s=1)
+    editor = AvAudioEditor(share=1, cpu_s=1)
     with forever(editor) as media, pytest.raises(MediaUnreadable, match="ended with status -24"):
         await editor.cut(media, 0, 1800)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process has computed")
+async def test_an_act_rests_between_its_turns():
+    share, beginning_s = 0.2, 0.2
+    editor = AvAudioEditor(share=share)
+    with forever(editor) as media:
+        task, began = asyncio.create_task(editor.cut(media, 0, 1800)), time.monotonic()
+        (child,) = await until(lambda: children(os.getpid()))
+        await until(lambda: computed_s(child) > 2 * beginning_s)
+        # Holds on a busy machine, too: what waited for a processor does not catch up.
+        assert computed_s(child) <= (time.monotonic() - began) * share + beginning_s
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_what_the_system_ends_is_not_the_files_doing(editor: AvAudioEditor):
@@ -265,7 +284,7 @@ import asyncio, sys
 from meetcore.adapters.media import AvAudioEditor
 
 async def main():
-    editor = AvAudioEditor()
+    editor = AvAudioEditor(share=1)
     with editor.scratch() as media:
         media.write(open(sys.argv[1], "rb").read())
         await editor.cut(media, 0, 7200)
@@ -311,7 +330,7 @@ async def test_a_process_is_poor(editor: AvAudioEditor, monkeypatch: pytest.Monk
 
 
 async def test_only_so_many_work_at_once():
-    editor, most = AvAudioEditor(at_once=2), 0
+    editor, most = AvAudioEditor(at_once=2, share=1), 0
     with holding(editor, tones(M4A, 3.0, ())) as media:
         tasks = asyncio.gather(*(editor.measure(media) for _ in range(8)))
         while not tasks.done():

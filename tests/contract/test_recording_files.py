@@ -130,7 +130,7 @@ async def test_the_recording_ends_with_the_meeting(database_url: str):
 
 
 async def test_the_recording_is_as_long_as_it_says():
-    editor = AvAudioEditor()
+    editor = AvAudioEditor(share=1)
     with editor.scratch() as media:
         media.write(SPOKEN)
         assert await editor.measure(media) == pytest.approx(LENGTH_S, abs=0.001)

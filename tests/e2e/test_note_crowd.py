@@ -68,7 +68,12 @@ def place(
         migrate(url)
         zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place(AI_LATENCY_S))
         broker = stack.enter_context(servers.own_redis(tmp_path))
-        more = {"broker_url": broker, "database_pool_size": 4, "notes_in_flight": IN_FLIGHT}
+        more = {
+            "broker_url": broker,
+            "database_pool_size": 4,
+            "notes_in_flight": IN_FLIGHT,
+            "media_cpu_percent": 100,
+        }
         site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | more)
         add_hosts(site, 10)
         api = stack.enter_context(site.serve())

@@ -193,7 +193,7 @@ def place(
         scratch.mkdir()
         more = {
             "broker_url": broker, "database_pool_size": 4, "notes_in_flight": 1000,
-            "scratch_directory": scratch, "note_retry_schedule": "1,1,1",
+            "scratch_directory": scratch, "note_retry_schedule": "1,1,1", "media_cpu_percent": 100,
             "ai_transcribe_format": "json", "ai_transcribe_model": Models().plain,
         }  # fmt: skip
         site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | more)

@@ -151,6 +151,7 @@ def storm(
         broker = stack.enter_context(servers.own_redis(tmp_path))
         more = {
             "broker_url": broker, "database_pool_size": 4, "note_lease_s": LEASE_S, "webhook_lease_s": 3,
+            "media_cpu_percent": 100,
             "ai_transcribe_format": "json", "ai_transcribe_model": Models().plain,
             # The providers' bad days do not last: nobody waits for them in vain.
             "note_retry_schedule": ",".join(["1"] * 40), "webhook_retry_schedule": ",".join(["1"] * 40),

@@ -1,8 +1,9 @@
 """The `AudioEditor` whose acts are processes: what breaks in there breaks nothing here.
 
-A process gets the open files by their descriptors, no environment and no path, works at a low priority
-and under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose other
-end only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for it now.
+A process gets the open files by their descriptors, no environment and no path, works at a low priority with
+rests, and under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose
+other end only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for
+it now.
 
 Owns the processes and the scratch files. Refuses to load ffmpeg here.
 """
@@ -46,6 +47,8 @@ class AvAudioEditor:
             a disk and not memory: a recording has hundreds of megabytes.
         at_once: how many processes there are at the same time; two, unless it is given, or as many as leave a
             processor to everybody else.
+        share: of a processor that each of them takes, above 0 and up to 1; unless it is given, a quarter on a
+            machine of up to three processors, and all of one on others.
         cpu_s: seconds of computing that one act may take.
         within_s: seconds by the clock that it may take.
     """
@@ -55,10 +58,12 @@ class AvAudioEditor:
         directory: str | None = None,
         *,
         at_once: int | None = None,
+        share: float | None = None,
         cpu_s: int = CPU_S,
         within_s: float = WITHIN_S,
     ) -> None:
         self._directory = directory
+        self._share = share or _most_of_one()
         self._cpu_s = cpu_s
         self._within_s = within_s
         self._slots = asyncio.Semaphore(at_once or _most_at_once())
@@ -102,7 +107,7 @@ class AvAudioEditor:
         for file in files:
             file.flush()  # the process sees what the kernel has
         descriptors = [file.fileno() for file in files]
-        limits = [str(self._cpu_s), repr(self._within_s)]
+        limits = [str(self._cpu_s), repr(self._within_s), repr(self._share)]
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
                 sys.executable, "-I", _WORK, *limits, *act, *map(str, descriptors),
@@ -121,6 +126,10 @@ class AvAudioEditor:
 
 def _most_at_once() -> int:
     return max(1, min(2, (os.cpu_count() or 1) - 1))
+
+
+def _most_of_one() -> float:
+    return 1.0 if (os.cpu_count() or 1) > 3 else 0.25
 
 
 def _environment() -> dict[str, str]:

@@ -1,9 +1,9 @@
 """One act on one file of media, in a process of its own.
 
 Run as a script, by path, with the standard library and PyAV alone; it imports nothing of meetcore. Arguments:
-the seconds of computing and by the clock that it may take; then `measure` and the descriptor of the media, or
-`cut`, from which second, how many seconds, the media's descriptor and that of an empty file. It writes one
-line of JSON: `seconds`, or `unreadable` and why.
+the seconds of computing and by the clock that it may take, and the share of a processor; then `measure` and
+the descriptor of the media, or `cut`, from which second, how many seconds, the media's descriptor and that of
+an empty file. It writes one line of JSON: `seconds`, or `unreadable` and why.
 
 The formats and codecs that meetings are recorded in are listed, and nothing else is tried: ffmpeg also reads
 lists of other files and addresses. It is given the one open file and opens none by itself.
@@ -19,6 +19,7 @@ import resource
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
@@ -41,6 +42,9 @@ MAX_LENGTH_S = 48 * 3600  # what says to be longer has times that cannot be beli
 LOWER_BY = 10
 """Others have about nine times the share; at the lowest priority a busy machine would never be done."""
 
+TURN_S = 0.01
+"""Seconds of computing between two rests."""
+
 RATE = 16_000
 BIT_RATE = 24_000
 _BYTES = 2  # a sample of 16 bits
@@ -60,9 +64,10 @@ class Unreadable(Exception):
 
 def main(arguments: list[str]) -> int:
     """Carry out one act and say what came of it."""
-    cpu_s, within_s, act, *rest = arguments
+    cpu_s, within_s, share, act, *rest = arguments
     end_with_parent()
     limit(int(cpu_s), float(within_s))
+    take_turns(float(share))
     try:
         import av  # noqa: F401  (what is missing is told apart from what cannot be read)
     except ImportError:
@@ -126,6 +131,27 @@ def give_way() -> None:
                 group.write(str(LOWER_BY))
         except OSError:
             pass  # not every system shares so
+
+
+def take_turns(share: float) -> None:
+    """Rest after each turn of computing, so long that no more than this share of a processor is taken.
+
+    A low priority is not enough on a machine of few processors: whoever is woken there still waits until this
+    one has been put off, several times for each webhook. Where a processor was waited for, that counts as
+    rest; nothing is saved up for later.
+    """
+    if share >= 1:
+        return
+    computed_s, rested_at_s = time.process_time(), time.monotonic()
+
+    def rest(*_: object) -> None:
+        nonlocal computed_s, rested_at_s
+        turn_s = time.process_time() - computed_s
+        time.sleep(max(0.0, turn_s / share - (time.monotonic() - rested_at_s)))
+        computed_s, rested_at_s = time.process_time(), time.monotonic()
+
+    signal.signal(signal.SIGPROF, rest)
+    signal.setitimer(signal.ITIMER_PROF, TURN_S, TURN_S)
 
 
 class OpenMedia:
@@ -261,30 +287,31 @@ def cut(descriptor: int, into: int, from_s: float, length_s: float) -> float:
         piece.total = round((from_s + length_s) * RATE) - start
         for is_seeking in (True, False):
             with opened(descriptor) as media:
-                if _listen(media, index, Fraction(start, RATE), piece, is_seeking=is_seeking):
+                if _listen(media, index, start / RATE, piece, is_seeking=is_seeking):
                     break
         piece.fill(_LEAST_SAMPLES)
         return piece.done / RATE
 
 
-def _listen(media: InputContainer, index: int, from_s: Fraction, piece: Piece, *, is_seeking: bool) -> bool:
+def _listen(media: InputContainer, index: int, from_s: float, piece: Piece, *, is_seeking: bool) -> bool:
     """Decode what a piece needs; False where seeking came out behind its beginning, and nothing was done.
 
     Raises:
         Unreadable: nothing can be decoded.
     """
     stream = next(each for each in media.streams.audio if each.index == index)
-    start_at = _start_at(media, stream, from_s if is_seeking else Fraction(0))
+    start_at = _start_at(media, stream, from_s if is_seeking else 0.0)
     if start_at is None:
         return False
-    sound = Resampled(lambda at, samples: piece.put(at, samples))
+    sound = Resampled(piece.put)
+    end_s = piece.total / RATE + _JITTER_S
     has_heard = False
     for time_s, frame in _frames(media, stream):
         at_s = time_s - start_at - from_s
         if not has_heard and is_seeking and at_s > 0 and from_s > 0:
             return False  # between two packets, or the seek lies: only from the beginning can it be told
         has_heard = True
-        if at_s * RATE >= piece.total + _JITTER_S * RATE:
+        if at_s >= end_s:
             sound.flush()
             piece.fill(piece.total)  # it goes on: what is missing until there is a gap
             return True
@@ -295,22 +322,22 @@ def _listen(media: InputContainer, index: int, from_s: Fraction, piece: Piece, *
     return has_heard
 
 
-def _start_at(media: InputContainer, stream: AudioStream, from_s: Fraction) -> Fraction | None:
+def _start_at(media: InputContainer, stream: AudioStream, from_s: float) -> float | None:
     """The media's own time of its beginning, having gone to shortly before `from_s`; none where it cannot."""
     import av
 
     base = _base(stream)
-    start_at = _beginning(stream) * base
-    target_s = from_s - Fraction(_PREROLL_S)
+    start_at = float(_beginning(stream) * base)
+    target_s = from_s - _PREROLL_S
     if target_s > 0:
         try:
-            media.seek(int((start_at + target_s) / base), stream=stream, backward=True)
+            media.seek(int((start_at + target_s) / float(base)), stream=stream, backward=True)
         except av.error.FFmpegError:
             return None
     return start_at
 
 
-def _frames(media: InputContainer, stream: AudioStream) -> Iterator[tuple[Fraction, AudioFrame]]:
+def _frames(media: InputContainer, stream: AudioStream) -> Iterator[tuple[float, AudioFrame]]:
     """The frames that can be decoded, with their seconds; what is broken between them is passed over."""
     import av
 
@@ -327,24 +354,26 @@ def _frames(media: InputContainer, stream: AudioStream) -> Iterator[tuple[Fracti
         except av.error.FFmpegError:
             continue
         for frame in frames:
-            if frame.pts is not None and frame.time_base is not None and frame.samples:
-                yield frame.pts * Fraction(frame.time_base), frame
+            if frame.time is not None and frame.samples:
+                yield frame.time, frame
 
 
 class Resampled:
     """Frames as samples of 16 bits at 16 kHz, one channel, each with its place in the piece.
 
-    Frames that follow each other are one run; where the times jump, another begins.
+    Frames that follow each other are one run; where the times jump, another begins. A run is handed on by the
+    second: a frame has some twenty milliseconds, and handing over costs as much as encoding them.
     """
 
     def __init__(self, put: Callable[[int, bytes], None]) -> None:
         self._put = put
         self._resampler: Any = None
         self._form: object = None
-        self._next_s = Fraction(0)
+        self._next_s = 0.0
         self._place = 0
+        self._waiting = bytearray()
 
-    def put(self, at_s: Fraction, frame: AudioFrame) -> None:
+    def put(self, at_s: float, frame: AudioFrame) -> None:
         """Take the next frame, which begins `at_s` seconds after the piece."""
         import av
 
@@ -354,20 +383,27 @@ class Resampled:
             self._resampler = av.AudioResampler("s16", "mono", RATE)
             self._form = form
             self._next_s, self._place = at_s, round(at_s * RATE)
-        self._next_s += Fraction(frame.samples, frame.sample_rate)
+        self._next_s += frame.samples / frame.sample_rate
         frame.pts = None
-        self._hand_on(self._resampler.resample(frame))
+        self._take(self._resampler.resample(frame))
+        if len(self._waiting) >= RATE * _BYTES:
+            self._hand_on()
 
     def flush(self) -> None:
         """End the run."""
         if self._resampler is not None:
-            self._hand_on(self._resampler.resample(None))
+            self._take(self._resampler.resample(None))
+            self._hand_on()
             self._resampler = None
 
-    def _hand_on(self, frames: list[AudioFrame]) -> None:
+    def _take(self, frames: list[AudioFrame]) -> None:
         for frame in frames:
-            self._put(self._place, bytes(frame.planes[0])[: frame.samples * _BYTES])
-            self._place += frame.samples
+            self._waiting += memoryview(frame.planes[0])[: frame.samples * _BYTES]
+
+    def _hand_on(self) -> None:
+        samples, self._waiting = bytes(self._waiting), bytearray()
+        self._put(self._place, samples)
+        self._place += len(samples) // _BYTES
 
 
 class Piece:
@@ -380,8 +416,9 @@ class Piece:
         self.done = 0
         self._target = av.open(target, "w", format="ogg")
         self._stream = self._target.add_stream(
-            "libopus", rate=RATE, layout="mono", options={"application": "voip", "compression_level": "2"}
-        )
+            "libopus", rate=RATE, layout="mono",
+            options={"application": "voip", "compression_level": "0", "frame_duration": "60"},
+        )  # fmt: skip
         self._stream.codec_context.bit_rate = BIT_RATE
 
     def __enter__(self) -> Piece:

@@ -246,6 +246,15 @@ class Settings:
             "must be a directory, or empty for the system",
         ),
     )
+    # Of one processor, for each process that works on media. With less than 10 the limit of half an hour by
+    # the clock would end what computes for the minutes that it may.
+    media_cpu_percent: int = field(
+        default=0,
+        validator=_checked(
+            _needs(lambda percent: percent == 0 or 10 <= percent <= 100),
+            "must be from 10 to 100, or 0 for what fits the machine",
+        ),
+    )
     recording_retention_days: int = field(default=RETENTION.days, validator=_POSITIVE)
     notes_in_flight: int = field(default=4, validator=_POSITIVE)
     note_lease_s: int = field(default=30, validator=_POSITIVE)
