@@ -94,7 +94,10 @@ class Stage:
 def stage(site: Site, receiver: Receiver, rabbitmq_url: str) -> Iterator[Stage]:
     with ExitStack() as stack:
         zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place())
-        more = {"broker_url": rabbitmq_url, "note_retry_schedule": ",".join(["1"] * 20), "log_level": "debug"}
+        more = {
+            "broker_url": rabbitmq_url, "note_retry_schedule": ",".join(["1"] * 20), "log_level": "debug",
+            "media_cpu_percent": 100,
+        }  # fmt: skip
         settings = receiver.settings | zoom.settings | ai.settings | more
         api = stack.enter_context(site.serve(**settings))
         worker = stack.enter_context(site.worker(**settings))
