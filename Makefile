@@ -36,6 +36,7 @@ else
 	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile $(ARGS)
 endif
 
+.PHONY: test-long
 test-long: $(VENV)/.dev.stamp ## the properties, ten thousand examples each: for a night
 	@HYPOTHESIS_PROFILE=long $(PY) -m pytest -q -n $(JOBS) -m hypothesis $(ARGS)
 

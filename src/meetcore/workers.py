@@ -27,6 +27,7 @@ from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.rate_counters import RateStoreAway
 from meetcore.ports.recordings import RecordingTask
+from meetcore.provers import cores
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.end_note import EndNote
 from meetcore.usecases.end_recordings import ExpireRecordings
@@ -119,7 +120,9 @@ async def _sending(wiring: Wiring) -> AsyncIterator[Wake]:
 @asynccontextmanager
 async def _writing(wiring: Wiring) -> AsyncIterator[Wake]:
     settings = wiring.settings
-    editor = AvAudioEditor(settings.scratch_directory or None, share=settings.media_cpu_percent / 100 or None)
+    editor = AvAudioEditor(
+        settings.scratch_directory or None, processors=cores(), share=settings.media_cpu_percent / 100 or None
+    )
     async with chosen_assistants(settings) as assistants:
         pump = NotePump(_notes(wiring, editor, assistants), _recording_chores(wiring, editor))
         async with _running(pump):

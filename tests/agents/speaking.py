@@ -68,11 +68,12 @@ class ToolAnswer:
 
 @frozen
 class Agent:
-    """Speaks to `/mcp` with one key."""
+    """Speaks to `/mcp` with one key, from a page of `origin` where there is one."""
 
     line: httpx.AsyncClient
     key: str | None = field(repr=False)
     era: str = HANDSHAKE
+    origin: str | None = None
 
     async def post(self, message: object, **headers: str) -> httpx.Response:
         """Send a message as it is."""
@@ -116,6 +117,8 @@ class Agent:
     def headers(self) -> dict[str, str]:
         """What every request carries."""
         told = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.era}
+        if self.origin is not None:
+            told["Origin"] = self.origin
         return told if self.key is None else told | {"Authorization": f"Bearer {self.key}"}
 
 

@@ -22,6 +22,7 @@ from tests.agents.speaking import Agent
 from tests.e2e.program import ROOT
 from tests.http.contract import Contract
 from tests.http.house import Customer, House
+from tests.http.recorded import a_recording, note_in
 
 
 @pytest.fixture(scope="session")
@@ -169,6 +170,9 @@ def test_every_answer_has_a_shape(tools: dict[str, Tool]) -> None:
 async def test_results_fit_the_shape_that_was_told(house: House, agent: Agent, customer: Customer) -> None:
     meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
     sent = await agent.call("test_webhook", id=webhook["id"])
+    recording = await a_recording(customer)
+    asked = {"recording_id": recording["id"], "idempotency_key": "n"}
+    note = await note_in(customer, (await agent.call("create_note", **asked)).value["id"], "completed")
     calls: dict[str, dict[str, Any]] = {
         "get_me": {},
         "list_pricing_tiers": {},
@@ -187,9 +191,20 @@ async def test_results_fit_the_shape_that_was_told(house: House, agent: Agent, c
         "test_webhook": {"id": webhook["id"]},
         "list_deliveries": {"id": webhook["id"]},
         "get_delivery": {"id": webhook["id"], "delivery_id": sent.value["id"]},
+        "resend_delivery": {
+            "id": webhook["id"], "delivery_id": sent.value["id"], "idempotency_key": "r",
+        },
         "remove_webhook": {"id": webhook["id"]},
-    }
+        "list_recordings": {},
+        "get_recording": {"id": recording["id"]},
+        "get_download_url": {"id": recording["id"]},
+        "create_note": asked,
+        "list_notes": {"recording_id": recording["id"]},
+        "get_note": {"id": note["id"]},
+        "delete_recording": {"id": recording["id"]},
+    }  # fmt: skip
     listed = await agent.tools()
+    assert calls.keys() == listed.keys()
     for name, arguments in calls.items():
         schemas = listed[name]
         OAS31Validator(schemas["inputSchema"]).validate(arguments)

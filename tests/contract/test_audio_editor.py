@@ -9,6 +9,7 @@ import textwrap
 import time
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 from hypothesis import given, settings
@@ -277,6 +278,19 @@ async def test_what_the_system_ends_is_not_the_files_doing(editor: AvAudioEditor
         os.kill(child, signal.SIGKILL)
         with pytest.raises(EditingFailed, match="ended"):
             await task
+
+
+class Full(AvAudioEditor):
+    """Its scratch files have no room."""
+
+    def scratch(self) -> BinaryIO:
+        return open("/dev/full", "r+b", buffering=0)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a disk without room is needed")
+async def test_a_full_disk_is_not_the_files_doing(editor: AvAudioEditor):
+    with holding(editor, tones(M4A, 30.0, ())) as media, pytest.raises(EditingFailed, match="ENOSPC"):
+        await Full(share=1).cut(media, 0, 30)
 
 
 PARENT = """

@@ -123,6 +123,16 @@ async def test_no_redirect_leads_out_of_encryption(zoom: Zoom, file: RecordingFi
         assert len(came) == 1
 
 
+@pytest.mark.parametrize("address", ["https://[x/y", "https://127.0.0.1:port/y"])
+async def test_a_redirect_to_what_is_no_address_is_the_providers_fault(
+    zoom: Zoom, file: RecordingFile, address: str
+):
+    async with elsewhere(302, b"", Location=address) as (url, _):
+        zoom.stand_in.api.files_url = url
+        with pytest.raises(FilesAway):
+            await read(zoom, file)
+
+
 async def test_redirects_end(zoom: Zoom, file: RecordingFile):
     async with elsewhere(302, b"", Location="/again") as (url, came):
         zoom.stand_in.api.files_url = url

@@ -32,7 +32,7 @@ def generate(url: str, place: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-@pytest.mark.spec("9/3", "4.1/4", "4.1/5")
+@pytest.mark.spec("9/3", "4.1/4")
 def test_a_generated_client_creates_a_meeting(
     site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,7 +1,8 @@
 """Schemathesis against the running service: generated requests to every operation, over real HTTP.
 
-Owns the service that is asked (a database of its own, quotas that nobody meets, receivers that are not there)
-and how the tool is called. What the tool accepts stands in `schemathesis.toml`.
+Owns the service that is asked (a database of its own, quotas that nobody meets, receivers that are not there,
+recordings without files behind them) and how the tool is called. What the tool accepts stands in
+`schemathesis.toml`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
+from uuid import uuid4
 
 import uvicorn
 from attrs import frozen
@@ -24,9 +26,11 @@ from meetcore.domain.addresses import Address
 from meetcore.wiring import Network, wire
 from tests.e2e.program import ROOT
 from tests.http.house import ALL_SCOPES, settings_for
+from tests.http.recorded import keep_recording
 
 MANY = 100_000_000
 HOSTS = 40
+RECORDINGS = 60
 CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
@@ -74,6 +78,9 @@ async def target(database_url: str) -> AsyncIterator[Target]:
                 await wiring.operate.add_host(f"host-{number}@example.test", 1000)
             account = await wiring.operate.create_account("fuzz@example.test", "Fuzz", MANY)
             key = await wiring.operate.create_key(account.id, ALL_SCOPES)
+            # Nothing that the API takes makes one, and nothing that it tells of one would be seen.
+            for number in range(RECORDINGS):
+                await keep_recording(wiring, account.id, uuid4(), f"fuzz-{number}", 61.0 * number)
         server = uvicorn.Server(uvicorn.Config(Service(settings, network), log_level="error"))
         # It is ended by its flag; signals are the caller's.
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

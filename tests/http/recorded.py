@@ -9,26 +9,49 @@ from uuid import UUID
 
 from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.records import recording_record
+from meetcore.wiring import Wiring
 from tests.http.house import BASE_URL, Customer, until
 
-__all__ = ["a_recording", "hold_meeting", "note_in", "plant_recording", "press", "recording_of"]
+__all__ = [
+    "a_recording",
+    "hold_meeting",
+    "keep_recording",
+    "note_in",
+    "plant_recording",
+    "press",
+    "recording_of",
+]
 
 
 async def plant_recording(customer: Customer, media_s: float = 90.0) -> dict[str, Any]:
     """A recording that was measured, of a meeting to come: there at once, and no file behind it."""
     meeting = await customer.make_meeting(with_recording=True)
-    store, now = customer.house.wiring.store, customer.house.wiring.world.now()
+    recording = await keep_recording(
+        customer.house.wiring,
+        customer.account_id,
+        UUID(meeting["id"]),
+        meeting["provider_meeting_id"],
+        media_s,
+    )
+    return recording_record(recording, customer.house.wiring.world.now())
+
+
+async def keep_recording(
+    wiring: Wiring, account_id: UUID, meeting_id: UUID, provider_meeting_id: str, media_s: float
+) -> Recording:
+    """The same as the database has it, of any meeting."""
+    now = wiring.world.now()
     file = RecordingFile(
         "a1", FileKind.AUDIO, 1_000_000, now, now + timedelta(hours=1), "sandbox:a1", media_s
     )
     recording = Recording(
-        customer.house.wiring.world.new_id(now), customer.account_id, UUID(meeting["id"]), "sandbox",
-        meeting["provider_meeting_id"], RecordingStatus.AVAILABLE, (file,), now, now, now + RETENTION,
+        wiring.world.new_id(now), account_id, meeting_id, "sandbox", provider_meeting_id,
+        RecordingStatus.AVAILABLE, (file,), now, now, now + RETENTION,
     )  # fmt: skip
-    async with store.begin() as tx:
-        await tx.endpoints.lock_account(customer.account_id)
+    async with wiring.store.begin() as tx:
+        await tx.endpoints.lock_account(account_id)
         await tx.recordings.save(recording)
-    return recording_record(recording)
+    return recording
 
 
 async def press(customer: Customer, meeting: dict[str, Any], button: str) -> None:

@@ -173,7 +173,7 @@ async def test_one_kind_of_the_ledger(house: House, customer: Customer) -> None:
     assert set(problems) == {"kind", "limit", "from"}
 
 
-@pytest.mark.spec("5/3", "7/403")
+@pytest.mark.spec("5/5", "7/403")
 async def test_only_the_ledger_needs_a_scope(house: House) -> None:
     customer = await house.customer(scopes=[scope for scope in Scope if scope is not Scope.CREDITS_READ])
     answer = await customer.get("/credits/transactions")

@@ -313,7 +313,6 @@ async def test_an_empty_object_is_the_same_as_no_body(customer: Customer) -> Non
     assert again.json() == first.json()
 
 
-@pytest.mark.spec("4.2/errors")
 async def test_a_body_on_a_read_has_no_meaning(customer: Customer) -> None:
     answer = await customer.send("GET", "/me", raw=b"whatever")
     assert answer.status_code == 200

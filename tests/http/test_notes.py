@@ -44,7 +44,7 @@ async def test_notes_are_queued_written_and_charged_by_the_begun_minute(customer
     assert charge["reference"] == {"type": "note", "id": note["id"]}
 
 
-@pytest.mark.spec("1/notes", "4.1/5")
+@pytest.mark.spec("1/notes")
 async def test_the_estimate_is_what_is_charged_for_the_same_length(customer: Customer) -> None:
     recording = await a_recording(customer)
     told = await customer.post("/credits/estimate", {"type": "notulen", "duration": recording["duration"]})
@@ -143,7 +143,7 @@ async def test_what_cannot_be_asked_for(house: House, customer: Customer) -> Non
     assert (await stranger.get("/notes")).json()["data"] == []
 
 
-@pytest.mark.spec("5/4", "5/5")
+@pytest.mark.spec("5/5")
 async def test_reading_and_asking_have_scopes_of_their_own(house: House, customer: Customer) -> None:
     recording = await a_recording(customer)
     reader = await house.colleague(customer, (Scope.NOTULEN_READ,))

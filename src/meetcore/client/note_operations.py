@@ -70,6 +70,8 @@ class NoteOperations:
         Raises:
             Conflict: there are notes on it in this language; `existing_id` names them.
             Gone: the recording was deleted, or is past its retention.
+            Unprocessable: there is no sound in it.
+            ServiceUnavailable: more of it has come and was not measured in time.
             InsufficientCredits, CreditCapExceeded: nothing is held or charged.
         """
         body: dict[str, object] = {"recording_id": str(recording_id)}

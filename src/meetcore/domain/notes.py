@@ -317,7 +317,7 @@ def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> Note:
 
 
 def fail(note: Note, fault: NoteFault) -> Note:
-    """A note that will not be made; it costs nothing and keeps nothing of what was said.
+    """A note that will not be made; it costs nothing, and itself keeps nothing of what was said.
 
     Raises:
         ValueError: it is over already.

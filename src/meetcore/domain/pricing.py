@@ -26,6 +26,7 @@ __all__ = [
     "is_recording_effective",
     "quote_meeting",
     "quote_notulen",
+    "started_minutes",
 ]
 
 MAX_CAPACITY: Final = 1_000_000
@@ -181,8 +182,13 @@ def quote_notulen(credits_per_minute: int, duration_s: int) -> Quote:
     """
     if duration_s < 1:
         raise ValueError("a recording is at least one second long")
-    credits_ = check_amount(credits_per_minute * -(-duration_s // 60))
+    credits_ = check_amount(credits_per_minute * started_minutes(duration_s))
     return Quote((QuoteItem("notulen", credits_),), credits_, True)
+
+
+def started_minutes(duration_s: int) -> int:
+    """The minutes that are shown and paid for: every one that was begun (spec 1/notes)."""
+    return -(-duration_s // 60)
 
 
 DEFAULT_TIERS = TierCatalogue.of(

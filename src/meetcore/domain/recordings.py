@@ -15,7 +15,7 @@ at the provider: those that it has, and those that the provider makes later.
 Owns what a file, a segment and a recording are. Refuses to fetch, to measure and to price.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType
@@ -46,7 +46,7 @@ __all__ = [
     "readdress",
     "removed",
     "segments",
-    "started_minutes",
+    "shown_status",
 ]
 
 RETENTION: Final = timedelta(days=90)
@@ -266,6 +266,11 @@ def is_gone(recording: Recording, now: datetime) -> bool:
     return recording.status is RecordingStatus.EXPIRED or now >= recording.expires_at
 
 
+def shown_status(recording: Recording, now: datetime) -> RecordingStatus:
+    """The status that its customer reads: what is past its time is expired, whoever has come for it."""
+    return RecordingStatus.EXPIRED if is_gone(recording, now) else recording.status
+
+
 def expire(recording: Recording) -> Recording:
     """The end of a recording, by its age or because its owner wants it; twice is once.
 
@@ -276,15 +281,22 @@ def expire(recording: Recording) -> Recording:
     return recording if status is None else evolve(recording, status=status)
 
 
-def removed(recording: Recording) -> Recording:
-    """An expired recording of which nothing is left at the provider: its files have no addresses any more.
+def removed(recording: Recording, file_ids: Container[str]) -> Recording:
+    """An expired recording some of whose files are not at the provider any more: they have no addresses.
+
+    What came while these were removed keeps its own, and is removed next.
 
     Raises:
         ValueError: it has not expired.
     """
     if recording.status is not RecordingStatus.EXPIRED:
         raise ValueError("only the files of an expired recording are removed")
-    return evolve(recording, files=tuple(evolve(file, url="") for file in recording.files))
+    return evolve(
+        recording,
+        files=tuple(
+            evolve(file, url="") if file.provider_file_id in file_ids else file for file in recording.files
+        ),
+    )
 
 
 def needs_work(recording: Recording) -> bool:
@@ -292,11 +304,6 @@ def needs_work(recording: Recording) -> bool:
     if recording.status is RecordingStatus.EXPIRED:
         return any(file.url for file in recording.files)
     return any(one.media_s is None for one in segments(recording))
-
-
-def started_minutes(duration_s: int) -> int:
-    """The minutes that are shown and paid for: every one that was begun (spec 1/notes)."""
-    return -(-duration_s // 60)
 
 
 def _segment(files: list[RecordingFile]) -> Segment | None:

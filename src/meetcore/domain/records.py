@@ -7,14 +7,15 @@ adapters turn these dicts into JSON.
 from collections.abc import Sequence
 from datetime import datetime
 
+from meetcore.domain import recordings
 from meetcore.domain.deliveries import Attempt, Delivery
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting, shown_host_key, shown_status
 from meetcore.domain.notes import Note, NoteStatus
-from meetcore.domain.pricing import PricingTier, Quote
-from meetcore.domain.recordings import Recording, started_minutes
+from meetcore.domain.pricing import PricingTier, Quote, started_minutes
+from meetcore.domain.recordings import Recording
 from meetcore.domain.schedule import cap_day_ends_at, utc_text, wib_text
 
 __all__ = [
@@ -67,12 +68,12 @@ def cancellation_record(meeting: Meeting, now: datetime) -> Record:
     }
 
 
-def recording_record(recording: Recording) -> Record:
+def recording_record(recording: Recording, now: datetime) -> Record:
     """A recording: what there is of a meeting, and until when. Begun minutes count, as notes are paid by."""
     return {
         "id": str(recording.id),
         "meeting_id": str(recording.meeting_id),
-        "status": recording.status.value,
+        "status": recordings.shown_status(recording, now).value,
         "duration": started_minutes(recording.duration_s),
         "duration_unit": DURATION_UNIT,
         "size_bytes": recording.size_bytes,

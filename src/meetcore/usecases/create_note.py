@@ -10,7 +10,7 @@ from uuid import UUID
 from attrs import frozen
 
 from meetcore.domain import holds, notes
-from meetcore.domain.errors import CreditCapExceeded, DomainError, InsufficientCredits
+from meetcore.domain.errors import CreditCapExceeded, DomainError, Gone, InsufficientCredits
 from meetcore.domain.events import Event, EventKind
 from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings import Meeting
@@ -102,6 +102,8 @@ def _fault_of(refusal: DomainError) -> NoteFault:
         return NoteFault.CAP_REACHED
     if isinstance(refusal, InsufficientCredits):
         return NoteFault.SHORT_OF_CREDITS
+    if isinstance(refusal, Gone):
+        return NoteFault.RECORDING_GONE
     return NoteFault.MEDIA_UNREADABLE
 
 

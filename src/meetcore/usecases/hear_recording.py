@@ -5,7 +5,7 @@ through nameless files on disk; no more than a chunk of one is in memory.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import BinaryIO
 
@@ -76,8 +76,12 @@ class HearRecording:
             parts.append((before_s, read_vtt(text)))
         return join(parts)
 
-    async def hear(self, task: NoteTask) -> Transcript:
+    async def hear(self, task: NoteTask, kept: Callable[[int], object]) -> Transcript:
         """Hear what nobody has heard yet of the task's recording, and put it all together.
+
+        Args:
+            task: whose recording.
+            kept: called with the number of each piece that nobody has to hear again now.
 
         Raises:
             NobodyHears: there is no transcriber.
@@ -95,11 +99,17 @@ class HearRecording:
             heard = dict(await tx.notes.load_heard(task, source))
         for file in dict.fromkeys(piece.file for piece in pieces if piece.number not in heard):
             rest = [piece for piece in pieces if piece.file == file and piece.number not in heard]
-            heard |= await self._hear_file(self.transcriber, task, source, file, rest)
+            heard |= await self._hear_file(self.transcriber, task, source, file, rest, kept)
         return put_together(pieces, heard)
 
     async def _hear_file(
-        self, transcriber: Transcriber, task: NoteTask, source: str, file: RecordingFile, pieces: list[Piece]
+        self,
+        transcriber: Transcriber,
+        task: NoteTask,
+        source: str,
+        file: RecordingFile,
+        pieces: list[Piece],
+        kept: Callable[[int], object],
     ) -> Mapping[int, Transcript]:
         heard: dict[int, Transcript] = {}
         with closing(self.editor.scratch()) as media:
@@ -110,6 +120,7 @@ class HearRecording:
                 async with self.store.at_once() as tx:
                     if not await tx.notes.save_heard(task, source, piece.number, heard[piece.number]):
                         raise LeaseLost
+                kept(piece.number)
         return heard
 
     async def _text(self, file: RecordingFile) -> bytes:

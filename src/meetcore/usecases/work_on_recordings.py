@@ -17,6 +17,7 @@ from meetcore.domain.recordings import (
     Recording,
     RecordingFile,
     RecordingStatus,
+    is_gone,
     measure,
     removed,
     segments,
@@ -103,19 +104,22 @@ class WorkOnRecordings:
 
     async def _remove(self, recording: Recording) -> None:
         require_own(self.files, recording.provider)
-        for file in recording.files:
+        # An event may have been lost: what the provider has counts, and what is known here and not listed.
+        listed = await self.files.find(recording.provider_meeting_id)
+        files = {file.provider_file_id: file for file in (*recording.files, *listed)}
+        for file in files.values():
             await self.files.remove(recording.provider_meeting_id, file)
         async with self.store.begin() as tx:
             await tx.endpoints.lock_account(recording.account_id)
             latest = await tx.recordings.load(recording.account_id, recording.meeting_id)
             if latest is not None:
-                await tx.recordings.save(removed(latest))
+                await tx.recordings.save(removed(latest, files))
 
     async def _measure(self, task: RecordingTask) -> None:
         recording = task.recording
         require_own(self.files, recording.provider)
         for file in [one.sound for one in segments(recording) if one.media_s is None]:
-            length_s = await self._length(file, task.tries)
+            length_s = await self._length(recording, file, task.tries)
             async with self.store.begin() as tx:
                 lengths_s = {(file.provider_file_id, file.size_bytes): length_s}
                 due, is_new = await self._keep(tx, recording, lengths_s)
@@ -124,17 +128,23 @@ class WorkOnRecordings:
             if is_new:
                 self.notes_doorbell.ring()
 
-    async def _length(self, file: RecordingFile, tries: int) -> float:
+    async def _length(self, recording: Recording, file: RecordingFile, tries: int) -> float:
+        listed: RecordingFile | None = file
+        if tries > 1:  # an event's address may have aged
+            found = await self.files.find(recording.provider_meeting_id)
+            listed = next((one for one in found if one.provider_file_id == file.provider_file_id), None)
+        if listed is None and tries >= _TRIES_BEFORE_GONE:
+            return 0.0
+        if listed is None:  # a provider may be moving it still
+            raise FilesAway("the provider lists a file no more")
         with closing(self.editor.scratch()) as media:
             try:
-                await copy_file(self.files, file, media)
+                await copy_file(self.files, listed, media)
                 return await self.editor.measure(media)
             except MediaUnreadable:
                 return 0.0
             except FileGone as error:
-                if tries < _TRIES_BEFORE_GONE:  # a provider may say so of what it is still moving
-                    raise FilesAway("the provider says that a file is gone") from error
-                return 0.0
+                raise FilesAway("the provider says that a file is gone") from error
 
     async def _keep(
         self, tx: Transaction, recording: Recording, lengths_s: Mapping[tuple[str, int], float]
@@ -149,9 +159,10 @@ class WorkOnRecordings:
         is_new = latest.status is not measured.status
         if not is_new:
             return await tx.recordings.save(measured), False
-        record = recording_record(measured)
+        record = recording_record(measured, now)
         told = Event(self.world.new_id(now), account_id, EventKind.RECORDING_READY, now, record)
-        due = await tx.recordings.save(measured, [told])
+        # Whoever measures late may come after the recording's time: then nobody can have it any more.
+        due = await tx.recordings.save(measured, [] if is_gone(measured, now) else [told])
         if view.meeting.auto_notulen:
             due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
         return due, True

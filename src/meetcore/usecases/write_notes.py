@@ -13,7 +13,7 @@ and later, as the schedule says; what will not pass ends the note.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 
@@ -127,29 +127,30 @@ class WriteNotes:
         if task.deaths >= MAX_DEATHS:
             await self.end.fail(task, NoteFault.FAULT_HERE)
             return
+        kept: list[int] = []
         while True:
             try:
                 if task.note.step is NoteStep.SETTLE:
                     await self.end.complete(task)
                     return
-                task = await self._step(task)
+                task = await self._step(task, kept.append)
             except (LeaseLost, StoreAway):
                 raise
             except _Later as later:
                 await self._postpone(task, later.seconds)
                 return
             except Exception as fault:
-                await self._stumble(task, fault)
+                await self._stumble(task, fault, has_come_on=bool(kept))
                 if not isinstance(fault, (*_FINAL, *_PASSING)):
                     raise
                 return
 
-    async def _step(self, task: NoteTask) -> NoteTask:
+    async def _step(self, task: NoteTask, kept: Callable[[int], object]) -> NoteTask:
         """Do what is next; the task as it is afterwards."""
         if task.note.step is NoteStep.FETCH:
             return await self._fetch(task)
         if task.note.step is NoteStep.TRANSCRIBE:
-            return await self._transcribe(task)
+            return await self._transcribe(task, kept)
         draft = await self.writer.write(task.note.transcript, task.note.language)
         return await self._keep(task, evolve(notes.advance(task.note, NoteStep.SETTLE), draft=draft))
 
@@ -171,12 +172,12 @@ class WriteNotes:
             raise _Later(min(left_s, 60.0))
         return await self._keep(task, notes.advance(note, NoteStep.TRANSCRIBE))
 
-    async def _transcribe(self, task: NoteTask) -> NoteTask:
+    async def _transcribe(self, task: NoteTask, kept: Callable[[int], object]) -> NoteTask:
         # What is heard is the recording as it was when this note was claimed, and that is what is paid for.
         if needs_work(task.recording):
             raise FilesAway("more of the recording has come and is not measured yet")
         task = evolve(task, note=evolve(task.note, duration_s=task.recording.duration_s))
-        return await self._keep_transcript(task, await self.hear.hear(task))
+        return await self._keep_transcript(task, await self.hear.hear(task, kept))
 
     async def _keep_transcript(self, task: NoteTask, transcript: Transcript) -> NoteTask:
         if not speech_of(transcript):
@@ -191,13 +192,13 @@ class WriteNotes:
                 raise LeaseLost
         return evolve(task, note=note)
 
-    async def _stumble(self, task: NoteTask, fault: Exception) -> None:
-        """A step failed: end the note, or try it again later."""
+    async def _stumble(self, task: NoteTask, fault: Exception, *, has_come_on: bool) -> None:
+        """A step failed: end the note, or try it again later, anew where it had come on before it did."""
         final = next((told for kind, told in _FINAL.items() if isinstance(fault, kind)), None)
         if final is not None:
             await self.end.fail(task, final)
             return
-        tries, now = task.note.tries + 1, self.world.now()
+        tries, now = 1 if has_come_on else task.note.tries + 1, self.world.now()
         asked = fault.retry_after_s if isinstance(fault, AiAway) else None
         retry_after_s = None if asked is None else min(-int(-asked // 1), MAX_RETRY_AFTER_S)
         due = next_attempt(self.schedule, tries, now, self.world.jitter(), retry_after_s)

@@ -105,6 +105,13 @@ def test_sentences_are_stretches_of_what_was_said_and_lose_no_letter(text: str):
     assert all(one in text and 0 < len(one) <= 400 for one in said)
 
 
+@pytest.mark.parametrize("endless", ["x", ".", "x.", "('", " "])
+def test_what_nobody_says_takes_no_longer_than_what_people_say(endless: str):
+    """At the square of its length this would not end today."""
+    said = sentences_of((Utterance(0, 1, endless * 2_000_000 + " A"),))
+    assert all(len(one.text) <= 400 for one in said)
+
+
 def test_what_has_no_end_is_cut_between_words_and_there_is_an_end_of_it():
     said = sentences_of((Utterance(0, 1, "kata " * 1_000 + "x" * 1_000),))
     assert all(set(one.text.split()) == {"kata"} for one in said[:12])

@@ -29,8 +29,8 @@ from meetcore.domain.pricing import (
     is_recording_effective,
     quote_meeting,
     quote_notulen,
+    started_minutes,
 )
-from meetcore.domain.recordings import started_minutes
 from meetcore.domain.schedule import cap_day
 from meetcore.domain.transfers import MAX_CREDITS, InvalidAmount, Reference, TransferKind
 from meetcore.testing.strategies.lives import ACCOUNT

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.pricing import started_minutes
 from meetcore.domain.recordings import (
     RETENTION,
     TRANSITIONS,
@@ -32,7 +33,7 @@ from meetcore.domain.recordings import (
     readdress,
     removed,
     segments,
-    started_minutes,
+    shown_status,
 )
 from meetcore.testing.strategies.recordings import recording_files, recordings
 
@@ -151,12 +152,13 @@ def test_doubles_disorder_and_measuring_in_between_change_nothing(
 
 
 def test_what_comes_of_a_recording_that_expired_is_to_be_removed_too() -> None:
-    gone = removed(expire(opened(a_file())))
+    gone = removed(expire(opened(a_file())), {"a1"})
     assert not needs_work(gone)
     more = gather_files(gone, [a_file("b1")])
     assert more.status is RecordingStatus.EXPIRED
     assert needs_work(more)
-    assert not needs_work(removed(more))
+    assert needs_work(removed(more, {"a1"})), "it came while the other was removed"
+    assert not needs_work(removed(more, {"a1", "b1"}))
     assert needs_work(gather_files(gone, [a_file()])), "who tells of it again has it again"
 
 
@@ -317,15 +319,22 @@ def test_the_padding_of_a_container_does_not_begin_a_second(media_s: float, dura
 def test_only_what_has_expired_loses_its_files() -> None:
     recording = opened(a_file())
     with pytest.raises(ValueError, match="expired"):
-        removed(recording)
+        removed(recording, {"a1"})
     gone = expire(recording)
     assert gone.files == recording.files
     assert needs_work(gone)
-    left = removed(gone)
+    left = removed(gone, {"a1"})
     assert [file.url for file in left.files] == [""]
     assert not needs_work(left)
     assert (left.duration_s, left.size_bytes) == (recording.duration_s, recording.size_bytes)
     assert expire(gone) is gone
+
+
+@given(recordings())
+def test_what_is_past_its_time_reads_expired_whoever_has_come_for_it(recording: Recording) -> None:
+    before = recording.expires_at - timedelta(microseconds=1)
+    assert shown_status(recording, before) is recording.status
+    assert shown_status(recording, recording.expires_at) is RecordingStatus.EXPIRED
 
 
 def test_a_recording_is_kept_for_its_retention_from_its_beginning() -> None:

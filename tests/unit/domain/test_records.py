@@ -378,7 +378,7 @@ NOTE = Note(
 
 def test_a_recording_as_the_contract_writes_it() -> None:
     measured = evolve(RECORDING, files=tuple(evolve(file, media_s=3600.5) for file in RECORDING.files))
-    assert recording_record(measured) == {
+    assert recording_record(measured, START) == {
         "id": str(RECORDING.id),
         "meeting_id": str(RECORDING.meeting_id),
         "status": "available",

@@ -9,6 +9,7 @@ import pytest
 
 import meetcore.ports
 from meetcore.testing import contracts
+from tests.e2e.program import ROOT
 
 SUITES = {name: getattr(contracts, name) for name in contracts.__all__ if name.endswith("Contract")}
 STORE_SUITES = [
@@ -60,6 +61,11 @@ def test_the_ports_are_found():
 def test_every_suite_tests_something():
     assert SUITES
     assert [name for name, suite in SUITES.items() if not names_of(suite)] == []
+
+
+def test_every_suite_is_in_the_table():
+    told = (ROOT / "docs" / "testing.md").read_text("utf-8")
+    assert [name for name in SUITES if f"`{name}`" not in told] == []
 
 
 def test_no_suite_takes_a_test_from_another_that_it_is_joined_with():

@@ -80,12 +80,16 @@ class Studio:
 
 @define(slots=False)
 class Shelf:
-    """Where a provider keeps the files of recordings. Fills `ports.recording_files.RecordingFiles`."""
+    """Where a provider keeps the files of recordings. Fills `ports.recording_files.RecordingFiles`.
+
+    `opened` are the addresses that were asked for.
+    """
 
     studio: Studio
     provider: str = "sandbox"
     told: dict[str, tuple[RecordingFile, ...]] = field(factory=dict)
     contents: dict[str, bytes] = field(factory=dict)
+    opened: list[str] = field(factory=list)
 
     def put(self, provider_meeting_id: str, *files: tuple[RecordingFile, bytes]) -> None:
         """Have these files of a meeting from now on, beside those that are there."""
@@ -103,6 +107,7 @@ class Shelf:
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
         """A file in chunks of a few bytes."""
         await self.studio.meet(f"open {file.kind}")
+        self.opened.append(file.url)
         content = self.contents.get(file.provider_file_id)
         if content is None:
             raise FileGone

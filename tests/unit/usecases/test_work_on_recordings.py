@@ -18,7 +18,9 @@ from tests.unit.usecases.town import Died, Fuse, Town, request
 async def filmed_only(*files, **wish) -> Notary:
     """A meeting of which the provider has files, and nobody has measured them."""
     town = await Town(credits=wish.pop("credits", 1000), daily_cap=wish.pop("daily_cap", None)).settle_in()
-    await town.create()(town.caller, request(with_recording=True, **wish), town.intent(None), town.now())
+    await town.create()(
+        town.caller, request(**{"with_recording": True} | wish), town.intent(None), town.now()
+    )
     one = Notary(town, town.meetings()[0])
     await one.film(*(files or (filmed("rapat", 90.5),)))
     return one
@@ -137,16 +139,32 @@ async def test_what_there_was_no_room_for_is_measured_later() -> None:
 
 async def test_a_file_that_is_gone_is_asked_for_some_times_before_it_counts_as_no_media() -> None:
     one = await filmed_only(filmed("pagi", 60.0), filmed("siang", 30.0, minutes_in=30))
+    pagi, _ = filmed("pagi", 60.0)
+    await one.town.shelf.remove(one.meeting.provider_meeting_id or "", pagi)
     waits = []
     for _ in range(4):
-        one.town.studio.plan("open audio", FileGone())
         await one.town.work_on_recordings()()
         waits.append(due_in_s(one))
         one.town.clock.advance(waits[-1] or 0.0)
     assert waits == [2.0, 4.0, 8.0, 16.0]
-    one.town.studio.plan("open audio", FileGone())
     await one.measure()
     assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
+
+
+async def test_a_file_that_its_provider_lists_is_not_gone_whatever_its_address_says() -> None:
+    one = await filmed_only(filmed("pagi", 60.0))
+    for _ in range(8):
+        one.town.studio.plan("open audio", FileGone())
+        await one.town.work_on_recordings()()
+        one.town.clock.advance(due_in_s(one) or 0.0)
+    assert one.status() is RecordingStatus.MEASURING
+    asked: list[str] = []
+    fresh, content = filmed("pagi", 60.0)
+    one.town.shelf.put(one.meeting.provider_meeting_id or "", (evolve(fresh, url="https://f/fresh"), content))
+    one.town.shelf.opened = asked
+    await one.measure()
+    assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 60)
+    assert asked == ["https://f/fresh"]
 
 
 async def test_another_providers_recording_waits_for_it() -> None:
@@ -205,6 +223,35 @@ async def test_a_recording_that_is_deleted_while_it_is_measured_stays_so() -> No
     assert one.town.shelf.contents == {}
 
 
+async def test_what_comes_while_files_are_removed_is_removed_next() -> None:
+    one = await notary(filmed("rapat"))
+    await one.delete()
+    said, name = written("said", "A: ya"), one.meeting.provider_meeting_id or ""
+
+    async def arrive(call: str) -> None:
+        if call == "remove" and "said" not in one.town.shelf.contents:
+            one.town.studio.during = None
+            await one.film(said)
+
+    one.town.studio.during = arrive
+    await one.town.work_on_recordings()()
+    assert [file.provider_file_id for file in one.recording.files if file.url] == ["said"]
+    await one.measure()
+    assert not any(file.url for file in one.recording.files)
+    assert one.town.shelf.told[name] == ()
+    assert one.town.shelf.contents == {}
+
+
+async def test_what_nobody_told_of_is_removed_too() -> None:
+    """The event that tells of a transcript may be lost."""
+    one = await notary(filmed("rapat"))
+    one.town.shelf.put(one.meeting.provider_meeting_id or "", written("said", "A: ya"))
+    await one.delete()
+    await one.measure()
+    assert one.town.shelf.contents == {}
+    assert due_in_s(one) is None
+
+
 async def test_the_files_of_what_is_over_are_removed_at_the_provider() -> None:
     one = await notary(filmed("rapat"), written("said", "A: ya"))
     await one.delete()
@@ -230,7 +277,7 @@ async def test_the_files_of_what_is_over_are_removed_at_the_provider() -> None:
 
 @pytest.mark.spec("4.1/1", "6/6")
 async def test_a_meeting_that_was_made_with_notes_gets_them() -> None:
-    one = await filmed_only(auto_notulen=True)
+    one = await filmed_only(with_recording=False, auto_notulen=True)
     rings = one.town.notes_doorbell.rings
     await one.measure()
     assert one.note().status is NoteStatus.QUEUED
@@ -239,6 +286,17 @@ async def test_a_meeting_that_was_made_with_notes_gets_them() -> None:
     await one.finish()
     (told,) = one.town.told(EventKind.NOTE_COMPLETED)
     assert told["recording_id"] == str(one.recording.id)
+    one.prove()
+
+
+async def test_what_is_measured_after_its_time_is_told_of_as_gone() -> None:
+    one = await filmed_only(auto_notulen=True)
+    one.town.clock.advance((one.recording.expires_at - one.town.now()).total_seconds())
+    await one.measure()
+    assert one.town.told(EventKind.RECORDING_READY) == []
+    assert one.note().error == describe(NoteFault.RECORDING_GONE)
+    (told,) = one.town.told(EventKind.NOTE_FAILED)
+    assert told["error"] == one.note().error
     one.prove()
 
 

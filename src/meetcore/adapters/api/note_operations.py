@@ -90,14 +90,16 @@ class _Recordings:
             call.caller.account.id, page.filters.get("meeting_id"), page.limit + 1, page.before
         )
         shown, cursor = cut(found, page, lambda one: one.id)
-        return render_record(200, {"data": [recording_record(one) for one in shown], "next_cursor": cursor})
+        return render_record(
+            200, {"data": [recording_record(one, call.now) for one in shown], "next_cursor": cursor}
+        )
 
     async def get(self, call: Call) -> Rendered:
         recording_id = parse_id(call.path["id"], "recording")
         found = await self.use.queries.find_recording(call.caller.account.id, recording_id)
         if found is None or found.status is RecordingStatus.MEASURING:
             raise NotFound("No recording with this id.")
-        return render_record(200, recording_record(found))
+        return render_record(200, recording_record(found, call.now))
 
     async def link(self, call: Call) -> Rendered:
         recording_id = parse_id(call.path["id"], "recording")

@@ -65,8 +65,8 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "No.",
     ),
     "unprocessable_entity": ErrorPage(
-        "The request is well-formed but cannot be carried out: a meeting in the past, a webhook host that "
-        "points to a private network or does not resolve.",
+        "The request is well-formed but cannot be carried out: a meeting in the past, a recording without "
+        "sound, a webhook host that points to a private network or does not resolve.",
         "Read the message; it says what stands in the way.",
         "Only for a host name that did not resolve, once it does.",
         "start_at, alphabet or fields, whichever stands in the way; may be empty.",
@@ -106,8 +106,9 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "Yes, with the same Idempotency-Key: the work is never done twice.",
     ),
     "service_unavailable": ErrorPage(
-        "Temporarily unavailable: no meeting host is free in the time range, the first request with this "
-        "Idempotency-Key is still in progress, or the service is being mended.",
+        "Temporarily unavailable: no meeting host is free in the time range, a recording has grown and is "
+        "being measured, the first request with this Idempotency-Key is still in progress, or the service is "
+        "being mended.",
         "Wait for the seconds of Retry-After, or choose another time.",
         "Yes, after Retry-After, with the same Idempotency-Key.",
         "next_available_at where no host is free and it can be told when one is; else empty.",

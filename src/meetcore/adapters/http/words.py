@@ -66,7 +66,8 @@ ABOUT: Mapping[str, str] = {
     "in progress fail and cost nothing. What was charged stays in the ledger.",
     "create_note": "The note is `queued`; `note.completed` tells when it is there. It is charged then, by the begun minutes "
     "of the recording; until then that is held. There is one note for each recording and language: "
-    "where it is there the answer is 409, and `details.id` names it for `GET /notes/{id}`.",
+    "where it is there the answer is 409, and `details.id` names it for `GET /notes/{id}`. A recording without "
+    "sound is 422; 503 with Retry-After means that more of it has come and is being measured.",
     "list_notes": "Each with all of its content: ask for small pages.",
     "get_note": "`format=markdown` answers `text/markdown`. A failed note says why in `error` and costs nothing.",
     "register_webhook": "The host must lead to public addresses only; that is checked now and before every delivery. "

@@ -19,8 +19,11 @@ MOST_SENTENCES: Final = 10_000
 """How many sentences of a transcript are looked at: six hours of talking without a pause."""
 
 _LONGEST: Final = 400
+# Of one utterance: two hours without a pause.
+_MOST_CHARS: Final = 100_000
 # A full stop ends a sentence before a space and what is no small letter, unless it ends a short form.
-_END: Final = re.compile(r"(\w*)[.!?…]+[\"')\]]*(?=\s+[^\sa-z])")
+# Each word and each run of stops is looked at once: a million letters without a space must not take for ever.
+_END: Final = re.compile(r"""(?:(?<!\w)(\w++)|(?<![\w.!?…]))[.!?…]++["')\]]*+(?=\s+[^\sa-z])""")
 _SHORT: Final = frozenset({"Bpk", "Dr", "Hj", "Ir", "Jl", "Mr", "Mrs", "Ms", "No", "Prof", "Rp", "St"})
 
 
@@ -40,7 +43,7 @@ def sentences_of(transcript: Transcript) -> list[Sentence]:
 
 def _sentences(transcript: Transcript) -> Iterator[Sentence]:
     for one in transcript:
-        for stretch in _stretches(one.text):
+        for stretch in _stretches(one.text[:_MOST_CHARS]):
             for text in _pieces(stretch):
                 yield Sentence(text, one.at_s, (one.speaker or "").strip() or None)
 
@@ -48,7 +51,8 @@ def _sentences(transcript: Transcript) -> Iterator[Sentence]:
 def _stretches(text: str) -> Iterator[str]:
     begin = 0
     for end in _END.finditer(text):
-        if end[1] in _SHORT or (len(end[1]) == 1 and end[1].isupper()):
+        word = end[1] or ""
+        if word in _SHORT or (len(word) == 1 and word.isupper()):
             continue
         yield text[begin : end.end()]
         begin = end.end()

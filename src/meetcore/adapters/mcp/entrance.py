@@ -58,12 +58,16 @@ class Entrance:
         """Open the door and close it, in one task, as its package wants it."""
         try:
             door = (await asyncio.to_thread(_door))(*self._parts)
-        except Exception as error:  # noqa: BLE001  (each request tells it)
-            self._opened.set_exception(error)
-            return
-        async with door.open():
-            self._opened.set_result(door)
-            await self._closing.wait()
+            async with door.open():
+                self._opened.set_result(door)
+                await self._closing.wait()
+        except Exception as error:
+            if self._opened.done():
+                raise
+            # Whoever waits is told, and whoever comes next tries again.
+            failed, self._opened = self._opened, asyncio.get_running_loop().create_future()
+            self._keeper = None
+            failed.set_exception(error)
 
 
 def _door() -> type["Door"]:

@@ -45,6 +45,7 @@ class AvAudioEditor:
     Args:
         directory: where scratch files lie; where the system puts such files, unless it is given. It should be
             a disk and not memory: a recording has hundreds of megabytes.
+        processors: how many there are for all that runs here.
         at_once: how many processes there are at the same time; two, unless it is given, or as many as leave a
             processor to everybody else.
         share: of a processor that each of them takes, above 0 and up to 1; unless it is given, a quarter on a
@@ -57,16 +58,17 @@ class AvAudioEditor:
         self,
         directory: str | None = None,
         *,
+        processors: int = 2,
         at_once: int | None = None,
         share: float | None = None,
         cpu_s: int = CPU_S,
         within_s: float = WITHIN_S,
     ) -> None:
         self._directory = directory
-        self._share = share or _most_of_one()
+        self._share = share or (1.0 if processors > 3 else 0.25)
         self._cpu_s = cpu_s
         self._within_s = within_s
-        self._slots = asyncio.Semaphore(at_once or _most_at_once())
+        self._slots = asyncio.Semaphore(at_once or max(1, min(2, processors - 1)))
 
     def scratch(self) -> BinaryIO:
         """An empty file on disk, without a name; closing it removes it."""
@@ -124,14 +126,6 @@ class AvAudioEditor:
         return _told(answer, process.returncode)
 
 
-def _most_at_once() -> int:
-    return max(1, min(2, (os.cpu_count() or 1) - 1))
-
-
-def _most_of_one() -> float:
-    return 1.0 if (os.cpu_count() or 1) > 3 else 0.25
-
-
 def _environment() -> dict[str, str]:
     return {name: value for name in _ENVIRONMENT if (value := os.environ.get(name)) is not None}
 
@@ -162,6 +156,8 @@ def _told(answer: bytes, status: int | None) -> float:
         raise MediaUnreadable(f"the process ended with status {status}") from None
     if "missing" in told:
         raise RuntimeError("PyAV cannot be loaded: pip install 'meetcore[server]'")
+    if "failed" in told:
+        raise EditingFailed(f"the process could not go on: {told['failed']}")
     if "unreadable" in told:
         raise MediaUnreadable(str(told["unreadable"]))
     return float(told["seconds"])

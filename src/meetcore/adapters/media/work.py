@@ -3,7 +3,8 @@
 Run as a script, by path, with the standard library and PyAV alone; it imports nothing of meetcore. Arguments:
 the seconds of computing and by the clock that it may take, and the share of a processor; then `measure` and
 the descriptor of the media, or `cut`, from which second, how many seconds, the media's descriptor and that of
-an empty file. It writes one line of JSON: `seconds`, or `unreadable` and why.
+an empty file. It writes one line of JSON: `seconds`; or `unreadable` and why; or `failed` and why, where this
+machine is at its end and the file may be fine.
 
 The formats and codecs that meetings are recorded in are listed, and nothing else is tried: ffmpeg also reads
 lists of other files and addresses. It is given the one open file and opens none by itself.
@@ -13,6 +14,7 @@ Owns the reading of media, and the limits that are put on it. Refuses whatever h
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import resource
@@ -58,6 +60,10 @@ _JITTER_S = 0.03
 _PADDING_S = 0.1
 
 
+# No room on the disk, no descriptor left: nothing that a file could bring about.
+_AT_OUR_END = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
+
+
 class Unreadable(Exception):
     """No media, or none with sound."""
 
@@ -79,6 +85,8 @@ def main(arguments: list[str]) -> int:
     except Unreadable as error:
         return say({"unreadable": str(error)})
     except (OSError, ValueError, ArithmeticError, MemoryError, LookupError) as error:
+        if isinstance(error, OSError) and error.errno in _AT_OUR_END:
+            return say({"failed": errno.errorcode[error.errno]})
         # PyAV's errors are among these. Only the kind: a text may quote what is in the file.
         return say({"unreadable": type(error).__name__})
 

@@ -33,8 +33,9 @@ def draft_of(transcript: Transcript, parts: Sequence[WrittenNotes], whole: Writt
         whole: what they come to; of one part, that part.
     """
     among = vocabulary(transcript)
-    decisions = (_decision(transcript, one) for part in parts for one in part.decisions)
-    actions = (_action(transcript, among, one) for part in parts for one in part.action_items)
+    # Bounded before they are searched for: a model that goes round in circles may write thousands.
+    decisions = (_decision(transcript, one) for part in parts for one in part.decisions[:_MOST_ITEMS])
+    actions = (_action(transcript, among, one) for part in parts for one in part.action_items[:_MOST_ITEMS])
     return NoteDraft(
         summary=paragraphs(whole.summary, MOST_SUMMARY_CHARS),
         decisions=tuple(dict.fromkeys(one for one in decisions if one is not None))[:_MOST_ITEMS],

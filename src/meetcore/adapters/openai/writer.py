@@ -5,6 +5,7 @@ shape, and a last call that makes one summary of several. Refuses to make more t
 calls.
 """
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import Final, TypeVar
@@ -71,7 +72,9 @@ class OpenAiNoteWriter:
         if not parts:
             raise AiRefused("ai: a transcript without a word")
         written = [await self._ask(writing(part, language, len(parts) == 1), WrittenNotes) for part in parts]
-        return draft_of(transcript, written, await self._whole(written, language))
+        whole = await self._whole(written, language)
+        # Searching what was said for each quote takes its time, and others wait for this loop.
+        return await asyncio.to_thread(draft_of, transcript, written, whole)
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -141,7 +141,7 @@ class ZoomRecordingFiles:
             token = await self._token()
             try:
                 answer = await self._followed(file.url, wanted, token)
-            except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL) as error:
+            except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL, ValueError) as error:
                 raise FilesAway(f"zoom: no file: {type(error).__name__}") from None
             if answer.status_code in (200, 206) and not _is_page(answer):
                 return answer

@@ -77,7 +77,9 @@ class RecordingWorkContract:
         assert (removing.recording, removing.tries) == (expire(recording), 1)
         await keep_recording(rig, expire(recording))
         assert await _renew(rig, removing, 60), "a second deletion takes it from nobody"
-        await keep_recording(rig, removed(expire(recording)))
+        await keep_recording(
+            rig, removed(expire(recording), [file.provider_file_id for file in recording.files])
+        )
         assert await claim_recordings(rig) == []
         assert not await _renew(rig, removing, 60)
 
