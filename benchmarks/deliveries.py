@@ -46,6 +46,8 @@ __all__ = [
     "FAILING",
     "HEALTHY",
     "Endpoint",
+    "arrivals",
+    "centiles",
     "furnish",
     "latencies",
     "measure_deliveries",
@@ -254,6 +256,26 @@ async def latencies(
     warm_up_s: float = WARM_UP_S,
 ) -> tuple[float, float]:
     """Milliseconds from the commit of an event to its receiver's answer, p50 and p95, at a steady rate."""
+    found = await arrivals(url, cipher, ca_file, port, endpoints, seconds, warm_up_s)
+    return centiles([each_ms for _, each_ms in found])
+
+
+def centiles(took: list[float]) -> tuple[float, float]:
+    """The p50 and the p95."""
+    took = sorted(took)
+    return took[len(took) // 2], took[int(len(took) * 0.95)]
+
+
+async def arrivals(
+    url: str,
+    cipher: AesGcmCipher,
+    ca_file: str,
+    port: int,
+    endpoints: list[Endpoint],
+    seconds: float,
+    warm_up_s: float,
+) -> list[tuple[float, float]]:
+    """The moment at which each event was written, and its milliseconds."""
     written: dict[str, float] = {}
     async with _pump(url, cipher, ca_file, port) as (pump, timed):
         loop = asyncio.get_running_loop()
@@ -266,12 +288,11 @@ async def latencies(
         await asyncio.to_thread(writer.join)
         await asyncio.sleep(2)
     settled = min(written.values()) + warm_up_s
-    took = sorted(
-        1000 * (timed.answered[id_] - at)
+    return [
+        (at, 1000 * (timed.answered[id_] - at))
         for id_, at in written.items()
         if id_ in timed.answered and at >= settled
-    )
-    return took[len(took) // 2], took[int(len(took) * 0.95)]
+    ]
 
 
 def _write_slowly(

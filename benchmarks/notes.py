@@ -3,16 +3,20 @@
 Events are written at a steady rate and delivered from here, by the pump and the sender of `deliveries`. The
 floor is a worker that has no note to write. Then notes are always due: recordings of twenty minutes are
 fetched from a stand-in for Zoom, cut, and heard and written by a stand-in for an AI provider. First the same
-process does both, on one event loop; then a worker of its own writes the notes.
+process does both, on one event loop; then a worker of its own writes the notes. That worker is halted and
+goes on, turn about: whatever else happens on this machine happens to both turns.
 """
 
 import asyncio
 import base64
 import os
+import signal
 import sys
+import time
 from asyncio.subprocess import DEVNULL
+from bisect import bisect
 from collections.abc import AsyncIterator
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from statistics import median
 from typing import Any
@@ -22,8 +26,8 @@ import psycopg
 import typed_settings
 from attrs import define, field
 
-from benchmarks.deliveries import FAILING, HEALTHY, Endpoint, furnish, latencies, place
-from benchmarks.processes import ROOT, STOP_TIMEOUT_S
+from benchmarks.deliveries import FAILING, HEALTHY, Endpoint, arrivals, centiles, furnish, latencies, place
+from benchmarks.processes import ROOT, STOP_TIMEOUT_S, family
 from benchmarks.report import Result
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
@@ -46,6 +50,8 @@ RECORDING_S = 20 * 60
 RECORDINGS = 60
 AI_LATENCY_S = 0.5
 WARM_UP_S = 4.0
+TURN_S = 1.5
+SETTLES_S = 0.2  # until what was written before a turn has arrived
 LONG_AFTER = timedelta(days=1)
 
 
@@ -92,6 +98,12 @@ class Desk:
                 (timedelta() if is_now else LONG_AFTER,),
             )
 
+    async def arrivals(self, seconds: float) -> list[tuple[float, float]]:
+        """When each event was written, and in how many milliseconds it arrived."""
+        return await arrivals(
+            self.url, self.cipher, self.ca_file, self.port, self.endpoints, seconds, WARM_UP_S
+        )
+
     async def arrive(self, seconds: float) -> tuple[float, float]:
         """How soon events arrive, p50 and p95, while whatever else goes on goes on."""
         return await latencies(
@@ -135,8 +147,8 @@ async def _writing_here(desk: Desk) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _writing_there(desk: Desk) -> AsyncIterator[None]:
-    """Notes are written by a worker of their own."""
+async def _writing_there(desk: Desk) -> AsyncIterator[int]:
+    """Notes are written by a worker of their own, with this process id."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEETCORE_")}
     told = {f"MEETCORE_{name.upper()}": value for name, value in desk.words.items()}
     child = await asyncio.create_subprocess_exec(
@@ -144,22 +156,61 @@ async def _writing_there(desk: Desk) -> AsyncIterator[None]:
         env=clean | told, cwd=ROOT, stdout=DEVNULL, stderr=DEVNULL,
     )  # fmt: skip
     try:
-        yield
+        yield child.pid
     finally:
         child.terminate()
         async with asyncio.timeout(STOP_TIMEOUT_S):
             await child.wait()
 
 
-async def _round(desk: Desk, writing: Any, seconds: float) -> tuple[float, ...]:
-    """A turn without notes and a turn with, under the same worker: p50, p95, p50, p95."""
+async def _by_this_process(desk: Desk, seconds: float) -> tuple[float, ...]:
+    """A turn without notes and a turn with: p50, p95, p50, p95."""
     figures: list[float] = []
     for is_busy in (False, True):
         desk.let_notes_be_due(is_now=is_busy)
-        async with writing(desk):
+        async with _writing_here(desk):
             figures += await desk.arrive(seconds)
     desk.let_notes_be_due(is_now=False)
     return tuple(figures)
+
+
+async def _by_another(desk: Desk, seconds: float) -> tuple[float, ...]:
+    """Short turns in which the worker of notes is halted, and such in which it works: the same figures."""
+    desk.let_notes_be_due(is_now=True)
+    turns: list[tuple[float, bool]] = []
+    async with _writing_there(desk) as worker:
+        turning = asyncio.create_task(_turn_about(worker, turns))
+        try:
+            found = await desk.arrivals(2 * seconds)
+        finally:
+            turning.cancel()
+            await asyncio.wait([turning])
+    desk.let_notes_be_due(is_now=False)
+    took: dict[bool, list[float]] = {False: [], True: []}
+    for at, each_ms in found:
+        began_at, is_busy = turns[bisect(turns, at, key=lambda turn: turn[0]) - 1]
+        if at - began_at >= SETTLES_S:
+            took[is_busy].append(each_ms)
+    return (*centiles(took[False]), *centiles(took[True]))
+
+
+async def _turn_about(worker: int, turns: list[tuple[float, bool]]) -> None:
+    """Halt the worker and its children and let them go on, until it is cancelled; then they go on."""
+    is_busy = True
+    try:
+        while True:
+            turns.append((time.monotonic(), is_busy))
+            await asyncio.sleep(TURN_S)
+            is_busy = not is_busy
+            _tell(worker, signal.SIGCONT if is_busy else signal.SIGSTOP)
+    finally:
+        _tell(worker, signal.SIGCONT)
+
+
+def _tell(worker: int, what: signal.Signals) -> None:
+    for each in family(worker):
+        with suppress(ProcessLookupError):
+            os.kill(each, what)
 
 
 def measure_beside_notes(url: str, rounds: int, seconds: float) -> list[Result]:
@@ -172,9 +223,9 @@ def measure_beside_notes(url: str, rounds: int, seconds: float) -> list[Result]:
         endpoints = furnish(url, AesGcmCipher([key]), ["/hook"] * HEALTHY + ["/fail"] * FAILING)
         desk = Desk(url, key, zoom, ai, endpoints, ca_file, port)
         runner.run(desk.furnish())
-        for where, writing in (("same process", _writing_here), ("own process", _writing_there)):
+        for where, measured in (("same process", _by_this_process), ("own process", _by_another)):
             heard = ai.done(HEARING)
-            turns = [runner.run(_round(desk, writing, seconds)) for _ in range(rounds)]
+            turns = [runner.run(measured(desk, seconds)) for _ in range(rounds)]
             idle50, idle95, busy50, busy95 = (median(column) for column in zip(*turns, strict=True))
             extra = {"note": f"floor: no note is due; {ai.done(HEARING) - heard} minutes were heard"}
             goal = "ratio < 1.1"

@@ -6,12 +6,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attrs import frozen
 
-__all__ = ["ROOT", "Program", "bare_route", "cpu_s", "meetcore_serve", "tls_receiver"]
+__all__ = ["ROOT", "Program", "bare_route", "cpu_s", "family", "meetcore_serve", "tls_receiver"]
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
@@ -23,6 +23,19 @@ def cpu_s(pid: int) -> float:
     """Processor seconds of a process and all its threads, user and system."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
+
+
+def family(pid: int) -> list[int]:
+    """A process, its children and theirs, as they are now."""
+    children: dict[int, list[int]] = {}
+    for place in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):  # it has ended meanwhile
+            parent = int(place.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(place.parent.name))
+    found = [pid]
+    for one in found:
+        found += children.get(one, [])
+    return found
 
 
 @frozen
