@@ -71,7 +71,7 @@ PIECE = (*on_media("cut"), *asked("/audio/transcriptions"), *TRANSACTION)
 HEARD = (*TRANSACTION, *read(LONG), *PIECE, *PIECE, *read(SOUND), *PIECE, *TRANSACTION)
 WRITTEN = (*asked("/chat/completions"), *TRANSACTION)
 SETTLED = TRANSACTION
-REMOVED = (*TOKEN, *["DELETE file", "DELETE file 204"] * 2, *TRANSACTION)
+REMOVED = (*TOKEN, *LISTED, *["DELETE file", "DELETE file 204"] * 2, *TRANSACTION)
 
 
 @frozen
