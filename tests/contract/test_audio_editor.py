@@ -15,8 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meetcore.adapters.media import AvAudioEditor
+from meetcore.adapters.media import AvAudioEditor, aac
 from meetcore.ports.audio_editor import AudioEditor, EditingFailed, MediaUnreadable
+from meetcore.testing.ai.lengths import sound_length_s
 from meetcore.testing.contracts.audio_editor import AudioEditorContract
 from tests.contract.media import FORMS, Form, heard, picture, tones, two_streams, with_a_gap
 
@@ -62,7 +63,7 @@ async def test_pieces_join_and_what_is_in_them_is_where_it_was(editor: AvAudioEd
         found, total = [], 0.0
         for number in range(3):
             with await editor.cut(media, number * 7, 7) as piece:
-                this = heard(piece)
+                this = heard(piece.file)
             found += [number * 7 + begin for begin in this.tones if begin > EXACT_S]
             total += this.seconds
     assert found == pytest.approx(at, abs=EXACT_S)
@@ -79,7 +80,7 @@ def three_tones(form: Form) -> bytes:
 async def test_any_stretch_of_any_form_is_exact(form: Form, from_s: float, length_s: float):
     editor = AvAudioEditor(share=1)
     with holding(editor, three_tones(form)) as media, await editor.cut(media, from_s, length_s) as piece:
-        this = heard(piece)
+        this = heard(piece.file)
     expected = min(length_s, 20.0 - from_s)
     assert this.seconds == pytest.approx(expected, abs=0.03)
     wanted = [begin - from_s for begin in (3.0, 9.0, 15.0)]
@@ -93,7 +94,7 @@ async def test_media_that_begins_late_counts_from_its_beginning(editor: AvAudioE
     with holding(editor, tones(form, 8.0, (2.0, 6.0), begins_s=30.0)) as media:
         assert await editor.measure(media) == pytest.approx(8.0, abs=0.05)
         with await editor.cut(media, 4, 4) as piece:
-            assert heard(piece).tones == pytest.approx([2.0], abs=EXACT_S)
+            assert heard(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
 
 
 async def test_of_several_streams_the_longest_counts(editor: AvAudioEditor):
@@ -101,14 +102,14 @@ async def test_of_several_streams_the_longest_counts(editor: AvAudioEditor):
         with holding(editor, two_streams(M4A, lengths_s, (5.0,))) as media:
             assert await editor.measure(media) == pytest.approx(8.0, abs=0.03)
             with await editor.cut(media, 4, 4) as piece:
-                assert heard(piece).tones == pytest.approx([1.0], abs=EXACT_S)
+                assert heard(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
 
 
 async def test_a_film_is_heard_and_not_seen(editor: AvAudioEditor):
     with holding(editor, picture(6.0, M4A, (4.0,))) as media:
         assert await editor.measure(media) == pytest.approx(6.0, abs=0.03)
         with await editor.cut(media, 3, 3) as piece:
-            assert heard(piece).tones == pytest.approx([1.0], abs=EXACT_S)
+            assert heard(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
 
 
 async def test_a_film_without_sound_is_unreadable(editor: AvAudioEditor):
@@ -127,7 +128,7 @@ async def test_a_truncated_file_is_as_long_as_what_is_left_or_unreadable(editor:
             return
         assert length_s < 19
         with await editor.cut(media, 0, 2) as piece:
-            assert heard(piece).tones == pytest.approx([1.0], abs=EXACT_S)
+            assert heard(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
@@ -138,7 +139,7 @@ async def test_damage_in_the_middle_leaves_the_rest(editor: AvAudioEditor, form:
     with holding(editor, bytes(whole)) as media:
         assert await editor.measure(media) == pytest.approx(20.0, abs=0.6)
         with await editor.cut(media, 0, 20) as piece:
-            assert heard(piece).tones[0] == pytest.approx(1.0, abs=EXACT_S)
+            assert heard(piece.file).tones[0] == pytest.approx(1.0, abs=EXACT_S)
 
 
 @settings(max_examples=25, deadline=None)
@@ -180,11 +181,11 @@ async def test_where_the_media_has_a_gap_there_is_silence(editor: AvAudioEditor)
     with holding(editor, with_a_gap(Form("matroska", "pcm_s16le", 16000))) as media:
         assert await editor.measure(media) == pytest.approx(12.0, abs=0.03)
         with await editor.cut(media, 0, 12) as piece:
-            whole = heard(piece)
+            whole = heard(piece.file)
         assert whole.seconds == pytest.approx(12.0, abs=0.03)
         assert whole.tones == pytest.approx([1.0, 9.0], abs=EXACT_S)
         with await editor.cut(media, 5, 2) as piece:  # nothing but gap
-            gap = heard(piece)
+            gap = heard(piece.file)
         assert gap.seconds == pytest.approx(2.0, abs=0.03)
         assert gap.tones == []
 
@@ -193,7 +194,102 @@ async def test_behind_the_end_is_the_least_that_can_be_heard(editor: AvAudioEdit
     with holding(editor, tones(M4A, 3.0, ())) as media:
         for from_s in (2.99, 3.0, 50.0):
             with await editor.cut(media, from_s, 5) as piece:
-                assert heard(piece).seconds == pytest.approx(0.2, abs=0.03)
+                assert heard(piece.file).seconds == pytest.approx(0.2, abs=0.03)
+
+
+# Copies
+
+AAC = [form for form in FORMS if form.codec == "aac"]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+async def test_only_aac_is_copied_and_only_where_it_may_be(editor: AvAudioEditor, form: Form):
+    with holding(editor, tones(form, 5.0, (3.0,))) as media:
+        for may_copy in (False, True):
+            with await editor.cut(media, 1, 3, may_copy=may_copy) as piece:
+                assert piece.is_copied == (may_copy and form in AAC)
+                head = piece.file.read(8)
+                assert head[4:] == b"ftyp" if piece.is_copied else head[:4] == b"OggS"
+                assert piece.length_s == pytest.approx(3.0, abs=0.001)
+                assert sound_length_s(head + piece.file.read()) == pytest.approx(3.0, abs=0.001)
+                piece.file.seek(0)
+                assert heard(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
+
+
+@settings(max_examples=25, deadline=None)
+@given(form=st.sampled_from(AAC), from_s=st.floats(0, 19), length_s=st.floats(0.5, 12))
+async def test_any_stretch_of_aac_is_copied_exactly(form: Form, from_s: float, length_s: float):
+    """It ends with a packet, which has 32 ms at 32 kHz."""
+    editor = AvAudioEditor(share=1)
+    with (
+        holding(editor, three_tones(form)) as media,
+        await editor.cut(media, from_s, length_s, may_copy=True) as piece,
+    ):
+        assert piece.is_copied
+        this = heard(piece.file)
+    expected = min(length_s, 20.0 - from_s)
+    assert piece.length_s == pytest.approx(expected, abs=0.03)
+    assert expected - 0.03 <= this.seconds <= expected + 0.035
+    inside = [at for begin in (3.0, 9.0, 15.0) if 2 * EXACT_S < (at := begin - from_s) < expected - 0.15]
+    found = [begin for begin in this.tones if EXACT_S < begin < expected - 0.1]
+    for at in inside:
+        assert min((abs(at - begin) for begin in found), default=9.0) <= EXACT_S
+    for begin in found:
+        assert min(abs(begin + from_s - at) for at in (3.0, 9.0, 15.0)) <= EXACT_S
+
+
+async def test_copies_join_without_losing_a_packet(editor: AvAudioEditor):
+    """What lies on the border is in both: whoever hears begins with the right sample."""
+    at = [0.5 + number * 0.7 for number in range(28)]
+    with holding(editor, tones(AAC[1], 21.0, at)) as media:
+        found, total_s = [], 0.0
+        for number in range(3):
+            with await editor.cut(media, number * 7, 7, may_copy=True) as piece:
+                found += [number * 7 + begin for begin in heard(piece.file).tones if begin > EXACT_S]
+                total_s += piece.length_s
+    assert found == pytest.approx(at, abs=EXACT_S)
+    assert total_s == pytest.approx(21.0, abs=0.001)
+
+
+async def test_what_begins_late_is_copied_from_its_beginning(editor: AvAudioEditor):
+    for form in AAC:
+        with (
+            holding(editor, tones(form, 8.0, (2.0, 6.0), begins_s=30.0)) as media,
+            await editor.cut(media, 4, 4, may_copy=True) as piece,
+        ):
+            assert piece.is_copied
+            assert heard(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
+
+
+async def test_what_has_a_gap_is_not_copied(editor: AvAudioEditor):
+    """Whoever hears would put together what was apart."""
+    with holding(editor, with_a_gap(Form("matroska", "aac", 48000))) as media:
+        with await editor.cut(media, 0, 12, may_copy=True) as piece:
+            whole = heard(piece.file)
+        assert not piece.is_copied
+        assert whole.seconds == pytest.approx(12.0, abs=0.03)
+        assert whole.tones == pytest.approx([1.0, 9.0], abs=EXACT_S)
+        with await editor.cut(media, 5, 2, may_copy=True) as piece:  # nothing but gap
+            assert (piece.is_copied, heard(piece.file).tones) == (False, [])
+
+
+def test_a_copy_that_would_be_too_large_is_none(editor: AvAudioEditor, monkeypatch: pytest.MonkeyPatch):
+    content = tones(M4A, 20.0, (1.0, 3.0))
+    with holding(editor, content) as media, editor.scratch() as into:
+        media.flush()
+        monkeypatch.setattr(aac, "MAX_BYTES", len(content) // 2)
+        assert aac.copy(media.fileno(), 0, into.fileno(), 10, 5) == pytest.approx(5.0, abs=0.001)
+        with pytest.raises(aac.NotCopied):
+            aac.copy(media.fileno(), 0, into.fileno(), 0, 20)
+
+
+async def test_the_last_moment_is_not_copied(editor: AvAudioEditor):
+    """Less than can be heard is filled up with silence."""
+    with holding(editor, tones(M4A, 3.0, ())) as media:
+        for from_s in (2.9, 3.0, 50.0):
+            with await editor.cut(media, from_s, 5, may_copy=True) as piece:
+                assert not piece.is_copied
+                assert heard(piece.file).seconds == pytest.approx(0.2, abs=0.03)
 
 
 # Processes
@@ -209,7 +305,7 @@ def children(parent: int) -> set[int]:
                 of = int((entry / "stat").read_text().rsplit(")")[1].split()[1])
             except OSError:
                 continue
-            if of == parent and any(word.endswith(b"adapters/media/work.py") for word in words):
+            if of == parent and any(word.endswith(b"adapters/media/start.py") for word in words):
                 found.add(int(entry.name))
     return found
 

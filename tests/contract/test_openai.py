@@ -34,11 +34,13 @@ from meetcore.adapters.openai.writer import MOST_PARTS
 from meetcore.domain.notes import ActionItem, Decision, Language
 from meetcore.domain.transcripts import Transcript, Utterance, join
 from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.audio_editor import Sound
 from meetcore.testing.ai_server import Fault, Models
 from meetcore.testing.contracts import NoteWriterContract, TranscriberContract
 from meetcore.testing.contracts.note_writer import MEETINGS
 from meetcore.testing.sounds import silence
 from tests.contract.ai import NOW, Ai, Lines, access_to, ai_at_hand
+from tests.contract.media import Form, tones
 
 IMPATIENT_S = 0.5
 SAID = MEETINGS["indonesian"]
@@ -54,6 +56,10 @@ async def ai():
 async def impatient():
     async with ai_at_hand(timeout_s=IMPATIENT_S) as at_hand:
         yield at_hand
+
+
+def piece(length_s: float) -> Sound:
+    return Sound(io.BytesIO(silence(length_s)), length_s)
 
 
 class TestTranscriber(TranscriberContract):
@@ -86,7 +92,7 @@ class TestNoteWriterPartByPart(NoteWriterContract):
 
 
 async def hears(ai: Ai) -> object:
-    return await ai.transcriber.transcribe(io.BytesIO(silence(3.0)))
+    return await ai.transcriber.transcribe(piece(3.0))
 
 
 async def writes(ai: Ai) -> object:
@@ -231,7 +237,7 @@ async def test_pieces_joined_lose_no_second(ai: Ai):
     lengths_s = (20.0, 20.0, 13.5)
     pieces, before_s = [], 0.0
     for length_s in lengths_s:
-        heard = await ai.transcriber.transcribe(io.BytesIO(silence(length_s)))
+        heard = await ai.transcriber.transcribe(piece(length_s))
         pieces.append((before_s, heard))
         before_s += length_s
     whole = join(pieces)
@@ -241,10 +247,17 @@ async def test_pieces_joined_lose_no_second(ai: Ai):
     assert ai.stand_in.tally.heard_s == pytest.approx(sum(lengths_s))
 
 
+async def test_sound_as_it_was_recorded_is_heard_as_it_is(ai: Ai):
+    content = tones(Form("ipod", "aac", 44100), 12.0, ())
+    heard = await ai.transcriber.transcribe(Sound(io.BytesIO(content), 12.0, is_copied=True))
+    assert [(one.at_s, one.until_s) for one in heard] == [(0, 5), (5, 10), (10, 12)]
+    assert ai.stand_in.tally.heard_s == 12.0
+
+
 async def test_without_times_a_sentence_stands_where_its_place_in_the_text_is(ai: Ai):
     async with ai_at_hand(transcribe_model=Models().plain, tells_times=False) as plain:
-        guessed = await plain.transcriber.transcribe(io.BytesIO(silence(30.0)))
-    known = await ai.transcriber.transcribe(io.BytesIO(silence(30.0)))
+        guessed = await plain.transcriber.transcribe(piece(30.0))
+    known = await ai.transcriber.transcribe(piece(30.0))
     assert [one.text for one in guessed] == [one.text for one in known]
     for one, other in zip(guessed, known, strict=True):
         assert one.at_s == pytest.approx(other.at_s, abs=1.0)
@@ -253,14 +266,14 @@ async def test_without_times_a_sentence_stands_where_its_place_in_the_text_is(ai
 
 async def test_what_is_too_large_is_not_sent(ai: Ai):
     with pytest.raises(AiRefused):
-        await ai.transcriber.transcribe(io.BytesIO(bytes(MAX_FILE_BYTES + 1)))
+        await ai.transcriber.transcribe(Sound(io.BytesIO(bytes(MAX_FILE_BYTES + 1)), 60.0))
     assert ai.stand_in.tally.calls.total() == 0
 
 
 async def test_a_moment_is_not_sent_and_says_nothing(ai: Ai):
-    assert await ai.transcriber.transcribe(io.BytesIO(silence(0.06))) == ()
+    assert await ai.transcriber.transcribe(piece(0.06)) == ()
     assert ai.stand_in.tally.calls.total() == 0
-    assert await ai.transcriber.transcribe(io.BytesIO(silence(0.1))) != ()
+    assert await ai.transcriber.transcribe(piece(0.1)) != ()
 
 
 def verbose(*segments: dict[str, Any]) -> bytes:
@@ -292,12 +305,6 @@ def test_what_segments_mean(told: list[dict[str, Any]], expected: list[Utterance
 def test_what_is_no_transcript_is_away(body: bytes):
     with pytest.raises(AiAway):
         _transcript(body, 10.0)
-
-
-def test_a_text_without_segments_and_without_a_length_says_it_all_at_once():
-    assert _transcript(b'{"text": "Satu. Dua! Tiga"}', 86_400.0) == tuple(
-        Utterance(0, 0, text) for text in ("Satu.", "Dua!", "Tiga")
-    )
 
 
 # Writing

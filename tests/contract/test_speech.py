@@ -5,17 +5,16 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
 
 import pytest
 
 from meetcore.adapters.speech import LocalTranscriber, can_hear
 from meetcore.ports.ai import AiAway
+from meetcore.ports.audio_editor import Sound
 from meetcore.testing.contracts import TranscriberContract
-from meetcore.testing.sounds import silence
+from meetcore.testing.sounds import silence, sound_of
 from tests.conftest import absent
 
 
@@ -26,11 +25,9 @@ def hearing() -> None:
 
 
 @pytest.fixture
-def piece() -> Iterator[BinaryIO]:
-    with tempfile.TemporaryFile() as file:
-        file.write(silence(40.0))
-        file.seek(0)
-        yield file
+def piece() -> Iterator[Sound]:
+    with sound_of(silence(40.0), 40.0) as sound:
+        yield sound
 
 
 @pytest.mark.usefixtures("hearing")
@@ -61,13 +58,13 @@ async def test_without_the_extra_nothing_can_hear(monkeypatch: pytest.MonkeyPatc
     assert not can_hear()
 
 
-async def test_a_child_that_takes_too_long_is_ended(piece: BinaryIO, hanging: None):
+async def test_a_child_that_takes_too_long_is_ended(piece: Sound, hanging: None):
     with pytest.raises(AiAway, match="too long"):
         await LocalTranscriber(timeout_s=0.3).transcribe(piece)
     assert children() == []
 
 
-async def test_whoever_gives_up_leaves_no_child(piece: BinaryIO, hanging: None):
+async def test_whoever_gives_up_leaves_no_child(piece: Sound, hanging: None):
     hearing = asyncio.create_task(LocalTranscriber().transcribe(piece))
     await until(children)
     hearing.cancel()
@@ -75,7 +72,7 @@ async def test_whoever_gives_up_leaves_no_child(piece: BinaryIO, hanging: None):
     assert children() == []
 
 
-async def test_one_hears_at_a_time(piece: BinaryIO, hanging: None):
+async def test_one_hears_at_a_time(piece: Sound, hanging: None):
     transcriber = LocalTranscriber(timeout_s=0.6)
     waiting = [asyncio.create_task(transcriber.transcribe(piece)) for _ in range(3)]
     await until(children)
@@ -94,7 +91,7 @@ async def test_one_hears_at_a_time(piece: BinaryIO, hanging: None):
     ("print('x' * 5_000_000)", "more than"),
 ])  # fmt: skip
 async def test_a_child_that_fails_is_away(
-    piece: BinaryIO, monkeypatch, tmp_path: Path, program: str, words: str
+    piece: Sound, monkeypatch, tmp_path: Path, program: str, words: str
 ):
     (tmp_path / "hear.py").write_text(program)
     monkeypatch.setattr("meetcore.adapters.speech.transcriber._PROGRAM", tmp_path / "hear.py")
@@ -111,15 +108,13 @@ def hanging(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 PARENT = """
-import asyncio, sys, tempfile
+import asyncio
 from meetcore.adapters.speech import LocalTranscriber
-from meetcore.testing.sounds import silence
+from meetcore.testing.sounds import silence, sound_of
 
-with tempfile.TemporaryFile() as file:
-    file.write(silence(110.0))
-    file.seek(0)
+with sound_of(silence(110.0), 110.0) as sound:
     print("begun", flush=True)
-    asyncio.run(LocalTranscriber().transcribe(file))
+    asyncio.run(LocalTranscriber().transcribe(sound))
 """
 
 

@@ -141,9 +141,9 @@ def _of_notes(fuse: Fuse) -> tuple[tuple[object, str, Callable[[Any], Any]], ...
 
     def acted(name: str) -> Callable[[Work], Work]:
         def fitted(act: Work) -> Work:
-            async def act_and_burn(*told: Any) -> Any:
+            async def act_and_burn(*told: Any, **named: Any) -> Any:
                 fuse.burn(name)
-                done = await act(*told)
+                done = await act(*told, **named)
                 fuse.burn(f"{name} done")
                 return done
 

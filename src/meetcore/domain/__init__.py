@@ -12,7 +12,7 @@ meetings     `meetings` (the life of one, the plan of a new one), `hosts` (best 
              `schedule` (WIB in, UTC inside), `provider_events` (what a provider tells),
              `recordings` (the files of one, gathered and measured)
 notes        `notes` (the life of one), `hearing` (a recording in pieces), `transcripts`, `vtt` (a
-             provider's), `quotes` (what was really said), `ogg` (how long an Opus file is)
+             provider's), `quotes` (what was really said)
 requests     `keys` (form, digest, scopes), `rate_window` (the wall-clock minute),
              `idempotency` (what a repeated request gets), `errors` (every refusal and its code)
 webhooks     `endpoints` (disabled at twenty failures), `deliveries`, `retry_schedule`, `events`,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
         ledger,
         meetings,
         notes,
-        ogg,
         pricing,
         provider_events,
         quotes,
@@ -76,7 +75,6 @@ __all__ = [
     "meetings",
     "note_markdown",
     "notes",
-    "ogg",
     "pricing",
     "provider_events",
     "quotes",

@@ -3,9 +3,12 @@
 Files are open and nameless: nothing that a meeting said lies on a disk after the process that had it is gone.
 """
 
-from typing import BinaryIO, Protocol
+from types import TracebackType
+from typing import BinaryIO, Protocol, Self
 
-__all__ = ["AudioEditor", "EditingFailed", "MediaUnreadable"]
+from attrs import field, frozen
+
+__all__ = ["AudioEditor", "EditingFailed", "MediaUnreadable", "Sound"]
 
 
 class MediaUnreadable(Exception):
@@ -14,6 +17,34 @@ class MediaUnreadable(Exception):
 
 class EditingFailed(Exception):
     """The machine was at its limits, whatever the file is. The text is for the log only."""
+
+
+@frozen
+class Sound:
+    """A piece that was cut, for whoever hears; closing it removes it.
+
+    Args:
+        file: a scratch file at its beginning, below 25 MB: one channel of Opus in Ogg; or, where it
+            `is_copied`, AAC in M4A as whoever recorded it encoded it.
+        length_s: how long it is.
+        is_copied: whether it was not encoded here.
+    """
+
+    file: BinaryIO = field(repr=False)
+    length_s: float
+    is_copied: bool = False
+
+    def close(self) -> None:
+        """Remove the file."""
+        self.file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 class AudioEditor(Protocol):
@@ -32,13 +63,15 @@ class AudioEditor(Protocol):
         """
         ...
 
-    async def cut(self, media: BinaryIO, from_s: float, length_s: float) -> BinaryIO:
-        """A stretch of the sound as one channel of Opus in Ogg, in a scratch file at its beginning.
+    async def cut(self, media: BinaryIO, from_s: float, length_s: float, *, may_copy: bool = False) -> Sound:
+        """A stretch of the sound.
 
         Args:
             media: the whole; stays open and may be cut again.
             from_s: where the stretch begins.
             length_s: how long it is; less where the media ends before.
+            may_copy: whether it may stay as it was recorded, which costs next to nothing, where the editor
+                can do that.
 
         Raises:
             MediaUnreadable: nothing that can be decoded.

@@ -1,8 +1,9 @@
 """Speech to text."""
 
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 from meetcore.domain.transcripts import Transcript
+from meetcore.ports.audio_editor import Sound
 
 __all__ = ["Transcriber"]
 
@@ -15,13 +16,16 @@ class Transcriber(Protocol):
         """How many seconds of sound one call takes at most."""
         ...
 
-    async def transcribe(self, sound: BinaryIO) -> Transcript:
+    @property
+    def takes_copies(self) -> bool:
+        """Whether it hears sound as strangers encoded it, too: see `Sound`."""
+        ...
+
+    async def transcribe(self, sound: Sound) -> Transcript:
         """What is said, with times in seconds from the beginning of this piece; empty where nothing is.
 
         Args:
-            sound: an open file at its beginning, as `AudioEditor.cut` makes them: one channel, Opus in Ogg,
-            below
-                25 MB. The caller closes it.
+            sound: as `AudioEditor.cut` makes them. The caller closes it.
 
         Raises:
             AiAway: not now.

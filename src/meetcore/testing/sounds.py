@@ -5,10 +5,13 @@ pages of such packets with the time at which each page ends (RFC 6716, 3.2.1; RF
 """
 
 import struct
+import tempfile
 from collections.abc import Iterator
-from typing import Final
+from typing import BinaryIO, Final, cast
 
-__all__ = ["silence"]
+from meetcore.ports.audio_editor import Sound
+
+__all__ = ["silence", "sound_of"]
 
 _SAMPLES_PER_S: Final = 48_000
 _PACKET_SAMPLES: Final = 960
@@ -21,6 +24,14 @@ def silence(length_s: float) -> bytes:
     """A file in which nothing is heard for so many seconds."""
     wanted = round(length_s * _SAMPLES_PER_S) + _SKIPPED
     return b"".join(_pages(wanted))
+
+
+def sound_of(content: bytes, length_s: float) -> Sound:
+    """A piece as `AudioEditor.cut` gives it, with this in its file; closing it removes the file."""
+    file = cast(BinaryIO, tempfile.TemporaryFile())  # noqa: SIM115  (the caller closes it)
+    file.write(content)
+    file.seek(0)
+    return Sound(file, length_s)
 
 
 def _pages(samples: int) -> Iterator[bytes]:

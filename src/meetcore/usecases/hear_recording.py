@@ -9,12 +9,13 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import BinaryIO
 
-from attrs import frozen
+from attrs import define, frozen
 
 from meetcore.domain.hearing import Piece, cut, offsets, put_together, source_of
 from meetcore.domain.recordings import Recording, RecordingFile
 from meetcore.domain.transcripts import Transcript, join
 from meetcore.domain.vtt import read_vtt
+from meetcore.ports.ai import AiRefused
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.notes import NoteTask
 from meetcore.ports.recording_files import FileGone, FilesAway, RecordingFiles
@@ -48,6 +49,27 @@ async def copy_file(files: RecordingFiles, file: RecordingFile, into: BinaryIO) 
     except TimeoutError:
         raise FilesAway(f"a file that does not come within {COPY_WITHIN_S} s") from None
     into.seek(0)
+
+
+@define
+class _Ear:
+    """Hears a file piece by piece, as it was recorded; once that is refused, as it is encoded here."""
+
+    editor: AudioEditor
+    transcriber: Transcriber
+    takes_copies: bool
+
+    async def hear(self, media: BinaryIO, piece: Piece) -> Transcript:
+        if self.takes_copies:
+            with await self.editor.cut(media, piece.from_s, piece.length_s, may_copy=True) as sound:
+                try:
+                    return await self.transcriber.transcribe(sound)
+                except AiRefused:
+                    if not sound.is_copied:
+                        raise
+            self.takes_copies = False
+        with await self.editor.cut(media, piece.from_s, piece.length_s) as sound:
+            return await self.transcriber.transcribe(sound)
 
 
 @frozen
@@ -112,11 +134,11 @@ class HearRecording:
         kept: Callable[[int], object],
     ) -> Mapping[int, Transcript]:
         heard: dict[int, Transcript] = {}
+        ear = _Ear(self.editor, transcriber, transcriber.takes_copies)
         with closing(self.editor.scratch()) as media:
             await copy_file(self.files, file, media)
             for piece in pieces:
-                with closing(await self.editor.cut(media, piece.from_s, piece.length_s)) as sound:
-                    heard[piece.number] = await transcriber.transcribe(sound)
+                heard[piece.number] = await ear.hear(media, piece)
                 async with self.store.at_once() as tx:
                     if not await tx.notes.save_heard(task, source, piece.number, heard[piece.number]):
                         raise LeaseLost

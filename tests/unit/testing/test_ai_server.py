@@ -16,7 +16,8 @@ import httpx
 import pytest
 
 from meetcore.testing.ai.faults import FAULTS
-from meetcore.testing.ai.hearing import form_of, sound_length_s
+from meetcore.testing.ai.hearing import form_of
+from meetcore.testing.ai.lengths import sound_length_s
 from meetcore.testing.ai_server import AiStandIn, Fault, ai_stand_in
 from meetcore.testing.sounds import silence
 
@@ -54,9 +55,11 @@ async def http(ai: AiStandIn) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def hear(http: httpx.AsyncClient, sound: bytes | None, **changes: str) -> httpx.Response:
+async def hear(
+    http: httpx.AsyncClient, sound: bytes | None, name: str = "a.ogg", **changes: str
+) -> httpx.Response:
     fields = {"model": "whisper-1", "response_format": "verbose_json", **changes}
-    files = {"another": ("a.ogg", b"")} if sound is None else {"file": ("a.ogg", sound)}
+    files = {"another": ("a.ogg", b"")} if sound is None else {"file": (name, sound)}
     return await http.post("/v1/audio/transcriptions", data=fields, files=files)
 
 
@@ -94,6 +97,7 @@ async def test_what_the_real_one_refuses_is_refused(http: httpx.AsyncClient, ai:
     assert (await hear(http, bytes(25 * 1024 * 1024 + 1))).status_code == 413
     assert (await hear(http, b"no sound")).json()["error"]["message"] == "Invalid file format."
     assert (await hear(http, b"RIFF no sound")).status_code == 400
+    assert (await hear(http, sound, "a.opus")).json()["error"]["message"] == "Invalid file format."
     assert (await hear(http, silence(0.05))).json()["error"]["code"] == "audio_too_short"
     assert (await hear(http, sound, model="nobody")).json()["error"]["code"] == "model_not_found"
     plain = (await hear(http, sound, model=ai.models.plain)).json()["error"]

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -35,6 +35,7 @@ from meetcore.domain.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.rate_window import OperationClass
 from meetcore.domain.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused
+from meetcore.ports.audio_editor import Sound
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, ProviderRefused
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
@@ -69,14 +70,16 @@ class Hearing:
     def __init__(self, *heard: Utterance, max_piece_s: int = 60, believes_anything: bool = False) -> None:
         self.heard, self.max_piece_s, self.believes_anything = heard, max_piece_s, believes_anything
 
-    async def transcribe(self, sound: BinaryIO) -> Transcript:
-        if not self.believes_anything and not sound.read(4) == b"OggS":
+    takes_copies = False
+
+    async def transcribe(self, sound: Sound) -> Transcript:
+        if not self.believes_anything and not sound.file.read(4) == b"OggS":
             raise AiRefused("no sound")
         return self.heard
 
 
 class Closing(Hearing):
-    async def transcribe(self, sound: BinaryIO) -> Transcript:
+    async def transcribe(self, sound: Sound) -> Transcript:
         sound.close()
         return ()
 

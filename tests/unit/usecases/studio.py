@@ -20,7 +20,8 @@ from attrs import define, evolve, field
 from meetcore.domain.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.recordings import FileKind, RecordingFile
 from meetcore.domain.transcripts import Transcript, Utterance
-from meetcore.ports.audio_editor import MediaUnreadable
+from meetcore.ports.ai import AiRefused
+from meetcore.ports.audio_editor import MediaUnreadable, Sound
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile
 
 __all__ = ["FILMED_AT", "Editor", "Listener", "Scribe", "Shelf", "Studio", "draft_of", "filmed", "written"]
@@ -153,14 +154,15 @@ class Editor:
         await self.studio.meet("measure")
         return self._read(media)[1]
 
-    async def cut(self, media: BinaryIO, from_s: float, length_s: float) -> BinaryIO:
+    async def cut(self, media: BinaryIO, from_s: float, length_s: float, *, may_copy: bool = False) -> Sound:
         """The name of the stretch."""
         await self.studio.meet("cut")
         name, seconds = self._read(media)
-        sound = self.scratch()
-        sound.write(f"{name} {from_s:.0f}-{min(seconds, from_s + length_s):.0f}".encode())
-        sound.seek(0)
-        return sound
+        file = self.scratch()
+        until_s = min(seconds, from_s + length_s)
+        file.write(f"{name} {from_s:.0f}-{until_s:.0f}".encode())
+        file.seek(0)
+        return Sound(file, until_s - from_s, may_copy)
 
     def _read(self, media: BinaryIO) -> tuple[str, float]:
         media.seek(0)
@@ -172,17 +174,26 @@ class Editor:
 
 @define(slots=False)
 class Listener:
-    """Hears the name of a stretch. Fills `ports.transcriber.Transcriber`. `heard` counts each stretch."""
+    """Hears the name of a stretch. Fills `ports.transcriber.Transcriber`.
+
+    `heard` counts each stretch, `refused` those that it did not take as they were recorded.
+    """
 
     studio: Studio
     max_piece_s: int = 300
     heard: Counter[str] = field(factory=Counter)
+    refused: Counter[str] = field(factory=Counter)
     is_deaf: bool = False
+    takes_copies: bool = True
+    reads_copies: bool = True
 
-    async def transcribe(self, sound: BinaryIO) -> Transcript:
+    async def transcribe(self, sound: Sound) -> Transcript:
         """What was cut, said in its second second."""
         await self.studio.meet("transcribe")
-        text = sound.read().decode()
+        text = sound.file.read().decode()
+        if sound.is_copied and not self.reads_copies:
+            self.refused[text] += 1
+            raise AiRefused("an unknown form")
         self.heard[text] += 1
         return () if self.is_deaf else (Utterance(1.0, 2.0, text),)
 

@@ -210,6 +210,7 @@ async def test_what_does_not_pass_ends_the_note_and_costs_nothing(
 async def test_what_will_not_pass_ends_the_note_at_once(call: str, fault: Exception, told: NoteFault) -> None:
     one = await notary()
     await one.ask()
+    one.town.listener.takes_copies = False
     one.town.studio.plan(call, fault)
     await one.work()
     assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(told))
@@ -283,6 +284,28 @@ async def test_two_languages_hear_a_recording_once() -> None:
     assert one.note(0).draft != one.note(1).draft
     assert one.town.funds().balance == 985 - 20
     one.prove()
+
+
+async def test_who_cannot_read_what_was_recorded_gets_it_encoded_and_is_not_asked_again() -> None:
+    one = await notary(filmed("rapat", 900.0))
+    await one.ask()
+    one.town.listener.reads_copies = False
+    await one.finish()
+    assert one.note().status is NoteStatus.COMPLETED
+    assert one.town.listener.refused == {"rapat 0-300": 1}
+    assert one.town.listener.heard == {"rapat 0-300": 1, "rapat 300-600": 1, "rapat 600-900": 1}
+    assert one.town.editor.open_files == 0
+
+
+async def test_who_refuses_what_is_encoded_has_refused() -> None:
+    for takes_copies, asked in ((True, 2), (False, 1)):
+        one = await notary()
+        await one.ask()
+        one.town.listener.takes_copies = takes_copies
+        one.town.studio.plan("transcribe", AiRefused("no"), AiRefused("no"))
+        await one.finish()
+        assert one.note().status is NoteStatus.FAILED
+        assert one.town.studio.calls["transcribe"] == asked
 
 
 async def test_nothing_of_an_older_cut_is_mixed_with_a_newer_one() -> None:

@@ -18,7 +18,9 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
+from attrs import frozen
+
+from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable, Sound
 
 __all__ = ["CPU_S", "MAX_PIECE_S", "WITHIN_S", "AvAudioEditor"]
 
@@ -31,12 +33,20 @@ WITHIN_S: Final = 1800.0
 MAX_PIECE_S: Final = 7200.0
 """The longest stretch that is cut at once, in seconds: at 24 kbit/s it stays below 25 MB."""
 
-_WORK: Final = str(Path(__file__).with_name("work.py"))
+_START: Final = str(Path(__file__).with_name("start.py"))
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 # What the loader may need to find the interpreter's libraries. Nothing else of ours: our secrets lie there.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 # Out of memory, or out of time by the clock. Computing too long ends by SIGXCPU: that is the file's doing.
 _ENDED_BY_THE_SYSTEM: Final = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGALRM)
+
+
+@frozen
+class _Done:
+    """What came of an act: the length of what was measured or cut, and how it was cut."""
+
+    seconds: float
+    is_copied: bool
 
 
 class AvAudioEditor:
@@ -81,13 +91,14 @@ class AvAudioEditor:
             MediaUnreadable: no media, no sound, or more than the limits of computing and memory.
             EditingFailed: no time for it, or the system ended it.
         """
-        return float(await self._work(["measure"], media))
+        return (await self._work(["measure"], media)).seconds
 
-    async def cut(self, media: BinaryIO, from_s: float, length_s: float) -> BinaryIO:
+    async def cut(self, media: BinaryIO, from_s: float, length_s: float, *, may_copy: bool = False) -> Sound:
         """A stretch of the longest stream of sound: 16 kHz, one channel, Opus in Ogg at 24 kbit/s.
 
         Pieces that are cut one after the other join without a gap. Where the media has a gap, or ends within
-        its last 0.2 s, there is silence: nobody who hears takes less than that.
+        its last 0.2 s, there is silence: nobody who hears takes less than that. What may be copied is, where
+        the media has it in plain AAC without a gap, and not in more than 24 MB.
 
         Raises:
             MediaUnreadable: no media, no sound, or more than the limits of computing and memory.
@@ -96,23 +107,24 @@ class AvAudioEditor:
         """
         if not (from_s >= 0 and 0 < length_s <= MAX_PIECE_S):
             raise ValueError(f"a piece begins at 0 s or later and has up to {MAX_PIECE_S:.0f} s")
+        act = "copy" if may_copy else "encode"
         piece = self.scratch()
         try:
-            await self._work(["cut", repr(float(from_s)), repr(float(length_s))], media, piece)
+            told = await self._work([act, repr(float(from_s)), repr(float(length_s))], media, piece)
             piece.seek(0)
         except BaseException:
             piece.close()
             raise
-        return piece
+        return Sound(piece, told.seconds, told.is_copied)
 
-    async def _work(self, act: list[str], *files: BinaryIO) -> float:
+    async def _work(self, act: list[str], *files: BinaryIO) -> _Done:
         for file in files:
             file.flush()  # the process sees what the kernel has
         descriptors = [file.fileno() for file in files]
         limits = [str(self._cpu_s), repr(self._within_s), repr(self._share)]
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", _WORK, *limits, *act, *map(str, descriptors),
+                sys.executable, "-I", _START, *limits, *act, *map(str, descriptors),
                 stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=_environment(), cwd="/",
                 pass_fds=descriptors, start_new_session=True,
             )  # fmt: skip
@@ -147,7 +159,7 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
-def _told(answer: bytes, status: int | None) -> float:
+def _told(answer: bytes, status: int | None) -> _Done:
     try:
         told = json.loads(answer)
     except ValueError:
@@ -160,4 +172,4 @@ def _told(answer: bytes, status: int | None) -> float:
         raise EditingFailed(f"the process could not go on: {told['failed']}")
     if "unreadable" in told:
         raise MediaUnreadable(str(told["unreadable"]))
-    return float(told["seconds"])
+    return _Done(float(told["seconds"]), bool(told.get("is_copied")))

@@ -15,7 +15,7 @@ from attrs import field, frozen
 from meetcore.adapters.openai.access import AiAccess
 from meetcore.ports.ai import AiAway
 
-__all__ = ["Answer", "Line"]
+__all__ = ["Answer", "FileForm", "Line"]
 
 MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
 _CONNECT_S: Final = 5.0
@@ -29,6 +29,14 @@ class Answer:
     status: int
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
+
+
+@frozen
+class FileForm:
+    """What a file in a form is called, and what kind of media it is."""
+
+    name: str
+    media_type: str
 
 
 class Line:
@@ -53,15 +61,16 @@ class Line:
         """
         return await self._exchange(self._http.build_request("POST", self._base_url + path, json=body))
 
-    async def post_file(self, path: str, fields: Mapping[str, str], name: str, file: BinaryIO) -> Answer:
+    async def post_file(self, path: str, fields: Mapping[str, str], form: FileForm, file: BinaryIO) -> Answer:
         """Send a form with a file, read from where it is.
 
         Raises:
             AiAway: as `post_json`.
         """
         request = self._http.build_request(
-            "POST", self._base_url + path, data=dict(fields), files={"file": (name, file, "audio/ogg")}
-        )
+            "POST", self._base_url + path, data=dict(fields),
+            files={"file": (form.name, file, form.media_type)},
+        )  # fmt: skip
         return await self._exchange(request)
 
     async def aclose(self) -> None:

@@ -8,18 +8,18 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 from attrs import frozen
 
 from meetcore.adapters.openai.access import AiAccess, Log
-from meetcore.adapters.openai.line import Line
+from meetcore.adapters.openai.line import FileForm, Line
 from meetcore.adapters.openai.outcomes import require_done
 from meetcore.adapters.openai.words import one_line
-from meetcore.domain.ogg import TAIL_BYTES, opus_length_s
 from meetcore.domain.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.audio_editor import Sound
 
 __all__ = ["MAX_FILE_BYTES", "OpenAiTranscriber"]
 
@@ -32,8 +32,10 @@ _PIECE_S: Final = 600
 _PIECE_WITHOUT_TIMES_S: Final = 60
 # What an endpoint refuses for its shortness: the last moment of a recording must not be the end of its note.
 _SHORTEST_S: Final = 0.1
-_LONGEST_S: Final = 86_400.0
 _LONGEST_TEXT: Final = 10_000
+# An endpoint goes by the name.
+_AS_RECORDED: Final = FileForm("piece.m4a", "audio/mp4")
+_ENCODED_HERE: Final = FileForm("piece.ogg", "audio/ogg")
 # Whisper's own rule for silence that it made words of.
 _DOUBT: Final = 0.6
 _UNLIKELY: Final = -1.0
@@ -75,34 +77,29 @@ class OpenAiTranscriber:
         """Ten minutes, or one where the model tells no times."""
         return _PIECE_S if self._access.tells_times else _PIECE_WITHOUT_TIMES_S
 
-    async def transcribe(self, sound: BinaryIO) -> Transcript:
+    @property
+    def takes_copies(self) -> bool:
+        """Yes."""
+        return True
+
+    async def transcribe(self, sound: Sound) -> Transcript:
         """What is said in a piece: see `Transcriber`."""
-        if sound.seek(0, os.SEEK_END) > MAX_FILE_BYTES:
+        if sound.file.seek(0, os.SEEK_END) > MAX_FILE_BYTES:
             raise AiRefused("ai: a piece of sound that is larger than 25 MiB")
-        length_s = _length_s(sound)
-        if length_s < _SHORTEST_S:
+        if sound.length_s < _SHORTEST_S:
             return ()
-        sound.seek(0)
+        sound.file.seek(0)
         fields = {
             "model": self._access.transcribe_model,
             "response_format": "verbose_json" if self._access.tells_times else "json",
         }
-        answer = await self._line.post_file("/audio/transcriptions", fields, "piece.ogg", sound)
-        return _transcript(require_done(answer, self._log, self._now), length_s)
+        form = _AS_RECORDED if sound.is_copied else _ENCODED_HERE
+        answer = await self._line.post_file("/audio/transcriptions", fields, form, sound.file)
+        return _transcript(require_done(answer, self._log, self._now), sound.length_s)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._line.aclose()
-
-
-def _length_s(sound: BinaryIO) -> float:
-    """How long the piece is; the longest that a piece can be where it is no Opus."""
-    sound.seek(0)
-    head = sound.read(256)
-    size = sound.seek(0, os.SEEK_END)
-    sound.seek(max(0, size - TAIL_BYTES))
-    length_s = opus_length_s(head, sound.read(TAIL_BYTES))
-    return _LONGEST_S if length_s is None else length_s
 
 
 def _transcript(body: bytes, length_s: float) -> Transcript:
@@ -128,7 +125,6 @@ def _spread(text: str, length_s: float) -> Iterator[Utterance]:
     """The sentences of a text, each at the second that its place in the text makes likely."""
     sentences = [sentence for sentence in _SENTENCE_END.split(text) if sentence]
     letters = sum(map(len, sentences))
-    length_s = 0.0 if length_s == _LONGEST_S else length_s
     before = 0
     for sentence in sentences:
         at_s = length_s * before / letters

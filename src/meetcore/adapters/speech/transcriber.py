@@ -19,6 +19,7 @@ import msgspec
 
 from meetcore.domain.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.audio_editor import Sound
 
 __all__ = ["LocalTranscriber", "can_hear"]
 
@@ -59,10 +60,15 @@ class LocalTranscriber:
         """Two minutes."""
         return _PIECE_S
 
-    async def transcribe(self, sound: BinaryIO) -> Transcript:
+    @property
+    def takes_copies(self) -> bool:
+        """No: the child has no limits that would hold what a stranger encoded."""
+        return False
+
+    async def transcribe(self, sound: Sound) -> Transcript:
         """What is said in a piece: see `Transcriber`."""
         async with self._turns:
-            child = await self._start(sound)
+            child = await self._start(sound.file)
             try:
                 async with asyncio.timeout(self._timeout_s):
                     told = await _read(child)

@@ -14,7 +14,8 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from meetcore.testing.ai.faults import Fault, completion, error, misanswered
-from meetcore.testing.ai.hearing import form_of, segments, sound_length_s
+from meetcore.testing.ai.hearing import form_of, segments
+from meetcore.testing.ai.lengths import sound_length_s
 from meetcore.testing.ai.writing import SchemaRefused, check_schema, spoken_in, written
 from meetcore.testing.planned_faults import Faults
 from meetcore.testing.wire import Reply, Request, as_json
@@ -22,6 +23,7 @@ from meetcore.testing.wire import Reply, Request, as_json
 __all__ = ["MAX_FILE_BYTES", "AiApi", "Models", "Tally"]
 
 MAX_FILE_BYTES: Final = 25 * 1024 * 1024
+_KINDS: Final = frozenset({"flac", "mp3", "mp4", "mpeg", "mpga", "m4a", "ogg", "wav", "webm"})
 _FORMATS: Final = ("json", "verbose_json")
 
 
@@ -133,7 +135,9 @@ class AiApi:
             return error(
                 413, f"Maximum content size limit ({MAX_FILE_BYTES}) exceeded ({len(form.file)} bytes read)"
             )
-        length_s = sound_length_s(form.file)
+        # The real one goes by the name.
+        is_known = form.file_name.rpartition(".")[2].lower() in _KINDS
+        length_s = sound_length_s(form.file) if is_known else None
         if length_s is None:
             return error(400, "Invalid file format.", None, "file")
         if length_s < 0.1:

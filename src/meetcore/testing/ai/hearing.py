@@ -1,40 +1,39 @@
 """What the stand-in hears: nothing that was said, but for how long.
 
-A sound is measured by its own samples, never by what the request says of it. Every five seconds of it are a
+A sound is as long as its file is, whatever the request says of it. Every five seconds of it are a
 segment whose text tells where it stands, so that whoever joins pieces can prove that no second is lost.
 """
 
-import io
 import re
-import wave
 from collections.abc import Iterator, Mapping
 from typing import Final
 
 from attrs import field, frozen
 
-from meetcore.domain.ogg import TAIL_BYTES, opus_length_s
-
-__all__ = ["SEGMENT_S", "Form", "form_of", "segments", "sound_length_s"]
+__all__ = ["SEGMENT_S", "Form", "form_of", "segments"]
 
 SEGMENT_S: Final = 5.0
 """How long a segment is, the last one of a sound perhaps less."""
 
 _BOUNDARY: Final = re.compile(r'boundary="?([^";]+)')
 _NAME: Final = re.compile(r'[; ]name="([^"]*)"')
+_FILE_NAME: Final = re.compile(r'[; ]filename="([^"]*)"')
 
 
 @frozen
 class Form:
-    """A multipart form: its fields, and its one file."""
+    """A multipart form: its fields, and its one file with what it is called."""
 
     fields: Mapping[str, str]
     file: bytes | None = field(repr=False)
+    file_name: str = ""
 
 
 def form_of(content_type: str, body: bytes) -> Form:
     """Read a `multipart/form-data` body, byte for byte; of anything else nothing."""
     fields: dict[str, str] = {}
     file: bytes | None = None
+    file_name = ""
     boundary = _BOUNDARY.search(content_type)
     parts = (b"\r\n" + body).split(b"\r\n--" + boundary[1].encode("latin-1")) if boundary else []
     for part in parts[1:-1]:
@@ -47,18 +46,9 @@ def form_of(content_type: str, body: bytes) -> Form:
             fields[name[1]] = content.decode("utf-8", "replace")
         elif name[1] == "file":
             file = content
-    return Form(fields, file)
-
-
-def sound_length_s(file: bytes) -> float | None:
-    """How long a sound is, in seconds: Opus in Ogg, or WAV; none for anything else."""
-    if file.startswith(b"RIFF"):
-        try:
-            with wave.open(io.BytesIO(file)) as sound:
-                return float(sound.getnframes() / sound.getframerate())
-        except (wave.Error, EOFError, ZeroDivisionError):
-            return None
-    return opus_length_s(file[:256], file[-TAIL_BYTES:])
+            called = _FILE_NAME.search(disposition)
+            file_name = called[1] if called else ""
+    return Form(fields, file, file_name)
 
 
 def segments(length_s: float) -> Iterator[dict[str, object]]:

@@ -84,14 +84,15 @@ class AudioEditorContract:
 
     async def test_a_piece_is_opus_in_ogg_with_one_channel(self, editor: AudioEditor) -> None:
         with _recorded(editor, 4) as media, await editor.cut(media, 1, 2) as piece:
-            head = piece.read(64)
+            head = piece.file.read(64)
+            assert not piece.is_copied
         assert head[:4] == b"OggS"
         opus = head.index(b"OpusHead")
         assert head[opus + 9] == 1
 
     async def test_a_piece_has_no_name(self, editor: AudioEditor) -> None:
         with _recorded(editor, 2) as media, await editor.cut(media, 0, 1) as piece:
-            assert os.fstat(piece.fileno()).st_nlink == 0
+            assert os.fstat(piece.file.fileno()).st_nlink == 0
 
     @pytest.mark.parametrize(
         ("from_s", "length_s", "expected_s"),
@@ -101,12 +102,13 @@ class AudioEditorContract:
         self, editor: AudioEditor, from_s: float, length_s: float, expected_s: float
     ) -> None:
         with _recorded(editor, 10) as media, await editor.cut(media, from_s, length_s) as piece:
-            assert await editor.measure(piece) == pytest.approx(expected_s, abs=_OFF_S)
+            assert await editor.measure(piece.file) == pytest.approx(expected_s, abs=_OFF_S)
+            assert piece.length_s == pytest.approx(expected_s, abs=_OFF_S)
 
     async def test_the_media_can_be_cut_again_and_at_the_same_time(self, editor: AudioEditor) -> None:
         with _recorded(editor, 12) as media:
             pieces = await asyncio.gather(*(editor.cut(media, at, 1 + at / 4) for at in (0, 4, 8)))
-            lengths = [await editor.measure(piece) for piece in pieces]
+            lengths = [await editor.measure(piece.file) for piece in pieces]
             for piece in pieces:
                 piece.close()
             assert lengths == pytest.approx([1, 2, 3], abs=_OFF_S)

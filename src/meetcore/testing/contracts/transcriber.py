@@ -4,17 +4,14 @@ Refuses to judge how well it hears, and to bring its failures about: that is eac
 """
 
 import asyncio
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import BinaryIO
 
 import pytest
 
 from meetcore.domain.transcripts import Transcript
 from meetcore.ports.ai import AiRefused
+from meetcore.ports.audio_editor import Sound
 from meetcore.ports.transcriber import Transcriber
-from meetcore.testing.sounds import silence
+from meetcore.testing.sounds import silence, sound_of
 
 __all__ = ["TranscriberContract"]
 
@@ -22,13 +19,8 @@ _SLACK_S = 0.05
 _LIMIT_BYTES = 25 * 1024 * 1024
 
 
-@contextmanager
-def _piece(length_s: float) -> Iterator[BinaryIO]:
-    """A piece as `AudioEditor.cut` gives it: an open file without a name, at its beginning."""
-    with tempfile.TemporaryFile() as file:
-        file.write(silence(length_s))
-        file.seek(0)
-        yield file
+def _piece(length_s: float) -> Sound:
+    return sound_of(silence(length_s), length_s)
 
 
 def _check(heard: Transcript, length_s: float) -> None:
@@ -69,8 +61,8 @@ class TranscriberContract:
     async def test_a_piece_stays_open_and_can_be_heard_again(self, transcriber: Transcriber) -> None:
         with _piece(11.0) as sound:
             first = await transcriber.transcribe(sound)
-            assert not sound.closed
-            sound.seek(0)
+            assert not sound.file.closed
+            sound.file.seek(0)
             assert await transcriber.transcribe(sound) == first
 
     async def test_pieces_at_one_time_do_not_mix(self, transcriber: Transcriber) -> None:
@@ -87,11 +79,8 @@ class TranscriberContract:
     async def test_what_is_no_sound_is_refused_for_good(
         self, transcriber: Transcriber, content: bytes
     ) -> None:
-        with tempfile.TemporaryFile() as file:
-            file.write(content)
-            file.seek(0)
-            with pytest.raises(AiRefused):
-                await transcriber.transcribe(file)
+        with sound_of(content, 1.0) as sound, pytest.raises(AiRefused):
+            await transcriber.transcribe(sound)
 
     async def test_one_that_gives_up_takes_nobody_along(self, transcriber: Transcriber) -> None:
         with _piece(6.0) as one, _piece(6.0) as other:
