@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from meetcore.adapters.media import AvAudioEditor, aac
@@ -75,18 +75,29 @@ def three_tones(form: Form) -> bytes:
     return tones(form, 20.0, (3.0, 9.0, 15.0))
 
 
+def met_once(begin: float, others: list[float]) -> bool:
+    return sum(abs(begin - other) <= EXACT_S for other in others) == 1
+
+
 @settings(max_examples=40, deadline=None)
 @given(form=st.sampled_from(FORMS), from_s=st.floats(0, 19), length_s=st.floats(0.5, 12))
+# A tone just inside may be heard just outside, and the other way round.
+@example(form=FORMS[0], from_s=6.330355156365096, length_s=2.7695202745327965)
+@example(form=FORMS[3], from_s=8.949645397864808, length_s=2.404739566274813)
 async def test_any_stretch_of_any_form_is_exact(form: Form, from_s: float, length_s: float):
     editor = AvAudioEditor(share=1)
     with holding(editor, three_tones(form)) as media, await editor.cut(media, from_s, length_s) as piece:
         this = heard(piece.file)
     expected = min(length_s, 20.0 - from_s)
     assert this.seconds == pytest.approx(expected, abs=0.03)
-    wanted = [begin - from_s for begin in (3.0, 9.0, 15.0)]
-    inside = [begin for begin in wanted if EXACT_S < begin < expected - 0.1]
-    found = [begin for begin in this.tones if EXACT_S < begin < expected - 0.1]
-    assert found == pytest.approx(inside, abs=EXACT_S)
+    there = [begin - from_s for begin in (3.0, 9.0, 15.0)]
+
+    def inside(begins: list[float]) -> list[float]:
+        return [begin for begin in begins if EXACT_S < begin < expected - 0.1]
+
+    missed = [begin for begin in inside(there) if not met_once(begin, this.tones)]
+    invented = [begin for begin in inside(this.tones) if not met_once(begin, there)]
+    assert (missed, invented) == ([], []), this.tones
 
 
 @pytest.mark.parametrize("form", [FORMS[0], FORMS[5], FORMS[6]], ids=str)
