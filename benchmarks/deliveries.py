@@ -49,7 +49,6 @@ __all__ = [
     "arrivals",
     "centiles",
     "furnish",
-    "latencies",
     "measure_deliveries",
     "measure_latency",
     "place",
@@ -236,9 +235,10 @@ def measure_latency(url: str, seconds: float) -> list[Result]:
         )
         connection.execute("VACUUM ANALYZE")
     with place() as (ca_file, port, runner):
-        alone = runner.run(latencies(url, cipher, ca_file, port, furnish(url, cipher, paths), seconds))
-        crowd = furnish(url, cipher, paths + ["/hang"] * HANGING)
-        crowded = runner.run(latencies(url, cipher, ca_file, port, crowd, seconds))
+        alone, crowded = [
+            centiles(runner.run(arrivals(url, cipher, ca_file, port, furnish(url, cipher, to), seconds)))
+            for to in (paths, paths + ["/hang"] * HANGING)
+        ]
     note = f"{EVENTS_PER_S} events/s, {FAILING} endpoints fail, {HANGING} hang; floor: none hangs"
     return [
         Result("event to answer, p50", crowded[0], alone[0], "ms", "≤ 20 ms", {"note": note}),
@@ -246,23 +246,9 @@ def measure_latency(url: str, seconds: float) -> list[Result]:
     ]
 
 
-async def latencies(
-    url: str,
-    cipher: AesGcmCipher,
-    ca_file: str,
-    port: int,
-    endpoints: list[Endpoint],
-    seconds: float,
-    warm_up_s: float = WARM_UP_S,
-) -> tuple[float, float]:
-    """Milliseconds from the commit of an event to its receiver's answer, p50 and p95, at a steady rate."""
-    found = await arrivals(url, cipher, ca_file, port, endpoints, seconds, warm_up_s)
-    return centiles([each_ms for _, each_ms in found])
-
-
-def centiles(took: list[float]) -> tuple[float, float]:
-    """The p50 and the p95."""
-    took = sorted(took)
+def centiles(found: list[tuple[float, float]]) -> tuple[float, float]:
+    """The p50 and the p95 of the milliseconds that events took."""
+    took = sorted(each_ms for _, each_ms in found)
     return took[len(took) // 2], took[int(len(took) * 0.95)]
 
 
@@ -273,9 +259,12 @@ async def arrivals(
     port: int,
     endpoints: list[Endpoint],
     seconds: float,
-    warm_up_s: float,
+    warm_up_s: float = WARM_UP_S,
 ) -> list[tuple[float, float]]:
-    """The moment at which each event was written, and its milliseconds."""
+    """When each event was written, and its milliseconds from the commit to its receiver's answer.
+
+    Events are written at a steady rate.
+    """
     written: dict[str, float] = {}
     async with _pump(url, cipher, ca_file, port) as (pump, timed):
         loop = asyncio.get_running_loop()

@@ -26,7 +26,7 @@ import psycopg
 import typed_settings
 from attrs import define, field
 
-from benchmarks.deliveries import FAILING, HEALTHY, Endpoint, arrivals, centiles, furnish, latencies, place
+from benchmarks.deliveries import FAILING, HEALTHY, Endpoint, arrivals, centiles, furnish, place
 from benchmarks.processes import ROOT, STOP_TIMEOUT_S, family
 from benchmarks.report import Result
 from meetcore.adapters.secrets import AesGcmCipher
@@ -104,12 +104,6 @@ class Desk:
             self.url, self.cipher, self.ca_file, self.port, self.endpoints, seconds, WARM_UP_S
         )
 
-    async def arrive(self, seconds: float) -> tuple[float, float]:
-        """How soon events arrive, p50 and p95, while whatever else goes on goes on."""
-        return await latencies(
-            self.url, self.cipher, self.ca_file, self.port, self.endpoints, seconds, WARM_UP_S
-        )
-
     async def furnish(self) -> None:
         """An account whose meetings were recorded and measured, with a note due for each."""
         lies_at = self.zoom.fill("long", sound := long_sound(RECORDING_S))
@@ -169,7 +163,7 @@ async def _by_this_process(desk: Desk, seconds: float) -> tuple[float, ...]:
     for is_busy in (False, True):
         desk.let_notes_be_due(is_now=is_busy)
         async with _writing_here(desk):
-            figures += await desk.arrive(seconds)
+            figures += centiles(await desk.arrivals(seconds))
     desk.let_notes_be_due(is_now=False)
     return tuple(figures)
 
@@ -186,11 +180,11 @@ async def _by_another(desk: Desk, seconds: float) -> tuple[float, ...]:
             turning.cancel()
             await asyncio.wait([turning])
     desk.let_notes_be_due(is_now=False)
-    took: dict[bool, list[float]] = {False: [], True: []}
+    took: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for at, each_ms in found:
         began_at, is_busy = turns[bisect(turns, at, key=lambda turn: turn[0]) - 1]
         if at - began_at >= SETTLES_S:
-            took[is_busy].append(each_ms)
+            took[is_busy].append((at, each_ms))
     return (*centiles(took[False]), *centiles(took[True]))
 
 
