@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
+from tests.e2e.note_place import NotePlaces
 from tests.e2e.program import Launcher, Site
 from tests.e2e.receiver import Receiver, receiving
 
@@ -33,3 +35,10 @@ def site(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
 def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
     with receiving(tmp_path_factory.mktemp("receiver")) as receiver:
         yield receiver
+
+
+@pytest.fixture
+def note_places(
+    launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
+) -> NotePlaces:
+    return NotePlaces(launcher, postgres_server_url, receiver, tmp_path)

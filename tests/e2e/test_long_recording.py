@@ -13,15 +13,13 @@ from pathlib import Path
 import pytest
 from attrs import define, field
 
-from meetcore.adapters.postgres.migrate import migrate
-from tests import servers
-from tests.e2e.ai_place import HEARING, ai_place
+from tests.e2e.ai_place import HEARING
 from tests.e2e.customers import customer
 from tests.e2e.long_sound import long_sound
-from tests.e2e.program import Launcher, Site, until
+from tests.e2e.note_place import NotePlaces
+from tests.e2e.program import until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
-from tests.e2e.zoom_place import zoom_place
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 HOURS = 3.0 if IS_LONG else 0.5
@@ -85,17 +83,10 @@ def watched(pid: int) -> Iterator[Watch]:
 
 
 @pytest.mark.spec("1/notes")
-def test_a_recording_of_hours_is_heard_in_little_memory(
-    launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
-) -> None:
+def test_a_recording_of_hours_is_heard_in_little_memory(note_places: NotePlaces, receiver: Receiver) -> None:
     seconds = int(HOURS * 3600)
     with ExitStack() as stack:
-        url = stack.enter_context(servers.fresh_database(postgres_server_url))
-        migrate(url)
-        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place())
-        broker = stack.enter_context(servers.own_redis(tmp_path))
-        more = {"broker_url": broker, "media_cpu_percent": 100}
-        site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | more)
+        site, zoom, ai = stack.enter_context(note_places.open())
         site.cli("host", "add", "--provider-user-id", "host-1", "--capacity", 1000)
         api = stack.enter_context(site.serve())
         worker = stack.enter_context(site.worker())

@@ -6,24 +6,22 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from attrs import frozen
 
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.client import Language, Note, Recording
 from meetcore.testing.sounds import silence
-from tests import servers
-from tests.e2e.ai_place import HEARING, WRITING, AiPlace, ai_place
+from tests.e2e.ai_place import HEARING, WRITING, AiPlace
 from tests.e2e.customers import Customer, customer
 from tests.e2e.meeting_truth import add_hosts
+from tests.e2e.note_place import NotePlaces
 from tests.e2e.note_truth import are_at_rest, prove
 from tests.e2e.outbox import ask
-from tests.e2e.program import Launcher, Running, Site, until
+from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
-from tests.e2e.zoom_place import ZoomPlace, zoom_place
+from tests.e2e.zoom_place import ZoomPlace
 
 RECORDINGS = 50
 LANGUAGES = (Language.INDONESIAN, Language.ENGLISH)
@@ -60,21 +58,11 @@ class Place:
 
 
 @pytest.fixture
-def place(
-    launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
-) -> Iterator[Place]:
+def place(note_places: NotePlaces, receiver: Receiver) -> Iterator[Place]:
     with ExitStack() as stack:
-        url = stack.enter_context(servers.fresh_database(postgres_server_url))
-        migrate(url)
-        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place(AI_LATENCY_S))
-        broker = stack.enter_context(servers.own_redis(tmp_path))
-        more = {
-            "broker_url": broker,
-            "database_pool_size": 4,
-            "notes_in_flight": IN_FLIGHT,
-            "media_cpu_percent": 100,
-        }
-        site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | more)
+        site, zoom, ai = stack.enter_context(
+            note_places.open(ai_s=AI_LATENCY_S, database_pool_size=4, notes_in_flight=IN_FLIGHT)
+        )
         add_hosts(site, 10)
         api = stack.enter_context(site.serve())
         for _ in range(2):

@@ -19,19 +19,18 @@ from pathlib import Path
 import pytest
 from attrs import define, field, frozen
 
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.testing.ai_server import Models
 from meetcore.testing.sounds import silence
-from tests import servers
-from tests.e2e.ai_place import HEARING, WRITING, AiPlace, ai_place
+from tests.e2e.ai_place import HEARING, WRITING, AiPlace
 from tests.e2e.customers import Customer, customer
 from tests.e2e.meeting_truth import add_hosts
+from tests.e2e.note_place import NotePlaces
 from tests.e2e.note_truth import are_at_rest, let_leases_lapse, prove, set_aside
 from tests.e2e.outbox import ask
-from tests.e2e.program import Launcher, Running, Site, until
+from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import SOUND, VTT, Stretch, take_place
-from tests.e2e.zoom_place import ZoomPlace, zoom_place
+from tests.e2e.zoom_place import ZoomPlace
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 KILLS = 9
@@ -180,23 +179,16 @@ def _holds(process: Path, directory: Path) -> bool:
 
 
 @pytest.fixture
-def place(
-    launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
-) -> Iterator[Place]:
+def place(note_places: NotePlaces, receiver: Receiver, tmp_path: Path) -> Iterator[Place]:
     """Everything of its own. A worker sends webhooks; those who write notes are the test's."""
     with ExitStack() as stack:
-        url = stack.enter_context(servers.fresh_database(postgres_server_url))
-        migrate(url)
-        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place())
-        broker = stack.enter_context(servers.own_redis(tmp_path))
         scratch = tmp_path / "scratch"
         scratch.mkdir()
-        more = {
-            "broker_url": broker, "database_pool_size": 4, "notes_in_flight": 1000,
-            "scratch_directory": scratch, "note_retry_schedule": "1,1,1", "media_cpu_percent": 100,
-            "ai_transcribe_format": "json", "ai_transcribe_model": Models().plain,
-        }  # fmt: skip
-        site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | more)
+        opened = note_places.open(
+            database_pool_size=4, notes_in_flight=1000, scratch_directory=scratch,
+            note_retry_schedule="1,1,1", ai_transcribe_format="json", ai_transcribe_model=Models().plain,
+        )  # fmt: skip
+        site, zoom, ai = stack.enter_context(opened)
         add_hosts(site, 20)
         api = stack.enter_context(site.serve())
         stack.enter_context(site.worker("--only", "webhooks"))

@@ -15,26 +15,24 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 import pytest
 from attrs import define, field
 
-from meetcore.adapters.postgres.migrate import migrate
 from meetcore.client import Conflict, Gone, InsufficientCredits, Recording, UpstreamError
 from meetcore.domain.notes import NoteFault, describe
 from meetcore.testing.ai_server import Models
 from meetcore.testing.sounds import silence
-from tests import servers
-from tests.e2e.ai_place import HEARING, WRITING, AiPlace, ai_place
+from tests.e2e.ai_place import HEARING, WRITING, AiPlace
 from tests.e2e.customers import Customer, customer
 from tests.e2e.meeting_truth import add_hosts
+from tests.e2e.note_place import NotePlaces
 from tests.e2e.note_truth import are_at_rest, hurry, prove, under_way
 from tests.e2e.outbox import ask
-from tests.e2e.program import Launcher, Running, Site, has_fault, until
+from tests.e2e.program import Running, Site, has_fault, until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import VTT, Stretch, take_place
-from tests.e2e.zoom_place import ZoomPlace, zoom_place
+from tests.e2e.zoom_place import ZoomPlace
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 KILLS = 200 if IS_LONG else 10
@@ -141,22 +139,15 @@ class Storm:
 
 
 @pytest.fixture
-def storm(
-    launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
-) -> Iterator[Storm]:
+def storm(note_places: NotePlaces, receiver: Receiver) -> Iterator[Storm]:
     with ExitStack() as stack:
-        url = stack.enter_context(servers.fresh_database(postgres_server_url))
-        migrate(url)
-        zoom, ai = stack.enter_context(zoom_place(0.01)), stack.enter_context(ai_place(0.05))
-        broker = stack.enter_context(servers.own_redis(tmp_path))
-        more = {
-            "broker_url": broker, "database_pool_size": 4, "note_lease_s": LEASE_S, "webhook_lease_s": 3,
-            "media_cpu_percent": 100,
-            "ai_transcribe_format": "json", "ai_transcribe_model": Models().plain,
+        opened = note_places.open(
+            zoom_s=0.01, ai_s=0.05, database_pool_size=4, note_lease_s=LEASE_S, webhook_lease_s=3,
+            ai_transcribe_format="json", ai_transcribe_model=Models().plain,
             # The providers' bad days do not last: nobody waits for them in vain.
-            "note_retry_schedule": ",".join(["1"] * 40), "webhook_retry_schedule": ",".join(["1"] * 40),
-        }  # fmt: skip
-        site = Site(launcher, url, receiver.settings | zoom.settings | ai.settings | more)
+            note_retry_schedule=",".join(["1"] * 40), webhook_retry_schedule=",".join(["1"] * 40),
+        )  # fmt: skip
+        site, zoom, ai = stack.enter_context(opened)
         add_hosts(site, 40 if not IS_LONG else 200)
         api = stack.enter_context(site.serve())
         rich = [stack.enter_context(customer(site, api, CREDITS)) for _ in range(CUSTOMERS)]
