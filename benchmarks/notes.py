@@ -36,7 +36,6 @@ from meetcore.domain.notes import Language
 from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.schedule import cap_day
 from meetcore.ports.notes import NoteQuery
-from meetcore.testing.ai_server import Models
 from meetcore.usecases.create_note import NoteQueue
 from meetcore.wiring import Wiring, wire
 from meetcore.workers import Part, working
@@ -48,7 +47,7 @@ __all__ = ["measure_beside_notes"]
 
 RECORDING_S = 20 * 60
 RECORDINGS = 60
-AI_LATENCY_S = 0.5
+AI_LATENCY_S = 10.0  # ten minutes of sound in ten seconds: sooner than those that are for hire
 WARM_UP_S = 4.0
 TURN_S = 1.5
 SETTLES_S = 0.2  # until what was written before a turn has arrived
@@ -75,9 +74,7 @@ class Desk:
     def words(self) -> dict[str, str]:
         """What a process is set to that works here, by the names of its settings."""
         key = base64.urlsafe_b64encode(self.key).decode()
-        # A model that tells no times is given a minute at once: so there is a piece to hear at every moment.
-        plain = {"ai_transcribe_format": "json", "ai_transcribe_model": Models().plain}
-        told = self.zoom.settings | self.ai.settings | plain | {"database_url": self.url, "secrets_key": key}
+        told = self.zoom.settings | self.ai.settings | {"database_url": self.url, "secrets_key": key}
         return {name: str(value) for name, value in told.items()}
 
     @property

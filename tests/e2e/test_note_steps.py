@@ -20,9 +20,9 @@ import pytest
 from attrs import define, field, frozen
 
 from meetcore.testing.ai_server import Models
-from meetcore.testing.sounds import silence
 from tests.e2e.ai_place import HEARING, WRITING, AiPlace
 from tests.e2e.customers import Customer, customer
+from tests.e2e.long_sound import long_sound
 from tests.e2e.meeting_truth import add_hosts
 from tests.e2e.note_place import NotePlaces
 from tests.e2e.note_truth import are_at_rest, let_leases_lapse, prove, set_aside
@@ -44,7 +44,7 @@ SEEN_TO_S = 20
 TRANSACTION = ("begin", "last line", "committed")
 TOKEN = ("POST /token", "POST /token 200")
 LISTED = ("GET /meetings/n/recordings", "GET /meetings/n/recordings 200")
-LONG = silence(100)
+LONG = long_sound(100)
 """Two pieces for a model that tells no times."""
 
 

@@ -25,6 +25,7 @@ from meetcore.testing.ai_server import Models
 from meetcore.testing.sounds import silence
 from tests.e2e.ai_place import HEARING, WRITING, AiPlace
 from tests.e2e.customers import Customer, customer
+from tests.e2e.long_sound import long_sound
 from tests.e2e.meeting_truth import add_hosts
 from tests.e2e.note_place import NotePlaces
 from tests.e2e.note_truth import are_at_rest, hurry, prove, under_way
@@ -57,7 +58,7 @@ PLANNED = {
 }
 STRETCHES = (
     (Stretch(silence(100)), Stretch(silence(30))),
-    (Stretch(silence(70)),),
+    (Stretch(long_sound(70)),),
     (Stretch(silence(20), VTT),),
 )
 
