@@ -4,19 +4,29 @@ A pytest plugin, loaded by conftest.py. It owns the marker ``@pytest.mark.spec("
 docs/spec-rules.tsv does not list fails the collection. ``--spec-report`` prints the rules against the tests
 that were collected and runs none; ``--spec-run`` runs them and counts a rule as covered only when at least
 one of its tests passed and none failed. Both exit 1 while a rule of docs/spec-required.txt is uncovered.
+
+Two runs make one table where some tests must not run beside the rest: the first with ``--spec-keep FILE``,
+the second with ``--spec-run --spec-with FILE``, which counts what the first left there.
+
+Under pytest-xdist the tests are collected in the workers alone: each hands what it collected to the process
+that prints, at its end. All collect the same, so one that crashed is not missed, and the test that it crashed
+in is reported as failed.
 """
 
 from __future__ import annotations
 
 import csv
+import json
 from collections import Counter, defaultdict
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 NAMES_SHOWN = 3
+COLLECTED = "spec_tests"
 
 
 def read_rules(path: Path) -> dict[str, str]:
@@ -42,16 +52,21 @@ def read_required(path: Path, rules: dict[str, str]) -> list[str]:
 class SpecCoverage:
     """Collects the markers, then the outcomes, then prints the table."""
 
-    def __init__(self, *, runs: bool, reports: bool) -> None:
+    def __init__(self, *, runs: bool, reports: bool, keep_in: Path | None, begin_with: Path | None) -> None:
         self.runs = runs
         self.reports = reports
+        self.keep_in = keep_in
+        self.begun = begin_with is not None
         self.rules = read_rules(DOCS / "spec-rules.tsv")
         self.required = read_required(DOCS / "spec-required.txt", self.rules)
         self.tests: dict[str, list[str]] = defaultdict(list)
         self.outcomes: dict[str, str] = {}
+        if begin_with is not None:
+            tests, self.outcomes = json.loads(begin_with.read_text(encoding="utf-8"))
+            self.tests.update(tests)
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Read the markers; refuse an id that is no rule."""
         unknown = []
         for item in items:
@@ -61,6 +76,14 @@ class SpecCoverage:
                 self.tests[rule].append(item.nodeid)
         if unknown:
             raise pytest.UsageError("not in docs/spec-rules.tsv:\n  " + "\n  ".join(unknown))
+        if hasattr(config, "workeroutput"):
+            config.workeroutput[COLLECTED] = dict(self.tests)
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take over what a worker of xdist collected; one that crashed hands nothing over."""
+        for rule, tests in getattr(node, "workeroutput", {}).get(COLLECTED, {}).items():
+            self.tests[rule] += [test for test in tests if test not in self.tests[rule]]
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """A test has passed when its call passed; a failure in any phase outweighs that."""
@@ -77,14 +100,19 @@ class SpecCoverage:
         outcomes = {self.outcomes.get(test) for test in self.tests[rule]}
         return "passed" in outcomes and "failed" not in outcomes
 
+    def is_whole(self, config: pytest.Config) -> bool:
+        """Whether every test was asked for; a choice of tests covers what it covers."""
+        return self.begun or not config.option.file_or_dir
+
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Turn a run without failures into a failed one when a required rule is uncovered."""
+        if self.keep_in is not None:
+            self.keep_in.write_text(json.dumps([self.tests, self.outcomes]), encoding="utf-8")
         asked = self.runs or self.reports
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
         if asked and session.exitstatus in fine:
-            is_whole = not session.config.option.file_or_dir
-            missing = is_whole and any(not self.covers(rule) for rule in self.required)
+            missing = self.is_whole(session.config) and any(not self.covers(rule) for rule in self.required)
             session.exitstatus = pytest.ExitCode.TESTS_FAILED if missing else pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -92,12 +120,12 @@ class SpecCoverage:
         if not (self.runs or self.reports):
             return
         terminalreporter.section("rules of the spec against tests")
-        is_whole = not terminalreporter.config.option.file_or_dir
+        is_whole = self.is_whole(terminalreporter.config)
         for rule, text in self.rules.items():
             if is_whole or self.tests[rule]:
                 terminalreporter.write_line(self.line(rule, text))
         if not is_whole:
-            return  # a choice of tests covers what it covers
+            return
         covered = sum(self.covers(rule) for rule in self.rules)
         terminalreporter.write_line(f"{covered} of {len(self.rules)} rules covered")
         for rule in self.required:
@@ -122,6 +150,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--spec-report", action="store_true", help="print rules against collected tests, run none"
     )
     group.addoption("--spec-run", action="store_true", help="run, then print rules against passed tests")
+    group.addoption("--spec-keep", type=Path, metavar="FILE", help="leave what came of this run in FILE")
+    group.addoption(
+        "--spec-with", type=Path, metavar="FILE", help="count what an earlier run left in FILE, too"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -129,5 +161,11 @@ def pytest_configure(config: pytest.Config) -> None:
     if reports:
         config.option.collectonly = True
         config.option.verbose = min(config.option.verbose, -2)
-    runs = bool(config.getoption("--spec-run")) and not reports
-    config.pluginmanager.register(SpecCoverage(runs=runs, reports=reports), "spec-coverage-table")
+    if hasattr(config, "workerinput"):  # the process that prints judges; a worker has seen a part
+        coverage = SpecCoverage(runs=False, reports=False, keep_in=None, begin_with=None)
+    else:
+        coverage = SpecCoverage(
+            runs=bool(config.getoption("--spec-run")) and not reports, reports=reports,
+            keep_in=config.getoption("--spec-keep"), begin_with=config.getoption("--spec-with"),
+        )  # fmt: skip
+    config.pluginmanager.register(coverage, "spec-coverage-table")
