@@ -12,9 +12,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from meetcore.domain.errors import ServiceUnavailable
 from meetcore.domain.events import EventKind
 from meetcore.domain.notes import Language, NoteStatus
-from meetcore.domain.recordings import RecordingStatus
+from meetcore.domain.recordings import RecordingStatus, needs_work
 from meetcore.ports.ai import AiAway, AiRefused
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.notes import NoteTask
@@ -65,7 +66,10 @@ class NoteLife(RuleBasedStateMachine):
     @rule(language=st.sampled_from(Language))
     def ask(self, language: Language) -> None:
         """Ask for notes, in vain or not."""
-        self.run(self.one.ask(language))
+        try:
+            self.run(self.one.ask(language))
+        except ServiceUnavailable:
+            assert needs_work(self.one.recording), "it is put off while more of the recording is measured"
 
     @rule(call=st.sampled_from(CALLS), fault=st.sampled_from(FAULTS), skip=st.integers(0, 2))
     def plan(self, call: str, fault: BaseException, skip: int) -> None:
