@@ -21,16 +21,18 @@ from hypothesis import HealthCheck, Phase, settings
 from tests import servers
 
 # How hard the properties are tried. No deadline: a loaded machine is no defect of the rules. `mutate` tries
-# the same few examples for every mutant, because one that lives or dies by luck would tell nothing.
+# the same few examples for every mutant, because one that lives or dies by luck would tell nothing. `cover`
+# tries the same ten: each is slow where lines are counted, and the tests themselves run with `quick`.
 settings.register_profile("quick", max_examples=60, deadline=None)
 settings.register_profile("long", max_examples=10_000, deadline=None)
 settings.register_profile(
     "mutate", max_examples=40, deadline=None, derandomize=True, database=None,
     phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck),
 )  # fmt: skip
+settings.register_profile("cover", max_examples=10, deadline=None, derandomize=True, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
-# What a shell runs in the background ignores SIGINT, and so would the programs that tests start and interrupt.
+# What a shell runs in the background ignores SIGINT, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
