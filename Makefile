@@ -11,6 +11,9 @@ PYTHON ?=
 VENV ?= .venv
 ARGS ?=
 JOBS ?= 3
+# File by file, in the order of collection: xdist's own order begins with the most tests, and the few that take
+# long would come last.
+SPREAD = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip -qq --disable-pip-version-check --no-input
@@ -30,10 +33,10 @@ run: $(VENV)/.run.stamp ## everything on this machine, with a demo account: http
 # these, would be more connections than a server has.
 test: $(VENV)/.dev.stamp ## the tests; ARGS='tests/unit -x' to choose
 ifeq ($(strip $(ARGS)),)
-	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile --ignore tests/e2e
-	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/e2e
+	@$(PY) -m pytest -q $(SPREAD) --ignore tests/e2e
+	@$(PY) -m pytest -q $(SPREAD) tests/e2e
 else
-	@$(PY) -m pytest -q -n $(JOBS) --dist loadfile $(ARGS)
+	@$(PY) -m pytest -q $(SPREAD) $(ARGS)
 endif
 
 .PHONY: test-long
@@ -42,7 +45,7 @@ test-long: $(VENV)/.dev.stamp ## the properties, ten thousand examples each: for
 
 .PHONY: storm
 storm: $(VENV)/.dev.stamp ## 500 kills of the API and as many of workers, at every step and at random; ARGS=-s tells the figures
-	@MEETCORE_TEST_KILLS=$${MEETCORE_TEST_KILLS:-500} $(PY) -m pytest -q -n $(JOBS) --dist loadfile tests/e2e/test_meeting_steps.py tests/e2e/test_meeting_storm.py tests/e2e/test_note_steps.py tests/e2e/test_note_storm.py tests/e2e/test_long_recording.py $(ARGS)
+	@MEETCORE_TEST_KILLS=$${MEETCORE_TEST_KILLS:-500} $(PY) -m pytest -q $(SPREAD) tests/e2e/test_meeting_steps.py tests/e2e/test_meeting_storm.py tests/e2e/test_note_steps.py tests/e2e/test_note_storm.py tests/e2e/test_long_recording.py $(ARGS)
 
 .PHONY: cover
 cover: export COVERAGE_FILE := $(VENV)/coverage
@@ -109,7 +112,7 @@ bench: $(VENV)/.dev.stamp ## the benchmarks
 
 # Two runs, as for `test`, and one table: the second tells what came of both.
 .PHONY: spec
-spec: SPEC = $(PY) -m pytest -q -n $(JOBS) --dist loadfile -m spec
+spec: SPEC = $(PY) -m pytest -q $(SPREAD) -m spec
 spec: $(VENV)/.dev.stamp ## the tests that carry out the spec, and the table of rules against tests
 ifeq ($(strip $(ARGS)),)
 	@rm -f $(VENV)/spec.json

@@ -13,6 +13,18 @@ from tests.e2e.note_place import NotePlaces
 from tests.e2e.program import Launcher, Site
 from tests.e2e.receiver import Receiver, receiving
 
+# Begun before the rest, so that none of them is left running alone at the end.
+LONGEST = (
+    "test_note_steps.py", "test_agents.py", "test_long_recording.py", "test_note_storm.py",
+    "test_note_crowd.py", "test_notes.py", "test_kit_outside.py", "test_delivery_storm.py",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files of tests in the order in which several processes are done with them soonest."""
+    place = {name: number for number, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.path.name, len(LONGEST)))
+
 
 @pytest.fixture(scope="session")
 def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
