@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta, timezone
+from types import SimpleNamespace
 from uuid import UUID, uuid4
 
 import pytest
@@ -356,7 +357,8 @@ def slept(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     async def sleep(seconds: float) -> None:
         seconds_slept.append(seconds)
 
-    monkeypatch.setattr("meetcore.adapters.sandbox.provider.asyncio.sleep", sleep)
+    # Its own name for asyncio: what runs beside this test in its loop would spin without its sleeps.
+    monkeypatch.setattr("meetcore.adapters.sandbox.provider.asyncio", SimpleNamespace(sleep=sleep))
     return seconds_slept
 
 
