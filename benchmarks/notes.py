@@ -49,6 +49,7 @@ RECORDING_S = 20 * 60
 RECORDINGS = 60
 AI_LATENCY_S = 5.0  # for ten minutes of sound: sooner than those that are for hire
 WARM_UP_S = 4.0
+STARTS_WITHIN_S = 120
 TURN_S = 1.5
 SETTLES_S = 0.2  # until what was written before a turn has arrived
 LONG_AFTER = timedelta(days=1)
@@ -94,6 +95,12 @@ class Desk:
                 """UPDATE notes SET lease_token = NULL, due_at = now() + %s WHERE due_at IS NOT NULL""",
                 (timedelta() if is_now else LONG_AFTER,),
             )
+
+    async def heard_one(self, before: int) -> None:
+        """Wait until more pieces were heard than before: what writes notes has started, which is no part of it."""
+        async with asyncio.timeout(STARTS_WITHIN_S):
+            while self.ai.done(HEARING) == before:
+                await asyncio.sleep(0.2)
 
     async def arrivals(self, seconds: float) -> list[tuple[float, float]]:
         """When each event was written, and in how many milliseconds it arrived."""
@@ -159,7 +166,10 @@ async def _by_this_process(desk: Desk, seconds: float) -> tuple[float, ...]:
     figures: list[float] = []
     for is_busy in (False, True):
         desk.let_notes_be_due(is_now=is_busy)
+        heard = desk.ai.done(HEARING)
         async with _writing_here(desk):
+            if is_busy:
+                await desk.heard_one(heard)
             figures += centiles(await desk.arrivals(seconds))
     desk.let_notes_be_due(is_now=False)
     return tuple(figures)
@@ -168,8 +178,10 @@ async def _by_this_process(desk: Desk, seconds: float) -> tuple[float, ...]:
 async def _by_another(desk: Desk, seconds: float) -> tuple[float, ...]:
     """Short turns in which the worker of notes is halted, and such in which it works: the same figures."""
     desk.let_notes_be_due(is_now=True)
+    heard = desk.ai.done(HEARING)
     turns: list[tuple[float, bool]] = []
     async with _writing_there(desk) as worker:
+        await desk.heard_one(heard)
         turning = asyncio.create_task(_turn_about(worker, turns))
         try:
             found = await desk.arrivals(2 * seconds)

@@ -48,6 +48,9 @@ PAUSE_S = 0.1
 LIVES_S = 4.0
 """Some die before they have begun, and some get far: what twenty workers die over is given up as a fault."""
 
+OUTAGE_EVERY = 3
+"""Every so many kills all workers die at once, and with them whoever has a note."""
+
 BACKLOG = 30
 """So much is under way at most: the dead are to leave work, and the living to come to its end."""
 
@@ -143,7 +146,7 @@ class Storm:
 def storm(note_places: NotePlaces, receiver: Receiver) -> Iterator[Storm]:
     with ExitStack() as stack:
         opened = note_places.open(
-            zoom_s=0.01, ai_s=0.05, database_pool_size=4, note_lease_s=LEASE_S, webhook_lease_s=3,
+            zoom_s=0.01, ai_s=0.2, database_pool_size=4, note_lease_s=LEASE_S, webhook_lease_s=3,
             ai_transcribe_format="json", ai_transcribe_model=Models().plain,
             # The providers' bad days do not last: nobody waits for them in vain.
             note_retry_schedule=",".join(["1"] * 40), webhook_retry_schedule=",".join(["1"] * 40),
@@ -168,19 +171,23 @@ def rage(storm: Storm) -> int:
         workers = [stack.enter_context(storm.site.worker()) for _ in range(WORKERS)]
         for number in range(KILLS):
             storm.misbehave()
-            # The instant of the kill is the point of it; nothing is waited for.
+            # The instant of the kill is the point of it; nothing is waited for, but that there is work.
             time.sleep(random.uniform(0.5, LIVES_S))
-            victim = workers[number % WORKERS]
-            victim.kill()
-            assert not has_fault(victim.err.read_text()), victim.err.read_text()[-3000:]
-            [(now_in_progress,)] = ask(storm.site, _IN_PROGRESS)
-            hit += int(str(now_in_progress))
-            workers[number % WORKERS] = stack.enter_context(storm.site.worker())
-            for each in makers:
-                assert not each.done(), each.exception()
+            if is_outage := number % OUTAGE_EVERY == OUTAGE_EVERY - 1:
+                until(lambda: in_progress(storm.site), "a note is in progress", CALM_S)
+            died = range(WORKERS) if is_outage else (number % WORKERS,)
+            for each in died:
+                workers[each].kill()
+            hit += in_progress(storm.site)
+            for each in died:
+                told = workers[each].err.read_text()
+                assert not has_fault(told), told[-3000:]
+                workers[each] = stack.enter_context(storm.site.worker())
+            for maker in makers:
+                assert not maker.done(), maker.exception()
         storm.is_over.set()
-        for each in makers:
-            each.result()
+        for maker in makers:
+            maker.result()
         storm.ai.forgive()
         storm.zoom.forgive()
         left = under_way(storm.site)
@@ -194,7 +201,10 @@ def is_calm(site: Site) -> bool:
     return are_at_rest(site)
 
 
-_IN_PROGRESS = "SELECT count(*) FROM notes WHERE lease_token IS NOT NULL"
+def in_progress(site: Site) -> int:
+    """How many notes somebody has, dead or alive."""
+    [(count,)] = ask(site, "SELECT count(*) FROM notes WHERE lease_token IS NOT NULL")
+    return int(str(count))
 
 
 @pytest.mark.spec("1/notes", "6/6")
