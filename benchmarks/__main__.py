@@ -83,7 +83,7 @@ def _measure(effort: Effort) -> list[Result]:
             deliveries += measure_latency(url, effort.seconds * 2)
         _say("webhooks beside notes")
         with fresh_database(server) as url:
-            deliveries += measure_beside_notes(url, effort.rounds // 2 + 1, effort.seconds * 3)
+            deliveries += measure_beside_notes(url, effort.rounds // 2, effort.seconds * 8)
     _say("the ledger")
     with database_server() as server, fresh_database(server) as url:
         account_id = fill_ledger(url, effort.entries)
