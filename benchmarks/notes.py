@@ -66,6 +66,7 @@ class Desk:
     endpoints: list[Endpoint]
     ca_file: str
     port: int
+    pieces_heard: int = 0
 
     @property
     def cipher(self) -> AesGcmCipher:
@@ -96,17 +97,21 @@ class Desk:
                 (timedelta() if is_now else LONG_AFTER,),
             )
 
-    async def heard_one(self, before: int) -> None:
-        """Wait until more was heard than before: that a program starts is no part of writing notes."""
+    async def hear_one(self) -> None:
+        """Wait until one more piece was heard: that a program starts is no part of writing notes."""
+        before = self.ai.done(HEARING)
         async with asyncio.timeout(STARTS_WITHIN_S):
             while self.ai.done(HEARING) == before:  # noqa: ASYNC110  (another process tells nobody)
                 await asyncio.sleep(0.2)
 
     async def arrivals(self, seconds: float) -> list[tuple[float, float]]:
-        """When each event was written, and in how many milliseconds it arrived."""
-        return await arrivals(
+        """When each event was written and its milliseconds; counts the pieces of sound heard meanwhile."""
+        before = self.ai.done(HEARING)
+        found = await arrivals(
             self.url, self.cipher, self.ca_file, self.port, self.endpoints, seconds, WARM_UP_S
         )
+        self.pieces_heard += self.ai.done(HEARING) - before
+        return found
 
     async def furnish(self) -> None:
         """An account whose meetings were recorded and measured, with a note due for each."""
@@ -166,10 +171,9 @@ async def _by_this_process(desk: Desk, seconds: float) -> tuple[float, ...]:
     figures: list[float] = []
     for is_busy in (False, True):
         desk.let_notes_be_due(is_now=is_busy)
-        heard = desk.ai.done(HEARING)
         async with _writing_here(desk):
             if is_busy:
-                await desk.heard_one(heard)
+                await desk.hear_one()
             figures += centiles(await desk.arrivals(seconds))
     desk.let_notes_be_due(is_now=False)
     return tuple(figures)
@@ -178,10 +182,9 @@ async def _by_this_process(desk: Desk, seconds: float) -> tuple[float, ...]:
 async def _by_another(desk: Desk, seconds: float) -> tuple[float, ...]:
     """Short turns in which the worker of notes is halted, and such in which it works: the same figures."""
     desk.let_notes_be_due(is_now=True)
-    heard = desk.ai.done(HEARING)
     turns: list[tuple[float, bool]] = []
     async with _writing_there(desk) as worker:
-        await desk.heard_one(heard)
+        await desk.hear_one()
         turning = asyncio.create_task(_turn_about(worker, turns))
         try:
             found = await desk.arrivals(2 * seconds)
@@ -227,13 +230,12 @@ def measure_beside_notes(url: str, rounds: int, seconds: float) -> list[Result]:
         desk = Desk(url, key, zoom, ai, endpoints, ca_file, port)
         runner.run(desk.furnish())
         for where, measured in (("same process", _by_this_process), ("own process", _by_another)):
-            heard = ai.done(HEARING)
+            desk.pieces_heard = 0
             turns = [runner.run(measured(desk, seconds)) for _ in range(rounds)]
             idle50, idle95, busy50, busy95 = (median(column) for column in zip(*turns, strict=True))
-            pieces = ai.done(HEARING) - heard
-            if not pieces:
+            if not desk.pieces_heard:
                 raise RuntimeError("no sound was heard meanwhile: this says nothing about notes")
-            extra = {"note": f"floor: no note is due; {pieces} pieces of ten minutes were heard"}
+            extra = {"note": f"floor: no note is due; {desk.pieces_heard} pieces of ten minutes were heard"}
             goal = "ratio < 1.1"
             results += [
                 Result(f"beside notes, {where}, p50", busy50, idle50, "ms", goal, extra),

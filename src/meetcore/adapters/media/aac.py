@@ -1,7 +1,7 @@
 """A stretch of sound as it is: the packets of AAC that it consists of, in M4A of their own.
 
 What meetings are recorded in mostly is AAC. Nothing is decoded for it and nothing is lost; it takes a
-twentieth of the computing that encoding anew takes. The stretch begins with its sample: an edit list
+tenth of the computing that encoding anew takes. The stretch begins with its sample: an edit list
 (ISO/IEC 14496-12, 8.6.6) says how much of the first packets only prepares the decoder. It ends with a packet,
 whose last samples may lie behind the end.
 

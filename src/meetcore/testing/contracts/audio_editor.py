@@ -90,6 +90,17 @@ class AudioEditorContract:
         opus = head.index(b"OpusHead")
         assert head[opus + 9] == 1
 
+    @pytest.mark.parametrize("may_copy", [False, True])
+    async def test_what_may_be_copied_is_the_same_stretch(self, editor: AudioEditor, may_copy: bool) -> None:
+        with (
+            _recorded(editor, 6) as media,
+            await editor.cut(media, 1.5, 3, may_copy=may_copy) as piece,
+        ):
+            assert piece.file.tell() == 0
+            assert may_copy or not piece.is_copied
+            assert piece.length_s == pytest.approx(3, abs=_OFF_S)
+            assert await editor.measure(piece.file) == pytest.approx(3, abs=_OFF_S)
+
     async def test_a_piece_has_no_name(self, editor: AudioEditor) -> None:
         with _recorded(editor, 2) as media, await editor.cut(media, 0, 1) as piece:
             assert os.fstat(piece.file.fileno()).st_nlink == 0
