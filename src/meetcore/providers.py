@@ -8,12 +8,10 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, cast
 
 import structlog
-from starlette.routing import Route
 
 from meetcore.adapters.jitsi import JitsiProvider
 from meetcore.adapters.jitsi.recording_files import JitsiRecordingFiles
 from meetcore.adapters.postgres.pool import Pool
-from meetcore.adapters.sandbox.pages import sandbox_routes
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.sandbox.recording_files import SandboxRecordingFiles
@@ -29,6 +27,8 @@ from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.world import World
 
 if TYPE_CHECKING:
+    from starlette.routing import Route
+
     from meetcore.adapters.zoom import ZoomProvider
 
 __all__ = ["chosen_provider", "files_of", "notice_readers", "sandbox_pages"]
@@ -109,7 +109,7 @@ def notice_readers(settings: Settings) -> dict[str, ReadNotice]:
 
 def sandbox_pages(
     provider: VideoProvider, queries: Queries, track: TrackMeeting, world: World
-) -> list[Route]:
+) -> "list[Route]":
     """The join pages of the sandbox; none where another provider runs the meetings.
 
     Args:
@@ -120,6 +120,8 @@ def sandbox_pages(
     """
     if not isinstance(provider, SandboxProvider):
         return []
+    from meetcore.adapters.sandbox.pages import sandbox_routes  # pages are the API's alone
+
     happened = {"started": MeetingEvent.START, "ended": MeetingEvent.END}
     name = provider.abilities.name
 

@@ -11,9 +11,10 @@ import json
 import os
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
-from meetcore.adapters.cli.main import main
+from meetcore.adapters.cli.main import main, program
 from meetcore.adapters.settings import load_settings
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
@@ -69,7 +70,12 @@ def run() -> list[str] | None:
 
 
 if __name__ == "__main__":
+    for name in program:
+        program[name]  # imports the command's module, which a child would import by itself
     load_settings()  # for what it imports
+    import_module("meetcore.adapters.webhook_sender.sender")  # imported on first use, like the two below
+    import_module("meetcore.adapters.sandbox.pages")
+    import_module("rich.table")
     # What is there now is shared by all children: collecting it would copy every page of it.
     gc.collect()
     gc.freeze()

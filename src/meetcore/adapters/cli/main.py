@@ -1,16 +1,37 @@
-"""The program's entry point: the table of commands."""
+"""The program's entry point: the table of commands.
+
+A command's module is imported when the command runs: `meetcore --help` imports none of the service.
+"""
 
 import sys
 
 from cyclopts import App, CycloptsError
 
-from meetcore.adapters.cli.accounts import account, credits_, host, key
-from meetcore.adapters.cli.agents import serve_agent
-from meetcore.adapters.cli.dev import dev
 from meetcore.adapters.cli.output import ExitCode, complain
-from meetcore.adapters.cli.processes import migrate_schema, serve, work
 
-__all__ = ["main"]
+__all__ = ["COMMANDS", "main", "program"]
+
+# Name, where it is, help. The help stands here, too: read from the command, it would import the module.
+COMMANDS = (
+    ("dev", "dev:dev", "Run everything on this machine, with a demo account."),
+    ("serve", "processes:serve", "Run the API."),
+    ("worker", "processes:work", "Run workers: deliveries, notes, reconciliation."),
+    (
+        "migrate",
+        "processes:migrate_schema",
+        "Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.",
+    ),
+    (
+        "mcp",
+        "agents:serve_agent",
+        "Speak the Model Context Protocol over standard input and output, for a desktop client.\n\n"
+        "The API key is taken from MEETCORE_API_KEY: on the command line, others could read it.",
+    ),
+    ("account", "accounts:account", "Accounts: who pays."),
+    ("key", "accounts:key", "API keys: who may do what."),
+    ("credits", "accounts:credits_", "Credits: top up, and prove the ledger."),
+    ("host", "accounts:host", "Licensed hosts at the video provider."),
+)
 
 program = App(
     name="meetcore",
@@ -18,13 +39,9 @@ program = App(
     help_format="plaintext",
     version_flags=["--version"],
 )
-program.command(dev, name="dev")
-program.command(serve, name="serve")
-program.command(work, name="worker")
-program.command(migrate_schema, name="migrate")
-program.command(serve_agent, name="mcp")
-for group in (account, key, credits_, host):
-    program.command(group)
+
+for name, place, text in COMMANDS:
+    program.command(f"meetcore.adapters.cli.{place}", name=name, help=text)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -13,9 +13,6 @@ import sys
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
 
-from rich.console import Console
-from rich.table import Table
-
 __all__ = ["ExitCode", "complain", "say", "show"]
 
 Record = Mapping[str, object]
@@ -52,6 +49,10 @@ def _print_table(records: Sequence[Record]) -> None:
     if not records:
         sys.stdout.write("none\n")
         return
+    # Costs 0.03 s, which most commands are spared.
+    from rich.console import Console
+    from rich.table import Table
+
     table = Table(box=None, pad_edge=False)
     for name in records[0]:
         table.add_column(name, overflow="fold")

@@ -5,9 +5,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 __all__ = ["progress"]
 
 LINE_EVERY_S = 5.0
@@ -19,6 +16,9 @@ Report = Callable[[int, int], None]
 def progress(what: str) -> Iterator[Report]:
     """Give a function to be told how much is done, and of how much."""
     if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
         columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
         with Progress(*columns, console=Console(stderr=True)) as bar:
             task = bar.add_task(what, total=None)

@@ -16,11 +16,22 @@ def main() -> None:
     """
     try:
         from meetcore.adapters.cli.main import main as run
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.startswith("meetcore"):
+
+        run()
+    except ImportError as error:
+        package = _missing_package(error)
+        if package is None:
             raise
         sys.stderr.write(
-            f"meetcore: {error.name} is not installed; the program needs: pip install 'meetcore[all]'\n"
+            f"meetcore: {package} is not installed; the program needs: pip install 'meetcore[all]'\n"
         )
         raise SystemExit(2) from None
-    run()
+
+
+def _missing_package(error: ImportError) -> str | None:
+    """Name the package that is not installed; `None` where the fault is one of meetcore's own modules."""
+    # A command's module is imported by cyclopts, which wraps the error.
+    cause = error if isinstance(error, ModuleNotFoundError) else error.__cause__
+    if not isinstance(cause, ModuleNotFoundError) or cause.name is None:
+        return None
+    return None if cause.name.partition(".")[0] == "meetcore" else cause.name

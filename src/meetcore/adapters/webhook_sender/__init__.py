@@ -6,7 +6,20 @@ came back into what is kept, `shortage` tells our own failures apart. Retries, s
 decided elsewhere.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from meetcore.adapters.webhook_sender.resolver import SystemResolver
-from meetcore.adapters.webhook_sender.sender import AiohttpWebhookSender
+
+if TYPE_CHECKING:
+    from meetcore.adapters.webhook_sender.sender import AiohttpWebhookSender
 
 __all__ = ["AiohttpWebhookSender", "SystemResolver"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the sender on first use: aiohttp costs 0.1 s, which a program that posts nothing is spared."""
+    if name != "AiohttpWebhookSender":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from meetcore.adapters.webhook_sender.sender import AiohttpWebhookSender
+
+    return AiohttpWebhookSender

@@ -4,12 +4,17 @@ A shortage of our own shows as the error of a lookup, of a connection or of a ti
 against a customer's endpoint. Owns the telling apart; refuses to mend anything.
 """
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import socket
+from typing import TYPE_CHECKING
 
-from meetcore.adapters.webhook_sender.dialling import Dial
 from meetcore.domain.errors import HostUnresolved
+
+if TYPE_CHECKING:
+    from meetcore.adapters.webhook_sender.dialling import Dial
 
 __all__ = ["is_late", "is_shortage"]
 
