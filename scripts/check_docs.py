@@ -64,6 +64,8 @@ ABOUT = {
     "webhook_lease_s": "seconds for which a worker owns a delivery that it posts; more than 20",
     "webhook_posts_per_endpoint": "posts in flight at one endpoint, over all workers",
     "webhook_posts_in_flight": "posts in flight in one worker; one account gets at most a quarter of them",
+    "trusted_proxies": "proxies whose `X-Forwarded-For` names the client; see "
+    "[behind a proxy](#behind-a-proxy)",
     "scratch_directory": "where media lies while it is worked on: on a disk, in files without names",
     "media_cpu_percent": "of one processor that each process takes that works on media; 0 is 25 on a machine "
     "of up to three processors and 100 on others",

@@ -222,6 +222,7 @@ IMPOSSIBLE = {
     "quota_credit": ["1.5x"],
     "quota_tool": [""],
     "webhook_allowed_networks": ["10.0.0.1/8", "localhost"],
+    "trusted_proxies": ["10.0.0.1/8", "proxy"],
     "webhook_ca_file": ["/nowhere.pem", __file__],
     "webhook_retry_schedule": ["5,soon", "-5"],
     "webhook_lease_s": ["0"],

@@ -56,6 +56,7 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
         "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop", http="httptools",
         lifespan="on", access_log=False, server_header=False, log_level="warning",
         timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
+        proxy_headers=False,  # `MEETCORE_TRUSTED_PROXIES` decides who may name a client
     )  # fmt: skip
 
 

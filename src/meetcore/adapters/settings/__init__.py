@@ -241,6 +241,10 @@ class Settings:
     webhook_posts_per_endpoint: int = field(default=8, validator=_POSITIVE)
     webhook_posts_in_flight: int = field(default=500, validator=_POSITIVE)
     meeting_lease_s: int = field(default=20, validator=_POSITIVE)
+    trusted_proxies: str = field(
+        default="",
+        validator=_checked(_networks, "must be networks such as 10.0.0.0/8, comma separated"),
+    )
     scratch_directory: str = field(
         default="",
         validator=_checked(
@@ -295,6 +299,11 @@ class Settings:
     def allowed_networks(self) -> tuple[Network, ...]:
         """Networks that webhooks may point into although they are not public."""
         return _networks(self.webhook_allowed_networks)
+
+    @property
+    def proxy_networks(self) -> tuple[Network, ...]:
+        """The networks of proxies whose `X-Forwarded-For` is believed."""
+        return _networks(self.trusted_proxies)
 
     @property
     def retry_schedule(self) -> RetrySchedule:

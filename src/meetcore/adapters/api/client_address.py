@@ -1,0 +1,64 @@
+"""The address of the client behind a request.
+
+The peer of the connection is the client unless it is a proxy that the operator trusts
+(`MEETCORE_TRUSTED_PROXIES`): then `X-Forwarded-For` names the client. A client can write that header itself,
+so it is read from its end, where the nearest proxy has written, and only as far as the proxies are trusted.
+"""
+
+from collections.abc import Sequence
+from ipaddress import IPv6Address, ip_address
+
+from starlette.datastructures import Headers
+from starlette.types import Scope
+
+from meetcore.domain.addresses import Address, Network
+
+__all__ = ["client_address", "is_trusted_proxy", "parse_address"]
+
+
+def client_address(scope: Scope, proxies: Sequence[Network]) -> str:
+    """Find the address of the client that sent a request.
+
+    Args:
+        scope: The ASGI scope of the request.
+        proxies: The networks of trusted proxies.
+
+    Returns:
+        The address in its canonical form; empty where the connection has none (a Unix socket).
+    """
+    peer = scope.get("client")
+    address = parse_address(peer[0]) if peer else None
+    if address is None:
+        return ""
+    if is_trusted_proxy(address, proxies):
+        address = _forwarded_for(address, scope, proxies)
+    return str(address)
+
+
+def _forwarded_for(proxy: Address, scope: Scope, proxies: Sequence[Network]) -> Address:
+    """The last address in `X-Forwarded-For` that is no trusted proxy, else the first that can be read."""
+    client = proxy
+    fields = Headers(scope=scope).getlist("x-forwarded-for")
+    for text in reversed(",".join(fields).split(",")):
+        address = parse_address(text.strip())
+        if address is None:  # whatever stands before it was written by the same hand
+            break
+        client = address
+        if not is_trusted_proxy(address, proxies):
+            break
+    return client
+
+
+def parse_address(text: str) -> Address | None:
+    """Read an IP address, an IPv4 address mapped into IPv6 as the IPv4 address; `None` if it is not one."""
+    try:
+        address = ip_address(text.partition("%")[0])
+    except ValueError:
+        return None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return address if mapped is None else mapped
+
+
+def is_trusted_proxy(address: Address, proxies: Sequence[Network]) -> bool:
+    """Whether an address belongs to a trusted proxy."""
+    return any(address in network for network in proxies)
