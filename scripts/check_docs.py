@@ -64,6 +64,17 @@ ABOUT = {
     "webhook_lease_s": "seconds for which a worker owns a delivery that it posts; more than 20",
     "webhook_posts_per_endpoint": "posts in flight at one endpoint, over all workers",
     "webhook_posts_in_flight": "posts in flight in one worker; one account gets at most a quarter of them",
+    "query_parameters": "parameters in the query of one request",
+    "query_bytes": "bytes of the query of one request",
+    "head_bytes": "bytes of the head of one request, its address and header fields",
+    "head_timeout_s": "seconds from the first byte of a head, or from the connection, to its end",
+    "body_timeout_s": "seconds for a body",
+    "body_bytes_per_s": "bytes a second that a body must come at, judged from half of its time on",
+    "connections": "open connections of each process of `serve`; beyond them the one that waited longest "
+    "without a request is closed",
+    "connections_per_address": "open connections from one address, or one IPv6 /64, to each process",
+    "provider_event_bytes": "memory for events of a provider that are larger than 64 KiB, while they come in",
+    "drain_s": "seconds for which `serve` goes on after SIGTERM, with `/readyz` at 503",
     "trusted_proxies": "proxies whose `X-Forwarded-For` names the client; see "
     "[behind a proxy](#behind-a-proxy)",
     "scratch_directory": "where media lies while it is worked on: on a disk, in files without names",
@@ -85,6 +96,7 @@ MUST = {
     "mcp": "`true` or `false`",
     "media_cpu_percent": "from 10 to 100, or 0",
     "transcript_wait_s": "a whole number of at least 0",
+    "drain_s": "a whole number of at least 0",
 }
 REQUIRED = {"database_url": "; required"}
 

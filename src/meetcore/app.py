@@ -17,12 +17,15 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from meetcore.adapters.api.calls import API_ROOT, Operation
+from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.operations import operations
+from meetcore.adapters.http.bounded_query import BoundedQuery
 from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_access_logs
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
 from meetcore.adapters.http.provider_events import provider_event_routes
+from meetcore.adapters.http.refuse import Refuse
 from meetcore.adapters.mcp.entrance import Entrance
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
@@ -61,6 +64,9 @@ class Service:
         self._gate: Gate | None = None
         self._door: ASGIApp | None = None
         self._pages = Starlette(lifespan=self._lifespan)
+        # A redirect would repeat the signed query of a link, to whatever host the request named.
+        self._pages.router.redirect_slashes = False
+        self._bounded_pages: ASGIApp = self._pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the lifespan."""
@@ -68,6 +74,8 @@ class Service:
             await self._gate(scope, receive, send)
         elif scope["type"] == "http" and self._door is not None and scope["path"] == AGENT_PATH:
             await self._door(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._bounded_pages(scope, receive, send)
         else:
             await self._pages(scope, receive, send)
 
@@ -86,14 +94,22 @@ class Service:
             base_url = wiring.settings.base_url
             table = operations(wiring.use_cases)
             document = openapi_document(table, base_url)
-            self._gate = Gate(table, admit, wiring.world, base_url, document)
-            self._door = await stack.enter_async_context(_agent_door(wiring, table, admit))
+            limits = _request_limits(wiring.settings)
+            self._gate = Gate(table, admit, wiring.world, base_url, document, limits)
+            self._door = await stack.enter_async_context(_agent_door(wiring, table, admit, limits))
+            refuse = Refuse("page", wiring.world, base_url, {"Cache-Control": "no-store"})
+            self._bounded_pages = BoundedQuery(self._pages, limits, refuse)
             self._pages.router.routes[:] = [
                 *_health_routes(wiring),
                 *docs_routes(table),
                 *sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.world),
                 *provider_event_routes(
-                    notice_readers(settings), wiring.receive_provider_event, wiring.world, base_url
+                    notice_readers(settings),
+                    wiring.receive_provider_event,
+                    wiring.world,
+                    base_url,
+                    limits,
+                    settings.provider_event_bytes,
                 ),
                 *download_routes(
                     wiring.download_recording, {wiring.files.provider: wiring.files}, wiring.world, base_url
@@ -108,13 +124,13 @@ class Service:
 
 @asynccontextmanager
 async def _agent_door(
-    wiring: Wiring, table: Sequence[Operation], admit: Admit
+    wiring: Wiring, table: Sequence[Operation], admit: Admit, limits: RequestLimits
 ) -> AsyncIterator[ASGIApp | None]:
     """The agent interface; none where it is switched off or its extra is not installed."""
     if not (wiring.settings.mcp and has_agent_interface()):
         yield None
         return
-    entrance = Entrance(table, admit, wiring.world, wiring.settings.base_url)
+    entrance = Entrance(table, admit, wiring.world, wiring.settings.base_url, limits)
     async with entrance.open():
         yield entrance
 
@@ -142,6 +158,13 @@ async def _tell_of_tiers_without_host(wiring: Wiring) -> None:
         lacking = tiers_without_host(wiring.settings.catalogue.on_sale(), hosts)
         if lacking:
             log.warning("tiers that no host can carry", tiers=[tier.id for tier in lacking])
+
+
+def _request_limits(settings: Settings) -> RequestLimits:
+    return RequestLimits(
+        query_parameters=settings.query_parameters, query_bytes=settings.query_bytes,
+        body_timeout_s=settings.body_timeout_s, body_bytes_per_s=settings.body_bytes_per_s,
+    )  # fmt: skip
 
 
 def _is_of_the_api(path: str) -> bool:

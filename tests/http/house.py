@@ -23,6 +23,8 @@ from starlette.types import ASGIApp
 from typed_settings.types import SecretStr
 
 from meetcore.adapters.api.calls import UseCases
+from meetcore.adapters.api.edge import DEFAULT_LIMITS
+from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import openapi_document
@@ -81,14 +83,18 @@ async def started(app: ASGIApp) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def gate_on(
-    wiring: Wiring, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any
+    wiring: Wiring,
+    adjust: Callable[[UseCases], UseCases] = lambda use: use,
+    *,
+    limits: RequestLimits = DEFAULT_LIMITS,
+    **changes: Any,
 ) -> AsyncIterator[Gate]:
     """The API alone, on a wiring with other parts: a clock, a provider, settings, a use case's limits."""
     changed = evolve(wiring, **changes)
     async with admission(changed) as admit:
         table = operations(adjust(changed.use_cases))
         base_url = changed.settings.base_url
-        yield Gate(table, admit, changed.world, base_url, openapi_document(table, base_url))
+        yield Gate(table, admit, changed.world, base_url, openapi_document(table, base_url), limits)
 
 
 def client_of(app: ASGIApp, contract: Contract) -> httpx.AsyncClient:

@@ -289,3 +289,57 @@ async def test_a_database_that_is_slow_is_told_to_come_again(house: House, zoome
         assert time.monotonic() - since < PROMPTLY_S
         assert code_of(answer) == (503, "service_unavailable")
     assert (await post(zoomed, request)).status_code == 204
+
+
+class Parked:
+    """Posts that have sent all of their body but the last byte, straight to the application."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._go_on = asyncio.Event()
+        self.waiting = 0
+
+    async def post(self, size: int) -> int:
+        """The status of one whose body has this size."""
+        answered: list[Any] = []
+        parts = iter([b"x" * (size - 1), b"x"])
+
+        async def receive() -> dict[str, Any]:
+            part = next(parts)
+            if len(part) == 1:
+                self.waiting += 1
+                await self._go_on.wait()
+            return {"type": "http.request", "body": part, "more_body": len(part) > 1}
+
+        async def send(message: Any) -> None:
+            answered.append(message)
+
+        scope = {
+            "type": "http", "method": "POST", "path": "/provider-events/zoom", "query_string": b"",
+            "headers": [],
+        }  # fmt: skip
+        await self._service(scope, receive, send)
+        return int(answered[0]["status"])
+
+    def release(self) -> None:
+        """Let all of them send their last byte."""
+        self._go_on.set()
+
+
+async def test_unsigned_posts_take_a_bounded_memory_together(migrated_url: str) -> None:
+    kib = 1024
+    service = Service(settings_for(migrated_url, **TOKEN, provider_event_bytes=1000 * kib))
+    async with started(service):
+        parked = Parked(service)
+        large = [asyncio.create_task(parked.post(564 * kib)) for _ in range(20)]
+        await until(lambda: parked.waiting + sum(task.done() for task in large) == 20)
+        refused = [task.result() for task in large if task.done()]
+        assert refused == [503] * 18  # each of the other two takes 500 KiB beyond what is free
+        # What Zoom sends is small: it comes in all the same.
+        small = asyncio.create_task(parked.post(60 * kib))
+        await until(lambda: parked.waiting == 3)
+        parked.release()
+        assert sorted(await asyncio.gather(small, *large)) == [401] * 3 + [503] * 18
+        # And there is room again.
+        again = [await parked.post(564 * kib) for _ in range(3)]
+        assert again == [401] * 3

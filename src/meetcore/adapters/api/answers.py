@@ -12,6 +12,7 @@ from meetcore.domain.errors import DomainError, InvalidRequest
 
 __all__ = [
     "STATUS",
+    "BodyTooSlow",
     "MethodNotAllowed",
     "OriginNotAllowed",
     "PayloadTooLarge",
@@ -51,6 +52,10 @@ _encoder = msgspec.json.Encoder()
 
 class PayloadTooLarge(InvalidRequest):
     """The body is larger than is taken: 413."""
+
+
+class BodyTooSlow(InvalidRequest):
+    """The body did not come within its time: 400, and the connection is closed."""
 
 
 class UnsupportedMediaType(InvalidRequest):

@@ -5,7 +5,7 @@ only where its type says so.
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from attrs import field, frozen
 from msgspec import UNSET, Meta, UnsetType
@@ -199,7 +199,14 @@ class RegisterWebhookBody:
 
 @frozen(kw_only=True)
 class UpdateWebhookBody:
-    """What `PATCH /webhooks/{id}` takes (spec 4.4). `null` clears the description."""
+    """What `PATCH /webhooks/{id}` takes (spec 4.4). `null` clears the description.
+
+    `NOT_HERE` says what to do about a field that callers expect here and that there is not.
+    """
+
+    NOT_HERE: ClassVar[Mapping[str, str]] = {
+        "url": "cannot be changed: register a new webhook for the new URL"
+    }
 
     event_types: EventTypes | UnsetType = UNSET
     description: EndpointDescription | UnsetType | None = UNSET

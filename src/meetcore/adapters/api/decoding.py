@@ -36,6 +36,7 @@ _JSON_NAMES = {
     "array": "an array",
 }
 _PYTHON_NAMES = re.compile(r"\b(?:str|bool|int|float|array)\b")
+_UNKNOWN_FIELD = "is not a field of this operation"
 _MALFORMED = "must be a JSON object in UTF-8 (RFC 8259)"
 
 
@@ -74,7 +75,7 @@ def decode_body(value: Any, body: Callable[..., Body] | Choice) -> Body:
     problems = {} if decoded is not None else _type_problems(value, body)
     for name, field_value in value.items():
         if name not in _fields(body):
-            problems[_shown(name)] = [_unknown(name)]
+            problems[_shown(name)] = [_unknown(name, body)]
         elif name not in problems and (found := _text_problems(name, field_value)):
             problems[name] = found
     problems |= _rule_problems(value, body)  # in the words of the rule, where there are any
@@ -89,7 +90,7 @@ def _chosen(value: dict[str, Any], choice: Choice) -> Any:
     if isinstance(tag, str) and tag in choice.bodies:
         return choice.bodies[tag]
     known = {name for body in choice.bodies.values() for name in _fields(body)}
-    problems = {_shown(name): [_unknown(name)] for name in value if name not in known}
+    problems = {_shown(name): [_UNKNOWN_FIELD] for name in value if name not in known}
     problem = f"must be one of {', '.join(choice.bodies)}" if choice.tag in value else "is required"
     raise InvalidRequest(problems | {choice.tag: [problem]})
 
@@ -177,10 +178,10 @@ def _text_problems(name: str, value: Any) -> list[str]:
     return []
 
 
-def _unknown(name: str) -> str:
-    if name == "url":
-        return "cannot be changed: register a new webhook for the new URL"
-    return "is not a field of this operation"
+def _unknown(name: str, body: Any) -> str:
+    """The problem of a field that a body does not have, in the words of its class where it has any."""
+    advice: Mapping[str, str] = getattr(body, "NOT_HERE", {})
+    return advice.get(name, _UNKNOWN_FIELD)
 
 
 def _shown(name: str) -> str:

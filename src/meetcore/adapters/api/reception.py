@@ -97,6 +97,24 @@ class Reception:
             raise self.admit.refusal(exchange.verdict)
         return caller
 
+    async def judge_again(
+        self, exchange: Exchange, authorization: str | None, peek: Peek = NOTHING_ELSE
+    ) -> Caller:
+        """Judge a request anew whose reading took so long that the first judgement may be outdated.
+
+        The key is looked up again, and a request that goes on in another window than it was counted in is
+        counted there, too. From here on the request's instant is the present one.
+
+        Raises:
+            InvalidApiKey: the key was revoked or expired meanwhile.
+            RateLimited: the quota of the present window is used up.
+            StoreAway: the database does not answer.
+        """
+        exchange.now = self.world.now()
+        if exchange.now.timestamp() >= exchange.verdict.reset:
+            return await self.let_in(exchange, authorization, peek)
+        return await self.admit.authenticate(authorization, exchange.now, peek)
+
     async def carry_out(
         self, exchange: Exchange, caller: Caller, operation: Operation, asked: Asked
     ) -> tuple[Rendered, bool]:

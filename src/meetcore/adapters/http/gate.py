@@ -20,8 +20,17 @@ from meetcore.adapters.api.answers import MethodNotAllowed, Rendered, render_err
 from meetcore.adapters.api.bodies import NoBody
 from meetcore.adapters.api.calls import API_ROOT, Operation
 from meetcore.adapters.api.decoding import decode_body, decode_json
-from meetcore.adapters.api.edge import check_media, common_headers, headers_of, read_body
+from meetcore.adapters.api.edge import (
+    DEFAULT_LIMITS,
+    MAX_BODY_BYTES,
+    check_media,
+    common_headers,
+    headers_of,
+    read_body,
+)
+from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.paging import Page, read_options, read_page
+from meetcore.adapters.api.query import read_query
 from meetcore.adapters.api.reception import Asked, Exchange, Reception
 from meetcore.domain.errors import InvalidRequest, NotFound
 from meetcore.domain.idempotency import is_key
@@ -58,11 +67,19 @@ class Gate:
         world: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
         document: the OpenAPI document, which needs no key.
+        limits: how large the query and how slow the body of a request may be.
     """
 
     def __init__(
-        self, table: Sequence[Operation], admit: Admit, world: World, base_url: str, document: bytes
+        self,
+        table: Sequence[Operation],
+        admit: Admit,
+        world: World,
+        base_url: str,
+        document: bytes,
+        limits: RequestLimits = DEFAULT_LIMITS,
     ) -> None:
+        self._limits = limits
         self._reception = Reception(admit, world, base_url)
         self._base_url = base_url
         self._document = document
@@ -112,24 +129,39 @@ class Gate:
             return Rendered(200, self._document), False
         operation = match.operation
         peek = NOTHING_ELSE if operation is None else operation.peek(match.path, exchange.now)
-        caller = await self._reception.let_in(exchange, request.headers.get("authorization"), peek)
+        authorization = request.headers.get("authorization")
+        caller = await self._reception.let_in(exchange, authorization, peek)
         if operation is None:
             if match.allow:
                 raise MethodNotAllowed(request.method, match.allow)
             raise NotFound("No such path. The API is described at /api/v1/openapi.json.")
         require_scope(caller.key, operation.scopes)
-        asked = await _asked(request, match.path, operation)
+        raw, took_s = await self._read_body(request, operation)
+        if took_s > self._limits.recheck_after_s:
+            caller = await self._reception.judge_again(exchange, authorization, peek)
+        asked = self._asked(request, raw, match.path, operation)
         return await self._reception.carry_out(exchange, caller, operation, asked)
 
+    async def _read_body(self, request: Request, operation: Operation) -> tuple[bytes, float]:
+        """The body, empty where none is looked at, and the seconds that it took."""
+        if operation.body is not None:
+            check_media(request)
+        elif not (operation.is_mutating and _may_carry_body(request.headers)):
+            return b"", 0.0
+        start = self._reception.world.now()
+        raw = await read_body(request, MAX_BODY_BYTES, self._limits)
+        return raw, (self._reception.world.now() - start).total_seconds()
 
-async def _asked(request: Request, ids: dict[str, str], operation: Operation) -> Asked:
-    value, body = await _decoded(request, operation)
-    key = _intent_key(request.headers) if operation.is_mutating else None
-    listing, path = operation.listing, request.scope["path"]
-    query = {name: request.query_params.getlist(name) for name in request.query_params}
-    page = Page() if listing is None else read_page(query, listing, path)
-    options = read_options(query, operation.options) if operation.options else {}
-    return Asked(path, ids, value, body, key, page, options)
+    def _asked(self, request: Request, raw: bytes, ids: dict[str, str], operation: Operation) -> Asked:
+        value, body = _decoded(request, raw, operation)
+        key = _intent_key(request.headers) if operation.is_mutating else None
+        listing, path = operation.listing, request.scope["path"]
+        page, options = Page(), {}
+        if listing is not None or operation.options:
+            query = read_query(request.scope["query_string"], self._limits)
+            page = Page() if listing is None else read_page(query, listing, path)
+            options = read_options(query, operation.options) if operation.options else {}
+        return Asked(path, ids, value, body, key, page, options)
 
 
 def _intent_key(headers: Headers) -> str | None:
@@ -139,13 +171,12 @@ def _intent_key(headers: Headers) -> str | None:
     return keys[0] if keys else None
 
 
-async def _decoded(request: Request, operation: Operation) -> tuple[Any, Any]:
+def _decoded(request: Request, raw: bytes, operation: Operation) -> tuple[Any, Any]:
     """The body as a JSON value and decoded; none of both where nothing is to be said."""
     if operation.body is not None:
-        check_media(request)
-        value = decode_json(await read_body(request))
+        value = decode_json(raw)
         return value, decode_body(value, operation.body)
-    if operation.is_mutating and _may_carry_body(request.headers) and (raw := await read_body(request)):
+    if raw:
         # A field in it would be ignored silently; the empty object, which some clients send, says nothing.
         check_media(request)
         decode_body(decode_json(raw), NoBody)

@@ -18,8 +18,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from meetcore.adapters.api.answers import render_record
-from meetcore.adapters.api.edge import read_body
+from meetcore.adapters.api.edge import DEFAULT_LIMITS, read_body
+from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.http.refuse import Refuse
+from meetcore.adapters.http.shared_memory import MemoryTaken, SharedMemory
 from meetcore.domain.errors import (
     DomainError,
     InternalError,
@@ -44,7 +46,12 @@ log = structlog.get_logger("meetcore.http")
 
 
 def provider_event_routes(
-    readers: Mapping[str, ReadNotice], receive: ReceiveProviderEvent, world: World, base_url: str
+    readers: Mapping[str, ReadNotice],
+    receive: ReceiveProviderEvent,
+    world: World,
+    base_url: str,
+    limits: RequestLimits = DEFAULT_LIMITS,
+    bytes_together: int = 8 * MAX_NOTICE_BYTES,
 ) -> list[Route]:
     """Serve one path for each provider that there is a reader for; any other is unknown.
 
@@ -53,12 +60,15 @@ def provider_event_routes(
         receive: keeps what was told.
         world: the clock that signatures are held against.
         base_url: for the addresses in refusals.
+        limits: how slow a body may be.
+        bytes_together: what the large bodies that are in memory may take together.
     """
+    memory = SharedMemory(bytes_together)
     refuse = Refuse("provider event", world, base_url, _HEADERS)
     return [
         Route(
             f"/provider-events/{name}",
-            _Door(name, read, receive, world, refuse).answer,
+            _Door(name, read, receive, world, refuse, limits, memory).answer,
             methods=["POST"],
         )
         for name, read in readers.items()
@@ -72,6 +82,8 @@ class _Door:
     receive: ReceiveProviderEvent
     world: World
     refuse: Refuse
+    limits: RequestLimits
+    memory: SharedMemory
 
     async def answer(self, request: Request) -> Response:
         """Answer one request, whatever happens."""
@@ -83,7 +95,11 @@ class _Door:
             return self.refuse(self._refusal_of(error), error, provider=self.provider)
 
     async def _take(self, request: Request) -> Response:
-        body = await read_body(request, MAX_NOTICE_BYTES)
+        with self.memory.share() as share:
+            body = await read_body(request, MAX_NOTICE_BYTES, self.limits, claim=share.claim)
+            return await self._keep(request, body)
+
+    async def _keep(self, request: Request, body: bytes) -> Response:
         notice = self.read(body, request.headers, self.world.now())
         if notice.answer is not None:
             answer = render_record(200, notice.answer)
@@ -108,7 +124,7 @@ class _Door:
                 )
             case NoticeMalformed():
                 return InvalidRequest({"body": [f"must be an event of {self.provider}"]})
-            case StoreAway() | TimeoutError():
+            case StoreAway() | TimeoutError() | MemoryTaken():
                 return ServiceUnavailable("The event cannot be kept now. Tell it again.", RETRY_AFTER_S)
             case _:
                 return InternalError("Something went wrong at the service. Tell the event again.")

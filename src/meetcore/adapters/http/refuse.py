@@ -45,6 +45,5 @@ class Refuse:
         else:
             log.warning(f"{self.what} refused", **told, cause=repr(cause))
         answer = render_error(refusal, self.base_url, request_id)
-        return Response(
-            answer.body, answer.status, {**self.headers, **headers_of(refusal)}, "application/json"
-        )
+        headers = {"X-Content-Type-Options": "nosniff", **self.headers, **headers_of(refusal)}
+        return Response(answer.body, answer.status, headers, "application/json")

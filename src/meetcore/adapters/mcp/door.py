@@ -27,7 +27,8 @@ from starlette.types import Receive, Scope, Send
 
 from meetcore.adapters.api.answers import OriginNotAllowed, Rendered, status_of
 from meetcore.adapters.api.calls import Operation
-from meetcore.adapters.api.edge import MAX_BODY_BYTES, common_headers, headers_of
+from meetcore.adapters.api.edge import DEFAULT_LIMITS, MAX_BODY_BYTES, common_headers, headers_of
+from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.reception import Reception
 from meetcore.adapters.mcp.arguments import ids_of, read_arguments
 from meetcore.adapters.mcp.results import protocol_refusal, refused, tool_listing, tool_result
@@ -55,9 +56,18 @@ class Door:
         admit: who may come in, and how often.
         world: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
+        limits: how slow the body of a request may be.
     """
 
-    def __init__(self, table: Sequence[Operation], admit: Admit, world: World, base_url: str) -> None:
+    def __init__(
+        self,
+        table: Sequence[Operation],
+        admit: Admit,
+        world: World,
+        base_url: str,
+        limits: RequestLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self._limits = limits
         self._reception = Reception(admit, world, base_url)
         self._base_url = base_url
         self._tools = {tool.name: tool for tool in tools_of(table)}
@@ -84,7 +94,7 @@ class Door:
         """Answer one request; nothing escapes but a client that hung up."""
         request = Request(scope, receive)
         try:
-            message = await read_message(request)
+            message = await read_message(request, self._limits)
         except ClientDisconnect:
             return
         visit = Visit(self._reception.open(message.rate_class), message)

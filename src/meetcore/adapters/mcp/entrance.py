@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from meetcore.adapters.api.calls import Operation
+from meetcore.adapters.api.edge import DEFAULT_LIMITS
+from meetcore.adapters.api.limits import RequestLimits
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.world import World
 
@@ -29,10 +31,18 @@ class Entrance:
         admit: who may come in, and how often.
         world: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
+        limits: how slow the body of a request may be.
     """
 
-    def __init__(self, table: Sequence[Operation], admit: Admit, world: World, base_url: str) -> None:
-        self._parts = (table, admit, world, base_url)
+    def __init__(
+        self,
+        table: Sequence[Operation],
+        admit: Admit,
+        world: World,
+        base_url: str,
+        limits: RequestLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self._parts = (table, admit, world, base_url, limits)
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._keeper: asyncio.Task[None] | None = None

@@ -12,7 +12,8 @@ from starlette.requests import Request
 
 from meetcore.adapters.api.answers import MethodNotAllowed
 from meetcore.adapters.api.decoding import decode_json
-from meetcore.adapters.api.edge import check_media, read_body
+from meetcore.adapters.api.edge import DEFAULT_LIMITS, MAX_BODY_BYTES, check_media, read_body
+from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.reception import Exchange
 from meetcore.domain.errors import DomainError, InvalidRequest
 from meetcore.domain.rate_window import OperationClass
@@ -64,7 +65,7 @@ class Visit:
     outcome: int | None = None
 
 
-async def read_message(request: Request) -> Message:
+async def read_message(request: Request, limits: RequestLimits = DEFAULT_LIMITS) -> Message:
     """Read one message; what cannot be read is told in `problem`.
 
     Raises:
@@ -74,7 +75,7 @@ async def read_message(request: Request) -> Message:
         return Message(problem=MethodNotAllowed(request.method, "POST"))
     try:
         check_media(request)
-        raw = await read_body(request)
+        raw = await read_body(request, MAX_BODY_BYTES, limits)
         value = decode_json(raw)
     except InvalidRequest as problem:
         return Message(problem=problem)

@@ -241,6 +241,20 @@ class Settings:
     webhook_posts_per_endpoint: int = field(default=8, validator=_POSITIVE)
     webhook_posts_in_flight: int = field(default=500, validator=_POSITIVE)
     meeting_lease_s: int = field(default=20, validator=_POSITIVE)
+    # What a request and a connection may take before they are whole.
+    query_parameters: int = field(default=32, validator=_POSITIVE)
+    query_bytes: int = field(default=4096, validator=_POSITIVE)
+    head_bytes: int = field(default=32 * 1024, validator=_POSITIVE)
+    head_timeout_s: int = field(default=10, validator=_POSITIVE)
+    body_timeout_s: int = field(default=10, validator=_POSITIVE)
+    body_bytes_per_s: int = field(default=1024, validator=_POSITIVE)
+    connections: int = field(default=1000, validator=_POSITIVE)
+    connections_per_address: int = field(default=200, validator=_POSITIVE)
+    provider_event_bytes: int = field(default=8 * 1024 * 1024, validator=_POSITIVE)
+    drain_s: int = field(
+        default=5,
+        validator=_checked(_needs(lambda number: number >= 0), "must be a whole number of at least 0"),
+    )
     trusted_proxies: str = field(
         default="",
         validator=_checked(_networks, "must be networks such as 10.0.0.0/8, comma separated"),

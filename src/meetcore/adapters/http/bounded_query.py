@@ -1,0 +1,29 @@
+"""The pages outside the API, none of which reads a query that is larger than is allowed."""
+
+from attrs import frozen
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.query import check_query
+from meetcore.adapters.http.refuse import Refuse
+from meetcore.domain.errors import InvalidRequest
+
+__all__ = ["BoundedQuery"]
+
+
+@frozen
+class BoundedQuery:
+    """An ASGI application with a bound on its queries; a larger one is 400 in the envelope of the API."""
+
+    app: ASGIApp
+    limits: RequestLimits
+    refuse: Refuse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on a request whose query is small enough."""
+        try:
+            check_query(scope["query_string"], self.limits)
+        except InvalidRequest as refusal:
+            await self.refuse(refusal, refusal)(scope, receive, send)
+        else:
+            await self.app(scope, receive, send)

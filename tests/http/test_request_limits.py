@@ -1,0 +1,251 @@
+"""What one request may take before its work begins: the size of its query, the time of its body."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime, timedelta
+from time import process_time
+from typing import Any
+
+import pytest
+from attrs import frozen
+
+from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.http.gate import Gate
+from meetcore.adapters.memory.clock import ManualClock
+from meetcore.domain.rate_window import WINDOW_SECONDS
+from meetcore.usecases.world import World
+from tests.http.house import BASE_URL, Customer, House, fields_of, gate_on
+
+LONG = "&".join(f"a{number}" for number in range(9_000))  # 58 KB
+NOW = datetime.now(UTC).replace(second=5, microsecond=0)
+"""Five seconds into a minute."""
+
+
+@frozen
+class Answer:
+    status: int
+    headers: Mapping[str, str]
+    body: Any
+
+
+async def sent_in_parts(gate: Gate, customer: Customer, path: str, parts: AsyncIterator[bytes]) -> Answer:
+    """POST a body that comes in parts; it ends when they do."""
+    headers = {"authorization": f"Bearer {customer.key.text}", "content-type": "application/json"}
+    scope = {
+        "type": "http", "method": "POST", "path": f"/api/v1{path}", "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+    }  # fmt: skip
+    answered: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        part = await anext(parts, None)
+        return {"type": "http.request", "body": part or b"", "more_body": part is not None}
+
+    async def send(message: Any) -> None:
+        answered.append(message)
+
+    await gate(scope, receive, send)
+    head, body = answered[0], b"".join(each["body"] for each in answered[1:])
+    told = {name.decode().lower(): value.decode() for name, value in head["headers"]}
+    return Answer(head["status"], told, json.loads(body))
+
+
+@pytest.mark.parametrize("path", ["/me", "/credits", "/webhooks", "/pricing-tiers"])
+async def test_a_long_query_costs_no_time(customer: Customer, path: str) -> None:
+    start = process_time()
+    answer = await customer.get(f"{path}?{LONG}")
+    assert process_time() - start < 0.5
+    # What takes no parameters does not read them, and documents no 400.
+    assert answer.status_code == (400 if path in ("/webhooks", "/pricing-tiers") else 200)
+
+
+@pytest.mark.spec("7/400")
+async def test_a_query_has_a_largest_size(customer: Customer) -> None:
+    many = "&".join(["limit=1"] * 33)
+    assert fields_of(await customer.get(f"/webhooks?{many}")) == {
+        "query": ["must not have more than 32 parameters"]
+    }
+    assert fields_of(await customer.get(f"/webhooks?cursor={'x' * 4090}")) == {
+        "query": ["must not be longer than 4096 bytes"]
+    }
+    some = "&".join(["limit=1"] * 32)
+    assert fields_of(await customer.get(f"/webhooks?{some}")) == {"limit": ["must be given once"]}
+    assert set(fields_of(await customer.get(f"/webhooks?cursor={'x' * 4089}"))) == {"cursor"}
+
+
+@pytest.mark.spec("7/400")
+async def test_a_query_of_options_has_it_too(customer: Customer) -> None:
+    path = "/recordings/01890000-0000-7000-8000-000000000000"
+    assert set(fields_of(await customer.delete(f"{path}?{LONG}"))) == {"query"}
+    assert set(fields_of(await customer.delete(f"{path}?a&b"))) == {"a", "b"}
+
+
+async def test_the_largest_query_is_a_setting(house: House, customer: Customer) -> None:
+    limits = RequestLimits(query_parameters=2, query_bytes=20)
+    async with gate_on(house.wiring, limits=limits) as gate:
+        for query, status in (("limit=1&status=failed", 400), ("a&b&c", 400), ("limit=1", 200)):
+            answer = await sent_get(gate, customer, f"/webhooks?{query}")
+            assert answer.status == status, query
+
+
+async def sent_get(gate: Gate, customer: Customer, target: str) -> Answer:
+    path, _, query = target.partition("?")
+    answered: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message: Any) -> None:
+        answered.append(message)
+
+    scope = {
+        "type": "http", "method": "GET", "path": f"/api/v1{path}", "query_string": query.encode(),
+        "headers": [(b"authorization", f"Bearer {customer.key.text}".encode())],
+    }  # fmt: skip
+    await gate(scope, receive, send)
+    return Answer(answered[0]["status"], {}, None)
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/meetings"),
+        ("POST", "/credits/estimate"),
+        ("POST", "/notes"),
+        ("POST", "/webhooks/{id}/test"),
+    ],
+)
+async def test_an_unknown_field_is_told_about_its_own_operation(
+    customer: Customer, method: str, path: str
+) -> None:
+    place = path.replace("{id}", "01890000-0000-7000-8000-000000000000")
+    told = fields_of(await customer.send(method, place, {"url": "https://x.test", "type": "meeting"}))
+    assert told["url"] == ["is not a field of this operation"]
+
+
+async def test_a_browser_takes_no_answer_for_another_type(customer: Customer) -> None:
+    for answer in (await customer.get("/me"), await customer.get("/nope")):
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+
+
+@pytest.mark.spec("7/400", "7/envelope")
+@pytest.mark.parametrize("parts", [[], [b"x"] * 3], ids=["nothing", "drops"])
+async def test_a_body_that_does_not_end_is_refused(
+    house: House, customer: Customer, parts: list[bytes]
+) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for part in parts:
+            yield part
+        await asyncio.Event().wait()
+
+    limits = RequestLimits(body_timeout_s=0.2, body_bytes_per_s=1000)
+    async with gate_on(house.wiring, limits=limits) as gate:
+        answer = await sent_in_parts(gate, customer, "/webhooks", endless())
+    assert answer.status == 400
+    assert answer.body["error"]["code"] == "invalid_request"
+    assert answer.body["error"]["details"]["fields"] == {
+        "body": ["must be sent within 0.2 s and at 1000 bytes/s or more"]
+    }
+    assert answer.headers["connection"] == "close"
+    assert int(answer.headers["x-ratelimit-remaining"]) < int(answer.headers["x-ratelimit-limit"])
+
+
+async def test_a_body_that_comes_too_slowly_is_refused_before_its_time_is_over(
+    house: House, customer: Customer
+) -> None:
+    async def drops() -> AsyncIterator[bytes]:
+        while True:
+            yield b" "
+            await asyncio.sleep(0.01)
+
+    limits = RequestLimits(body_timeout_s=20, body_bytes_per_s=10_000)
+    async with gate_on(house.wiring, limits=limits) as gate:
+        start = asyncio.get_running_loop().time()
+        answer = await sent_in_parts(gate, customer, "/webhooks", drops())
+    assert answer.status == 400
+    assert asyncio.get_running_loop().time() - start < 15
+
+
+async def test_a_body_in_parts_is_read_as_one(house: House, customer: Customer) -> None:
+    body = json.dumps(house.webhook_body()).encode()
+
+    async def halves() -> AsyncIterator[bytes]:
+        yield body[:20]
+        await asyncio.sleep(0)
+        yield body[20:]
+
+    async with gate_on(house.wiring) as gate:
+        assert (await sent_in_parts(gate, customer, "/webhooks", halves())).status == 201
+
+
+async def parked(
+    house: House, customer: Customer, clock: ManualClock, seconds: float, and_then: Any
+) -> Answer:
+    """Send a meeting of which the last byte comes so many seconds later, after something has happened."""
+    body = json.dumps(house.body()).encode()
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield body[:-1]
+        clock.advance(seconds)
+        await and_then()
+        yield body[-1:]
+
+    world = World(clock, house.wiring.world.entropy)
+    async with gate_on(house.wiring, world=world) as gate:
+        return await sent_in_parts(gate, customer, "/meetings", parts())
+
+
+async def nothing() -> None:
+    """Nothing happens meanwhile."""
+
+
+@pytest.mark.spec("5/3", "7/401")
+async def test_a_key_revoked_while_the_body_was_on_its_way_buys_nothing(house: House) -> None:
+    customer = await house.customer()
+
+    async def revoke() -> None:
+        await house.wiring.operate.revoke_key(customer.key.key.id)
+
+    answer = await parked(house, customer, ManualClock(NOW), 5, revoke)
+    assert (answer.status, answer.body["error"]["code"]) == (401, "invalid_api_key")
+    assert (await customer.funds()).balance == 1000
+
+
+@pytest.mark.spec("5/3", "7/401")
+async def test_a_key_that_expired_meanwhile_buys_nothing(house: House) -> None:
+    customer = await house.customer(expires_at=NOW + timedelta(seconds=3))
+    answer = await parked(house, customer, ManualClock(NOW), 5, nothing)
+    assert answer.status == 401
+    assert (await customer.funds()).balance == 1000
+
+
+@pytest.mark.spec("8/1", "8/2", "8/5")
+async def test_a_request_is_counted_in_the_window_in_which_it_is_carried_out(house: House) -> None:
+    customer, clock = await house.customer(), ManualClock(NOW)
+    answer = await parked(house, customer, clock, 56, nothing)
+    assert answer.status == 201
+    window = int(NOW.timestamp()) // WINDOW_SECONDS * WINDOW_SECONDS
+    assert int(answer.headers["x-ratelimit-reset"]) == window + 2 * WINDOW_SECONDS
+    first = int(answer.headers["x-ratelimit-remaining"])
+    # Within one window it counts once.
+    answer = await parked(house, customer, clock, 5, nothing)
+    assert int(answer.headers["x-ratelimit-remaining"]) == first - 1
+
+
+@pytest.mark.parametrize("path", ["/docs", "/docs/errors", "/downloads/x", "/sandbox/meetings/x", "/nowhere"])
+async def test_pages_outside_the_api_have_a_largest_query(customer: Customer, path: str) -> None:
+    for query, is_refused in ((LONG, True), ("a=1&b=2", False)):
+        answer = await customer.http.get(f"{BASE_URL}{path}?{query}")
+        assert (answer.status_code == 400) == is_refused
+        if is_refused:
+            assert set(fields_of(answer)) == {"query"}
+
+
+async def test_no_redirect_repeats_a_signed_query(customer: Customer) -> None:
+    for path in ("/downloads/x/?signature=secret", "/docs/?signature=secret", "/readyz/"):
+        answer = await customer.http.get(f"{BASE_URL}{path}", headers={"Host": "evil.test"})
+        assert answer.status_code == 404
+        assert "location" not in answer.headers
