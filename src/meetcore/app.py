@@ -30,7 +30,7 @@ from meetcore.adapters.mcp.entrance import Entrance
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.domain.hosts import tiers_without_host
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreAway, StoreReadOnly
 from meetcore.providers import notice_readers, sandbox_pages
 from meetcore.usecases.admit import Admit
 from meetcore.wiring import Network, Wiring, admission, check_schema, wire
@@ -177,12 +177,19 @@ def _health_routes(wiring: Wiring) -> list[Route]:
 
     async def ready(_: Request) -> Response:
         try:
-            await wiring.queries.ping()
-        except StoreAway:
-            return PlainTextResponse("the database does not answer\n", 503, {"Retry-After": "5"})
+            async with asyncio.timeout(wiring.settings.ready_timeout_s):
+                await wiring.queries.ping()
+        except StoreReadOnly:
+            return _unready("the database takes no writes")
+        except (StoreAway, TimeoutError):
+            return _unready("the database does not answer")
         return PlainTextResponse("ok\n")
 
     return [Route("/healthz", live), Route("/readyz", ready)]
+
+
+def _unready(reason: str) -> Response:
+    return PlainTextResponse(f"{reason}\n", 503, {"Retry-After": "5"})
 
 
 app = Service()

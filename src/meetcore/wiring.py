@@ -264,7 +264,7 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
     url = settings.require_database()
     keys = check_secrets(settings)
     cipher = AesGcmCipher(keys)
-    pool = make_pool(url, max_size=settings.database_pool_size)
+    pool = make_pool(url, max_size=settings.database_pool_size, deadline_s=settings.database_timeout_s)
     broker = broker_from_url(str(settings.broker_url) or None)
     doorbell = DramatiqDoorbell(broker, log, spacing_s=DOORBELL_SPACING_S)
     notes_doorbell = DramatiqDoorbell(broker, log, queue=NOTES_QUEUE, spacing_s=DOORBELL_SPACING_S)

@@ -266,9 +266,10 @@ class Queries(Protocol):
         ...
 
     async def ping(self) -> None:
-        """Ask the database for a sign of life.
+        """Make sure that the store answers and takes writes.
 
         Raises:
-            StoreAway: none came.
+            StoreReadOnly: it answers, and takes none.
+            StoreAway: it does not answer.
         """
         ...

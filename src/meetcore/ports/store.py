@@ -35,6 +35,7 @@ __all__ = [
     "StoreAway",
     "StoreFull",
     "StoreLoginRefused",
+    "StoreReadOnly",
     "Transaction",
 ]
 
@@ -49,6 +50,10 @@ class StoreLoginRefused(StoreAway):
 
 class StoreFull(StoreAway):
     """The store answers, and has no connection left to give."""
+
+
+class StoreReadOnly(StoreAway):
+    """The store answers and takes no writes, as a standby does. Nothing was kept."""
 
 
 @frozen

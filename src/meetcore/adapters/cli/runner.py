@@ -11,7 +11,7 @@ from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.domain.errors import DomainError
 from meetcore.domain.ledger import InvalidAmount
-from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused
+from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused, StoreReadOnly
 from meetcore.wiring import Wiring, check_schema, check_secrets, wire
 
 __all__ = ["guarded", "ready_settings", "run_service", "with_wiring"]
@@ -48,6 +48,9 @@ def _told_of_store(error: StoreAway) -> tuple[str, str]:
         case StoreLoginRefused():
             hint = "check the user, the password and the database in MEETCORE_DATABASE_URL"
             return "store_login_refused", f"the database refuses the login: {hint}"
+        case StoreReadOnly():
+            hint = "MEETCORE_DATABASE_URL leads to a standby, or to a server that is set to read only"
+            return "store_read_only", f"the database takes no writes: {hint}"
         case _:
             hint = "check MEETCORE_DATABASE_URL and that PostgreSQL runs"
             return "store_away", f"the database does not answer: {hint}"

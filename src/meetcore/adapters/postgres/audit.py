@@ -7,6 +7,7 @@ second. While one chunk is proven the database reads on, as far as the connectio
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from math import inf
 from typing import Any, cast
 from uuid import UUID
 
@@ -189,7 +190,7 @@ class PostgresLedgerSnapshot:
         """What does not hang together, looked for beside the entries where there is a second connection."""
         if self._pool.max_size < 2:
             return await _flaws(self._connection)
-        async with self._pool.connection() as connection, connection.transaction():
+        async with self._pool.connection(deadline_s=inf) as connection, connection.transaction():
             await _begin_reading(connection, self._name)
             return await _flaws(connection)
 
@@ -264,5 +265,5 @@ class PostgresLedgerAudit:
     @asynccontextmanager
     async def _reading(self, name: str | None) -> AsyncIterator[PostgresLedgerSnapshot]:
         with translated():
-            async with self._pool.connection() as connection, connection.transaction():
+            async with self._pool.connection(deadline_s=inf) as connection, connection.transaction():
                 yield PostgresLedgerSnapshot(self._pool, connection, await _begin_reading(connection, name))

@@ -1,37 +1,37 @@
-"""Connections to PostgreSQL: how they are opened, and what becomes of the driver's errors.
+"""Connections to PostgreSQL: how they are opened and lent, and what becomes of the driver's errors.
 
 Every connection is in autocommit mode and opens transactions explicitly, prepares each statement
 at its first use and plans it once (the statements are few and their shapes stable, and planning a
 wide CTE anew costs more than running it). Driver errors become `StoreAway` here and nowhere else.
+
+A connection is lent for a limited time. A server that does not answer within it is treated as unavailable: the
+connection is dropped, and so are the idle ones, so that only the first caller waits that long.
 """
 
+import asyncio
+import math
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from time import monotonic
 from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
-from psycopg.rows import DictRow, dict_row
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused
+from meetcore.adapters.postgres.connection import Connection
+from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused, StoreReadOnly
 
-__all__ = ["Connection", "Pool", "make_pool", "translated"]
+__all__ = ["DEADLINE_S", "Connection", "Pool", "make_pool", "network_parameters", "translated"]
 
-Connection = AsyncConnection[DictRow]
-Pool = AsyncConnectionPool[Connection]
+DEADLINE_S = 12
+"""Seconds for which a connection is lent by default, the wait for it included."""
 
-_OPTIONS = " ".join(
-    f"-c {setting}"
-    for setting in (
-        "timezone=UTC",
-        "plan_cache_mode=force_generic_plan",
-        # A transaction here is four short trips; whatever takes this long is stuck.
-        "statement_timeout=10s",
-        "idle_in_transaction_session_timeout=15s",
-    )
-)
+_SERVER_ENDS_EARLIER_S = 2
+# Attempts to connect follow each other after 1 and 2 s; after that the next caller makes one at once.
+_RECONNECT_S = 3.0
 
 # A connection that is refused has no error code for the driver, only the server's words. Those of a server that speaks
 # another language are not known: it counts as one that does not answer.
@@ -42,10 +42,90 @@ _IS_LOGIN_REFUSED = re.compile(
 )
 
 _AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout, TooManyRequests)
+_READ_ONLY = "25006"
+# The server is shutting down, has ended the session, or is one that takes no writes: another connection may do better.
+_SPOILT = ("08", "57P", "25P03", _READ_ONLY)
+
+
+class Pool(AsyncConnectionPool[Connection]):
+    """Lends connections that were open a moment ago, each for a limited time.
+
+    `deadline_s` is that time in seconds, from when a connection is asked for.
+    """
+
+    deadline_s: float = DEADLINE_S
+
+    @asynccontextmanager
+    async def connection(
+        self, timeout: float | None = None, *, deadline_s: float | None = None
+    ) -> AsyncIterator[Connection]:
+        """Lend a connection.
+
+        Args:
+            timeout: how long to wait for a free one, in seconds.
+            deadline_s: for how long it is lent in all; `math.inf` for ever.
+
+        Raises:
+            psycopg.OperationalError: the server did not answer in time, or the connection was lost.
+            PoolTimeout: none became free in time.
+        """
+        limit_s = self.deadline_s if deadline_s is None else deadline_s
+        loop = asyncio.get_running_loop()
+        give_up_at = loop.time() + limit_s
+        connection = await self._take(min(self.timeout if timeout is None else timeout, limit_s))
+        timer = None if limit_s == math.inf else loop.call_at(give_up_at, connection.drop)
+        try:
+            yield connection
+        except psycopg.Error as error:
+            if connection.is_overdue:
+                raise psycopg.OperationalError(f"no answer within {limit_s:g} s") from error
+            if (error.sqlstate or "").startswith(_SPOILT):
+                await connection.close()
+            raise
+        finally:
+            if timer is not None:
+                timer.cancel()
+            await self.putconn(connection)
+            if connection.is_overdue and limit_s >= self.deadline_s:
+                await self.drain()
+
+    async def read(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+        """Run one statement that only reads, once more where its connection was lost at the first try.
+
+        Raises:
+            psycopg.Error, PoolTimeout: see `connection`.
+        """
+        started = monotonic()
+        connection = None
+        try:
+            async with self.connection() as connection:
+                return await (await connection.execute(query, parameters)).fetchall()
+        except psycopg.OperationalError:
+            if connection is None or connection.is_overdue or not connection.closed:
+                raise
+        left_s = self.deadline_s - (monotonic() - started)
+        async with self.connection(deadline_s=left_s) as connection:
+            return await (await connection.execute(query, parameters)).fetchall()
+
+    async def _take(self, timeout_s: float) -> Connection:
+        # The pool's own check waits a second after each connection that fails it.
+        give_up_at = monotonic() + timeout_s
+        while True:
+            connection = await self.getconn(give_up_at - monotonic())
+            if not connection.is_lost():
+                return connection
+            await connection.close()
+            await self.putconn(connection)
 
 
 def make_pool(
-    url: str, *, max_size: int, min_size: int = 1, timeout_s: float = 3.0, idle_s: float = 20.0
+    url: str,
+    *,
+    max_size: int,
+    min_size: int = 1,
+    timeout_s: float = 3.0,
+    idle_s: float = 20.0,
+    deadline_s: int = DEADLINE_S,
 ) -> Pool:
     """Make a pool that is not yet open.
 
@@ -56,26 +136,57 @@ def make_pool(
         timeout_s: how long a caller waits before the store counts as away.
         idle_s: after how long without use a connection is given back, down to `min_size`: a server has a hundred for
             all processes, and a burst of one must not keep them from the others.
+        deadline_s: for how long a connection is lent, the wait for it included. The server itself ends a statement
+            2 s earlier.
     """
     kwargs: dict[str, Any] = {
         "autocommit": True,
         "row_factory": dict_row,
         "prepare_threshold": 0,
-        "options": _OPTIONS,
+        "options": _options(deadline_s),
         "application_name": "meetcore",
-        "connect_timeout": 5,
     }
-    return AsyncConnectionPool(
+    pool = Pool(
         url,
-        connection_class=AsyncConnection[DictRow],
-        kwargs=kwargs,
+        connection_class=Connection,
+        kwargs=kwargs | network_parameters(url, deadline_s),
         min_size=min_size,
         max_size=max_size,
         timeout=timeout_s,
         max_idle=idle_s,
-        reconnect_timeout=30.0,
+        reconnect_timeout=_RECONNECT_S,
         open=False,
     )
+    pool.deadline_s = deadline_s
+    return pool
+
+
+def network_parameters(url: str, deadline_s: float = DEADLINE_S) -> dict[str, Any]:
+    """Parameters by which a host that vanished from the network is noticed; those that the address has are kept.
+
+    Keepalives notice it on an idle connection, `tcp_user_timeout` on one that has sent something.
+    """
+    defaults = {
+        "connect_timeout": 5,
+        "keepalives": 1,
+        "keepalives_idle": 10,
+        "keepalives_interval": 5,
+        "keepalives_count": 3,
+        "tcp_user_timeout": int(deadline_s * 1000),
+    }
+    given = conninfo_to_dict(url)
+    return {name: value for name, value in defaults.items() if name not in given}
+
+
+def _options(deadline_s: int) -> str:
+    settings = (
+        "timezone=UTC",
+        "plan_cache_mode=force_generic_plan",
+        # A transaction here is four short trips; whatever takes this long is stuck.
+        f"statement_timeout={max(1, deadline_s - _SERVER_ENDS_EARLIER_S)}s",
+        "idle_in_transaction_session_timeout=15s",
+    )
+    return " ".join(f"-c {setting}" for setting in settings)
 
 
 @contextmanager
@@ -84,6 +195,7 @@ def translated() -> Iterator[None]:
 
     Raises:
         StoreFull, StoreLoginRefused: the server refused a connection, and said so.
+        StoreReadOnly: the server takes no writes, as a standby does.
         StoreAway: no connection, a lost one, a time limit, a deadlock. The cause is chained, for
             the log: its words name addresses.
     """
@@ -91,6 +203,12 @@ def translated() -> Iterator[None]:
         yield
     except _AWAY as error:
         raise _away(str(error)) from error
+    except psycopg.Error as error:
+        if error.sqlstate == _READ_ONLY:
+            raise StoreReadOnly("the database takes no writes") from error
+        if (error.sqlstate or "").startswith(_SPOILT):
+            raise _away("") from error
+        raise
 
 
 def _away(words: str) -> StoreAway:

@@ -26,6 +26,7 @@ from meetcore.ports.queries import (
     MeetingFilter,
     Peek,
 )
+from meetcore.ports.store import StoreReadOnly
 
 __all__ = ["PostgresQueries"]
 
@@ -97,6 +98,11 @@ FROM webhook_endpoints w
     ) d{_ATTEMPTS}
 WHERE w.account_id = %(account_id)s AND w.id = %(endpoint_id)s
 ORDER BY a.number
+"""
+
+# Whether writes are refused: by a standby, or by a server or role that is set so.
+_IS_READ_ONLY = """
+SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS is_read_only
 """
 
 _NEWEST = UUID(int=(1 << 128) - 1)  # no record has it, and every id is less
@@ -225,20 +231,18 @@ class PostgresQueries:
         return [rows.endpoint(row, self._cipher).secret for row in found]
 
     async def ping(self) -> None:
-        """Ask the database for a sign of life."""
-        await self._one("SELECT 1 AS alive", {})
+        """Make sure that the database answers and takes writes."""
+        row = await self._one(_IS_READ_ONLY, {})
+        if row is None or row["is_read_only"]:
+            raise StoreReadOnly("the database takes no writes")
 
     async def _one(self, query: str, parameters: dict[str, Any]) -> rows.Row | None:
-        with translated():
-            async with self._pool.connection() as connection:
-                cursor = await connection.execute(query, parameters)
-                return await cursor.fetchone()
+        found = await self._all(query, parameters)
+        return found[0] if found else None
 
     async def _all(self, query: str, parameters: dict[str, Any]) -> list[rows.Row]:
         with translated():
-            async with self._pool.connection() as connection:
-                cursor = await connection.execute(query, parameters)
-                return await cursor.fetchall()
+            return await self._pool.read(query, parameters)
 
 
 def _histories(found: Sequence[rows.Row]) -> list[DeliveryHistory]:

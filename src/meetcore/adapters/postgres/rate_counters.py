@@ -10,6 +10,8 @@ counter's row would stay locked through the flush.
 
 from uuid import UUID
 
+from psycopg.errors import FeatureNotSupported
+
 from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.domain.rate_window import OperationClass
 from meetcore.ports.rate_counters import RateStoreAway
@@ -34,7 +36,7 @@ class PostgresRateCounters:
 
     Args:
         pool: from `make_pool`; opened and closed by whoever made it.
-        timeout_s: seconds to wait for a free connection before the store counts as away.
+        timeout_s: seconds that a hit may take in all before the store counts as away.
     """
 
     def __init__(self, pool: Pool, *, timeout_s: float = 1.0) -> None:
@@ -50,9 +52,9 @@ class PostgresRateCounters:
         values = {"window_start": window_start, "key_id": key_id, "class": operation_class.value}
         try:
             with translated():
-                async with self._pool.connection(timeout=self._timeout_s) as connection:
+                async with self._pool.connection(deadline_s=self._timeout_s) as connection:
                     row = await (await connection.execute(_HIT, values)).fetchone()
-        except StoreAway as error:
+        except (StoreAway, FeatureNotSupported) as error:  # a standby cannot read an unlogged table
             raise RateStoreAway(str(error)) from error
         assert row is not None  # RETURNING of an upsert always has its row
         return int(row["hits"])
@@ -67,7 +69,7 @@ class PostgresRateCounters:
         """
         try:
             with translated():
-                async with self._pool.connection(timeout=self._timeout_s) as connection:
+                async with self._pool.connection() as connection:
                     return (await connection.execute(_PURGE, {"before": before})).rowcount
-        except StoreAway as error:
+        except (StoreAway, FeatureNotSupported) as error:
             raise RateStoreAway(str(error)) from error

@@ -17,7 +17,10 @@ from meetcore.ports.store import StoreAway
 
 __all__ = ["PostgresSandboxState"]
 
-_AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout, TooManyRequests)
+_AWAY = (
+    psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout, TooManyRequests,
+    psycopg.errors.ReadOnlySqlTransaction,
+)  # fmt: skip
 
 # What happened last to a meeting.
 _GET = "SELECT state FROM sandbox_meetings WHERE provider_meeting_id = %(id)s"

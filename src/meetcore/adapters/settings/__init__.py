@@ -290,6 +290,11 @@ class Settings:
         default=typed_settings.SecretStr(""),
     )
     database_pool_size: int = field(default=10, validator=_POSITIVE)
+    database_timeout_s: int = field(
+        default=12,
+        validator=_checked(_needs(lambda number: number >= 3), "must be a whole number of at least 3"),
+    )
+    ready_timeout_s: int = field(default=1, validator=_POSITIVE)
     log_level: str = field(
         default="info",
         converter=_lower,

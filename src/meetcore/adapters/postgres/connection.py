@@ -1,0 +1,72 @@
+"""One connection to PostgreSQL that nobody waits for without end.
+
+A server that is frozen or cut off keeps its TCP connections: the driver would wait for it as long as it is
+silent, and cancelling a statement waits for the server too. Such a connection is dropped instead: its socket is
+shut down on this side, so that whatever waits for it ends at once. A statement whose connection was dropped has
+an unknown outcome, as with any connection that is lost.
+"""
+
+import asyncio
+import select
+import socket
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, TypeVar
+
+from psycopg import AsyncConnection, waiting
+from psycopg.rows import DictRow
+
+if TYPE_CHECKING:
+    from psycopg.abc import PQGen
+
+__all__ = ["Connection", "drop_socket"]
+
+T = TypeVar("T")
+
+_INTERVAL_S = 0.1
+
+
+class Connection(AsyncConnection[DictRow]):
+    """A connection that can be dropped while it is waited for."""
+
+    is_overdue = False
+    """Whether it was dropped because the server did not answer in time."""
+
+    async def wait(self, gen: "PQGen[T]", interval: float = _INTERVAL_S, timeout: float | None = None) -> T:
+        """Wait for the server; a cancellation drops the connection instead of asking the server to stop.
+
+        What the statement holds in the server is freed when the server notices or its statement timeout ends it.
+        """
+        try:
+            return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=timeout)
+        except asyncio.CancelledError:
+            self.pgconn.finish()
+            raise
+
+    def is_lost(self) -> bool:
+        """Whether the server has closed this idle connection. Asks the socket, not the server.
+
+        A server sends nothing to an idle connection but its farewell. For a change of its settings, which it also
+        reports, a new connection is a small price.
+        """
+        return self.closed or _is_readable(self.pgconn.socket)
+
+    def drop(self) -> None:
+        """Give up on a server that did not answer in time: what waits for it fails at once."""
+        self.is_overdue = True
+        if not self.closed:
+            drop_socket(self.pgconn.socket)
+
+
+def drop_socket(descriptor: int) -> None:
+    """Shut down the connection behind a file descriptor, which stays its owner's to close."""
+    with suppress(OSError), socket.socket(fileno=socket.dup(descriptor)) as twin:
+        twin.shutdown(socket.SHUT_RDWR)
+
+
+def _is_readable(descriptor: int) -> bool:
+    if sys.platform == "win32":  # pragma: no cover - has no poll
+        return bool(select.select([descriptor], [], [], 0)[0])
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

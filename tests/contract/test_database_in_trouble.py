@@ -1,0 +1,264 @@
+"""A PostgreSQL server that is frozen, cuts connections, or takes no writes, as the adapters see it.
+
+Each test has a server of its own kind or a database of its own: nothing here touches the server of other tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import Pool, make_pool, network_parameters, translated
+from meetcore.adapters.postgres.queries import PostgresQueries
+from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
+from meetcore.adapters.postgres.store import PostgresStore
+from meetcore.domain.errors import NotFound
+from meetcore.domain.rate_window import OperationClass
+from meetcore.ports.queries import MeetingFilter
+from meetcore.ports.rate_counters import RateStoreAway
+from meetcore.ports.store import StoreAway, StoreReadOnly
+from tests.own_postgres import OwnPostgres, own_postgres
+
+NOBODY = UUID(int=7)
+DEADLINE_S = 3
+SLACK_S = 1.0
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OwnPostgres]:
+    with own_postgres() as server:
+        migrate(server.url)
+        yield server
+
+
+@asynccontextmanager
+async def pool_of(url: str, size: int = 4, deadline_s: int = DEADLINE_S) -> AsyncIterator[Pool]:
+    pool = make_pool(url, min_size=size, max_size=size, deadline_s=deadline_s)
+    await pool.open(wait=True)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+@pytest.fixture
+async def pool(server: OwnPostgres) -> AsyncIterator[Pool]:
+    async with pool_of(server.url) as pool:
+        yield pool
+
+
+async def until_it_answers(pool: Pool, within_s: float) -> None:
+    queries = PostgresQueries(pool, PlainCipher())
+    async with asyncio.timeout(within_s):
+        while True:
+            try:
+                return await queries.ping()
+            except StoreAway:
+                await asyncio.sleep(0.05)
+
+
+def execute(url: str, statement: str) -> list[tuple[object, ...]]:
+    writing = "-c default_transaction_read_only=off"
+    with psycopg.connect(url, autocommit=True, options=writing) as connection:
+        cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
+
+
+def cut_all(url: str) -> int:
+    """End every other connection; how many there were."""
+    ended = execute(
+        url,
+        """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+        WHERE application_name = 'meetcore' AND datname = current_database()""",
+    )
+    return len(ended)
+
+
+async def lookup(pool: Pool) -> None:
+    page = await PostgresQueries(pool, PlainCipher()).list_meetings(
+        NOBODY, MeetingFilter(datetime.now(UTC)), 5, None
+    )
+    assert page == []
+
+
+async def change(pool: Pool) -> None:
+    with pytest.raises(NotFound):  # the account does not exist, which the database has to be asked for
+        async with PostgresStore(pool, PlainCipher()).begin() as tx:
+            await tx.ledger.load(NOBODY, "topup:x")
+
+
+async def test_a_frozen_server_is_given_up_within_the_deadline(server: OwnPostgres, pool: Pool):
+    """Every caller fails in time, whether it reads or writes, waits for a connection or has one."""
+    await change(pool)
+    server.freeze()
+    started = time.monotonic()
+    try:
+        calls = [call(pool) for call in (lookup, change) for _ in range(10)]
+        faults = await asyncio.gather(*calls, return_exceptions=True)
+        took_s = time.monotonic() - started
+        started = time.monotonic()
+        with pytest.raises(StoreAway):
+            await lookup(pool)
+        later_s = time.monotonic() - started
+    finally:
+        server.thaw()
+    assert {type(fault) for fault in faults} == {StoreAway}
+    assert took_s < DEADLINE_S + SLACK_S
+    assert later_s < DEADLINE_S + SLACK_S, "idle connections are given up together with the first"
+    await until_it_answers(pool, 5)
+    await change(pool)
+
+
+async def test_a_connection_is_lent_for_its_time_in_all(pool: Pool):
+    """Statements that are short enough each do not hold a connection for longer."""
+    started = time.monotonic()
+    with pytest.raises(StoreAway), translated():
+        async with pool.connection() as connection:
+            while True:
+                await connection.execute("SELECT pg_sleep(0.2)")
+    assert time.monotonic() - started < DEADLINE_S + SLACK_S
+    await change(pool)
+
+
+async def test_a_cancelled_statement_does_not_wait_for_the_server(server: OwnPostgres, pool: Pool):
+    await change(pool)
+    server.freeze()
+    started = time.monotonic()
+    try:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await change(pool)
+    finally:
+        server.thaw()
+    assert time.monotonic() - started < SLACK_S
+    await until_it_answers(pool, 5)
+
+
+async def test_the_rate_store_is_given_up_after_a_second(server: OwnPostgres, pool: Pool):
+    await change(pool)
+    server.freeze()
+    started = time.monotonic()
+    try:
+        with pytest.raises(RateStoreAway):
+            await PostgresRateCounters(pool).hit(NOBODY, OperationClass.READ, 60)
+    finally:
+        server.thaw()
+    assert time.monotonic() - started < 1 + SLACK_S
+    await until_it_answers(pool, 5)
+
+
+async def test_connections_that_the_server_closed_cost_nobody_an_answer(server: OwnPostgres, pool: Pool):
+    for call in (lookup, change):
+        await asyncio.gather(*(call(pool) for _ in range(4)))
+        assert await asyncio.to_thread(cut_all, server.url) == 4
+        await asyncio.gather(*(call(pool) for _ in range(8)))
+
+
+async def waiting_backend(pool: Pool, what: str) -> None:
+    """Until a connection of the pool runs a statement that has this in it; then it is ended."""
+    asked = """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+        WHERE datname = current_database() AND state = 'active' AND query LIKE %s AND pid <> pg_backend_pid()"""
+    async with await psycopg.AsyncConnection.connect(pool.conninfo, autocommit=True) as connection:
+        async with asyncio.timeout(10):
+            while not await (await connection.execute(asked, [f"%{what}%"])).fetchall():
+                pass
+
+
+async def test_a_read_whose_connection_is_cut_is_made_once_more(pool: Pool):
+    reading = asyncio.create_task(pool.read("SELECT pg_sleep(0.6)::text, 'a read' AS found", {}))
+    await waiting_backend(pool, "a read")
+    assert (await reading)[0]["found"] == "a read"
+
+
+async def test_a_read_whose_connection_is_cut_twice_is_not_made_a_third_time(pool: Pool):
+    reading = asyncio.create_task(pool.read("SELECT pg_sleep(0.6), 'cut twice' AS found", {}))
+    await waiting_backend(pool, "cut twice")
+    await waiting_backend(pool, "cut twice")
+    with pytest.raises(psycopg.OperationalError):
+        await reading
+
+
+async def test_a_change_whose_connection_is_cut_is_not_made_once_more(server: OwnPostgres, pool: Pool):
+    execute(server.url, "CREATE TABLE IF NOT EXISTS made (at timestamptz DEFAULT clock_timestamp())")
+
+    async def make() -> None:
+        with translated():
+            async with pool.connection() as connection:
+                await connection.execute("INSERT INTO made SELECT clock_timestamp() FROM pg_sleep(0.6)")
+
+    making = asyncio.create_task(make())
+    await waiting_backend(pool, "INSERT INTO made")
+    with pytest.raises(StoreAway):
+        await making
+    assert execute(server.url, "SELECT count(*) FROM made") == [(0,)]
+
+
+async def test_a_transaction_that_the_server_ended_for_idling_is_no_bug(server: OwnPostgres, pool: Pool):
+    with pytest.raises(StoreAway), translated():
+        async with pool.connection() as connection, connection.transaction():
+            await connection.execute("SET idle_in_transaction_session_timeout = 1")
+            async with asyncio.timeout(10):
+                while not connection.is_lost():
+                    await asyncio.sleep(0.01)
+            await connection.execute("SELECT 1")
+    await change(pool)
+
+
+async def test_a_server_that_takes_no_writes_says_so(server: OwnPostgres, pool: Pool):
+    """Whoever was connected before it took writes again is connected anew."""
+    name = execute(server.url, "SELECT current_database()")[0][0]
+    execute(server.url, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    try:
+        cut_all(server.url)
+        with pytest.raises(StoreReadOnly):
+            await PostgresQueries(pool, PlainCipher()).ping()
+        for _ in range(4):
+            with pytest.raises(StoreReadOnly):
+                async with PostgresStore(pool, PlainCipher()).begin() as tx:
+                    await tx.endpoints.lock_account(NOBODY)
+    finally:
+        execute(server.url, f"ALTER DATABASE {name} RESET ALL")
+    for _ in range(8):
+        await change(pool)
+
+
+async def test_a_hot_standby_is_read_only_to_everybody():
+    """Rate counters too, whose unlogged table a standby cannot even read."""
+    with own_postgres(wal_level="replica") as server:
+        migrate(server.url)
+        server.restart_as_standby()
+        async with pool_of(server.url) as pool:
+            with pytest.raises(StoreReadOnly):
+                await PostgresQueries(pool, PlainCipher()).ping()
+            with pytest.raises(StoreReadOnly):
+                async with PostgresStore(pool, PlainCipher()).begin() as tx:
+                    await tx.ledger.load(NOBODY, "topup:x")
+            counters = PostgresRateCounters(pool)
+            with pytest.raises(RateStoreAway):
+                await counters.hit(NOBODY, OperationClass.READ, 60)
+            with pytest.raises(RateStoreAway):
+                await counters.purge(60)
+            await lookup(pool)
+
+
+async def test_a_host_that_vanishes_is_noticed_by_the_network(server: OwnPostgres, pool: Pool):
+    async with pool.connection() as connection:
+        used = connection.info.get_parameters()
+    assert used["tcp_user_timeout"] == str(DEADLINE_S * 1000)
+    assert (used["keepalives_idle"], used["keepalives_interval"], used["keepalives_count"]) == ("10", "5", "3")
+
+
+def test_what_the_address_says_of_the_network_is_kept():
+    given = network_parameters("postgresql://db.example/x?connect_timeout=2&keepalives_idle=60")
+    assert "connect_timeout" not in given
+    assert "keepalives_idle" not in given
+    assert given["keepalives"] == 1

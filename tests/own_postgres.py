@@ -1,0 +1,83 @@
+"""A Postgres server of one test's own, which may be frozen, restarted and set to read only."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from attrs import define
+
+from meetcore.adapters.embedded_postgres import EmbeddedPostgres
+from meetcore.adapters.embedded_postgres import server as embedded
+
+
+@define
+class OwnPostgres:
+    """A running server."""
+
+    url: str
+    server: EmbeddedPostgres
+
+    def freeze(self) -> None:
+        """Stop every process of the server: connections stay open, and nobody answers."""
+        os.kill(self._postmaster, signal.SIGSTOP)  # the first, so that it starts no other
+        for child in _children(self._postmaster):
+            os.kill(child, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let them run again."""
+        for pid in [*_children(self._postmaster), self._postmaster]:
+            os.kill(pid, signal.SIGCONT)
+
+    def restart_as_standby(self) -> None:
+        """Start the server again as a hot standby: it answers, and takes no writes."""
+        self.server.stop()
+        (self._cluster / "standby.signal").touch()
+        self.url = self.server.start()
+
+    @property
+    def _cluster(self) -> Path:
+        return next(self.server.home.glob("*/PG_VERSION")).parent
+
+    @property
+    def _postmaster(self) -> int:
+        return int((self._cluster / "postmaster.pid").read_text().split()[0])
+
+
+def _children(parent: int) -> list[int]:
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = status.read_text().rpartition(")")[2].split()
+        except OSError:  # it has ended
+            continue
+        if int(fields[1]) == parent:
+            found.append(int(status.parent.name))
+    return found
+
+
+@contextmanager
+def own_postgres(**settings: str) -> Iterator[OwnPostgres]:
+    """Run a server with these settings beside our own; it is frozen no longer and stopped at the end."""
+    kept = dict(embedded.SETTINGS)
+    embedded.SETTINGS.update(settings)
+    # Not below pytest's own directory, which the user that root's Postgres runs as cannot enter.
+    place = Path(tempfile.mkdtemp(prefix="meetcore-own-"))
+    place.chmod(0o711)
+    server = EmbeddedPostgres(place / "data")
+    try:
+        running = OwnPostgres(server.start(), server)
+        try:
+            yield running
+        finally:
+            running.thaw()
+            server.stop()
+    finally:
+        embedded.SETTINGS.clear()
+        embedded.SETTINGS.update(kept)
+        shutil.rmtree(place)
