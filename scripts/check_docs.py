@@ -56,6 +56,8 @@ ABOUT = {
     "quota_write": "changes of one key in one minute",
     "quota_credit": "requests that cost credits, of one key in one minute",
     "quota_tool": "agent tool calls of one key in one minute",
+    "duplicates_waiting": "requests that wait, in one process, for the result of a running one with the same "
+    "`Idempotency-Key`; more are answered 503",
     "mcp": "serves agents at `/mcp`, where the extra `mcp` is installed; `false` does not import it",
     "webhook_allowed_networks": "networks that webhooks may go to although they are not public",
     "webhook_ca_file": "authorities that webhooks believe beside the system's",

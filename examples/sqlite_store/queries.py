@@ -14,6 +14,7 @@ from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import Meeting
 from meetcore.domain.notes import Note
 from meetcore.domain.recordings import Recording
+from meetcore.ports.clock import Clock
 from meetcore.ports.queries import (
     NOTHING_ELSE,
     AccountCard,
@@ -50,6 +51,9 @@ _FIND_AT_PROVIDER = """
 SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :provider_meeting_id
 ORDER BY id DESC LIMIT 1
 """
+
+# A meeting that a process makes or cancels now.
+_IS_IN_PROGRESS = "SELECT id FROM meetings WHERE account_id = :account_id AND id = :id AND lease_until > :now"
 
 # The secrets of whoever registered a URL.
 _FIND_SECRETS = "SELECT secret FROM endpoints WHERE url_key = :url_key"
@@ -96,8 +100,9 @@ _AFTER_ALL = (1 << 63) - 1  # no entry has this number
 class SqliteQueries:
     """What is asked often and must be cheap."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, clock: Clock) -> None:
         self._reader = database.reader
+        self._clock = clock
 
     async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account."""
@@ -121,6 +126,11 @@ class SqliteQueries:
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state."""
         return await meeting_reads.find_meeting(self._reader, account_id, meeting_id)
+
+    async def is_in_progress(self, account_id: UUID, meeting_id: UUID) -> bool:
+        """Whether a process makes or cancels an account's meeting now."""
+        named = {"account_id": account_id, "id": meeting_id, "now": self._clock.now()}
+        return await self._reader.fetch_one(_IS_IN_PROGRESS, named) is not None
 
     async def list_meetings(
         self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None

@@ -72,7 +72,7 @@ class SqliteRig:
         self.database = database
         self.clock = ManualClock(START)
         self.store = SqliteStore(database, self.clock, SeededEntropy(1))
-        self.queries = SqliteQueries(database)
+        self.queries = SqliteQueries(database, self.clock)
         self.registry = SqliteRegistry(database)
         self.housekeeping = SqliteHousekeeping(database, self.clock)
         self.audit = SqliteLedgerAudit(database)

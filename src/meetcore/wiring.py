@@ -42,6 +42,7 @@ from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
 from meetcore.usecases.create_note import CreateNote, NoteQueue
 from meetcore.usecases.download_recording import DownloadRecording
+from meetcore.usecases.duplicates import DuplicateLimit
 from meetcore.usecases.end_recordings import DeleteRecording
 from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.keep_time import KeepTime
@@ -194,7 +195,7 @@ class Wiring:
             ),
             CancelMeeting(
                 store, queries, self.provider, self.cancellation, self.reconcile, doorbell, world,
-                lease_s=lease_s,
+                lease_s=lease_s, limit=DuplicateLimit(self.settings.duplicates_waiting),
             ),
             RegisterWebhook(store, self.network.resolver, networks, world),
             UpdateWebhook(store, doorbell),
@@ -297,4 +298,5 @@ async def admission(wiring: Wiring) -> AsyncIterator[Admit]:
             counters = FallbackRateCounters(redis, MemoryRateCounters(), log)
         else:
             counters = FallbackRateCounters(PostgresRateCounters(wiring.pool), MemoryRateCounters(), log)
-        yield Admit(wiring.queries, counters, settings.quotas, settings.key_prefix)
+        duplicates = DuplicateLimit(settings.duplicates_waiting)
+        yield Admit(wiring.queries, counters, settings.quotas, settings.key_prefix, duplicates)

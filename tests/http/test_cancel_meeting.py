@@ -51,7 +51,7 @@ async def test_the_host_is_free_again(house: House, customer: Customer) -> None:
 async def test_twice_at_the_same_time_is_one_refund(customer: Customer) -> None:
     meeting = await customer.make_meeting()
     path = f"/meetings/{meeting['id']}"
-    answers = await asyncio.gather(*(customer.delete(path) for _ in range(10)))
+    answers = await asyncio.gather(*(customer.delete(path) for _ in range(5)))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
     assert answers[0].json()["credits_refunded"] == 10
@@ -170,8 +170,10 @@ async def test_a_cap_gets_back_what_was_refunded(house: House) -> None:
 async def test_duplicates_of_a_cancellation_at_the_same_time(customer: Customer) -> None:
     meeting, key = await customer.make_meeting(), new_key()
     path = f"/meetings/{meeting['id']}"
-    answers = await asyncio.gather(*(customer.delete(path, idem=key) for _ in range(10)))
+    everything = await asyncio.gather(*(customer.delete(path, idem=key) for _ in range(10)))
+    answers = [answer for answer in everything if answer.status_code != 503]
     assert {answer.status_code for answer in answers} == {200}
+    assert len(answers) >= 5, "one and the four that wait for it"
     assert len({answer.content for answer in answers}) == 1
     assert [answer.headers.get("Idempotent-Replayed") for answer in answers].count(None) == 1
     assert await customer.funds() == Funds(1000, 0, 3)

@@ -36,7 +36,10 @@ from attrs import field, frozen
 
 __all__ = [
     "DECISIONS",
+    "DUPLICATE_WAIT_S",
+    "LONGEST_PAUSE_S",
     "MAX_KEY_LENGTH",
+    "MAX_WAITING_DUPLICATES",
     "REMEMBERED_HOURS",
     "TRANSITIONS",
     "IdempotencyRecord",
@@ -46,6 +49,7 @@ __all__ = [
     "decide",
     "fingerprint",
     "is_key",
+    "next_look_s",
     "state_of",
 ]
 
@@ -54,6 +58,15 @@ REMEMBERED_HOURS: Final = 24
 
 MAX_KEY_LENGTH: Final = 255
 """Characters."""
+
+DUPLICATE_WAIT_S: Final = 10.0
+"""Seconds for which a duplicate waits at most for the result of the first request."""
+
+MAX_WAITING_DUPLICATES: Final = 4
+"""Duplicates of one request that wait in one process, unless an operator sets another number."""
+
+LONGEST_PAUSE_S: Final = 1.0
+"""Seconds between two looks of a duplicate that waits for the result of work in another process."""
 
 
 class KeyState(StrEnum):
@@ -167,3 +180,8 @@ def decide(record: IdempotencyRecord | None, request_fingerprint: bytes, now: da
     """What a request that brought this key is to do; see the table above."""
     is_same = record is None or record.fingerprint == request_fingerprint
     return DECISIONS[state_of(record, now), is_same]
+
+
+def next_look_s(pause_s: float) -> float:
+    """The pause after a pause, in seconds: twice as long, at most `LONGEST_PAUSE_S`."""
+    return min(2 * pause_s, LONGEST_PAUSE_S)

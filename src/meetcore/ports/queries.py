@@ -142,6 +142,10 @@ class Queries(Protocol):
         """
         ...
 
+    async def is_in_progress(self, account_id: UUID, meeting_id: UUID) -> bool:
+        """Whether a process makes or cancels an account's meeting now: under a lease that has not run out."""
+        ...
+
     async def list_meetings(
         self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
     ) -> Sequence[Meeting]:

@@ -52,7 +52,7 @@ class MemoryRig:
         self.clock = ManualClock(START) if clock is None else clock
         self.state = MemoryState()
         self.store: Store = MemoryStore(self.clock, SeededEntropy(1), self.state)
-        self.queries = MemoryQueries(self.state)
+        self.queries = MemoryQueries(self.state, self.clock)
         self.registry = MemoryRegistry(self.state)
         self.housekeeping = MemoryHousekeeping(self.state, self.clock)
         self.audit = MemoryLedgerAudit(self.state)

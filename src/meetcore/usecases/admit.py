@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from attrs import frozen
+from attrs import field, frozen
 
 from meetcore.domain.errors import RateLimited
 from meetcore.domain.keys import check_usable, digest, read_bearer
@@ -18,18 +18,23 @@ from meetcore.domain.rate_window import (
 )
 from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek, Queries
 from meetcore.ports.rate_counters import RateCounters
+from meetcore.usecases.duplicates import DuplicateLimit
 
 __all__ = ["Admit"]
 
 
 @frozen
 class Admit:
-    """The gate that every request passes, with one instant for both questions."""
+    """The gate that every request passes, with one instant for both questions.
+
+    `duplicates` bounds the requests that wait for another one with the same idempotency key.
+    """
 
     queries: Queries
     counters: RateCounters
     quotas: Quotas
     key_prefix: str
+    duplicates: DuplicateLimit = field(factory=DuplicateLimit)
 
     async def authenticate(
         self, authorization: str | None, now: datetime, peek: Peek = NOTHING_ELSE

@@ -5,14 +5,13 @@ nothing refunded; no lease is needed, because no money moves and ending twice is
 Cancelled already: the same answer again. Ended: a conflict.
 """
 
-import asyncio
 from datetime import datetime
 from uuid import UUID
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import DomainError, NotFound, ServiceUnavailable, UpstreamError
-from meetcore.domain.idempotency import Verdict
+from meetcore.domain.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel, transition
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
@@ -23,6 +22,7 @@ from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, Vide
 from meetcore.usecases.advance import advance
 from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import Cancellation, clear
+from meetcore.usecases.duplicates import DuplicateLimit, wait_while_in_progress
 from meetcore.usecases.intent import Answer, Intent, recall, refuse, remembered, render_for_replay
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.world import World
@@ -49,7 +49,6 @@ class _Running:
 class _Busy:
     """Somebody is at it. `is_lapsed` tells that their lease ran out."""
 
-    meeting_id: UUID
     is_lapsed: bool
 
 
@@ -58,7 +57,11 @@ _Step = Answer | _Marked | _Running | _Busy
 
 @frozen
 class CancelMeeting:
-    """Cancels once, however many ask. `wait_s` bounds the wait for somebody else's cancellation."""
+    """Cancels once, however many ask.
+
+    `wait_s` bounds the wait for a cancellation in another process, looking after `poll_s` and then less and
+    less often. `limit` bounds those that wait in this one, with an idempotency key or without.
+    """
 
     store: Store
     queries: Queries
@@ -68,8 +71,9 @@ class CancelMeeting:
     doorbell: Doorbell
     world: World
     lease_s: float = 20.0
-    wait_s: float = 10.0
+    wait_s: float = DUPLICATE_WAIT_S
     poll_s: float = 0.05
+    limit: DuplicateLimit = field(factory=DuplicateLimit)
 
     async def __call__(self, caller: Caller, meeting_id: UUID, intent: Intent, now: datetime) -> Answer:
         """Cancel or end a meeting.
@@ -81,7 +85,14 @@ class CancelMeeting:
             ServiceUnavailable: somebody else's cancellation takes too long.
             StoreAway: the database does not answer.
         """
-        deadline = asyncio.get_running_loop().time() + self.wait_s
+        async with self.limit.turn((caller.account.id, meeting_id)) as wait_until:
+            deadline = min(wait_until, intent.deadline(self.wait_s))
+            return await self._cancel(caller, meeting_id, intent, now, deadline)
+
+    async def _cancel(
+        self, caller: Caller, meeting_id: UUID, intent: Intent, now: datetime, deadline: float
+    ) -> Answer:
+        account_id = caller.account.id
         while True:
             step = await self._mark(caller, meeting_id, intent, now)
             match step:
@@ -92,10 +103,9 @@ class CancelMeeting:
                 case _Running():
                     return await self._end(step.meeting, intent, now)
                 case _Busy(is_lapsed=True):
-                    await self.reconcile.one(caller.account.id, step.meeting_id)
-            if asyncio.get_running_loop().time() >= deadline:
+                    await self.reconcile.one(account_id, meeting_id)
+            if not await wait_while_in_progress(self.queries, account_id, meeting_id, deadline, self.poll_s):
                 raise ServiceUnavailable("The meeting is being cancelled by another request.", 1)
-            await asyncio.sleep(self.poll_s)
 
     async def _mark(self, caller: Caller, meeting_id: UUID, intent: Intent, now: datetime) -> _Step:
         account_id = caller.account.id
@@ -135,7 +145,7 @@ class CancelMeeting:
             raise NotFound("No meeting with this id.")
         meeting = view.meeting
         if meeting.status is MeetingStatus.CANCELLING:
-            return _Busy(meeting.id, is_lapsed=not view.is_leased)
+            return _Busy(is_lapsed=not view.is_leased)
         if meeting.status is MeetingStatus.CANCELLED:
             payload = intent.render(meeting)
             if intent.key is not None:

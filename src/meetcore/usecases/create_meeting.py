@@ -9,7 +9,6 @@ over the network.
 A process that dies in between leaves the lease, and `reconcile_meetings` finishes or undoes.
 """
 
-import asyncio
 from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
@@ -26,7 +25,7 @@ from meetcore.domain.errors import (
     UpstreamError,
 )
 from meetcore.domain.hosts import Host, choose_host
-from meetcore.domain.idempotency import Verdict
+from meetcore.domain.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.domain.ledger import Reference, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingPlan, MeetingRequest, MeetingStatus
 from meetcore.domain.pricing import TierCatalogue
@@ -37,6 +36,7 @@ from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Prov
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
 from meetcore.ports.store import Store, StoreAway
 from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.usecases.duplicates import wait_while_in_progress
 from meetcore.usecases.intent import Answer, Intent, Recalled, recall, refuse, render_for_replay
 from meetcore.usecases.provision import Provisioner, order_of
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
@@ -54,7 +54,7 @@ class CreateMeeting:
     """Makes a meeting once for each intent.
 
     `lease_s` must exceed the provider's time limit; `wait_s` bounds how long a duplicate waits for
-    the first request's result, looking every `poll_s`.
+    the first request's result in another process, looking after `poll_s` and then less and less often.
     """
 
     store: Store
@@ -66,7 +66,7 @@ class CreateMeeting:
     doorbell: Doorbell
     world: World
     lease_s: float = 20.0
-    wait_s: float = 10.0
+    wait_s: float = DUPLICATE_WAIT_S
     poll_s: float = 0.05
 
     async def __call__(
@@ -84,7 +84,7 @@ class CreateMeeting:
             UpstreamError: the provider refused or did not answer.
             StoreAway: the database does not answer.
         """
-        deadline = asyncio.get_running_loop().time() + self.wait_s
+        deadline = intent.deadline(self.wait_s)
         for _ in range(MAX_HOSTS_ASKED):
             step = await self._reserve_or_wait(caller, request, intent, now, deadline)
             if isinstance(step, Answer):
@@ -103,9 +103,15 @@ class CreateMeeting:
                 return step
             if (answer := await self._catch_up(caller, intent, step)) is not None:
                 return answer
-            if asyncio.get_running_loop().time() >= deadline:
+            if not await self._wait(caller, step, deadline):
                 raise ServiceUnavailable("The first request with this key is still in progress.", 1)
-            await asyncio.sleep(self.poll_s)
+
+    async def _wait(self, caller: Caller, recalled: Recalled, deadline: float) -> bool:
+        """Wait for the work of another process; False when there is no time left."""
+        subject_id = None if recalled.record is None else recalled.record.subject_id
+        return subject_id is not None and await wait_while_in_progress(
+            self.queries, caller.account.id, subject_id, deadline, self.poll_s
+        )
 
     async def _reserve(
         self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime

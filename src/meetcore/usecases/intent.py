@@ -4,6 +4,7 @@ An answer is bytes that the driving adapter renders once and gets back at every 
 put into them. Owns the recall of earlier answers; refuses to know what an answer looks like.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from uuid import UUID
@@ -37,11 +38,21 @@ Render = Callable[[object], bytes]
 
 @frozen
 class Intent:
-    """What identifies a request over its retries: the caller's key, if any, and the fingerprint."""
+    """What identifies a request over its retries: the caller's key, if any, and the fingerprint.
+
+    `wait_until` is the event loop's time at which it stops waiting for a duplicate; None where it has not
+    waited yet.
+    """
 
     key: str | None
     fingerprint: bytes
     render: Render = field(repr=False)
+    wait_until: float | None = None
+
+    def deadline(self, wait_s: float) -> float:
+        """The event loop's time until which it waits: `wait_s` from now, or earlier where it has waited."""
+        latest = asyncio.get_running_loop().time() + wait_s
+        return latest if self.wait_until is None else min(latest, self.wait_until)
 
     def claim(self, subject_id: UUID) -> Claim | None:
         """The key as taken for work on a record; none without a key."""

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 from meetcore.domain.idempotency import (
     DECISIONS,
+    DUPLICATE_WAIT_S,
+    LONGEST_PAUSE_S,
     TRANSITIONS,
     IdempotencyRecord,
     KeyEvent,
@@ -21,6 +23,7 @@ from meetcore.domain.idempotency import (
     decide,
     fingerprint,
     is_key,
+    next_look_s,
     state_of,
 )
 from meetcore.testing.strategies.requests import (
@@ -229,3 +232,15 @@ def test_any_other_character_makes_it_none(before: str, foreign: str, after: str
 @pytest.mark.parametrize("text", ["", "a" * 256, "a" * 10_000])
 def test_another_length_makes_it_none(text: str) -> None:
     assert not is_key(text)
+
+
+# Waiting for the first request
+
+
+def test_the_pauses_of_a_waiting_duplicate_grow_to_a_second() -> None:
+    pauses = [0.05]
+    while sum(pauses) < DUPLICATE_WAIT_S:
+        pauses.append(next_look_s(pauses[-1]))
+    assert pauses[:6] == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0])
+    assert set(pauses[5:]) == {LONGEST_PAUSE_S}
+    assert len(pauses) < 16

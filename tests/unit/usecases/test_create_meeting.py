@@ -97,6 +97,7 @@ async def test_a_duplicate_waits_while_the_first_runs_and_never_starts_the_work_
 
 
 async def test_twenty_duplicates_get_one_answer():
+    """As from twenty processes: each counts its own duplicates."""
     town = await Town(hosts=3).settle_in()
     use_case = town.create(wait_s=5)
     answers = await asyncio.gather(
@@ -156,7 +157,7 @@ async def test_a_refusal_tells_no_time_where_it_cannot_be_told():
         async def next_free_start(self, wanted):
             raise StoreAway("gone")
 
-    create = evolve(town.create(), queries=Away(town.state))
+    create = evolve(town.create(), queries=Away(town.state, town.clock))
     with pytest.raises(NoHostFree) as refused:
         await create(town.caller, request(), town.intent(None), town.now())
     assert refused.value.details == {}
@@ -173,7 +174,7 @@ async def test_no_transaction_is_open_while_the_next_free_start_is_looked_for():
             async with asyncio.timeout(5), town.store.begin():
                 opened.append(wanted.start_at)
 
-    create = evolve(town.create(), queries=Curious(town.state))
+    create = evolve(town.create(), queries=Curious(town.state, town.clock))
     with pytest.raises(NoHostFree):
         await create(town.caller, request(), town.intent("k"), town.now())
     assert len(opened) == 1

@@ -169,7 +169,7 @@ class Town:
         self.world = World(self.clock, SeededEntropy(7))
         self.state = MemoryState()
         self.store: Store = MemoryStore(self.clock, SeededEntropy(8), self.state)
-        self.queries = MemoryQueries(self.state)
+        self.queries = MemoryQueries(self.state, self.clock)
         self.registry = MemoryRegistry(self.state)
         self.doorbell = MemoryDoorbell()
         self.recordings_doorbell = MemoryDoorbell()

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 import structlog
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from meetcore.adapters.api.answers import Rendered, pack, render_error
 from meetcore.adapters.api.calls import Call, Operation, answered
@@ -124,6 +124,16 @@ class Reception:
             DomainError: a refusal that is not kept under the intent's key.
         """
         intent = self._intent(exchange, operation, asked) if operation.is_mutating else None
+        if intent is None or intent.key is None:
+            return await self._handle(exchange, caller, operation, asked, intent)
+        identity = (caller.account.id, intent.key, intent.fingerprint)
+        async with self.admit.duplicates.turn(identity) as wait_until:
+            waiting = evolve(intent, wait_until=wait_until)
+            return await self._handle(exchange, caller, operation, asked, waiting)
+
+    async def _handle(
+        self, exchange: Exchange, caller: Caller, operation: Operation, asked: Asked, intent: Intent | None
+    ) -> tuple[Rendered, bool]:
         call = Call(caller, exchange.now, asked.path, asked.body, intent, asked.page, asked.options)
         return answered(await operation.handle(call))
 

@@ -17,6 +17,7 @@ from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.meetings import VISIBLE, Meeting, shown_status
 from meetcore.domain.notes import Note, NoteStatus
 from meetcore.domain.recordings import Recording, RecordingStatus
+from meetcore.ports.clock import Clock
 from meetcore.ports.queries import (
     NOTHING_ELSE,
     AccountCard,
@@ -33,8 +34,9 @@ __all__ = ["MemoryQueries"]
 class MemoryQueries:
     """What is asked often and must be cheap."""
 
-    def __init__(self, state: MemoryState) -> None:
+    def __init__(self, state: MemoryState, clock: Clock) -> None:
         self._state = state
+        self._clock = clock
 
     async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account, in one trip."""
@@ -56,6 +58,11 @@ class MemoryQueries:
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state."""
         return _meeting_of(self._state.committed, account_id, meeting_id)
+
+    async def is_in_progress(self, account_id: UUID, meeting_id: UUID) -> bool:
+        """Whether a process makes or cancels an account's meeting now."""
+        stored = self._state.committed.meetings.get((account_id, meeting_id))
+        return stored is not None and stored.lease is not None and stored.lease.until > self._clock.now()
 
     async def list_meetings(
         self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None

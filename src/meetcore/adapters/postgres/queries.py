@@ -36,6 +36,11 @@ SELECT m.account_id, {MEETING_COLUMNS} FROM meetings m
 WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s ORDER BY m.id DESC LIMIT 1
 """
 
+# Whether a process works on a meeting now. Asked again and again by duplicates: it locks nothing.
+_IS_IN_PROGRESS = """
+SELECT 1 FROM meetings WHERE account_id = %(account_id)s AND id = %(id)s AND lease_until > clock_timestamp()
+"""
+
 # Whoever registered a URL.
 _FIND_BY_URL = f"""
 SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w WHERE w.url_key = %(url_key)s
@@ -124,6 +129,10 @@ class PostgresQueries:
         """An account's meeting in any state."""
         row = await self._one(meeting_reads.FIND_MEETING, {"account_id": account_id, "id": meeting_id})
         return None if row is None else rows.meeting_with_key(row, self._cipher)
+
+    async def is_in_progress(self, account_id: UUID, meeting_id: UUID) -> bool:
+        """Whether a process makes or cancels an account's meeting now."""
+        return await self._one(_IS_IN_PROGRESS, {"account_id": account_id, "id": meeting_id}) is not None
 
     async def list_meetings(
         self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None

@@ -25,6 +25,7 @@ from typed_settings.converters import register_attrs_hook_factory, register_secr
 from typed_settings.exceptions import InvalidSettingsError, TsError
 
 from meetcore.domain.addresses import Network
+from meetcore.domain.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.keys import is_prefix
 from meetcore.domain.pricing import DEFAULT_TIERS, PricingTier, TierCatalogue
 from meetcore.domain.rate_window import Quotas
@@ -222,6 +223,7 @@ class Settings:
     quota_write: int = field(default=Quotas().write, validator=_POSITIVE)
     quota_credit: int = field(default=Quotas().credit, validator=_POSITIVE)
     quota_tool: int = field(default=Quotas().tool, validator=_POSITIVE)
+    duplicates_waiting: int = field(default=MAX_WAITING_DUPLICATES, validator=_POSITIVE)
     mcp: bool = True
     webhook_allowed_networks: str = field(
         default="",

@@ -5,11 +5,12 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.acts import (
     Wish,
     abandon,
+    finish_cancelling,
     load_leased,
     new_endpoint,
     new_event,
@@ -20,6 +21,7 @@ from meetcore.testing.contracts.acts import (
     reserved,
     schedule,
     scheduled,
+    start_cancelling,
 )
 from meetcore.testing.contracts.reads import cancel_view, is_free
 from meetcore.testing.contracts.store_rig import StoreRig
@@ -97,6 +99,27 @@ class MeetingLifecycleContract:
             assert list(await tx.meetings.claim_lapsed(10, lease)) == []
         assert await schedule(rig, made) is None
         assert await schedule(rig, evolve(made, lease=lease)) is not None
+
+    async def test_a_meeting_is_in_progress_while_a_lease_lasts(self, rig: StoreRig) -> None:
+        customer, other = await open_customer(rig, 100), await open_customer(rig)
+        await rig.plant(new_host(max_concurrent=2))
+
+        async def is_in_progress(meeting: Meeting) -> bool:
+            return await rig.queries.is_in_progress(meeting.account_id, meeting.id)
+
+        lapsed = await reserved(rig, customer, Wish(lease_s=-1))
+        made = await reserved(rig, customer, Wish(lease_s=60))
+        assert not await is_in_progress(lapsed.meeting)
+        assert await is_in_progress(made.meeting)
+        assert not await is_in_progress(evolve(made.meeting, account_id=other.account_id))
+        assert not await is_in_progress(evolve(made.meeting, id=new_id()))
+        meeting = await schedule(rig, made)
+        assert meeting is not None
+        assert not await is_in_progress(meeting)
+        lease = await start_cancelling(rig, meeting)
+        assert await is_in_progress(meeting)
+        await finish_cancelling(rig, meeting, lease)
+        assert not await is_in_progress(meeting)
 
     async def test_a_lease_is_taken_over_only_when_it_lapsed(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)

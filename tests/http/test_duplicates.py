@@ -1,0 +1,185 @@
+"""Eighty duplicates of a request that hangs at the provider: what they cost the database and others."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from attrs import field, frozen
+
+from meetcore.adapters.postgres.queries import PostgresQueries
+from meetcore.adapters.postgres.store import PostgresStore, PostgresTransaction
+from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
+from meetcore.adapters.sandbox.provider import SandboxProvider
+from tests.http.contract import Contract
+from tests.http.house import BASE_URL, Customer, Funds, House, client_of, gate_on, new_key, until
+
+DUPLICATES = 80
+HANGS_S = 2.5
+
+
+@frozen
+class CountedStore:
+    """A store that counts the transactions that are opened: each takes the account's lock."""
+
+    store: PostgresStore
+    opened: Counter[str] = field(factory=Counter)
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[PostgresTransaction]:
+        self.opened["begin"] += 1
+        async with self.store.begin() as tx:
+            yield tx
+
+    @asynccontextmanager
+    async def at_once(self) -> AsyncIterator[PostgresTransaction]:
+        self.opened["at_once"] += 1
+        async with self.store.at_once() as tx:
+            yield tx
+
+
+class CountedQueries(PostgresQueries):
+    """Queries that count how often a duplicate looks."""
+
+    looks = 0
+
+    async def is_in_progress(self, *which: Any) -> bool:
+        self.looks += 1
+        return await super().is_in_progress(*which)
+
+
+@frozen
+class Process:
+    """One process of the service, as far as duplicates are concerned: what waits is counted in each."""
+
+    http: Any
+    store: CountedStore
+    queries: CountedQueries
+
+
+@asynccontextmanager
+async def processes(house: House, contract: Contract) -> AsyncIterator[tuple[Process, Process]]:
+    """Two processes on one database, whose provider takes its time."""
+    wiring = house.wiring
+    provider = SandboxProvider(BASE_URL, PostgresSandboxState(wiring.pool), bytes(32), HANGS_S)
+    async with AsyncExitStack() as stack:
+        made = []
+        for _ in range(2):
+            store = CountedStore(wiring.store)
+            queries = CountedQueries(wiring.pool, wiring.store._cipher)
+            gate = await stack.enter_async_context(
+                gate_on(wiring, video=provider, store=store, queries=queries)
+            )
+            http = await stack.enter_async_context(client_of(gate, contract))
+            made.append(Process(http, store, queries))
+        first, second = made
+        yield first, second
+
+
+async def p95_ms(customer: Customer, seconds: float) -> float:
+    """How long `GET /me` takes, one request after another."""
+    took, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        began = time.perf_counter()
+        assert (await customer.get("/me")).status_code == 200
+        took.append((time.perf_counter() - began) * 1000)
+    return sorted(took)[int(len(took) * 0.95)]
+
+
+@pytest.mark.spec("4/idem-replay", "7/503")
+async def test_duplicates_of_a_creation_neither_poll_nor_slow_others(
+    house: House, customer: Customer, contract: Contract
+) -> None:
+    body, key = house.body(), new_key()
+    other = await house.customer()
+    async with processes(house, contract) as (here, there):
+        quiet_ms = await p95_ms(other.at(there.http), 1.0)
+        first = asyncio.create_task(customer.at(here.http).post("/meetings", body, idem=key))
+        await until(customer.key_rows)
+        duplicates = [
+            asyncio.create_task(customer.at(there.http).post("/meetings", body, idem=key))
+            for _ in range(DUPLICATES)
+        ]
+        await until(lambda: sum(task.done() for task in duplicates) == DUPLICATES - 5)
+        refused = [task.result() for task in duplicates if task.done()]
+        busy_ms = await p95_ms(other.at(there.http), 1.0)
+        while_it_hangs = (there.store.opened.total(), there.queries.looks)
+        assert not first.done()
+        answers = await asyncio.gather(first, *duplicates)
+    assert {answer.status_code for answer in refused} == {503}
+    assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
+    assert while_it_hangs[0] == 1, "one looked under the account's lock and saw it running"
+    assert while_it_hangs[1] < 8, "the pauses grow"
+    made = [answer for answer in answers if answer.status_code == 201]
+    assert len(made) == 6
+    assert len({answer.content for answer in made}) == 1
+    assert await customer.funds() == Funds(990, 0, 2)
+    assert busy_ms < max(2 * quiet_ms, 100), (quiet_ms, busy_ms)
+
+
+@pytest.mark.spec("4/idem-replay", "7/503")
+@pytest.mark.parametrize("with_key", [True, False])
+async def test_duplicates_of_a_cancellation_neither_poll_nor_start_it_again(
+    house: House, customer: Customer, contract: Contract, with_key: bool
+) -> None:
+    meeting = await customer.make_meeting()
+    path = f"/meetings/{meeting['id']}"
+    async with processes(house, contract) as (here, there):
+
+        def cancel(process: Process) -> asyncio.Task[Any]:
+            key = new_key() if with_key else None
+            return asyncio.create_task(customer.at(process.http).delete(path, idem=key))
+
+        first = cancel(here)
+        await until(lambda: here.store.opened.total())
+        duplicates = [cancel(there) for _ in range(DUPLICATES)]
+        await until(lambda: sum(task.done() for task in duplicates) == DUPLICATES - 5)
+        await until(lambda: there.queries.looks >= 2)
+        assert there.store.opened.total() == 1
+        answers = await asyncio.gather(first, *duplicates)
+    assert Counter(answer.status_code for answer in answers) == {503: DUPLICATES - 5, 200: 6}
+    assert await customer.funds() == Funds(1000, 0, 3)
+
+
+@pytest.mark.spec("4/idem-replay", "7/503")
+async def test_another_body_under_a_running_key_is_refused_without_waiting(
+    house: House, customer: Customer, contract: Contract
+) -> None:
+    body, key = house.body(), new_key()
+    async with processes(house, contract) as (here, _):
+        there = customer.at(here.http)
+        first = asyncio.create_task(there.post("/meetings", body, idem=key))
+        await until(customer.key_rows)
+        reused = await there.post("/meetings", body | {"title": "x"}, idem=key)
+        assert (reused.status_code, first.done()) == (422, False)
+        assert (await first).status_code == 201
+
+
+@pytest.mark.spec("4/idem-replay", "7/503")
+async def test_duplicates_of_a_registration_look_the_host_up_once(
+    house: House, customer: Customer, contract: Contract, names: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lookups, found, resolve = Counter[str](), asyncio.Event(), names.resolve
+
+    async def slowly(host: str) -> Any:
+        lookups[host] += 1
+        await found.wait()
+        return await resolve(host)
+
+    monkeypatch.setattr(names, "resolve", slowly)
+    body, key = house.webhook_body(), new_key()
+    async with gate_on(house.wiring) as gate, client_of(gate, contract) as http:
+        duplicates = [
+            asyncio.create_task(customer.at(http).post("/webhooks", body, idem=key)) for _ in range(30)
+        ]
+        await until(lambda: sum(task.done() for task in duplicates) == 25)
+        assert lookups.total() == 1
+        found.set()
+        answers = await asyncio.gather(*duplicates)
+    assert Counter(answer.status_code for answer in answers) == {503: 25, 201: 5}
+    assert lookups.total() == 1
