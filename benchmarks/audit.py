@@ -25,6 +25,7 @@ from meetcore.domain.holds import CapUsage
 from meetcore.domain.ids import uuid7
 from meetcore.domain.ledger import Entry, Funds, Reference, TransferKind
 from meetcore.domain.schedule import cap_day
+from meetcore.ports.queries import TransactionFilter
 from meetcore.provers import cores, provers_of
 from meetcore.usecases.verify_ledger import VerifyLedger
 
@@ -204,7 +205,7 @@ async def _page_ms(url: str, account_id: UUID, rounds: int) -> dict[str, float]:
     await pool.open()
     try:
         queries = PostgresQueries(pool, PlainCipher())
-        [newest] = await queries.list_transactions(account_id, None, 1, None)
+        [newest] = await queries.list_transactions(account_id, TransactionFilter(), 1, None)
         # A ledger that is too short for that page is measured at its middle.
         places = {"first": None, "far": max(newest.number + 1 - _PAGE * (_FAR - 1), newest.number // 2)}
         taken: dict[str, list[float]] = {}
@@ -212,7 +213,9 @@ async def _page_ms(url: str, account_id: UUID, rounds: int) -> dict[str, float]:
             for kind in (None, TransferKind.MEETING_CHARGE, TransferKind.MEETING_REFUND):
                 for place, before in places.items():
                     started = time.perf_counter()
-                    page = await queries.list_transactions(account_id, kind, _PAGE + 1, before)
+                    page = await queries.list_transactions(
+                        account_id, TransactionFilter(kind), _PAGE + 1, before
+                    )
                     name = f"{place} {kind.value if kind else 'all'}"
                     taken.setdefault(name, []).append((time.perf_counter() - started) * 1000)
                     assert len(page) == _PAGE + 1

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from uuid import UUID
 
-from attrs import evolve
+from attrs import asdict, evolve
 
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.keys import ApiKey
-from meetcore.domain.ledger import Entry, TransferKind
+from meetcore.domain.ledger import Entry
 from meetcore.domain.meetings import Meeting
 from meetcore.domain.notes import Note
 from meetcore.domain.recordings import Recording
@@ -22,7 +22,9 @@ from meetcore.ports.queries import (
     DeliveryHistory,
     FreeStartQuery,
     MeetingFilter,
+    NoteFilter,
     Peek,
+    TransactionFilter,
 )
 
 from . import meeting_reads, rows
@@ -43,6 +45,7 @@ SELECT * FROM cap_usage WHERE account_id = :account_id AND api_key_id = :api_key
 _LIST_TRANSACTIONS = """
 SELECT * FROM entries
 WHERE account_id = :account_id AND number < :before AND (:kind IS NULL OR kind = :kind)
+    AND (:made_from IS NULL OR at >= :made_from) AND (:made_before IS NULL OR at < :made_before)
 ORDER BY number DESC LIMIT :limit
 """
 
@@ -89,6 +92,7 @@ _LIST_NOTES = """
 SELECT * FROM notes
 WHERE account_id = :account_id AND id < :before AND status <> 'erased'
     AND (:recording_id IS NULL OR recording_id = :recording_id)
+    AND (:meeting_id IS NULL OR meeting_id = :meeting_id)
 ORDER BY id DESC LIMIT :limit
 """
 _FIND_NOTE = "SELECT * FROM notes WHERE account_id = :account_id AND id = :id"
@@ -139,10 +143,10 @@ class SqliteQueries:
         return await meeting_reads.list_meetings(self._reader, account_id, wanted, limit, before)
 
     async def list_transactions(
-        self, account_id: UUID, kind: TransferKind | None, limit: int, before: int | None
+        self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[Entry]:
         """An account's own entries in the ledger, the newest first."""
-        page = {"account_id": account_id, "kind": kind, "limit": limit, "before": before or _AFTER_ALL}
+        page = {"account_id": account_id, "limit": limit, "before": before or _AFTER_ALL} | asdict(wanted)
         return [rows.entry(row) for row in await self._reader.fetch(_LIST_TRANSACTIONS, page)]
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
@@ -208,11 +212,11 @@ class SqliteQueries:
         return None if row is None else rows.note(row)
 
     async def list_notes(
-        self, account_id: UUID, recording_id: UUID | None, limit: int, before: UUID | None
+        self, account_id: UUID, wanted: NoteFilter, limit: int, before: UUID | None
     ) -> Sequence[Note]:
         """An account's notes that are not erased, the newest first."""
         page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST}
-        found = await self._reader.fetch(_LIST_NOTES, page | {"recording_id": recording_id})
+        found = await self._reader.fetch(_LIST_NOTES, page | asdict(wanted))
         return [rows.note(row) for row in found]
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:

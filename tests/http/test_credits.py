@@ -169,8 +169,32 @@ async def test_one_kind_of_the_ledger(house: House, customer: Customer) -> None:
         if page["next_cursor"] is not None:
             rest = await transactions(customer, f"?kind={kind}&cursor={page['next_cursor']}")
             assert rest == expected[1:]
-    problems = fields_of(await customer.get("/credits/transactions?kind=gift&limit=0&from=x"))
-    assert set(problems) == {"kind", "limit", "from"}
+    problems = fields_of(await customer.get("/credits/transactions?kind=gift&limit=0&from=x&until=y"))
+    assert set(problems) == {"kind", "limit", "from", "until"}
+
+
+@pytest.mark.spec("1/credits")
+async def test_a_range_of_the_ledger(customer: Customer) -> None:
+    """Days of WIB, or instants; what is made at `to` is outside."""
+    await customer.make_meeting()
+    whole = await transactions(customer)
+    first, last = (datetime.fromisoformat(each["created_at"]) for each in (whole[-1], whole[0]))
+    days = [(at.astimezone(WIB) + timedelta(days=n)).date() for at, n in ((first, 0), (last, 1), (first, -1))]
+    today, tomorrow, yesterday = days
+    assert await transactions(customer, f"?from={today}&to={tomorrow}") == whole
+    assert await transactions(customer, f"?from={yesterday}") == whole
+    assert await transactions(customer, f"?from={tomorrow}") == []
+    assert await transactions(customer, f"?from={yesterday}&to={today}") == []
+    assert await transactions(customer, f"?kind=meeting_charge&from={today}&to={tomorrow}") == whole[:1]
+    midnight = datetime(today.year, today.month, today.day, tzinfo=WIB)
+    assert await transactions(customer, f"?from={utc_text(midnight)}") == whole
+    assert await transactions(customer, f"?to={utc_text(midnight)}") == []
+    assert await transactions(customer, f"?from={utc_text(last + timedelta(seconds=1))}") == []
+    page = (await customer.get(f"/credits/transactions?from={today}&limit=1")).json()
+    assert page["data"] == whole[:1]
+    assert await transactions(customer, f"?from={today}&cursor={page['next_cursor']}") == whole[1:]
+    reverse = await customer.get(f"/credits/transactions?from={tomorrow}&to={today}")
+    assert fields_of(reverse) == {"from": ["must not be after to"]}
 
 
 @pytest.mark.spec("5/5", "7/403")

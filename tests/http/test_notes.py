@@ -71,6 +71,18 @@ async def test_notes_are_listed_the_newest_first_and_by_their_recording(customer
     of_one = (await customer.get(f"/notes?recording_id={one['id']}")).json()["data"]
     assert [note["id"] for note in of_one] == [made[1], made[0]]
     assert {note["language"] for note in of_one} == {"id", "en"}
+    of_meeting = f"/notes?meeting_id={one['meeting_id']}"
+    assert (await customer.get(of_meeting)).json()["data"] == of_one
+    page = (await customer.get(f"{of_meeting}&limit=1")).json()
+    rest = (await customer.get(f"{of_meeting}&cursor={page['next_cursor']}")).json()["data"]
+    assert page["data"] + rest == of_one
+    assert (await customer.get(f"{of_meeting}&recording_id={one['id']}")).json()["data"] == of_one
+    assert (await customer.get(f"{of_meeting}&recording_id={other['id']}")).json()["data"] == []
+    for nothing in (NO_ID, "not-an-id", other["id"]):
+        assert (await customer.get(f"/notes?meeting_id={nothing}")).json()["data"] == []
+    assert set(fields_of(await customer.get("/notes?meeting_id=&recording_id="))) == {
+        "meeting_id", "recording_id",
+    }  # fmt: skip
     first = (await customer.get("/notes?limit=1")).json()
     rest = (await customer.get(f"/notes?limit=5&cursor={first['next_cursor']}")).json()
     assert [note["id"] for note in rest["data"]] == [made[1], made[0]]

@@ -26,8 +26,10 @@ __all__ = [
     "DeliveryHistory",
     "FreeStartQuery",
     "MeetingFilter",
+    "NoteFilter",
     "Peek",
     "Queries",
+    "TransactionFilter",
 ]
 
 MAX_PAGE = 1000
@@ -108,6 +110,26 @@ class MeetingFilter:
 
 
 @frozen
+class TransactionFilter:
+    """Which of an account's ledger entries a list shows. None narrows nothing.
+
+    The entry's time lies in [`made_from`, `made_before`).
+    """
+
+    kind: TransferKind | None = None
+    made_from: datetime | None = None
+    made_before: datetime | None = None
+
+
+@frozen
+class NoteFilter:
+    """Which of an account's notes a list shows: those on a recording, of a meeting. None narrows nothing."""
+
+    recording_id: UUID | None = None
+    meeting_id: UUID | None = None
+
+
+@frozen
 class FreeStartQuery:
     """A meeting that found no host: so many seats and minutes, from `start_at`, asked for at `now`.
 
@@ -160,13 +182,13 @@ class Queries(Protocol):
         ...
 
     async def list_transactions(
-        self, account_id: UUID, kind: TransferKind | None, limit: int, before: int | None
+        self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[Entry]:
         """An account's own entries in the ledger, the newest first.
 
         Args:
             account_id: whose.
-            kind: only those of transfers of this kind.
+            wanted: which of them.
             limit: how many at most, up to `MAX_PAGE`.
             before: only those whose numbers are less.
         """
@@ -253,13 +275,13 @@ class Queries(Protocol):
         ...
 
     async def list_notes(
-        self, account_id: UUID, recording_id: UUID | None, limit: int, before: UUID | None
+        self, account_id: UUID, wanted: NoteFilter, limit: int, before: UUID | None
     ) -> Sequence[Note]:
         """An account's notes that are not erased, the newest first.
 
         Args:
             account_id: whose.
-            recording_id: only those on this recording.
+            wanted: which of them.
             limit: how many at most, up to `MAX_PAGE`.
             before: only those whose ids are less.
         """

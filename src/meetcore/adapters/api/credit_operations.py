@@ -8,7 +8,7 @@ from attrs import frozen
 from meetcore.adapters.api.answers import Rendered, render_record
 from meetcore.adapters.api.bodies import EstimateBody, MeetingEstimateBody, NotulenEstimateBody
 from meetcore.adapters.api.calls import Call, Operation, UseCases
-from meetcore.adapters.api.filters import one_of
+from meetcore.adapters.api.filters import instant, one_of
 from meetcore.adapters.api.paging import Listing, Named, cut
 from meetcore.domain.holds import is_sufficient
 from meetcore.domain.keys import Scope
@@ -18,11 +18,15 @@ from meetcore.domain.pricing import Quote
 from meetcore.domain.rate_window import OperationClass
 from meetcore.domain.records import credits_record, estimate_record, transaction_record
 from meetcore.domain.schedule import cap_day
-from meetcore.ports.queries import Peek
+from meetcore.ports.queries import Peek, TransactionFilter
 
 __all__ = ["credit_operations"]
 
-_KIND = one_of({kind.value: kind for kind in TransferKind}, "Only transactions of this kind.")
+_FILTERS = {
+    "kind": one_of({kind.value: kind for kind in TransferKind}, "Only transactions of this kind."),
+    "from": instant("Only transactions made then or later."),
+    "to": instant("Only transactions made before."),
+}
 
 
 def credit_operations(use: UseCases) -> tuple[Operation, ...]:
@@ -36,7 +40,8 @@ def credit_operations(use: UseCases) -> tuple[Operation, ...]:
         Operation(
             "list_transactions", "GET", "/credits/transactions", "List what moved credits, the newest first",
             read, credits_.list, (), 200, (Scope.CREDITS_READ,),
-            response="TransactionList", listing=Listing({"kind": _KIND}, named_by=Named.NUMBER),
+            response="TransactionList",
+            listing=Listing(_FILTERS, ranges=[("from", "to")], named_by=Named.NUMBER),
         ),
         Operation(
             "estimate_credits", "POST", "/credits/estimate", "What a meeting or notes would cost", read,
@@ -61,10 +66,11 @@ class _Credits:
     use: UseCases
 
     async def list(self, call: Call) -> Rendered:
-        page = call.page
+        page, given = call.page, call.page.filters
         before = None if page.after is None else int(page.after)
+        wanted = TransactionFilter(given.get("kind"), given.get("from"), given.get("to"))
         found = await self.use.queries.list_transactions(
-            call.caller.account.id, page.filters.get("kind"), page.limit + 1, before
+            call.caller.account.id, wanted, page.limit + 1, before
         )
         shown, cursor = cut(found, page, lambda one: one.number)
         return render_record(200, {"data": [transaction_record(one) for one in shown], "next_cursor": cursor})

@@ -21,13 +21,15 @@ from meetcore.domain.rate_window import OperationClass
 from meetcore.domain.recordings import RecordingStatus
 from meetcore.domain.records import note_record, recording_record
 from meetcore.domain.schedule import utc_text
+from meetcore.ports.queries import NoteFilter
 from meetcore.usecases.create_note import NoteRequest
 from meetcore.usecases.intent import Answer
 
 __all__ = ["note_operations"]
 
 _MEETING = record_id("Only the recording of this meeting.")
-_RECORDING = record_id("Only notes on this recording.")
+_OF_RECORDING = record_id("Only notes on this recording.")
+_OF_MEETING = record_id("Only notes on the recording of this meeting.")
 _WITH_NOTES = flag("Whether the notes made of it are erased too, with the events that told of them.")
 _FORMAT = one_of({"json": "json", "markdown": "markdown"}, "`markdown` is for people to read.")
 _NOTE_REFUSALS = (
@@ -71,7 +73,7 @@ def note_operations(use: UseCases) -> tuple[Operation, ...]:
         Operation(
             "list_notes", "GET", "/notes", "List the notes, the newest first", read,
             notes.list, (), 200, (Scope.NOTULEN_READ,),
-            response="NoteList", listing=Listing({"recording_id": _RECORDING}),
+            response="NoteList", listing=Listing({"meeting_id": _OF_MEETING, "recording_id": _OF_RECORDING}),
         ),
         Operation(
             "get_note", "GET", "/notes/{id}", "Read a note", read,
@@ -128,13 +130,12 @@ class _Notes:
     async def list(self, call: Call) -> Rendered:
         """A page, a few notes at a time: each has its transcript, and a page is no longer than it must be."""
         page, before = call.page, call.page.before
+        chosen = NoteFilter(page.filters.get("recording_id"), page.filters.get("meeting_id"))
         shown: list[msgspec.Raw] = []
         size_bytes, is_more = 0, True
         while is_more and len(shown) < page.limit and size_bytes < _PAGE_BYTES:
             wanted = min(_NOTES_AT_ONCE, page.limit - len(shown))
-            found = await self.use.queries.list_notes(
-                call.caller.account.id, page.filters.get("recording_id"), wanted + 1, before
-            )
+            found = await self.use.queries.list_notes(call.caller.account.id, chosen, wanted + 1, before)
             is_more = len(found) > wanted
             for note in found[:wanted]:
                 shown.append(msgspec.Raw(_encoder.encode(note_record(note))))

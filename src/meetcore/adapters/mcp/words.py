@@ -24,7 +24,7 @@ of a booking are WIB (UTC+7); all others are UTC. Ask the person before you spen
 
 For notes, once the meeting has ended: list_recordings with its meeting_id, then create_note with the recording's id, \
 then get_note until its status is completed or failed. A meeting with auto_notulen has its notes written without \
-create_note: list_notes with the recording's id finds them. The estimate of a meeting is the meeting's price; notes are \
+create_note: list_notes with the meeting_id finds them. The estimate of a meeting is the meeting's price; notes are \
 charged when they are written, by the begun minute of the recording, and fail where the credits are short then.
 
 A tool that costs takes an idempotency_key: keep it over the retries of one intent, change it for a new one. \
@@ -41,7 +41,8 @@ WHEN: Mapping[str, str] = {
     "as pricing_tier_id.",
     "get_credits": "Use it to see what can still be spent: available is the balance less what work in progress "
     "holds, daily_cap what is left of this key's cap today.",
-    "list_transactions": "Use it to explain the balance: every charge (below zero) and refund, the newest first.",
+    "list_transactions": "Use it to explain the balance: every charge (below zero) and refund, the newest first; of a kind "
+    "and of a range of days (WIB) where you ask for them.",
     "estimate_credits": "Use it before anything that costs. It charges nothing; what it says is what is charged, and "
     "sufficient tells whether the credits and the key's cap allow it now. The price of a meeting does not hold its notes, "
     "not even with auto_notulen: estimate them with type notulen.",
@@ -59,7 +60,8 @@ WHEN: Mapping[str, str] = {
     "create_note": "Use it to have notes written of a recording, once per language. The price is by the minute of the "
     "recording: estimate_credits with type notulen tells it. The note is queued: read it with get_note after a few "
     "minutes, until its status is completed or failed; a failed one costs nothing.",
-    "list_notes": "Use it to find the notes on a recording by recording_id, or the latest of all.",
+    "list_notes": "Use it to find the notes of a meeting by meeting_id, those on a recording by recording_id, or the latest "
+    "of all.",
     "get_note": "Use it to read notes: summary, decisions, action items with owner and due date, and the transcript.",
     "list_meetings": "Use it to find meetings by status or time, and to check whether a booking is already there.",
     "get_meeting": "Use it to read one meeting: its status, join link and password.",

@@ -13,7 +13,7 @@ from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provi
 from meetcore.domain.deliveries import Delivery, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.holds import CapUsage
-from meetcore.domain.ledger import Entry, TransferKind
+from meetcore.domain.ledger import Entry
 from meetcore.domain.meetings import VISIBLE, Meeting, shown_status
 from meetcore.domain.notes import Note, NoteStatus
 from meetcore.domain.recordings import Recording, RecordingStatus
@@ -25,7 +25,9 @@ from meetcore.ports.queries import (
     DeliveryHistory,
     FreeStartQuery,
     MeetingFilter,
+    NoteFilter,
     Peek,
+    TransactionFilter,
 )
 
 __all__ = ["MemoryQueries"]
@@ -78,15 +80,13 @@ class MemoryQueries:
         return [_with_host_key(tables, one) for one in found[:limit]]
 
     async def list_transactions(
-        self, account_id: UUID, kind: TransferKind | None, limit: int, before: int | None
+        self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[Entry]:
         """An account's own entries in the ledger, the newest first."""
         found = [
             entry
             for (owner, number), entry in self._state.committed.entries.items()
-            if owner == account_id
-            and (before is None or number < before)
-            and (kind is None or entry.transfer.kind is kind)
+            if owner == account_id and (before is None or number < before) and _is_wanted_entry(entry, wanted)
         ]
         found.sort(key=lambda entry: entry.number, reverse=True)
         return found[:limit]
@@ -168,7 +168,7 @@ class MemoryQueries:
         return None if stored is None else stored.note
 
     async def list_notes(
-        self, account_id: UUID, recording_id: UUID | None, limit: int, before: UUID | None
+        self, account_id: UUID, wanted: NoteFilter, limit: int, before: UUID | None
     ) -> Sequence[Note]:
         """An account's notes that are not erased, the newest first."""
         found = [
@@ -176,7 +176,8 @@ class MemoryQueries:
             for (owner, id_), stored in self._state.committed.notes.items()
             if owner == account_id
             and stored.note.status is not NoteStatus.ERASED
-            and (recording_id is None or stored.note.recording_id == recording_id)
+            and wanted.recording_id in (None, stored.note.recording_id)
+            and wanted.meeting_id in (None, stored.note.meeting_id)
             and (before is None or id_ < before)
         ]
         found.sort(key=lambda one: one.id, reverse=True)
@@ -201,6 +202,14 @@ def _is_wanted(meeting: Meeting, wanted: MeetingFilter) -> bool:
         and (wanted.status is None or shown_status(meeting, wanted.now) is wanted.status)
         and (wanted.starts_from is None or wanted.starts_from <= meeting.start_at)
         and (wanted.starts_before is None or meeting.start_at < wanted.starts_before)
+    )
+
+
+def _is_wanted_entry(entry: Entry, wanted: TransactionFilter) -> bool:
+    return (
+        wanted.kind in (None, entry.transfer.kind)
+        and (wanted.made_from is None or wanted.made_from <= entry.at)
+        and (wanted.made_before is None or entry.at < wanted.made_before)
     )
 
 

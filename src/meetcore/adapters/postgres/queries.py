@@ -5,6 +5,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from attrs import asdict
+
 from meetcore.adapters.postgres import meeting_reads, note_reads, note_rows, rows, transaction_reads
 from meetcore.adapters.postgres.callers import caller_of, caller_parameters, caller_statement
 from meetcore.adapters.postgres.endpoints import DELIVERY_COLUMNS, ENDPOINT_COLUMNS
@@ -12,7 +14,7 @@ from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.ledger import Entry, TransferKind
+from meetcore.domain.ledger import Entry
 from meetcore.domain.meetings import Meeting
 from meetcore.domain.notes import Note
 from meetcore.domain.recordings import Recording
@@ -24,7 +26,9 @@ from meetcore.ports.queries import (
     DeliveryHistory,
     FreeStartQuery,
     MeetingFilter,
+    NoteFilter,
     Peek,
+    TransactionFilter,
 )
 from meetcore.ports.store import StoreReadOnly
 
@@ -143,11 +147,11 @@ class PostgresQueries:
         return [rows.meeting_with_key(row, self._cipher) for row in found]
 
     async def list_transactions(
-        self, account_id: UUID, kind: TransferKind | None, limit: int, before: int | None
+        self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[Entry]:
         """An account's own entries in the ledger, the newest first."""
-        page = transaction_reads.page_parameters(account_id, kind, limit, before)
-        found = await self._all(transaction_reads.page_statement(kind), page)
+        page = transaction_reads.page_parameters(account_id, wanted, limit, before)
+        found = await self._all(transaction_reads.page_statement(wanted), page)
         return [entry for row in found if (entry := rows.entry(row)) is not None]
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
@@ -224,14 +228,11 @@ class PostgresQueries:
         return None if row is None else note_rows.note(row, self._cipher)
 
     async def list_notes(
-        self, account_id: UUID, recording_id: UUID | None, limit: int, before: UUID | None
+        self, account_id: UUID, wanted: NoteFilter, limit: int, before: UUID | None
     ) -> Sequence[Note]:
         """An account's notes that are not erased, the newest first."""
-        page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST}
-        if recording_id is None:
-            found = await self._all(note_reads.LIST_NOTES, page)
-        else:
-            found = await self._all(note_reads.LIST_OF_RECORDING, page | {"recording_id": recording_id})
+        page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST} | asdict(wanted)
+        found = await self._all(note_reads.notes_statement(wanted), page)
         return [note_rows.note(row, self._cipher) for row in found]
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:

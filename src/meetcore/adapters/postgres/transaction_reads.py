@@ -1,7 +1,8 @@
 """Pages of an account's ledger in PostgreSQL, the newest entries first: one statement each.
 
 A page is found by the numbers of the entries, so that the last one of a long history costs what the first
-does. Refuses to lock and to judge.
+does. A range of time is one of numbers, too: entries are numbered without gaps, and none is older than the one
+before it. Refuses to lock and to judge.
 """
 
 from typing import Any
@@ -9,11 +10,27 @@ from uuid import UUID
 
 from meetcore.adapters.postgres.ledger import TRANSFER_COLUMNS
 from meetcore.domain.ledger import TransferKind, house_book
-from meetcore.ports.queries import MAX_PAGE
+from meetcore.ports.queries import MAX_PAGE, TransactionFilter
 
 __all__ = ["page_parameters", "page_statement"]
 
 _AFTER_ALL = (1 << 63) - 1  # no entry has this number
+
+# The number of the first entry at an instant or later, one more than the last entry's where there is none: a binary
+# search by the primary key, which reads some twenty entries of a million.
+_FIRST_AT = """first_at_{name} (low, high) AS (
+    SELECT 1::bigint, a.entries + 1 FROM accounts a WHERE a.id = %(account_id)s
+    UNION ALL
+    SELECT CASE WHEN e.at < %({name})s THEN e.number + 1 ELSE s.low END,
+        CASE WHEN e.at < %({name})s THEN s.high ELSE e.number END
+    FROM first_at_{name} s CROSS JOIN LATERAL (
+        SELECT number, at FROM ledger_entries
+        WHERE account_id = %(account_id)s AND number = (s.low + s.high) / 2 AND book = 'customer'
+    ) e
+    WHERE s.low < s.high
+)"""
+_IS_FROM = "w.number >= (SELECT low FROM first_at_made_from WHERE low = high)"
+_IS_BEFORE = "w.number < (SELECT low FROM first_at_made_before WHERE low = high)"
 
 # The inner limits are for the planner: of a parameter it would expect a tenth of the table, and sort that instead of
 # reading an index backwards.
@@ -23,9 +40,24 @@ _WALK = f"""SELECT * FROM (
         ORDER BY w.number DESC LIMIT {MAX_PAGE}
     ) AS walked LIMIT %(limit)s"""
 
+_OF_ANY_KIND = "w.book = 'customer'"
 
-def _page(condition: str) -> str:
-    return f"""
+# Of one kind: by the house's leg, whose book tells the kind; a refund goes out of the book that a charge came into.
+_OF_ONE_KIND = """w.book <> 'customer' AND w.book = %(book)s
+            AND (w.book = 'meetings' AND w.amount < 0) = %(is_refund)s"""
+
+
+def _page(condition: str, *, is_from: bool, is_before: bool) -> str:
+    searches = [
+        _FIRST_AT.format(name=name)
+        for name, is_given in (("made_from", is_from), ("made_before", is_before))
+        if is_given
+    ]
+    if is_from:
+        condition += f" AND {_IS_FROM}"
+    if is_before:
+        condition += f" AND {_IS_BEFORE}"
+    return f"""{"WITH RECURSIVE " + ", ".join(searches) if searches else ""}
 SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, {TRANSFER_COLUMNS}
 FROM ({_WALK.format(condition=condition)}) AS page
     JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.number = page.number AND e.book = 'customer'
@@ -34,28 +66,33 @@ ORDER BY e.number DESC
 """
 
 
-_LIST = _page("w.book = 'customer'")
+_LISTS = {
+    (is_one_kind, is_from, is_before): _page(
+        _OF_ONE_KIND if is_one_kind else _OF_ANY_KIND, is_from=is_from, is_before=is_before
+    )
+    for is_one_kind in (False, True)
+    for is_from in (False, True)
+    for is_before in (False, True)
+}
 
-# Of one kind: by the house's leg, whose book tells the kind; a refund goes out of the book that a charge came into.
-_LIST_KIND = _page(
-    """w.book <> 'customer' AND w.book = %(book)s
-            AND (w.book = 'meetings' AND w.amount < 0) = %(is_refund)s"""
-)
 
-
-def page_statement(kind: TransferKind | None) -> str:
+def page_statement(wanted: TransactionFilter) -> str:
     """The statement that reads a page of such entries."""
-    return _LIST if kind is None else _LIST_KIND
+    given = (wanted.kind, wanted.made_from, wanted.made_before)
+    is_one_kind, is_from, is_before = (value is not None for value in given)
+    return _LISTS[is_one_kind, is_from, is_before]
 
 
 def page_parameters(
-    account_id: UUID, kind: TransferKind | None, limit: int, before: int | None
+    account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
 ) -> dict[str, Any]:
     """Its parameters."""
     return {
         "account_id": account_id,
-        "book": None if kind is None else house_book(kind).value,
-        "is_refund": kind is TransferKind.MEETING_REFUND,
+        "book": None if wanted.kind is None else house_book(wanted.kind).value,
+        "is_refund": wanted.kind is TransferKind.MEETING_REFUND,
+        "made_from": wanted.made_from,
+        "made_before": wanted.made_before,
         "before": _AFTER_ALL if before is None else before,
         "limit": limit,
     }

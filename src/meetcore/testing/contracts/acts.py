@@ -138,14 +138,16 @@ async def top_up(rig: Rig, customer: Customer, amount: int, reference: str, *kin
         return await tx.ledger.append(posting.funds, posting.entry, events)
 
 
-async def adjust(rig: Rig, customer: Customer, amount: int, operation: str) -> Entry | None:
+async def adjust(
+    rig: Rig, customer: Customer, amount: int, operation: str, at: datetime = AT
+) -> Entry | None:
     """Give or take credits once for each operation."""
     async with rig.store.begin() as tx:
         view = await tx.ledger.load(customer.account_id, operation)
         if view.entry is not None:
             return None
         reference = Reference("ticket", operation)
-        posting = ledger.adjust(view.funds, new_id(), operation, amount, reference, AT)
+        posting = ledger.adjust(view.funds, new_id(), operation, amount, reference, at)
         assert posting.entry is not None
         await tx.ledger.append(posting.funds, posting.entry, [])
         return posting.entry

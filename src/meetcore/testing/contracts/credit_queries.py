@@ -1,13 +1,14 @@
 """What is read of credits: the ledger in pages, and what a caller's key used and holds."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from itertools import product
 
 import pytest
 
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.schedule import cap_day
-from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek
+from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek, TransactionFilter
 from meetcore.testing.contracts.acts import (
     AT,
     Customer,
@@ -56,7 +57,7 @@ class CreditQueries:
     async def test_the_ledger_is_listed_from_the_newest_entry_on(self, rig: QueriesRig) -> None:
         customer = await _lived(rig)
         await top_up(rig, await open_customer(rig, 9), 9, "another's")
-        found = list(await rig.queries.list_transactions(customer.account_id, None, 50, None))
+        found = list(await rig.queries.list_transactions(customer.account_id, TransactionFilter(), 50, None))
         assert [each.number for each in found] == [7, 6, 5, 4, 3, 2, 1]
         assert [each.amount for each in found] == [40, 10, -20, -3, -10, 7, 100]
         assert [each.balance_after for each in found] == [124, 84, 74, 94, 97, 107, 100]
@@ -64,22 +65,57 @@ class CreditQueries:
         assert (refund.kind, refund.reverses, refund.reference) == (
             TransferKind.MEETING_REFUND, charge.id, charge.reference,
         )  # fmt: skip
-        assert list(await rig.queries.list_transactions(new_id(), None, 50, None)) == []
+        assert list(await rig.queries.list_transactions(new_id(), TransactionFilter(), 50, None)) == []
 
     @pytest.mark.parametrize("kind", [None, *TransferKind])
     async def test_the_pages_of_each_kind_meet_without_gap(
         self, rig: QueriesRig, kind: TransferKind | None
     ) -> None:
         customer = await _lived(rig)
-        whole = await rig.queries.list_transactions(customer.account_id, None, 50, None)
+        whole = await rig.queries.list_transactions(customer.account_id, TransactionFilter(), 50, None)
         expected = [each for each in whole if kind in (None, each.transfer.kind)]
         found: list[Entry] = []
         while page := await rig.queries.list_transactions(
-            customer.account_id, kind, 2, found[-1].number if found else None
+            customer.account_id, TransactionFilter(kind), 2, found[-1].number if found else None
         ):
             assert len(page) <= 2
             found += page
         assert found == expected
+
+    async def test_a_range_of_time_is_from_its_first_entry_to_the_one_before_its_end(
+        self, rig: QueriesRig
+    ) -> None:
+        """Several entries of one instant, days without any, and every bound on, before and after one."""
+        customer = await open_customer(rig)
+        await adjust(rig, await open_customer(rig), 9, "another's", AT + timedelta(days=2))
+        days = (0, 0, 0, 1, 4, 4, 9)
+        for number, day in enumerate(days, start=1):
+            await adjust(rig, customer, number, f"ticket:{number}", AT + timedelta(days=day))
+        await top_up(rig, customer, 40, "at the time of the last entry")  # asked for at AT
+        found = await rig.queries.list_transactions(customer.account_id, TransactionFilter(), 50, None)
+        whole = list(found)
+        assert len(whole) == 8
+        moment = timedelta(microseconds=1)
+        bounds: list[datetime | None] = [None]
+        for day in (-1, *sorted(set(days))):
+            bounds += [AT + timedelta(days=day) + shift for shift in (-moment, timedelta(), moment)]
+        kinds = (None, TransferKind.ADJUSTMENT, TransferKind.MEETING_REFUND)
+        for first, last, kind in product(bounds, bounds, kinds):
+            expected = [
+                each
+                for each in whole
+                if kind in (None, each.transfer.kind)
+                and (first is None or first <= each.at)
+                and (last is None or each.at < last)
+            ]
+            wanted = TransactionFilter(kind, first, last)
+            found = await rig.queries.list_transactions(customer.account_id, wanted, 50, None)
+            assert list(found) == expected, wanted
+            below = [each for each in expected if each.number < 6]
+            found = await rig.queries.list_transactions(customer.account_id, wanted, 2, 6)
+            assert list(found) == below[:2], wanted
+        nobody = TransactionFilter(None, AT, AT + timedelta(days=9))
+        assert list(await rig.queries.list_transactions(new_id(), nobody, 50, None)) == []
 
     async def test_what_is_held_is_told_with_the_caller(self, rig: QueriesRig) -> None:
         caller = await _found(rig, await _lived(rig))

@@ -9,6 +9,7 @@ from meetcore.domain.events import EventKind
 from meetcore.domain.ledger import TransferKind
 from meetcore.domain.notes import Language, Note, NoteStatus, note_operation
 from meetcore.ports.notes import NoteTask
+from meetcore.ports.queries import NoteFilter
 from meetcore.testing.contracts.acts import (
     Customer,
     new_endpoint,
@@ -200,7 +201,7 @@ class NoteEndingsContract:
         assert erased == evolve(note, status=NoteStatus.ERASED, draft=None, transcript=(), error=None)
         assert await find_note(rig, note) == erased
         assert await _paid(rig, customer) == [-2]
-        assert await rig.queries.list_notes(customer.account_id, None, 10, None) == []
+        assert await rig.queries.list_notes(customer.account_id, NoteFilter(), 10, None) == []
 
     async def test_with_a_note_goes_what_was_told_of_it_and_nothing_else(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)

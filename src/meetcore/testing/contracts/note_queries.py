@@ -8,7 +8,7 @@ from attrs import evolve
 
 from meetcore.domain.notes import Language, Note
 from meetcore.domain.recordings import Recording, RecordingStatus, expire
-from meetcore.ports.queries import MAX_PAGE
+from meetcore.ports.queries import MAX_PAGE, NoteFilter
 from meetcore.testing.contracts.acts import Customer, new_id, open_customer
 from meetcore.testing.contracts.note_acts import (
     claim_notes,
@@ -32,9 +32,15 @@ async def _recordings(
 
 
 async def _notes(
-    rig: QueriesRig, customer: Customer, recording_id: UUID | None = None, before: UUID | None = None
+    rig: QueriesRig,
+    customer: Customer,
+    recording_id: UUID | None = None,
+    before: UUID | None = None,
+    *,
+    meeting_id: UUID | None = None,
 ) -> list[Note]:
-    return list(await rig.queries.list_notes(customer.account_id, recording_id, MAX_PAGE, before))
+    wanted = NoteFilter(recording_id, meeting_id)
+    return list(await rig.queries.list_notes(customer.account_id, wanted, MAX_PAGE, before))
 
 
 @pytest.mark.asyncio
@@ -115,7 +121,7 @@ class NoteQueries:
         made = [await queued(rig, customer) for _ in range(5)][::-1]
         pages: list[Sequence[Note]] = []
         before: UUID | None = None
-        while page := list(await rig.queries.list_notes(customer.account_id, None, 2, before)):
+        while page := list(await rig.queries.list_notes(customer.account_id, NoteFilter(), 2, before)):
             pages.append(page)
             before = page[-1].id
         assert pages == [made[:2], made[2:4], made[4:]]
@@ -130,6 +136,25 @@ class NoteQueries:
         await queued(rig, customer)
         assert await _notes(rig, customer, recording.id) == made[::-1]
         assert await _notes(rig, customer, recording.id, made[1].id) == made[:1]
-        found = await rig.queries.list_notes(customer.account_id, recording.id, 1, None)
+        found = await rig.queries.list_notes(customer.account_id, NoteFilter(recording.id), 1, None)
         assert list(found) == made[1:]
         assert await _notes(rig, other, recording.id) == []
+
+    async def test_the_notes_of_one_meeting_are_listed_alone(self, rig: QueriesRig) -> None:
+        customer, other = await open_customer(rig, 50), await open_customer(rig, 50)
+        recording, another = await recorded(rig, customer), await recorded(rig, customer)
+        erased = await end_over_the_workers_head(rig, await queued(rig, customer, recording))
+        assert erased is not None
+        await erase(rig, erased)
+        made = [await queued(rig, customer, recording, language) for language in Language]
+        elsewhere = await queued(rig, customer, another)
+        meeting_id = recording.meeting_id
+        assert await _notes(rig, customer, meeting_id=meeting_id) == made[::-1]
+        assert await _notes(rig, customer, None, made[1].id, meeting_id=meeting_id) == made[:1]
+        wanted = NoteFilter(meeting_id=meeting_id)
+        assert list(await rig.queries.list_notes(customer.account_id, wanted, 1, None)) == made[1:]
+        assert await _notes(rig, other, meeting_id=meeting_id) == []
+        assert await _notes(rig, customer, meeting_id=new_id()) == []
+        assert await _notes(rig, customer, recording.id, meeting_id=meeting_id) == made[::-1]
+        assert await _notes(rig, customer, another.id, meeting_id=another.meeting_id) == [elsewhere]
+        assert await _notes(rig, customer, another.id, meeting_id=meeting_id) == []

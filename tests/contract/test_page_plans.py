@@ -1,0 +1,130 @@
+"""A page of a range of the ledger, or of the notes of one meeting, costs what a page costs."""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from itertools import product
+from typing import Any
+
+import pytest
+
+from meetcore.adapters.postgres import note_reads, transaction_reads
+from meetcore.domain.ids import id_bound
+from meetcore.domain.ledger import TransferKind
+from meetcore.ports.queries import NoteFilter, TransactionFilter
+from meetcore.testing.contracts.acts import AT, Customer, open_customer, top_up
+from meetcore.testing.contracts.note_acts import completed, end_over_the_workers_head, queued, recorded
+from tests.contract.rigs import PostgresRig
+
+ENTRIES = 20_000
+NOTES = 5_000
+A_PAGE = 21
+FEW = 3 * A_PAGE
+"""The most rows that any step of a plan may read for a page."""
+
+# Top-ups of one credit, a minute apart.
+_FILL_LEDGER = """
+WITH transfers AS (
+    INSERT INTO ledger_transfers
+    SELECT (jsonb_populate_record(t, jsonb_build_object(
+        'id', gen_random_uuid(), 'operation', 'fill:' || n))).*
+    FROM ledger_transfers t, generate_series(2, %(entries)s) AS n WHERE t.account_id = %(account_id)s
+    RETURNING id, substr(operation, 6)::bigint AS number
+)
+INSERT INTO ledger_entries
+SELECT (jsonb_populate_record(e, jsonb_build_object('number', f.number, 'transfer_id', f.id,
+    'at', e.at + (f.number - 1) * interval '1 minute'))).*
+FROM ledger_entries e, transfers f WHERE e.account_id = %(account_id)s AND e.number = 1
+"""
+_COUNT_ENTRIES = "UPDATE accounts SET entries = %(entries)s WHERE id = %(account_id)s"
+
+# The notes of one recording each, as another one is.
+_FILL_NOTES = """
+WITH made AS (
+    INSERT INTO recordings
+    SELECT (jsonb_populate_record(r, jsonb_build_object(
+        'id', gen_random_uuid(), 'meeting_id', gen_random_uuid()))).*
+    FROM recordings r, generate_series(1, %(notes)s) WHERE r.id = %(recording_id)s RETURNING id, meeting_id
+)
+INSERT INTO notes
+SELECT (jsonb_populate_record(n, jsonb_build_object('id', gen_random_uuid(), 'recording_id', made.id,
+    'meeting_id', made.meeting_id))).* FROM notes n, made WHERE n.id = %(note_id)s
+"""
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for below in plan.get("Plans", []):
+        yield from nodes(below)
+
+
+async def rows_read(rig: PostgresRig, statement: str, parameters: dict[str, Any], mode: str) -> float:
+    """The most rows that one step of the statement's plan read, those included that it dropped."""
+    async with rig.pool.connection() as connection, connection.transaction():
+        await connection.execute(f"SET LOCAL plan_cache_mode = {mode}")
+        cursor = await connection.execute(
+            f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters, prepare=True
+        )
+        [told] = [row["QUERY PLAN"] for row in await cursor.fetchall()]
+    dropped = ("Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter")
+    return float(
+        max(
+            (node["Actual Rows"] + sum(node.get(name, 0) for name in dropped)) * node["Actual Loops"]
+            for node in nodes(told[0]["Plan"])
+        )
+    )
+
+
+@pytest.fixture
+async def customer(postgres_rig: PostgresRig) -> Customer:
+    customer = await open_customer(postgres_rig)
+    await top_up(postgres_rig, customer, 1, "first")
+    filled = {"account_id": customer.account_id, "entries": ENTRIES}
+    await postgres_rig.rows(_FILL_LEDGER, **filled)
+    await postgres_rig.rows(_COUNT_ENTRIES, **filled)
+    return customer
+
+
+async def test_a_page_of_a_range_of_a_long_ledger(postgres_rig: PostgresRig, customer: Customer) -> None:
+    await postgres_rig.rows("ANALYZE ledger_entries, ledger_transfers, accounts")
+    minutes = (None, 0, ENTRIES // 2, ENTRIES - 5, ENTRIES + 9)
+    bounds = [None if each is None else AT + timedelta(minutes=each) for each in minutes]
+    for first, last, kind in product(bounds, bounds, (None, TransferKind.TOPUP)):
+        wanted = TransactionFilter(kind, first, last)
+        parameters = transaction_reads.page_parameters(customer.account_id, wanted, A_PAGE, None)
+        statement = transaction_reads.page_statement(wanted)
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            assert await rows_read(postgres_rig, statement, parameters, mode) <= FEW, (wanted, mode)
+    half = TransactionFilter(None, bounds[2], bounds[3])
+    found = await postgres_rig.queries.list_transactions(customer.account_id, half, A_PAGE, None)
+    assert [each.number for each in found][:2] == [ENTRIES - 5, ENTRIES - 6]
+
+
+@pytest.mark.parametrize("is_analyzed", [False, True])
+async def test_the_few_notes_of_one_meeting_among_many(postgres_rig: PostgresRig, is_analyzed: bool) -> None:
+    rig = postgres_rig
+    customer = await open_customer(rig, 50)
+    recording = await recorded(rig, customer)
+    wanted_notes = [
+        await end_over_the_workers_head(rig, await queued(rig, customer, recording)) for _ in range(3)
+    ]
+    note = await completed(rig, customer)
+    named = {"note_id": note.id, "recording_id": note.recording_id}
+    await rig.rows(_FILL_NOTES, notes=NOTES, **named)
+    if is_analyzed:
+        await rig.rows("ANALYZE notes, recordings")
+    for wanted in (
+        NoteFilter(recording.id), NoteFilter(None, recording.meeting_id),
+        NoteFilter(recording.id, recording.meeting_id),
+    ):  # fmt: skip
+        statement = note_reads.notes_statement(wanted)
+        parameters = {
+            "account_id": customer.account_id,
+            "recording_id": wanted.recording_id,
+            "meeting_id": wanted.meeting_id,
+            "before": id_bound(AT + timedelta(days=9999)),
+            "limit": A_PAGE,
+        }
+        for mode in ("force_custom_plan", "force_generic_plan"):
+            assert await rows_read(rig, statement, parameters, mode) <= FEW, (wanted, mode)
+        found = await rig.queries.list_notes(customer.account_id, wanted, A_PAGE, None)
+        assert list(found) == wanted_notes[::-1]
