@@ -32,6 +32,7 @@ from meetcore.adapters.system import configure_logs
 from meetcore.domain.hosts import tiers_without_host
 from meetcore.ports.store import StoreAway, StoreReadOnly
 from meetcore.providers import notice_readers, sandbox_pages
+from meetcore.start_warnings import warn_of_settings
 from meetcore.usecases.admit import Admit
 from meetcore.wiring import Network, Wiring, admission, check_schema, wire
 from meetcore.workers import working
@@ -85,6 +86,8 @@ class Service:
             settings = self._settings or load_settings()
             if not structlog.is_configured():
                 configure_logs(settings.log_level)
+            if self._settings is None:  # an operator's, not those that a program made up
+                warn_of_settings(settings)
             keep_links_out_of_access_logs()
             is_there = await _is_ready(settings)
             wiring = await stack.enter_async_context(wire(settings, self._network))

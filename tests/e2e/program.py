@@ -187,7 +187,7 @@ class Site:
         """The API, from when it answers until it is stopped."""
         port = port or free_port()
         url = f"http://127.0.0.1:{port}"
-        server = self.launcher.start("serve", "--port", port, env=self.env(base_url=url, **settings))
+        server = self.launcher.start("serve", "--port", port, env=self.env(**{"base_url": url} | settings))
         server.url = url
         try:
             until(lambda: answers(f"{url}/{'readyz' if is_ready else 'healthz'}", server), "the API is up")

@@ -270,6 +270,23 @@ def test_an_idle_connection_outlives_the_patience_of_clients(site: Site) -> None
         assert connection.getresponse().read() == b"ok\n"
 
 
+def warnings_of(site: Site, **settings: object) -> list[dict[str, object]]:
+    """What `serve` warns of at its start, line by line."""
+    with site.serve(**settings) as server:
+        told = [json.loads(line) for line in server.err.read_text().splitlines() if line.startswith("{")]
+    return [line for line in told if line["level"] == "warning" and line["event"] != "nothing_hears"]
+
+
+def test_the_start_warns_of_what_is_probably_not_meant(site: Site) -> None:
+    assert warnings_of(site) == []
+    [video, strange] = warnings_of(site, base_url="https://meet.example.test", colour="blue")
+    assert "MEETCORE_PROVIDER is sandbox" in str(video["hint"])
+    assert strange["variables"] == ["MEETCORE_COLOUR"]
+    [clear] = warnings_of(site, base_url="http://meet.example.test", provider="jitsi")
+    assert "MEETCORE_BASE_URL is http://" in str(clear["hint"])
+    assert warnings_of(site, base_url="http://[::1]:8000") == []
+
+
 def test_a_tiers_file_of_another_shape_is_named(site: Site, tmp_path: Path) -> None:
     file = tmp_path / "tiers.toml"
     file.write_text("notulen = 3\n")

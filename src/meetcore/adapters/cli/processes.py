@@ -19,6 +19,7 @@ from meetcore.adapters.postgres.migrate import MigrationRefused, migrate
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.ports.store import StoreAway
+from meetcore.start_warnings import warn_of_settings
 from meetcore.wiring import wire
 from meetcore.workers import Part, working
 
@@ -76,6 +77,7 @@ def work(*, processes: Whole = 1, threads: Whole = 1, only: Part | None = None) 
     settings = guarded(_settings)
     configure_logs(settings.log_level)
     if processes == 1:
+        warn_of_settings(settings)
         run_service(_work(settings, threads, tuple(Part) if only is None else (only,)))
     else:
         _supervise(processes, threads, only)

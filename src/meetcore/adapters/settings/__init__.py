@@ -7,7 +7,6 @@ secrets are never shown.
 
 import os
 import re
-import tomllib
 from collections.abc import Callable
 from datetime import timedelta
 from ipaddress import ip_network
@@ -16,6 +15,7 @@ from ssl import PROTOCOL_TLS_CLIENT, SSLContext
 from typing import Any
 from urllib.parse import urlsplit
 
+import attrs
 import cattrs
 import psycopg
 import typed_settings
@@ -24,15 +24,17 @@ from psycopg.conninfo import conninfo_to_dict
 from typed_settings.converters import register_attrs_hook_factory, register_secret_hook, to_bool
 from typed_settings.exceptions import InvalidSettingsError, TsError
 
+from meetcore.adapters.settings.names import check_file, misspelt_variables, unknown_variables
+from meetcore.adapters.settings.tiers import read_tiers
 from meetcore.domain.addresses import Network
 from meetcore.domain.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.keys import is_prefix
-from meetcore.domain.pricing import DEFAULT_TIERS, PricingTier, TierCatalogue
+from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.rate_window import Quotas
 from meetcore.domain.recordings import RETENTION
 from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
 
-__all__ = ["DEFAULT_BASE_URL", "Settings", "SettingsRefused", "load_settings"]
+__all__ = ["DEFAULT_BASE_URL", "Settings", "SettingsRefused", "load_settings", "strange_variables"]
 
 PREFIX = "MEETCORE_"
 DEFAULT_BASE_URL = "http://127.0.0.1:8000"
@@ -46,14 +48,20 @@ class SettingsRefused(Exception):
     """A setting is impossible. The message names the variable and what it must be."""
 
 
-def _checked(check: Callable[[str], object], must: str) -> Callable[[object, Any, Any], None]:
-    """A validator: the check raises ValueError; the message names the variable, never the value."""
+def _checked(
+    check: Callable[[str], object], must: str, *, says_why: bool = False
+) -> Callable[[object, Any, Any], None]:
+    """A validator: the check raises ValueError; the message names the variable, never the value.
+
+    `says_why` appends the check's own message, for a check whose message holds no secret.
+    """
 
     def validate(_: object, attribute: Any, value: Any) -> None:
         try:
             check(value)
-        except (ValueError, OSError, TypeError, KeyError, AttributeError):
-            raise ValueError(f"{PREFIX}{attribute.name.upper()} {must}") from None
+        except (ValueError, OSError, TypeError, KeyError, AttributeError) as error:
+            why = f": {error}" if says_why else ""
+            raise ValueError(f"{PREFIX}{attribute.name.upper()} {must}{why}") from None
 
     return validate
 
@@ -115,15 +123,6 @@ def _is_one_word(text: str) -> bool:
 def _check_authorities(path: str) -> None:
     if path:
         SSLContext(PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
-
-
-def _read_tiers(path: str) -> TierCatalogue:
-    if not path:
-        return DEFAULT_TIERS
-    told = tomllib.loads(Path(path).read_text("utf-8"))
-    per_minute = told.get("notulen", {}).get("credits_per_minute", DEFAULT_TIERS.notulen_credits_per_minute)
-    tiers = [PricingTier(**table) for table in told.get("tier", [])]
-    return TierCatalogue.of(tiers or DEFAULT_TIERS.tiers.values(), per_minute)
 
 
 def _without_slash(text: str) -> str:
@@ -217,7 +216,9 @@ class Settings:
     ai_timeout_s: int = field(default=120, validator=_POSITIVE)
     tiers_file: str = field(
         default="",
-        validator=_checked(_read_tiers, "must be a TOML file of [[tier]] tables; see docs/operating.md"),
+        validator=_checked(
+            read_tiers, "must be a TOML file of [[tier]] tables; see docs/operating.md", says_why=True
+        ),
     )
     quota_read: int = field(default=Quotas().read, validator=_POSITIVE)
     quota_write: int = field(default=Quotas().write, validator=_POSITIVE)
@@ -314,7 +315,7 @@ class Settings:
     @property
     def catalogue(self) -> TierCatalogue:
         """The tiers on sale."""
-        return _read_tiers(self.tiers_file)
+        return read_tiers(self.tiers_file)
 
     @property
     def allowed_networks(self) -> tuple[Network, ...]:
@@ -383,11 +384,17 @@ def load_settings() -> Settings:
     """Read the settings.
 
     Raises:
-        SettingsRefused: one or more values are impossible, or the file is not there.
+        SettingsRefused: one or more values are impossible, a name is misspelt, or the file is not there.
     """
+    if misspelt := misspelt_variables(os.environ, _names()):
+        raise SettingsRefused("; ".join(misspelt))
     for name in filter(None, os.environ.get(f"{PREFIX}CONFIG_FILE", "").split(":")):
         if not Path(name).is_file():
             raise SettingsRefused(f"{PREFIX}CONFIG_FILE names a file that is not there: {name}")
+        try:
+            check_file(Path(name), _names())
+        except ValueError as error:
+            raise SettingsRefused(f"{PREFIX}CONFIG_FILE: {error}") from None
     try:
         loaders = typed_settings.default_loaders(
             "meetcore", config_files_var=f"{PREFIX}CONFIG_FILE", env_prefix=PREFIX
@@ -395,7 +402,7 @@ def load_settings() -> Settings:
         return typed_settings.load_settings(Settings, loaders, converter=_converter())
     except InvalidSettingsError as error:
         raise SettingsRefused("; ".join(_told(each) for each in error.exceptions)) from None
-    except (TsError, tomllib.TOMLDecodeError) as error:
+    except TsError as error:
         raise SettingsRefused(
             f"{PREFIX}CONFIG_FILE cannot be read as settings: {type(error).__name__}"
         ) from None
@@ -408,6 +415,15 @@ def _converter() -> cattrs.Converter:
     register_secret_hook(converter)
     converter.register_structure_hook(bool, to_bool)
     return converter
+
+
+def strange_variables() -> list[str]:
+    """List the variables of the environment that begin with our prefix and are no setting."""
+    return unknown_variables(os.environ, _names())
+
+
+def _names() -> list[str]:
+    return [attribute.name for attribute in attrs.fields(Settings)]
 
 
 def _told(error: BaseException) -> str:

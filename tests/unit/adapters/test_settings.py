@@ -1,0 +1,133 @@
+"""Names in settings and in files: what is misspelt is refused, what is strange is listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from meetcore.adapters.settings import Settings, SettingsRefused, load_settings, strange_variables
+from meetcore.adapters.settings.tiers import read_tiers
+from meetcore.domain.pricing import DEFAULT_TIERS
+
+TIER = 'id = "s"\nname = "S"\ncapacity = 10\nmax_duration = 60\ncredits = 4\nrecording_credits = 2\n'
+
+
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("CONFIG_FILE", "TIERS_FILE"):
+        monkeypatch.delenv(f"MEETCORE_{variable}", raising=False)
+
+
+def tiers_file(tmp_path: Path, text: str) -> str:
+    file = tmp_path / "tiers.toml"
+    file.write_text(text)
+    return str(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "nearest"),
+    [
+        (f"[[tiers]]\n{TIER}", "'tiers'", "did you mean [[tier]]?"),
+        ("[notulenn]\ncredits_per_minute = 3\n", "'notulenn'", "did you mean [notulen]?"),
+        (f"[[tier]]\n{TIER}credit = 9\n", "[[tier]] 1 has 'credit'", "did you mean credits?"),
+        ("[notulen]\ncredits_per_minutes = 3\n", "'credits_per_minutes'", "did you mean credits_per_minute?"),
+        ("zzz = 1\n", "'zzz'", "which is not known"),
+        (f"[tier]\n{TIER}", "a table [[tier]]", ""),
+        ("notulen = 3\n", "a table [notulen]", ""),
+        (f"[[tier]]\n{TIER.replace('capacity = 10', '')}", "lacks capacity", ""),
+        (f"[[tier]]\n{TIER.replace('= 4', '= 0')}", "credits must be a whole number", ""),
+        (f"[[tier]]\n{TIER}[[tier]]\n{TIER}", "given twice", ""),
+        ("[notulen]\ncredits_per_minute = 0\n", "whole number", ""),
+        ("[[tier", "not TOML", ""),
+    ],
+)
+def test_what_is_not_known_in_a_tiers_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, named: str, nearest: str
+) -> None:
+    monkeypatch.setenv("MEETCORE_TIERS_FILE", tiers_file(tmp_path, text))
+    with pytest.raises(SettingsRefused) as caught:
+        load_settings()
+    told = str(caught.value)
+    assert told.startswith("MEETCORE_TIERS_FILE must be a TOML file of [[tier]] tables")
+    assert named in told
+    assert nearest in told
+    assert str(tmp_path) not in told
+
+
+def test_a_tiers_file_names_tiers_and_the_price_of_a_minute(tmp_path: Path) -> None:
+    catalogue = read_tiers(tiers_file(tmp_path, f"[notulen]\ncredits_per_minute = 3\n[[tier]]\n{TIER}"))
+    assert [tier.id for tier in catalogue.on_sale()] == ["s"]
+    assert catalogue.notulen_credits_per_minute == 3
+    of_minutes = read_tiers(tiers_file(tmp_path, "[notulen]\ncredits_per_minute = 3\n"))
+    assert of_minutes.tiers == DEFAULT_TIERS.tiers
+    assert read_tiers("") == DEFAULT_TIERS
+    with pytest.raises(ValueError, match="it cannot be read"):
+        read_tiers(str(tmp_path / "nowhere.toml"))
+
+
+@pytest.mark.parametrize(
+    ("misspelt", "meant"),
+    [("QUOTA_REED", "QUOTA_READ"), ("SECRET_KEY", "SECRETS_KEY"), ("TIER_FILE", "TIERS_FILE")],
+)
+def test_a_misspelt_variable_is_refused_with_the_nearest_name(
+    monkeypatch: pytest.MonkeyPatch, misspelt: str, meant: str
+) -> None:
+    monkeypatch.setenv(f"MEETCORE_{misspelt}", "hunter2")
+    monkeypatch.delenv(f"MEETCORE_{meant}", raising=False)
+    with pytest.raises(SettingsRefused) as caught:
+        load_settings()
+    assert str(caught.value) == f"MEETCORE_{misspelt} is not a setting; did you mean MEETCORE_{meant}?"
+
+
+KUBERNETES = (
+    "SERVICE_HOST", "SERVICE_PORT", "SERVICE_PORT_HTTP", "PORT", "PORT_8000_TCP", "PORT_8000_TCP_ADDR",
+    "RATE_STORE_PORT", "DATABASE_SERVICE_HOST", "BROKER_PORT_5672_TCP_PROTO",
+)  # fmt: skip
+
+
+def test_variables_of_others_are_left_alone_or_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = ("API_KEY", "CONFIG_FILE", "BASE_URL", "TEST_DATABASE_URI")
+    for name in (*KUBERNETES, *known, "COLOUR"):
+        monkeypatch.setenv(f"MEETCORE_{name}", "" if name == "CONFIG_FILE" else "http://127.0.0.1")
+    assert "MEETCORE_COLOUR" in strange_variables()
+    assert not {f"MEETCORE_{name}" for name in (*KUBERNETES, *known)} & set(strange_variables())
+    assert isinstance(load_settings(), Settings)
+
+
+def test_a_name_beside_the_one_that_it_is_like_is_no_slip(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEETCORE_QUOTA_READ", "7")
+    monkeypatch.setenv("MEETCORE_QUOTA_READS", "8")
+    assert load_settings().quota_read == 7
+    assert "MEETCORE_QUOTA_READS" in strange_variables()
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('[meetcore]\nbase_urll = "http://h"\n', "'base_urll' is not a setting; did you mean base_url?"),
+        ('base_url = "http://h"\n', "base_url stands outside the table [meetcore]"),
+        ('[metcore]\nbase_url = "http://h"\n', "no table [meetcore]"),
+        ("[[meetcore", "cannot be read as TOML"),
+    ],
+)
+def test_a_name_that_would_be_passed_over_in_the_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+) -> None:
+    file = tmp_path / "meetcore.toml"
+    file.write_text(text)
+    monkeypatch.setenv("MEETCORE_CONFIG_FILE", str(file))
+    with pytest.raises(SettingsRefused) as caught:
+        load_settings()
+    assert told in str(caught.value)
+    assert "MEETCORE_CONFIG_FILE" in str(caught.value)
+
+
+def test_other_tables_of_the_file_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("MEETCORE_BASE_URL", raising=False)
+    file = tmp_path / "all.toml"
+    file.write_text('[meetcore]\nbase-url = "http://h"\n[tool.other]\nbase_urll = 1\n')
+    monkeypatch.setenv("MEETCORE_CONFIG_FILE", str(file))
+    assert load_settings().base_url == "http://h"
+    file.write_text("")
+    assert load_settings().base_url == "http://127.0.0.1:8000"
