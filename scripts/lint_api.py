@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from datetime import datetime
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -26,6 +27,7 @@ from typed_settings.types import SecretStr  # noqa: E402
 from meetcore.adapters.api.operations import operations  # noqa: E402
 from meetcore.adapters.http.openapi import openapi_document  # noqa: E402
 from meetcore.adapters.settings import Settings  # noqa: E402
+from meetcore.domain.schedule import WIB  # noqa: E402
 from meetcore.wiring import wire  # noqa: E402
 
 REDOCLY = "2.77.0"
@@ -61,7 +63,7 @@ async def rendered() -> bytes:
         base_url=BASE_URL,
     )
     async with wire(settings) as wiring:
-        return openapi_document(operations(wiring.use_cases), BASE_URL)
+        return openapi_document(operations(wiring.use_cases), BASE_URL, datetime.now(WIB).date())
 
 
 def installed(place: Path) -> tuple[Path | None, str]:

@@ -23,7 +23,7 @@ from meetcore.adapters.http.bounded_query import BoundedQuery
 from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_access_logs
 from meetcore.adapters.http.gate import Gate
-from meetcore.adapters.http.openapi import openapi_document
+from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.http.provider_events import provider_event_routes
 from meetcore.adapters.http.refuse import Refuse
 from meetcore.adapters.mcp.entrance import Entrance
@@ -96,7 +96,7 @@ class Service:
             admit = await stack.enter_async_context(admission(wiring))
             base_url = wiring.settings.base_url
             table = operations(wiring.use_cases)
-            document = openapi_document(table, base_url)
+            document = daily_document(table, base_url)
             limits = _request_limits(wiring.settings)
             self._gate = Gate(table, admit, wiring.world, base_url, document, limits)
             self._door = await stack.enter_async_context(_agent_door(wiring, table, admit, limits))

@@ -135,7 +135,9 @@ def test_a_choice_of_bodies_is_one_object_without_alternatives(tools: dict[str, 
     assert schema["required"] == ["type"]
     assert schema["properties"]["type"]["enum"] == ["meeting", "notulen"]
     assert schema["properties"]["duration"]["description"].endswith("Required with type notulen only.")
-    assert "default" not in schema["properties"]["with_recording"]
+    for name, tool in tools.items():
+        fields = tool.input_schema["properties"]
+        assert [field for field in fields if field != "limit" and "default" in fields[field]] == [], name
 
 
 def test_the_language_of_notes_is_chosen_from_what_there_is(tools: dict[str, Tool]) -> None:

@@ -27,7 +27,7 @@ from meetcore.adapters.api.edge import DEFAULT_LIMITS
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.gate import Gate
-from meetcore.adapters.http.openapi import openapi_document
+from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.settings import Settings
 from meetcore.domain.keys import Scope
 from meetcore.domain.schedule import WIB
@@ -94,7 +94,7 @@ async def gate_on(
     async with admission(changed) as admit:
         table = operations(adjust(changed.use_cases))
         base_url = changed.settings.base_url
-        yield Gate(table, admit, changed.world, base_url, openapi_document(table, base_url), limits)
+        yield Gate(table, admit, changed.world, base_url, daily_document(table, base_url), limits)
 
 
 def client_of(app: ASGIApp, contract: Contract) -> httpx.AsyncClient:

@@ -18,7 +18,7 @@ from attrs import define, evolve, field, frozen
 from meetcore.adapters.api.calls import UseCases
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.gate import Gate
-from meetcore.adapters.http.openapi import openapi_document
+from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
@@ -130,7 +130,7 @@ async def _with_fault(ask: Ask, fault: Exception) -> httpx.Response:
     wiring, base_url = ask.house.wiring, settings.base_url
     admit = Admit(wiring.queries, BrokenCounters(fault), settings.quotas, settings.key_prefix)
     table = operations(wiring.use_cases)
-    gate = Gate(table, admit, wiring.world, base_url, openapi_document(table, base_url))
+    gate = Gate(table, admit, wiring.world, base_url, daily_document(table, base_url))
     http = await ask.stack.enter_async_context(client_of(gate, ask.contract))
     return await evolve(ask, customer=ask.customer.at(http)).send(path)
 

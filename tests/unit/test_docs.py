@@ -103,6 +103,14 @@ def test_there_is_python_to_run() -> None:
     assert {block.name.partition(":")[0] for block in python_blocks()} >= {"README.md", "quickstart.md"}
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_pasted_command_has_no_day_that_passes(page: Path) -> None:
+    commands_of = [
+        fence["text"] for fence in FENCE.finditer(page.read_text("utf-8")) if fence["language"] == "sh"
+    ]
+    assert [text for text in commands_of if re.search(r"20[0-9]{2}-[0-9]{2}-[0-9]{2}", text)] == []
+
+
 @pytest.mark.parametrize(
     ("page", "path", "anchor"), [pytest.param(*link, id=f"{link[0].name}-{link[1]}") for link in links()]
 )

@@ -68,11 +68,15 @@ TierId = Annotated[
         extra_json_schema=_ONE_LINE,
     ),
 ]
-WithRecording = Annotated[bool, Meta(description="Record the meeting; auto_notulen forces it on.")]
-AutoNotulen = Annotated[bool, Meta(description="Write notes when the recording is ready.")]
-MustLogin = Annotated[bool, Meta(description="Only those who log in at the provider may join.")]
-MicOff = Annotated[bool, Meta(description="Participants join with the microphone off.")]
-EmailNotification = Annotated[bool, Meta(description="The provider mails the host.")]
+WithRecording = Annotated[
+    bool, Meta(description="Record the meeting; auto_notulen forces it on. False when absent.")
+]
+AutoNotulen = Annotated[bool, Meta(description="Write notes when the recording is ready. False when absent.")]
+MustLogin = Annotated[
+    bool, Meta(description="Only those who log in at the provider may join. False when absent.")
+]
+MicOff = Annotated[bool, Meta(description="Participants join with the microphone off. False when absent.")]
+EmailNotification = Annotated[bool, Meta(description="The provider mails the host. False when absent.")]
 
 
 @frozen(kw_only=True)
@@ -93,7 +97,6 @@ class CreateMeetingBody:
         Meta(
             pattern="^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
             description="YYYY-MM-DD, read in WIB (UTC+7).",
-            examples=["2026-12-01"],
             extra_json_schema={"format": "date"},
         ),
     ]

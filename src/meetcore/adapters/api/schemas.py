@@ -28,6 +28,10 @@ def schemas_of(classes: Iterable[type], ref_template: str) -> Json:
         if schema.get("type") == "object" and "properties" in schema:
             # A misspelt field is refused, and a record has exactly its fields.
             schema["additionalProperties"] = False
+            for each in schema["properties"].values():
+                # Generators of clients take a field with a default for one that is always there, and
+                # demand it of callers. The description says what holds when it is absent.
+                each.pop("default", None)
         if "enum" in schema:
             schema["type"] = "string"
         # Which rule of the specification a class carries out is our own note.

@@ -6,7 +6,8 @@ spec part 7, X-Request-Id and the rate headers of part 8, all made of one instan
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import structlog
@@ -66,7 +67,7 @@ class Gate:
         admit: who may come in, and how often.
         world: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
-        document: the OpenAPI document, which needs no key.
+        document: gives the OpenAPI document of an instant; it needs no key.
         limits: how large the query and how slow the body of a request may be.
     """
 
@@ -76,7 +77,7 @@ class Gate:
         admit: Admit,
         world: World,
         base_url: str,
-        document: bytes,
+        document: Callable[[datetime], bytes],
         limits: RequestLimits = DEFAULT_LIMITS,
     ) -> None:
         self._limits = limits
@@ -126,7 +127,7 @@ class Gate:
 
     async def _walk(self, request: Request, match: _Match, exchange: Exchange) -> tuple[Rendered, bool]:
         if request.method == "GET" and request.scope["path"] == f"{API_ROOT}/openapi.json":
-            return Rendered(200, self._document), False
+            return Rendered(200, self._document(exchange.now)), False
         operation = match.operation
         peek = NOTHING_ELSE if operation is None else operation.peek(match.path, exchange.now)
         authorization = request.headers.get("authorization")

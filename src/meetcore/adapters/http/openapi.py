@@ -5,7 +5,9 @@ the events are `openapi_events`'.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from datetime import date, datetime
+from functools import lru_cache
 from itertools import groupby
 from typing import Any
 
@@ -17,13 +19,15 @@ from meetcore.adapters.api.bodies import Choice
 from meetcore.adapters.api.calls import API_ROOT, Operation
 from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.api.schemas import schemas_of
+from meetcore.adapters.http.example_days import moved_to
 from meetcore.adapters.http.examples import ANSWERS, DETAILS, IDS, MESSAGES, PAYLOAD_ID, REQUESTS
 from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
 from meetcore.adapters.http.openapi_headers import HEADERS, headers_of
 from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_name, refusals_of
 from meetcore.adapters.http.words import ABOUT, LINKS, OVERVIEW, REASONS, SUCCESS, TAGS
+from meetcore.domain.schedule import WIB
 
-__all__ = ["openapi_document"]
+__all__ = ["daily_document", "openapi_document"]
 
 Json = dict[str, Any]
 
@@ -40,12 +44,23 @@ _IDEMPOTENCY_KEY: Json = {
 }
 
 
-def openapi_document(table: Sequence[Operation], base_url: str) -> bytes:
+def daily_document(table: Sequence[Operation], base_url: str) -> Callable[[datetime], bytes]:
+    """The document at an instant: made once a day (WIB), for the sake of the days in its examples."""
+
+    @lru_cache(maxsize=1)
+    def of_day(today: date) -> bytes:
+        return openapi_document(table, base_url, today)
+
+    return lambda now: of_day(now.astimezone(WIB).date())
+
+
+def openapi_document(table: Sequence[Operation], base_url: str, today: date) -> bytes:
     """The document as JSON.
 
     Args:
         table: the operations to describe.
         base_url: where the service is reached.
+        today: the day in WIB that examples are for.
     """
     paths: dict[str, Json] = {}
     for operation in table:
@@ -62,7 +77,7 @@ def openapi_document(table: Sequence[Operation], base_url: str) -> bytes:
         "webhooks": webhook_items(),
         "components": _components(table, base_url),
     }
-    return msgspec.json.encode(document)
+    return msgspec.json.encode(moved_to(today, document))
 
 
 def _info(base_url: str) -> Json:

@@ -207,7 +207,6 @@ def _of_some(name: str, tag: str, schemas: Mapping[str, Json]) -> Json:
     else:
         note = f"With {tag} {' or '.join(owners)}"
     if len(owners) < len(schemas):
-        told.pop("default", None)  # a client that fills in what is absent would break the others
         note += " only"
     return told | {"description": f"{told.get('description', '')} {note}.".strip()}
 

@@ -1,0 +1,42 @@
+"""The days in examples, moved along with the calendar, so that an example works on the day it is pasted.
+
+Owns which strings are days. A meeting in an example is as far ahead of today as it is of the day that the
+examples were written for; all other days keep their distance from it.
+"""
+
+import re
+from datetime import date, timedelta
+from typing import Any
+
+__all__ = ["moved_to"]
+
+_WRITTEN_FOR = date(2026, 11, 21)
+_DAY = re.compile(r"(?<![0-9a-f-])[0-9]{4}-[0-9]{2}-[0-9]{2}(?![0-9a-f-])", re.ASCII)
+
+
+def moved_to(today: date, told: Any) -> Any:
+    """A part of the OpenAPI document in which the days of all examples are near `today`."""
+    match told:
+        case dict():
+            return {
+                name: _moved(each, today - _WRITTEN_FOR)
+                if name in ("example", "examples")
+                else moved_to(today, each)
+                for name, each in told.items()
+            }
+        case list():
+            return [moved_to(today, each) for each in told]
+        case _:
+            return told
+
+
+def _moved(example: Any, by: timedelta) -> Any:
+    match example:
+        case str():
+            return _DAY.sub(lambda day: str(date.fromisoformat(day[0]) + by), example)
+        case dict():
+            return {name: _moved(each, by) for name, each in example.items()}
+        case list():
+            return [_moved(each, by) for each in example]
+        case _:
+            return example
