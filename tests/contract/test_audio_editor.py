@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import struct
 import sys
 import textwrap
 import time
@@ -14,8 +15,10 @@ from typing import BinaryIO
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 
 from meetcore.adapters.media import AvAudioEditor, aac
+from meetcore.adapters.media import editor as editor_module
 from meetcore.ports.audio_editor import AudioEditor, EditingFailed, MediaUnreadable
 from meetcore.testing.ai.lengths import sound_length_s
 from meetcore.testing.contracts.audio_editor import AudioEditorContract
@@ -356,7 +359,7 @@ async def test_an_act_has_its_time():
 
 async def test_an_act_has_its_share_of_computing():
     editor = AvAudioEditor(share=1, cpu_s=1)
-    with forever(editor) as media, pytest.raises(MediaUnreadable, match="ended with status -24"):
+    with forever(editor) as media, pytest.raises(MediaUnreadable, match="computing"):
         await editor.cut(media, 0, 1800)
 
 
@@ -374,14 +377,100 @@ async def test_an_act_rests_between_its_turns():
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_what_the_system_ends_is_not_the_files_doing(editor: AvAudioEditor):
-    """As it does where memory runs out."""
-    with forever(editor) as media:
+@pytest.mark.parametrize(
+    "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGALRM, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS],
+    ids=lambda number: number.name,
+)  # fmt: skip
+async def test_a_process_that_a_signal_ends_says_nothing_of_the_file(
+    editor: AvAudioEditor, number: signal.Signals
+):
+    """As the system does where memory runs out, and a library that crashes."""
+    with forever(editor) as media, capture_logs() as logged:
         task = asyncio.create_task(editor.cut(media, 0, 1800))
         (child,) = await until(lambda: children(os.getpid()))
-        os.kill(child, signal.SIGKILL)
-        with pytest.raises(EditingFailed, match="ended"):
+        await until(lambda: computed_s(child) > 0.1)  # the interpreter has begun
+        os.kill(child, number)
+        with pytest.raises(EditingFailed, match="without an answer: signal"):
             await task
+    (line,) = logged
+    assert (line["event"], line["log_level"]) == ("media process ended without an answer", "warning")
+    assert signal.strsignal(number) in line["ended"]
+    if number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
+        assert "opus.py" in line["stderr"]  # where it was
+
+
+# What runs instead of `start.py`: the program, how it ends, what is logged of its standard error.
+FAULTY = {
+    "exception": ("raise TypeError('no such argument')", "exit status 1", "TypeError: no such argument"),
+    "exit": ("import sys; sys.exit(7)", "exit status 7", ""),
+    "silence": ("pass", "exit status 0", ""),
+    "half an answer": ("print('{\"seconds\": 1', end='')", "exit status 0", ""),
+    "much talk": ("import sys; sys.stderr.write('x' * 1_000_000); sys.exit(1)", "exit status 1", "xxx"),
+}
+
+
+@pytest.mark.parametrize("name", FAULTY)
+async def test_a_process_that_ends_without_an_answer_says_nothing_of_the_file(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    code, ended, stderr = FAULTY[name]
+    program = tmp_path / "start.py"
+    program.write_text(code)
+    monkeypatch.setattr(editor_module, "_START", str(program))
+    editor = AvAudioEditor(share=1)
+    expected = pytest.raises(EditingFailed, match=f"without an answer: {ended}")
+    with holding(editor, tones(M4A, 3.0, ())) as media, capture_logs() as logged, expected:
+        await editor.measure(media)
+    (line,) = logged
+    assert line["log_level"] == "warning"
+    assert (line["act"], line["ended"]) == ("measure", ended)
+    assert stderr in line["stderr"]
+    assert len(line["stderr"]) <= 4096
+
+
+def start_with_a_fault(program: Path) -> None:
+    """Write a `start.py` after which opening media raises TypeError, as it does where PyAV has changed."""
+    start = Path(editor_module._START)
+    fault = "from meetcore.adapters.media import sound; sound.FORMATS = ['secret of the file']"
+    text = start.read_text("utf-8").replace("os.path.abspath(__file__)", repr(str(start)))
+    program.write_text(text.replace("    from", f"    {fault}\n    from", 1))
+
+
+async def test_a_fault_in_the_process_is_logged_by_its_kind_and_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The text of an exception may quote the file."""
+    start_with_a_fault(tmp_path / "start.py")
+    monkeypatch.setattr(editor_module, "_START", str(tmp_path / "start.py"))
+    editor = AvAudioEditor(share=1)
+    expected = pytest.raises(EditingFailed, match=r"could not go on: TypeError at \w+\.pyx?:\d+")
+    with holding(editor, tones(M4A, 3.0, ())) as media, capture_logs() as logged, expected:
+        await editor.measure(media)
+    assert [line["event"] for line in logged] == ["media process failed"]
+    assert "secret" not in str(logged)
+
+
+async def test_what_cannot_be_read_is_logged(editor: AvAudioEditor):
+    """An operator sees why a recording has 0 minutes."""
+    expected = pytest.raises(MediaUnreadable)
+    with holding(editor, b"no media at all") as media, capture_logs() as logged, expected:
+        await editor.measure(media)
+    assert [(line["event"], line["log_level"]) for line in logged] == [("media unreadable", "info")]
+
+
+async def test_a_title_that_is_no_text_keeps_nobody_from_hearing(editor: AvAudioEditor):
+    """A WAV whose title is not UTF-8: versions of PyAV differ in what they do about it."""
+
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return name + struct.pack("<I", len(content)) + content
+
+    head = chunk(b"fmt ", struct.pack("<HHIIHH", 1, 1, 16_000, 32_000, 2, 16))
+    title = chunk(b"LIST", b"INFO" + chunk(b"INAM", b"\xff\xfe\x80\x00"))
+    content = chunk(b"RIFF", b"WAVE" + head + title + chunk(b"data", bytes(2 * 32_000)))
+    with holding(editor, content) as media:
+        assert await editor.measure(media) == pytest.approx(2.0, abs=0.03)
+        with await editor.cut(media, 0, 2) as piece:
+            assert piece.length_s == pytest.approx(2.0, abs=0.03)
 
 
 class Full(AvAudioEditor):

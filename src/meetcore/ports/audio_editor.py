@@ -16,7 +16,7 @@ class MediaUnreadable(Exception):
 
 
 class EditingFailed(Exception):
-    """The machine was at its limits, whatever the file is. The text is for the log only."""
+    """The machine or the editor failed, whatever the file is. The text is for the log only."""
 
 
 @frozen

@@ -4,7 +4,7 @@ It is told the seconds of computing and by the clock that it may take, and the s
 `measure` and the descriptor of the media; or `copy` or `encode`, from which second, how many seconds, the
 media's descriptor and that of an empty file. `copy` encodes what cannot be copied. It writes one line of
 JSON: `seconds`, and of a stretch whether it `is_copied`; or `unreadable` and why; or `failed` and why, where
-this machine is at its end and the file may be fine.
+this machine is at its end, or there is a fault in here, and the file may be fine.
 
 Owns that conversation. Refuses to let anything out of the process but such a line: a text of ffmpeg's may
 quote what is in the file.
@@ -15,6 +15,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
 import sys
 
 from meetcore.adapters.media.bounds import end_with_parent, limit, take_turns
@@ -31,6 +32,7 @@ def main(arguments: list[str]) -> int:
     """Carry out one act and say what came of it."""
     cpu_s, within_s, share, name, *told = arguments
     end_with_parent()
+    signal.signal(signal.SIGXCPU, _out_of_time)
     limit(int(cpu_s), float(within_s))
     take_turns(float(share))
     try:
@@ -46,6 +48,17 @@ def main(arguments: list[str]) -> int:
             return say({"failed": errno.errorcode[error.errno]})
         # Only the kind: a text may quote what is in the file.
         return say({"unreadable": type(error).__name__})
+    except Exception as error:  # noqa: BLE001  (a fault in this program: nothing is known of the file)
+        import traceback
+
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        return say({"failed": f"{type(error).__name__} at {os.path.basename(at.filename)}:{at.lineno}"})
+
+
+def _out_of_time(*_: object) -> None:
+    """Answer that the file takes too much computing; the hard limit, 5 s later, kills without an answer."""
+    say({"unreadable": "more computing than it may take"})
+    os._exit(0)
 
 
 def act(name: str, told: list[str]) -> dict[str, object]:

@@ -42,7 +42,7 @@ def limit(cpu_s: int, within_s: float) -> None:
         (resource.RLIMIT_CORE, 0),
     ):
         try:
-            # With the hard limit of the seconds above the soft one, it is SIGXCPU that tells of it.
+            # With the hard limit of the seconds above the soft one, SIGXCPU comes first, which is handled.
             resource.setrlimit(what, (most, most + 5 if what == resource.RLIMIT_CPU else most))
         except (ValueError, OSError):
             continue  # not every system has every limit

@@ -5,6 +5,9 @@ rests, and under limits of memory, time and output that it puts on itself. Its s
 other end only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for
 it now.
 
+Only what the process answers says something of the file. A process that ends without an answer, by a signal
+or by a fault of ours, is `EditingFailed`: the file may be fine.
+
 Owns the processes and the scratch files. Refuses to load ffmpeg here.
 """
 
@@ -14,10 +17,11 @@ import os
 import signal
 import sys
 import tempfile
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
+import structlog
 from attrs import frozen
 
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable, Sound
@@ -35,10 +39,11 @@ MAX_PIECE_S: Final = 7200.0
 
 _START: Final = str(Path(__file__).with_name("start.py"))
 _MAX_ANSWER_BYTES: Final = 64 * 1024
+_MAX_LOGGED_BYTES: Final = 4096
 # What the loader may need to find the interpreter's libraries. Nothing else of ours: our secrets lie there.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-# Out of memory, or out of time by the clock. Computing too long ends by SIGXCPU: that is the file's doing.
-_ENDED_BY_THE_SYSTEM: Final = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGALRM)
+
+log = structlog.get_logger("meetcore")
 
 
 @frozen
@@ -89,7 +94,7 @@ class AvAudioEditor:
 
         Raises:
             MediaUnreadable: no media, no sound, or more than the limits of computing and memory.
-            EditingFailed: no time for it, or the system ended it.
+            EditingFailed: no time for it, or the process ended without an answer.
         """
         return (await self._work(["measure"], media)).seconds
 
@@ -102,7 +107,7 @@ class AvAudioEditor:
 
         Raises:
             MediaUnreadable: no media, no sound, or more than the limits of computing and memory.
-            EditingFailed: no time for it, or the system ended it.
+            EditingFailed: no time for it, or the process ended without an answer.
             ValueError: the stretch begins before the media, has no length, or is longer than two hours.
         """
         if not (from_s >= 0 and 0 < length_s <= MAX_PIECE_S):
@@ -124,31 +129,41 @@ class AvAudioEditor:
         limits = [str(self._cpu_s), repr(self._within_s), repr(self._share)]
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", _START, *limits, *act, *map(str, descriptors),
-                stdin=PIPE, stdout=PIPE, stderr=DEVNULL, env=_environment(), cwd="/",
+                sys.executable, "-I", "-X", "faulthandler", _START, *limits, *act, *map(str, descriptors),
+                stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment(), cwd="/",
                 pass_fds=descriptors, start_new_session=True,
             )  # fmt: skip
             try:
                 async with asyncio.timeout(self._within_s):
-                    answer = await _answer(process)
+                    answer, stderr = await _output(process)
             except TimeoutError:
                 raise EditingFailed(f"not within {self._within_s:g} s") from None
             finally:
                 await _end(process)
-        return _told(answer, process.returncode)
+        return _done(act[0], answer, process.returncode, stderr)
 
 
 def _environment() -> dict[str, str]:
     return {name: value for name in _ENVIRONMENT if (value := os.environ.get(name)) is not None}
 
 
-async def _answer(process: Process) -> bytes:
+async def _output(process: Process) -> tuple[bytes, bytes]:
+    """Read standard output, up to what an answer may have, and the beginning of standard error."""
     assert process.stdout is not None
-    answer = bytearray()
-    while len(answer) <= _MAX_ANSWER_BYTES and (piece := await process.stdout.read(_MAX_ANSWER_BYTES)):
-        answer += piece
+    assert process.stderr is not None
+    answer, stderr = await asyncio.gather(
+        _read(process.stdout, _MAX_ANSWER_BYTES), _read(process.stderr, _MAX_LOGGED_BYTES)
+    )
     await process.wait()
-    return bytes(answer)
+    return answer, stderr
+
+
+async def _read(stream: asyncio.StreamReader, at_most: int) -> bytes:
+    """Read to the end and keep the first bytes: a pipe that nobody empties would block the process."""
+    kept = bytearray()
+    while piece := await stream.read(at_most):
+        kept += piece[: at_most - len(kept)]
+    return bytes(kept)
 
 
 async def _end(process: Process) -> None:
@@ -159,17 +174,29 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
-def _told(answer: bytes, status: int | None) -> _Done:
+def _done(act: str, answer: bytes, status: int | None, stderr: bytes) -> _Done:
+    """Read an answer; log what is not a length."""
     try:
         told = json.loads(answer)
     except ValueError:
-        if status in _ENDED_BY_THE_SYSTEM:
-            raise EditingFailed(f"the process was ended: {status}") from None
-        raise MediaUnreadable(f"the process ended with status {status}") from None
+        # Nothing of the file is in there: `acts` lets no exception out, and the rest is the interpreter's.
+        log.warning(
+            "media process ended without an answer", act=act, ended=_ended(status),
+            stderr=stderr.decode("utf-8", "replace"),
+        )  # fmt: skip
+        raise EditingFailed(f"the process ended without an answer: {_ended(status)}") from None
     if "missing" in told:
         raise RuntimeError("PyAV cannot be loaded: pip install 'meetcore[server]'")
     if "failed" in told:
+        log.warning("media process failed", act=act, cause=told["failed"])
         raise EditingFailed(f"the process could not go on: {told['failed']}")
     if "unreadable" in told:
+        log.info("media unreadable", act=act, cause=told["unreadable"])
         raise MediaUnreadable(str(told["unreadable"]))
     return _Done(float(told["seconds"]), bool(told.get("is_copied")))
+
+
+def _ended(status: int | None) -> str:
+    if status is not None and status < 0:
+        return f"signal {signal.strsignal(-status) or -status}"
+    return f"exit status {status}"
