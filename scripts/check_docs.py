@@ -58,6 +58,10 @@ ABOUT = {
     "quota_tool": "agent tool calls of one key in one minute",
     "duplicates_waiting": "requests that wait, in one process, for the result of a running one with the same "
     "`Idempotency-Key`; more are answered 503",
+    "download_streams_per_link": "downloads of one link at once, in one process; more are answered 429",
+    "download_streams_per_account": "downloads of one account at once, in one process",
+    "download_min_bytes_per_s": "bytes a second that the reader of a download must take, or it is cut",
+    "download_rate_window_s": "seconds over which that rate is measured",
     "mcp": "serves agents at `/mcp`, where the extra `mcp` is installed; `false` does not import it",
     "webhook_allowed_networks": "networks that webhooks may go to although they are not public",
     "webhook_ca_file": "authorities that webhooks believe beside the system's",

@@ -115,7 +115,11 @@ class Service:
                     settings.provider_event_bytes,
                 ),
                 *download_routes(
-                    wiring.download_recording, {wiring.files.provider: wiring.files}, wiring.world, base_url
+                    wiring.download_recording,
+                    {wiring.files.provider: wiring.files},
+                    wiring.world,
+                    base_url,
+                    settings.download_limits,
                 ),
                 *self._extra_routes(wiring),
             ]

@@ -15,6 +15,7 @@
     │   ├── InsufficientCredits   insufficient_credits
     │   └── CreditCapExceeded     credit_cap_exceeded
     ├── RateLimited               rate_limited
+    │   └── TooManyDownloads      (at once, in no window)
     ├── InternalError             internal_error
     ├── UpstreamError             upstream_error         a third party refused or did not answer
     └── ServiceUnavailable        service_unavailable    try again in `retry_after_s`
@@ -46,6 +47,7 @@ __all__ = [
     "NotFound",
     "RateLimited",
     "ServiceUnavailable",
+    "TooManyDownloads",
     "Unprocessable",
     "UpstreamError",
 ]
@@ -173,12 +175,24 @@ class RateLimited(DomainError):
 
     code = "rate_limited"
 
-    def __init__(self, limit: int, window_seconds: int, retry_after_s: int) -> None:
+    def __init__(
+        self, limit: int, window_seconds: int, retry_after_s: int, message: str | None = None
+    ) -> None:
         super().__init__(
-            f"More than {limit} requests in this minute. Wait {retry_after_s} s and try again.",
+            message or f"More than {limit} requests in this minute. Wait {retry_after_s} s and try again.",
             {"limit": limit, "window_seconds": window_seconds},
         )
         self.retry_after_s = retry_after_s
+
+
+class TooManyDownloads(RateLimited):
+    """Too many downloads run at once. The envelope wants a window: it is the present second."""
+
+    def __init__(self, what: str, limit: int, retry_after_s: int) -> None:
+        message = (
+            f"{limit} downloads {what} run already, which is the most. Wait until one is over and try again."
+        )
+        super().__init__(limit, 1, retry_after_s, message)
 
 
 class InternalError(DomainError):

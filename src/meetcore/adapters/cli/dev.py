@@ -187,8 +187,9 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
             demo = await _demo(wiring, data_dir)
         service = Service(settings, network, lambda _: routes)
         config = uvicorn.Config(
-            service, host=LOOPBACK, port=port, lifespan="on", access_log=False, log_level="warning"
-        )
+            service, host=LOOPBACK, port=port, http="meetcore.adapters.http.abort:AbortableProtocol",
+            lifespan="on", access_log=False, log_level="warning",
+        )  # fmt: skip
         server = _Server(config)
         serving = asyncio.create_task(server.serve())
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)

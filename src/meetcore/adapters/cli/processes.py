@@ -54,7 +54,8 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
     # Standard error, with the logs.
     say(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}", as_json=True)
     uvicorn.run(
-        "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop", http="httptools",
+        "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop",
+        http="meetcore.adapters.http.abort:AbortableProtocol",
         lifespan="on", access_log=False, server_header=False, log_level="warning",
         timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
         proxy_headers=False,  # `MEETCORE_TRUSTED_PROXIES` decides who may name a client

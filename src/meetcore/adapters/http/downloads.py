@@ -1,8 +1,9 @@
 """Signed downloads: `GET|HEAD /downloads/recordings/{id}`, outside the API's gate and without a key.
 
 A file is streamed from where it lies to whoever has the link, at the pace of whoever reads: one chunk is in
-memory. Who goes away ends the reading there. What fails before the first byte is answered like any other
-refusal; what breaks off later breaks the connection, so that nobody takes half a file for a whole one.
+memory. Who goes away ends the reading there, and who reads too slowly is cut. What fails before the first
+byte is answered like any other refusal; what breaks off later breaks the connection, so that nobody takes
+half a file for a whole one.
 
 Owns the way from a link to bytes. Refuses to log the query: it is the key to the file.
 """
@@ -23,8 +24,11 @@ from starlette.types import Receive, Scope, Send
 
 from meetcore.adapters.api.answers import RangeNotSatisfiable
 from meetcore.adapters.api.links import DOWNLOADS, download_url
+from meetcore.adapters.http.abort import abort_of
 from meetcore.adapters.http.ranges import range_of
+from meetcore.adapters.http.reader_pace import ReaderPace
 from meetcore.adapters.http.refuse import Refuse
+from meetcore.domain.download_limits import DownloadLimits
 from meetcore.domain.download_links import DownloadLink
 from meetcore.domain.errors import (
     DomainError,
@@ -45,14 +49,13 @@ from meetcore.ports.recording_files import (
 )
 from meetcore.ports.store import StoreAway
 from meetcore.usecases.download_recording import Download, DownloadRecording, SignedLink
+from meetcore.usecases.download_streams import DownloadStreams
 from meetcore.usecases.world import World
 
-__all__ = ["TAKEN_WITHIN_S", "download_routes", "keep_links_out_of_access_logs"]
-
-TAKEN_WITHIN_S: Final = 60.0
-"""Seconds that a client may leave a chunk lying before the connection is cut."""
+__all__ = ["download_routes", "keep_links_out_of_access_logs"]
 
 RETRY_AFTER_S: Final = 5
+DEFAULT_LIMITS: Final = DownloadLimits()
 _HEADERS: Final = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",  # the address holds the signature
@@ -64,7 +67,11 @@ log = structlog.get_logger("meetcore.http")
 
 
 def download_routes(
-    download: DownloadRecording, files: Mapping[str, RecordingFiles], world: World, base_url: str
+    download: DownloadRecording,
+    files: Mapping[str, RecordingFiles],
+    world: World,
+    base_url: str,
+    limits: DownloadLimits = DEFAULT_LIMITS,
 ) -> list[Route]:
     """Serve the files of recordings to whoever has a link.
 
@@ -73,9 +80,10 @@ def download_routes(
         files: where files lie, by the provider's name.
         world: the clock that links are held against.
         base_url: for the address of the next part, and for those in refusals.
+        limits: how many streams run at once in this process, and how slow a reader may be.
     """
     refuse = Refuse("download", world, base_url, _HEADERS)
-    door = _Door(download, files, world, base_url, refuse)
+    door = _Door(download, files, world, base_url, refuse, DownloadStreams(limits))
     return [Route(f"{DOWNLOADS}/{{recording_id}}", door, methods=["GET", "HEAD"])]
 
 
@@ -106,17 +114,23 @@ class _Door:
     world: World
     base_url: str
     refuse: Refuse
+    streams: DownloadStreams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; when the client goes away, the answering ends."""
-        answering = asyncio.create_task(self._answer(Request(scope), send))
+        """Answer one request; when the client goes away or is too slow, the answering ends."""
+        pace = ReaderPace(send, self.streams.limits)
+        answering = asyncio.create_task(self._answer(Request(scope), pace.send))
         leaving = asyncio.create_task(_has_gone(receive))
+        lagging = asyncio.create_task(pace.until_too_slow())
+        tasks = (answering, leaving, lagging)
         try:
-            await asyncio.wait((answering, leaving), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if lagging.done() and not answering.done():
+                await _cut(scope, leaving)
         finally:
-            for task in (answering, leaving):
+            for task in tasks:
                 task.cancel()
-            await asyncio.wait((answering, leaving))
+            await asyncio.wait(tasks)
         if not answering.cancelled():
             answering.result()
 
@@ -136,7 +150,16 @@ class _Door:
         place = self.files.get(found.provider)
         if place is None:
             raise FilesAway(f"nobody knows where the files of {found.provider} lie")
-        async with place.open(found.file, wanted) as opened, aclosing(_wanted_of(opened, wanted)) as chunks:
+        with self.streams.one(found.link):
+            await self._send_file(place, found, wanted, send)
+
+    async def _send_file(
+        self, place: RecordingFiles, found: Download, wanted: ByteRange | None, send: Send
+    ) -> None:
+        async with (
+            place.open(found.file, wanted) as opened,
+            aclosing(_wanted_of(opened, wanted)) as chunks,
+        ):
             head = await anext(chunks, b"")
             answer = _Answer(found, self.base_url)
             if wanted is None:
@@ -145,9 +168,9 @@ class _Door:
                 await answer.begin_part(opened, wanted, send)
             try:
                 await _send_all(head, chunks, send)
-            except (FilesAway, TimeoutError) as error:
+            except FilesAway as error:
                 # Without its end the server closes the connection, and the client sees that it is not whole.
-                log.warning("download broke off", provider=found.provider, cause=str(error) or "not taken")
+                log.warning("download broke off", provider=found.provider, cause=str(error))
             except Exception:  # it is too late for another answer
                 log.exception("fault", provider=found.provider)
 
@@ -232,15 +255,18 @@ async def _wanted_of(opened: OpenFile, wanted: ByteRange | None) -> AsyncGenerat
 
 
 async def _send_all(head: bytes, chunks: AsyncIterator[bytes], send: Send) -> None:
-    await _take(head, send)
+    await send({"type": "http.response.body", "body": head, "more_body": True})
     async for chunk in chunks:
-        await _take(chunk, send)
+        await send({"type": "http.response.body", "body": chunk, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _take(chunk: bytes, send: Send) -> None:
-    async with asyncio.timeout(TAKEN_WITHIN_S):
-        await send({"type": "http.response.body", "body": chunk, "more_body": True})
+async def _cut(scope: Scope, leaving: asyncio.Task[None]) -> None:
+    """Drop the connection of a reader that is too slow; where the server cannot, it is closed as it ends."""
+    log.warning("download cut", path=scope["path"], cause="the reader is too slow")
+    if (abort := abort_of(scope)) is not None:
+        abort()
+        await leaving  # the server tells it: what ends before is a fault to it
 
 
 async def _has_gone(receive: Receive) -> None:

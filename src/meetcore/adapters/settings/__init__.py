@@ -27,6 +27,7 @@ from typed_settings.exceptions import InvalidSettingsError, TsError
 from meetcore.adapters.settings.names import check_file, misspelt_variables, unknown_variables
 from meetcore.adapters.settings.tiers import read_tiers
 from meetcore.domain.addresses import Network
+from meetcore.domain.download_limits import DownloadLimits
 from meetcore.domain.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.keys import is_prefix
 from meetcore.domain.pricing import TierCatalogue
@@ -225,6 +226,12 @@ class Settings:
     quota_credit: int = field(default=Quotas().credit, validator=_POSITIVE)
     quota_tool: int = field(default=Quotas().tool, validator=_POSITIVE)
     duplicates_waiting: int = field(default=MAX_WAITING_DUPLICATES, validator=_POSITIVE)
+    download_streams_per_link: int = field(default=DownloadLimits().streams_per_link, validator=_POSITIVE)
+    download_streams_per_account: int = field(
+        default=DownloadLimits().streams_per_account, validator=_POSITIVE
+    )
+    download_min_bytes_per_s: int = field(default=DownloadLimits().min_bytes_per_s, validator=_POSITIVE)
+    download_rate_window_s: int = field(default=int(DownloadLimits().rate_window_s), validator=_POSITIVE)
     mcp: bool = True
     webhook_allowed_networks: str = field(
         default="",
@@ -311,6 +318,14 @@ class Settings:
     def quotas(self) -> Quotas:
         """Requests per key, class and minute."""
         return Quotas(self.quota_read, self.quota_write, self.quota_credit, self.quota_tool)
+
+    @property
+    def download_limits(self) -> DownloadLimits:
+        """What bounds downloads in one process."""
+        return DownloadLimits(
+            self.download_streams_per_link, self.download_streams_per_account,
+            self.download_min_bytes_per_s, self.download_rate_window_s,
+        )  # fmt: skip
 
     @property
     def catalogue(self) -> TierCatalogue:

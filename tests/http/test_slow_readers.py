@@ -1,0 +1,220 @@
+"""Readers that hold downloads: how many run at once, who is cut, and that a socket goes with its reader."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import httpx
+import pytest
+from attrs import evolve
+from starlette.types import Message
+
+from meetcore.adapters.http.downloads import download_routes
+from meetcore.adapters.memory.entropy import SeededEntropy
+from meetcore.domain.download_limits import DownloadLimits
+from meetcore.usecases.world import World
+from tests.http.test_downloads import Endless, Place, check_refusal, endless, place_with
+from tests.unit.usecases.shelf import a_recording
+
+QUICKLY = DownloadLimits(rate_window_s=1.0)
+IMPATIENT = DownloadLimits(streams_per_link=10_000, streams_per_account=10_000, rate_window_s=0.5)
+
+
+class SlowReader:
+    """A socket that asks for a file and takes next to nothing: its kernel buffers little."""
+
+    def __init__(self, url: str, buffer_bytes: int = 4096) -> None:
+        parts = urlsplit(url)
+        assert parts.port is not None
+        self._request = f"GET {parts.path}?{parts.query} HTTP/1.1\r\nHost: {parts.netloc}\r\n\r\n".encode()
+        self._address = ("127.0.0.1", parts.port)
+        self.socket = socket.socket()
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_bytes)
+        self.socket.setblocking(False)
+
+    async def ask(self) -> str:
+        """Send the request; the status of the answer."""
+        loop = asyncio.get_running_loop()
+        async with asyncio.timeout(20):
+            await loop.sock_connect(self.socket, self._address)
+            await loop.sock_sendall(self.socket, self._request)
+            return (await loop.sock_recv(self.socket, 12)).decode()
+
+    async def take(self, size: int) -> bytes:
+        """Take up to so many bytes; empty at an ordinary end.
+
+        Raises:
+            ConnectionResetError: the server dropped the connection.
+        """
+        return await asyncio.get_running_loop().sock_recv(self.socket, size)
+
+    async def is_reset(self, at_most: int = 1 << 20, pause_s: float = 0) -> bool:
+        """Read on, so many bytes at a time, and say whether the end is that of a dropped connection."""
+        try:
+            async with asyncio.timeout(20):
+                while await self.take(at_most):  # noqa: ASYNC110  (its pace is what is tested)
+                    await asyncio.sleep(pause_s)
+        except ConnectionResetError:
+            return True
+        return False
+
+
+@asynccontextmanager
+async def slow_readers(url: str, count: int) -> AsyncIterator[list[str]]:
+    """Readers that stay, and the statuses that they got."""
+    readers = [SlowReader(url) for _ in range(count)]
+    try:
+        yield [await reader.ask() for reader in readers]
+    finally:
+        for reader in readers:
+            reader.socket.close()
+
+
+async def until_open(files: Endless, count: int) -> None:
+    async with asyncio.timeout(20):
+        while files.open_now != count:  # noqa: ASYNC110  (the other side of a connection tells nobody)
+            await asyncio.sleep(0.01)
+
+
+async def other_link(place: Place) -> str:
+    recording = evolve(a_recording(sizes=(4 * 2**30,)), provider="endless", account_id=uuid4(), id=uuid4())
+    return await place.link_to(place.shelf.put(recording))
+
+
+async def is_served(place: Place, url: str) -> bool:
+    async with place.http.stream("GET", url) as answer:
+        return answer.status_code == 200 and len(await anext(answer.aiter_raw())) > 0
+
+
+@pytest.mark.spec("7/429")
+async def test_520_slow_readers_of_one_link_leave_everybody_else_alone() -> None:
+    async with endless(DownloadLimits()) as (files, place, url):
+        async with slow_readers(url, 520) as statuses:
+            assert statuses.count("HTTP/1.1 200") == 4
+            assert statuses.count("HTTP/1.1 429") == 516
+            assert files.open_now == 4
+            refused = await place.http.get(url)
+            assert (refused.status_code, refused.headers["retry-after"]) == (429, "10")
+            check_refusal(place, refused, "rate_limited")
+            assert refused.json()["error"]["details"] == {"limit": 4, "window_seconds": 1}
+            assert await is_served(place, await other_link(place))
+            assert (await place.http.head(url)).status_code == 200, "a head is no stream"
+        await until_open(files, 0)
+        assert await is_served(place, url), "who goes away makes room"
+
+
+async def test_an_account_has_twenty_streams_over_all_its_links() -> None:
+    async with endless(DownloadLimits()) as (files, place, _):
+        account = uuid4()
+        links = []
+        for _ in range(6):
+            recording = evolve(
+                a_recording(sizes=(4 * 2**30,)), provider="endless", account_id=account, id=uuid4()
+            )
+            links.append(await place.link_to(place.shelf.put(recording)))
+        readers = [SlowReader(url) for url in links for _ in range(4)]
+        statuses = [await reader.ask() for reader in readers]
+        assert statuses == ["HTTP/1.1 200"] * 20 + ["HTTP/1.1 429"] * 4
+        assert await is_served(place, await other_link(place))
+        for reader in readers:
+            reader.socket.close()
+        await until_open(files, 0)
+
+
+async def test_a_link_that_is_not_valid_takes_no_stream() -> None:
+    async with endless(DownloadLimits(streams_per_link=1)) as (_, place, url):
+        for _ in range(3):
+            assert (await place.http.get(f"{url}x")).status_code == 404
+        assert await is_served(place, url)
+
+
+async def test_what_fails_makes_room() -> None:
+    async with place_with(limits=DownloadLimits(streams_per_link=1)) as place:
+        url = await place.link_to(place.put())
+        place.files.is_away = True
+        for _ in range(3):
+            assert (await place.http.get(url)).status_code == 502
+        place.files.is_away, place.files.breaks_after = False, 300_000
+        for _ in range(3):
+            with pytest.raises(httpx.RemoteProtocolError):
+                await place.http.get(url)
+        place.files.breaks_after = None
+        for _ in range(3):
+            assert (await place.http.get(url)).status_code == 200
+
+
+async def test_a_reader_that_takes_nothing_is_cut_and_its_socket_dropped() -> None:
+    async with endless(IMPATIENT) as (files, place, url):
+        reader = SlowReader(url)
+        assert await reader.ask() == "HTTP/1.1 200"
+        await until_open(files, 0)
+        assert await reader.is_reset(), "what lay in the server's buffer is not sent any more"
+        reader.socket.close()
+        assert await is_served(place, url)
+
+
+async def test_a_reader_that_takes_too_little_is_cut() -> None:
+    async with endless(IMPATIENT) as (files, _, url):
+        reader = SlowReader(url)
+        await reader.ask()
+        assert await reader.is_reset(at_most=256, pause_s=0.05)
+        assert files.open_now == 0
+        reader.socket.close()
+
+
+async def test_a_reader_that_keeps_up_is_not_cut() -> None:
+    limits = DownloadLimits(min_bytes_per_s=512 * 1024, rate_window_s=1.0)
+    async with endless(limits) as (_, _, url):
+        reader, loop = SlowReader(url, 64 * 1024), asyncio.get_running_loop()
+        await reader.ask()
+        end, taken = loop.time() + 3.5, 0
+        while loop.time() < end:
+            taken += len(await reader.take(64 * 1024))
+            await asyncio.sleep(0.02)
+        assert 3.5 * 512 * 1024 < taken < 20 * 2**20, "it has to wait for the reader"
+        reader.socket.close()
+
+
+async def test_a_source_that_is_slow_is_no_fault_of_the_reader() -> None:
+    class Dripping(Endless):
+        """A file of which a little comes now and then."""
+
+        async def _endless(self) -> AsyncIterator[bytes]:
+            while True:
+                await asyncio.sleep(0.05)
+                yield b"drip"
+
+    async with place_with(files := Dripping(), QUICKLY) as place:
+        recording = place.shelf.put(evolve(a_recording(sizes=(4 * 2**30,)), provider="endless"))
+        async with place.http.stream("GET", await place.link_to(recording)) as answer:
+            reading, end = answer.aiter_raw(), asyncio.get_running_loop().time() + 2.5
+            while asyncio.get_running_loop().time() < end:
+                assert await anext(reading)
+        await until_open(files, 0)
+
+
+async def test_where_a_server_cannot_drop_a_connection_the_reading_ends_all_the_same() -> None:
+    async with endless(IMPATIENT) as (files, place, url):
+        recording_id, query = urlsplit(url).path.rsplit("/", 1)[1], urlsplit(url).query
+        world = World(place.clock, SeededEntropy(1))
+        routes = download_routes(place.download, {"endless": files}, world, "", IMPATIENT)
+        never = asyncio.Event()
+
+        async def take_nothing(message: Message) -> None:
+            if message["type"] == "http.response.body":
+                await never.wait()
+
+        async def stay() -> Message:
+            await never.wait()
+            raise AssertionError("it is set by nobody")
+
+        scope = {
+            "type": "http", "method": "GET", "path": f"/downloads/recordings/{recording_id}",
+            "query_string": query.encode(), "headers": [], "path_params": {"recording_id": recording_id},
+        }  # fmt: skip
+        async with asyncio.timeout(20):
+            await routes[0].app(scope, stay, take_nothing)
+        assert files.open_now == 0
