@@ -20,15 +20,18 @@ from meetcore.adapters.api.calls import API_ROOT, Operation
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.bounded_query import BoundedQuery
+from meetcore.adapters.http.connections import ConnectionLimits, Connections
 from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_access_logs
+from meetcore.adapters.http.drain import Drain, drain_on_sigterm
 from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import daily_document
+from meetcore.adapters.http.protocol import FRONT, Front
 from meetcore.adapters.http.provider_events import provider_event_routes
 from meetcore.adapters.http.refuse import Refuse
 from meetcore.adapters.mcp.entrance import Entrance
 from meetcore.adapters.settings import Settings, load_settings
-from meetcore.adapters.system import configure_logs
+from meetcore.adapters.system import allow_open_files, configure_logs
 from meetcore.domain.hosts import tiers_without_host
 from meetcore.ports.store import StoreAway, StoreReadOnly
 from meetcore.providers import notice_readers, sandbox_pages
@@ -40,6 +43,8 @@ from meetcore.workers import working
 __all__ = ["AGENT_PATH", "Service", "app", "has_agent_interface"]
 
 AGENT_PATH = "/mcp"
+OTHER_FILES = 256
+"""Open files of a process beside connections and webhook posts: the database, the broker, logs, media."""
 
 log = structlog.get_logger("meetcore")
 
@@ -81,7 +86,7 @@ class Service:
             await self._pages(scope, receive, send)
 
     @asynccontextmanager
-    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[dict[str, Front]]:
         async with AsyncExitStack() as stack:
             settings = self._settings or load_settings()
             if not structlog.is_configured():
@@ -102,8 +107,9 @@ class Service:
             self._door = await stack.enter_async_context(_agent_door(wiring, table, admit, limits))
             refuse = Refuse("page", wiring.world, base_url, {"Cache-Control": "no-store"})
             self._bounded_pages = BoundedQuery(self._pages, limits, refuse)
+            drain = stack.enter_context(drain_on_sigterm(settings.drain_s))
             self._pages.router.routes[:] = [
-                *_health_routes(wiring),
+                *_health_routes(wiring, drain),
                 *docs_routes(table),
                 *sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.world),
                 *provider_event_routes(
@@ -125,7 +131,7 @@ class Service:
             ]
             if not str(wiring.settings.broker_url):
                 await stack.enter_async_context(working(wiring))
-            yield
+            yield {FRONT: _front(settings, self._gate, drain)}
             self._gate = self._door = None
 
 
@@ -174,15 +180,28 @@ def _request_limits(settings: Settings) -> RequestLimits:
     )  # fmt: skip
 
 
+def _front(settings: Settings, gate: Gate, drain: Drain) -> Front:
+    # An accept that finds no file left refuses everybody; the database and the workers need some, too.
+    files = allow_open_files(settings.connections + settings.webhook_posts_in_flight + OTHER_FILES)
+    limits = ConnectionLimits(
+        min(settings.connections, files * 3 // 4), settings.connections_per_address,
+        settings.head_bytes, settings.head_timeout_s, settings.body_timeout_s,
+    )  # fmt: skip
+    connections = Connections(limits, settings.proxy_networks)
+    return Front(connections, gate.answer_to_unread, lambda: drain.is_on)
+
+
 def _is_of_the_api(path: str) -> bool:
     return path == API_ROOT or path.startswith(f"{API_ROOT}/")
 
 
-def _health_routes(wiring: Wiring) -> list[Route]:
+def _health_routes(wiring: Wiring, drain: Drain) -> list[Route]:
     async def live(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def ready(_: Request) -> Response:
+        if drain.is_on:
+            return _unready("the process is about to end")
         try:
             async with asyncio.timeout(wiring.settings.ready_timeout_s):
                 await wiring.queries.ping()

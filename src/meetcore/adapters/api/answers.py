@@ -13,6 +13,7 @@ from meetcore.domain.errors import DomainError, InvalidRequest
 __all__ = [
     "STATUS",
     "BodyTooSlow",
+    "HeadTooLarge",
     "MethodNotAllowed",
     "OriginNotAllowed",
     "PayloadTooLarge",
@@ -56,6 +57,14 @@ class PayloadTooLarge(InvalidRequest):
 
 class BodyTooSlow(InvalidRequest):
     """The body did not come within its time: 400, and the connection is closed."""
+
+
+class HeadTooLarge(InvalidRequest):
+    """The request line and the header fields are larger than is taken: 431."""
+
+    def __init__(self, max_bytes: int, max_fields: int) -> None:
+        problem = f"must not be larger than {max_bytes // 1024} KiB or have more than {max_fields} fields"
+        super().__init__({"head": [problem]}, f"The head of the request {problem}.")
 
 
 class UnsupportedMediaType(InvalidRequest):
@@ -102,6 +111,8 @@ def status_of(error: DomainError) -> int:
     match error:
         case PayloadTooLarge():
             return 413
+        case HeadTooLarge():
+            return 431
         case UnsupportedMediaType():
             return 415
         case MethodNotAllowed():

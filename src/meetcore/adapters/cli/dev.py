@@ -29,6 +29,7 @@ from meetcore.adapters.cli.inputs import Whole, check_counts
 from meetcore.adapters.cli.output import ExitCode, complain, say
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.runner import guarded, run_service
+from meetcore.adapters.cli.server_options import SERVER_OPTIONS
 from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, inbox_routes, make_dev_ca
 from meetcore.adapters.embedded_postgres import EmbeddedPostgres, EmbeddedPostgresError
 from meetcore.adapters.postgres.migrate import migrate
@@ -186,10 +187,7 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         async with wire(settings, network) as wiring:
             demo = await _demo(wiring, data_dir)
         service = Service(settings, network, lambda _: routes)
-        config = uvicorn.Config(
-            service, host=LOOPBACK, port=port, http="meetcore.adapters.http.abort:AbortableProtocol",
-            lifespan="on", access_log=False, log_level="warning",
-        )  # fmt: skip
+        config = uvicorn.Config(service, host=LOOPBACK, port=port, **SERVER_OPTIONS)
         server = _Server(config)
         serving = asyncio.create_task(server.serve())
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)

@@ -15,6 +15,7 @@ from meetcore.adapters.cli.output import ExitCode, complain, say, show
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, ready_settings, run_service
+from meetcore.adapters.cli.server_options import SERVER_OPTIONS
 from meetcore.adapters.postgres.migrate import MigrationRefused, migrate
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs
@@ -55,10 +56,7 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
     say(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}", as_json=True)
     uvicorn.run(
         "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop",
-        http="meetcore.adapters.http.abort:AbortableProtocol",
-        lifespan="on", access_log=False, server_header=False, log_level="warning",
-        timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
-        proxy_headers=False,  # `MEETCORE_TRUSTED_PROXIES` decides who may name a client
+        timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S, **SERVER_OPTIONS,
     )  # fmt: skip
 
 

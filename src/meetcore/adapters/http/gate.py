@@ -119,6 +119,17 @@ class Gate:
             duration_ms=self._reception.took_ms(exchange),
         )  # fmt: skip
 
+    def answer_to_unread(self, refusal: InvalidRequest) -> Response:
+        """The answer to a request that was never whole: nobody asked for anything, and nothing is counted."""
+        exchange = self._reception.open(OperationClass.READ)
+        rendered = render_error(refusal, self._base_url, exchange.request_id)
+        log.info(
+            "request refused", status=rendered.status, request_id=exchange.request_id,
+            fields=refusal.details["fields"],
+        )  # fmt: skip
+        headers = common_headers(exchange) | headers_of(refusal)
+        return Response(rendered.body, rendered.status, headers, rendered.media_type)
+
     def _match(self, method: str, path: str) -> _Match:
         for pattern, known in self._routes:
             if found := pattern.fullmatch(path):

@@ -1,0 +1,129 @@
+"""The open connections of one process, and which of them has to go when there are too many.
+
+Connections are bounded in total and for each address; those of trusted proxies count for the total only.
+When the total is reached, the connection that has waited longest without a request makes room, so that
+sockets which send nothing shut nobody out. Owns the counts. Refuses to read and to write: the protocol does.
+"""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from ipaddress import IPv6Address
+from typing import Final, Protocol
+
+import structlog
+from attrs import define, field, frozen
+
+from meetcore.adapters.api.client_address import is_trusted_proxy, parse_address
+from meetcore.domain.addresses import Network
+
+__all__ = ["Connection", "ConnectionLimits", "Connections"]
+
+REPORT_EVERY_S: Final = 10.0
+
+log = structlog.get_logger("meetcore.http")
+
+
+class Connection(Protocol):
+    """What a connection is asked for."""
+
+    def evict(self) -> None:
+        """Close, to make room for another."""
+
+
+@frozen
+class ConnectionLimits:
+    """The limits of connections and of what they send before a request is whole.
+
+    A head has at most `head_bytes` bytes and is whole within `head_timeout_s` seconds. What is left of a body
+    after its request was answered is read for `body_timeout_s` seconds more.
+    """
+
+    total: int = 1000
+    per_address: int = 200
+    head_bytes: int = 32 * 1024
+    head_timeout_s: float = 10.0
+    body_timeout_s: float = 10.0
+
+
+@define
+class Connections:
+    """The connections of one process.
+
+    Args:
+        limits: how many there may be.
+        proxies: the networks of trusted proxies; their connections are not counted by address or evicted.
+    """
+
+    limits: ConnectionLimits = field(factory=ConnectionLimits)
+    proxies: Sequence[Network] = ()
+    _groups: dict[Connection, str] = field(factory=dict, init=False)
+    _sizes: Counter[str] = field(factory=Counter, init=False)
+    _waiting: dict[Connection, None] = field(factory=dict, init=False)
+    _refused: Counter[str] = field(factory=Counter, init=False)
+    _reported_at: float = field(default=0.0, init=False)
+
+    def admit(self, connection: Connection, peer: str | None) -> bool:
+        """Count a new connection in; `False` where it is one too many.
+
+        Args:
+            connection: it waits for its first request.
+            peer: the address at its other end, if it has one.
+        """
+        group = self._group_of(peer)
+        if group and self._sizes[group] >= self.limits.per_address:
+            self._report("too many connections from one address", group)
+            return False
+        if len(self._groups) >= self.limits.total and not self._evict_oldest():
+            self._report("too many connections", group)
+            return False
+        self._groups[connection] = group
+        self._sizes[group] += 1
+        self.wait(connection)
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        """Count a connection out; a second time changes nothing."""
+        group = self._groups.pop(connection, None)
+        if group is None:
+            return
+        self._waiting.pop(connection, None)
+        self._sizes[group] -= 1
+        if not self._sizes[group]:
+            del self._sizes[group]
+
+    def work(self, connection: Connection) -> None:
+        """Note that a connection has a request in progress."""
+        self._waiting.pop(connection, None)
+
+    def wait(self, connection: Connection) -> None:
+        """Note that a connection waits for a request."""
+        if self._groups.get(connection):
+            self._waiting[connection] = None
+
+    def _evict_oldest(self) -> bool:
+        oldest = next(iter(self._waiting), None)
+        if oldest is None:
+            return False
+        self._report("connections evicted", self._groups[oldest])
+        self.leave(oldest)
+        oldest.evict()
+        return True
+
+    def _group_of(self, peer: str | None) -> str:
+        """What counts as one address: an IPv4 address, an IPv6 /64; empty where nothing is counted."""
+        address = None if peer is None else parse_address(peer)
+        if address is None or is_trusted_proxy(address, self.proxies):
+            return ""
+        if isinstance(address, IPv6Address):
+            return str(IPv6Address(int(address) >> 64 << 64)) + "/64"
+        return str(address)
+
+    def _report(self, event: str, group: str) -> None:
+        """Log at most once in ten seconds: who opens many connections must not fill the log as well."""
+        self._refused[event] += 1
+        now = time.monotonic()
+        if now - self._reported_at >= REPORT_EVERY_S:
+            self._reported_at = now
+            log.warning(event, client=group, counts=dict(self._refused))
+            self._refused.clear()
