@@ -92,8 +92,8 @@ ABOUT = {
     "note_retry_schedule": "seconds before the second, third, ... try of a step of a note",
     "transcript_wait_s": "seconds for which notes wait for a transcript of the video provider's",
     "database_pool_size": "connections to PostgreSQL of each process, at most",
-    "database_timeout_s": "seconds after which a transaction is given up, the wait for a connection included; "
-    "PostgreSQL itself ends each statement 2 s sooner",
+    "database_timeout_s": "seconds after which a transaction is given up, the wait for a connection "
+    "included; PostgreSQL itself ends each statement 2 s sooner",
     "ready_timeout_s": "seconds within which PostgreSQL must answer `/readyz`",
     "log_level": "what is logged, from this level up",
 }

@@ -7,7 +7,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from attrs import define
@@ -25,20 +25,25 @@ class OwnPostgres:
 
     def freeze(self) -> None:
         """Stop every process of the server: connections stay open, and nobody answers."""
-        os.kill(self._postmaster, signal.SIGSTOP)  # the first, so that it starts no other
+        self._signal(self._postmaster, signal.SIGSTOP)  # the first, so that it starts no other
         for child in _children(self._postmaster):
-            os.kill(child, signal.SIGSTOP)
+            self._signal(child, signal.SIGSTOP)
 
     def thaw(self) -> None:
         """Let them run again."""
         for pid in [*_children(self._postmaster), self._postmaster]:
-            os.kill(pid, signal.SIGCONT)
+            self._signal(pid, signal.SIGCONT)
 
     def restart_as_standby(self) -> None:
         """Start the server again as a hot standby: it answers, and takes no writes."""
         self.server.stop()
         (self._cluster / "standby.signal").touch()
         self.url = self.server.start()
+
+    @staticmethod
+    def _signal(pid: int, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError):  # it has ended by itself
+            os.kill(pid, number)
 
     @property
     def _cluster(self) -> Path:

@@ -27,6 +27,7 @@ from meetcore.ports.provider_events import ProviderEventInbox
 from meetcore.ports.recordings import RecordingRepository
 
 __all__ = [
+    "ConnectionLost",
     "EndpointRepository",
     "LedgerRepository",
     "LedgerView",
@@ -54,6 +55,14 @@ class StoreFull(StoreAway):
 
 class StoreReadOnly(StoreAway):
     """The store answers and takes no writes, as a standby does. Nothing was kept."""
+
+
+class ConnectionLost(StoreAway):
+    """The connection ended in the middle; another may work at once.
+
+    Nothing was kept of a transaction of `begin`: where the connection ends during the commit it is a plain
+    `StoreAway`. Of a call of `at_once` the outcome is unknown.
+    """
 
 
 @frozen

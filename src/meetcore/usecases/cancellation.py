@@ -28,6 +28,7 @@ from meetcore.ports.video_provider import ProviderMeetingState, ProviderUnknown,
 from meetcore.usecases.advance import ended_event
 from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S, require_own
 from meetcore.usecases.intent import Render
+from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.world import World
 
 __all__ = ["Cancellation", "Cancelled", "clear"]
@@ -98,6 +99,7 @@ class Cancellation:
             if view is not None:
                 await tx.meetings.save_cancelling(view.meeting, Lease(token, 0), view.claim)
 
+    @repeated_when_lost
     async def _write(
         self, meeting: Meeting, token: UUID, at: datetime, render: Render | None, *, is_refunded: bool
     ) -> Cancelled | None:

@@ -40,6 +40,7 @@ from meetcore.usecases.duplicates import wait_while_in_progress
 from meetcore.usecases.intent import Answer, Intent, Recalled, recall, refuse, render_for_replay
 from meetcore.usecases.provision import Provisioner, order_of
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.world import World
 
 __all__ = ["CreateMeeting"]
@@ -142,6 +143,7 @@ class CreateMeeting:
         except StoreAway:  # the refusal stands without it
             return None
 
+    @repeated_when_lost
     async def _try_reserve(
         self, caller: Caller, plan: MeetingPlan, intent: Intent, query: CreationQuery, meeting_id: UUID,
         now: datetime,

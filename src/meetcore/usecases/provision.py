@@ -4,6 +4,7 @@ Finishing and undoing are fenced by the lease: without it nothing is changed. Ow
 meeting and the meeting of money and lifecycle; refuses to call the provider.
 """
 
+from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
 
@@ -15,9 +16,10 @@ from meetcore.domain.ledger import Posting
 from meetcore.domain.meetings import Meeting, MeetingEvent, Provisioned, transition
 from meetcore.domain.records import balance_record, meeting_record
 from meetcore.ports.meetings import LeaseView
-from meetcore.ports.store import Store, Transaction
+from meetcore.ports.store import ConnectionLost, Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder
 from meetcore.usecases.intent import Render
+from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.world import World
 
 __all__ = ["Finished", "Provisioner", "credit_events", "order_of"]
@@ -79,13 +81,20 @@ class Provisioner:
             at: the instant for the entry and the event.
             render: for the answer that is remembered; none leaves it to the first replay.
         """
-        async with self.store.at_once() as tx:
-            finished = await self._schedule(tx, view, made, at, render)
+        finished = None
+        with suppress(ConnectionLost):  # whether it was kept, the lease tells
+            async with self.store.at_once() as tx:
+                finished = await self._schedule(tx, view, made, at, render)
         if finished is not None:
             return finished
-        account_id, meeting_id = view.meeting.account_id, view.meeting.id
+        return await self._finish_latest(view, made, at, render)
+
+    @repeated_when_lost
+    async def _finish_latest(
+        self, view: LeaseView, made: Provisioned, at: datetime, render: Render | None
+    ) -> Finished | None:
         async with self.store.begin() as tx:
-            latest = await tx.meetings.load_leased(account_id, meeting_id, view.token)
+            latest = await tx.meetings.load_leased(view.meeting.account_id, view.meeting.id, view.token)
             return None if latest is None else await self._schedule(tx, latest, made, at, render)
 
     async def _schedule(

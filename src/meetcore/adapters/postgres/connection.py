@@ -13,17 +13,20 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
-from psycopg import AsyncConnection, waiting
+from psycopg import AsyncConnection, Error, waiting
 from psycopg.rows import DictRow
 
 if TYPE_CHECKING:
     from psycopg.abc import PQGen
 
-__all__ = ["Connection", "drop_socket"]
+__all__ = ["ENDED_BY_SERVER", "Connection", "drop_socket"]
 
 T = TypeVar("T")
 
 _INTERVAL_S = 0.1
+
+ENDED_BY_SERVER = ("08", "57P", "25P03")
+"""SQLSTATEs, or their beginnings, with which a server ends a session: shutdown, crash, idle in transaction."""
 
 
 class Connection(AsyncConnection[DictRow]):
@@ -32,10 +35,15 @@ class Connection(AsyncConnection[DictRow]):
     is_overdue = False
     """Whether it was dropped because the server did not answer in time."""
 
-    async def wait(self, gen: "PQGen[T]", interval: float = _INTERVAL_S, timeout: float | None = None) -> T:
+    async def wait(
+        self,
+        gen: "PQGen[T]",
+        interval: float = _INTERVAL_S,
+        timeout: float | None = None,  # noqa: ASYNC109  # as the driver has it
+    ) -> T:
         """Wait for the server; a cancellation drops the connection instead of asking the server to stop.
 
-        What the statement holds in the server is freed when the server notices or its statement timeout ends it.
+        What the statement holds in the server is freed when its statement timeout ends it, at the latest.
         """
         try:
             return await waiting.wait_async(gen, self.pgconn.socket, interval=interval, timeout=timeout)
@@ -50,6 +58,11 @@ class Connection(AsyncConnection[DictRow]):
         reports, a new connection is a small price.
         """
         return self.closed or _is_readable(self.pgconn.socket)
+
+    def was_cut(self, error: Error) -> bool:
+        """Whether it was the server or the network that ended this connection, and not our own deadline."""
+        is_farewell = (error.sqlstate or "").startswith(ENDED_BY_SERVER)
+        return not self.is_overdue and (is_farewell or self.is_lost())
 
     def drop(self) -> None:
         """Give up on a server that did not answer in time: what waits for it fails at once."""

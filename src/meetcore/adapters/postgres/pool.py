@@ -4,8 +4,9 @@ Every connection is in autocommit mode and opens transactions explicitly, prepar
 at its first use and plans it once (the statements are few and their shapes stable, and planning a
 wide CTE anew costs more than running it). Driver errors become `StoreAway` here and nowhere else.
 
-A connection is lent for a limited time. A server that does not answer within it is treated as unavailable: the
-connection is dropped, and so are the idle ones, so that only the first caller waits that long.
+A connection is lent for a limited time. A server that does not answer within it, or takes no writes, is treated as
+unavailable: the connection is dropped, and so are the idle ones, so that one caller at most waits that long for
+nothing.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
-from meetcore.adapters.postgres.connection import Connection
+from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection
 from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused, StoreReadOnly
 
 __all__ = ["DEADLINE_S", "Connection", "Pool", "make_pool", "network_parameters", "translated"]
@@ -43,8 +44,8 @@ _IS_LOGIN_REFUSED = re.compile(
 
 _AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout, TooManyRequests)
 _READ_ONLY = "25006"
-# The server is shutting down, has ended the session, or is one that takes no writes: another connection may do better.
-_SPOILT = ("08", "57P", "25P03", _READ_ONLY)
+# Another connection may do better: it may lead to another server.
+_SPOILT = (*ENDED_BY_SERVER, _READ_ONLY)
 
 
 class Pool(AsyncConnectionPool[Connection]):
@@ -57,7 +58,10 @@ class Pool(AsyncConnectionPool[Connection]):
 
     @asynccontextmanager
     async def connection(
-        self, timeout: float | None = None, *, deadline_s: float | None = None
+        self,
+        timeout: float | None = None,  # noqa: ASYNC109  # as the driver's pool has it
+        *,
+        deadline_s: float | None = None,
     ) -> AsyncIterator[Connection]:
         """Lend a connection.
 
@@ -73,6 +77,7 @@ class Pool(AsyncConnectionPool[Connection]):
         loop = asyncio.get_running_loop()
         give_up_at = loop.time() + limit_s
         connection = await self._take(min(self.timeout if timeout is None else timeout, limit_s))
+        is_unfit = False
         timer = None if limit_s == math.inf else loop.call_at(give_up_at, connection.drop)
         try:
             yield connection
@@ -81,12 +86,13 @@ class Pool(AsyncConnectionPool[Connection]):
                 raise psycopg.OperationalError(f"no answer within {limit_s:g} s") from error
             if (error.sqlstate or "").startswith(_SPOILT):
                 await connection.close()
+            is_unfit = error.sqlstate == _READ_ONLY
             raise
         finally:
             if timer is not None:
                 timer.cancel()
             await self.putconn(connection)
-            if connection.is_overdue and limit_s >= self.deadline_s:
+            if is_unfit or (connection.is_overdue and limit_s >= self.deadline_s):
                 await self.drain()
 
     async def read(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
@@ -100,8 +106,8 @@ class Pool(AsyncConnectionPool[Connection]):
         try:
             async with self.connection() as connection:
                 return await (await connection.execute(query, parameters)).fetchall()
-        except psycopg.OperationalError:
-            if connection is None or connection.is_overdue or not connection.closed:
+        except psycopg.Error as error:
+            if connection is None or not connection.was_cut(error):
                 raise
         left_s = self.deadline_s - (monotonic() - started)
         async with self.connection(deadline_s=left_s) as connection:

@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from attrs import asdict
+from psycopg.errors import ReadOnlySqlTransaction
 
 from meetcore.adapters.postgres import meeting_reads, note_reads, note_rows, rows, transaction_reads
 from meetcore.adapters.postgres.callers import caller_of, caller_parameters, caller_statement
@@ -30,7 +31,6 @@ from meetcore.ports.queries import (
     Peek,
     TransactionFilter,
 )
-from meetcore.ports.store import StoreReadOnly
 
 __all__ = ["PostgresQueries"]
 
@@ -242,9 +242,11 @@ class PostgresQueries:
 
     async def ping(self) -> None:
         """Make sure that the database answers and takes writes."""
-        row = await self._one(_IS_READ_ONLY, {})
-        if row is None or row["is_read_only"]:
-            raise StoreReadOnly("the database takes no writes")
+        with translated():
+            async with self._pool.connection() as connection:
+                row = await (await connection.execute(_IS_READ_ONLY)).fetchone()
+                if row is None or row["is_read_only"]:
+                    raise ReadOnlySqlTransaction("the server takes no writes")
 
     async def _one(self, query: str, parameters: dict[str, Any]) -> rows.Row | None:
         found = await self._all(query, parameters)

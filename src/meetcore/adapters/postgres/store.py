@@ -4,6 +4,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
 
+import psycopg
+
 from meetcore.adapters.postgres.deliveries import PostgresDeliveryRepository
 from meetcore.adapters.postgres.endpoints import PostgresEndpointRepository
 from meetcore.adapters.postgres.host_keys import PostgresHostKeyRepository
@@ -15,6 +17,7 @@ from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.provider_events import PostgresProviderEventInbox
 from meetcore.adapters.postgres.recordings import PostgresRecordingRepository
 from meetcore.ports.cipher import Cipher
+from meetcore.ports.store import ConnectionLost
 
 __all__ = ["PostgresStore", "PostgresTransaction"]
 
@@ -82,13 +85,26 @@ class PostgresStore:
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[PostgresTransaction]:
         """A clean exit commits, an exception rolls back."""
+        is_over = False
         with translated():
-            async with self._pool.connection() as connection, connection.transaction():
-                yield PostgresTransaction(connection, self._cipher)
+            async with self._pool.connection() as connection:
+                try:
+                    async with connection.transaction():
+                        yield PostgresTransaction(connection, self._cipher)
+                        is_over = True
+                except psycopg.Error as error:
+                    if is_over or not connection.was_cut(error):
+                        raise
+                    raise ConnectionLost("the connection was lost") from error
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[PostgresTransaction]:
         """A transaction for one call only: the statement commits by itself."""
         with translated():
             async with self._pool.connection() as connection:
-                yield PostgresTransaction(connection, self._cipher)
+                try:
+                    yield PostgresTransaction(connection, self._cipher)
+                except psycopg.Error as error:
+                    if not connection.was_cut(error):
+                        raise
+                    raise ConnectionLost("the connection was lost") from error

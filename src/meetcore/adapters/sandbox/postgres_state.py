@@ -6,10 +6,9 @@ take part in anybody's transaction: a provider is another system, and forgets no
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import psycopg
-from psycopg import AsyncConnection
-from psycopg.rows import DictRow
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from meetcore.adapters.sandbox.state import SandboxEnding, SandboxMeetingState
@@ -72,7 +71,7 @@ class PostgresSandboxState:
         pool: opened and closed by whoever made it; the schema is there.
     """
 
-    def __init__(self, pool: AsyncConnectionPool[AsyncConnection[DictRow]]) -> None:
+    def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self._pool = pool
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:

@@ -1,0 +1,182 @@
+"""The database server is frozen, or cuts connections, under the running program."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import httpx
+import psycopg
+import pytest
+from attrs import define, field
+
+from meetcore.adapters.postgres.migrate import migrate
+from tests.e2e.customers import CREDITS, Customer, client, customer, meeting_body
+from tests.e2e.program import Launcher, Running, Site, until
+from tests.e2e.receiver import Receiver
+from tests.own_postgres import OwnPostgres, own_postgres
+
+REFUSED_WITHIN_S = 13
+READY_WITHIN_S = 2
+BACK_WITHIN_S = 5
+CUT_EVERY_S = 0.5
+STORM_S = 5.0
+ANSWERED = 0.9
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OwnPostgres]:
+    with own_postgres() as server:
+        migrate(server.url)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def own_site(launcher: Launcher, server: OwnPostgres) -> Site:
+    site = Site(launcher, server.url)
+    site.cli("host", "add", "--provider-user-id", "host-1", "--capacity", 1000, "--max-concurrent", 50)
+    return site
+
+
+@define
+class Answers:
+    """What came of many requests, each with the seconds that it took."""
+
+    wanted: dict[str, dict[str, object]] = field(factory=dict)
+    statuses: list[int] = field(factory=list)
+    slowest_s: float = 0.0
+    lock: threading.Lock = field(factory=threading.Lock)
+
+    def ask(self, http: httpx.Client, method: str, path: str, **more: object) -> int:
+        """Make one request and remember its answer."""
+        began = time.monotonic()
+        status = http.request(method, path, **more).status_code  # type: ignore[arg-type]  # by name only
+        with self.lock:
+            self.statuses.append(status)
+            self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+        return status
+
+    def create(self, http: httpx.Client) -> int:
+        """Ask for a meeting under a new key."""
+        key = secrets.token_hex(8)
+        with self.lock:
+            self.wanted[key] = meeting_body()
+        return self.repeat(http, key)
+
+    def repeat(self, http: httpx.Client, key: str) -> int:
+        """Ask for a meeting under a key that may have been used."""
+        return self.ask(http, "POST", "/meetings", json=self.wanted[key], headers={"Idempotency-Key": key})
+
+    @property
+    def share(self) -> float:
+        """Of the requests, how many were carried out."""
+        return sum(status in (200, 201) for status in self.statuses) / len(self.statuses)
+
+
+def load(who: Customer, url: str, answers: Answers, stop: threading.Event) -> None:
+    """Read and create by turns until it is time to stop."""
+    with client(url, who.http.headers["Authorization"].removeprefix("Bearer ")) as http:
+        while not stop.is_set():
+            answers.ask(http, "GET", "/me")
+            answers.create(http)
+
+
+def is_made(who: Customer, answers: Answers, key: str) -> bool:
+    return answers.repeat(who.http, key) == 201
+
+
+def check_money(site: Site, who: Customer, answers: Answers) -> None:
+    """Every key is asked again, as a good client does; each has paid for one meeting, whatever came first."""
+    for key in answers.wanted:
+        until(partial(is_made, who, answers, key), "the key has its answer", 30)
+    assert who.api.me().credits.balance == who.credits - CREDITS * len(answers.wanted)
+    assert who.api.credits.get().held == 0
+    assert site.cli("credits", "verify")["is_sound"]
+
+
+def ready(api: Running) -> int:
+    """The answer of the readiness probe, which must come in time."""
+    began = time.monotonic()
+    status = httpx.get(f"{api.url}/readyz", trust_env=False, timeout=30).status_code
+    assert time.monotonic() - began < READY_WITHIN_S
+    return status
+
+
+@pytest.mark.spec("7/503")
+def test_a_frozen_database_is_a_503_in_time_and_the_service_recovers(
+    own_site: Site, server: OwnPostgres, receiver: Receiver, redis_url: str
+) -> None:
+    settings = receiver.settings | {"broker_url": redis_url}
+    with (
+        own_site.serve(**settings) as api, own_site.worker(**settings) as worker,
+        customer(own_site, api, 1_000_000) as who, ThreadPoolExecutor(30) as threads,
+    ):  # fmt: skip
+        who.hook(receiver.url("w"))
+        who.meet()
+        until(lambda: receiver.at("w"), "the worker works")
+        before, frozen, stop = Answers(), Answers(), threading.Event()
+        running = [threads.submit(load, who, api.url, before, stop) for _ in range(6)]
+        until(lambda: len(before.statuses) > 20, "the load runs")
+        server.freeze()
+        stop.set()  # what is on its way is caught by the frost in the middle of its work
+        try:
+            began = time.monotonic()
+            asked = [threads.submit(frozen.ask, who.http, "GET", "/me") for _ in range(12)]
+            asked += [threads.submit(frozen.create, who.http) for _ in range(12)]
+            statuses = set()
+            while time.monotonic() < began + REFUSED_WITHIN_S:
+                statuses.add(ready(api))
+                time.sleep(0.5)
+            assert statuses == {503}
+            assert {each.result(0.1) for each in asked} == {503}
+            for each in running:
+                each.result(0.1)
+            assert httpx.get(f"{api.url}/healthz", trust_env=False).status_code == 200
+        finally:
+            server.thaw()
+        until(lambda: ready(api) == 200, "the API is ready again", BACK_WITHIN_S)
+        until(lambda: who.http.get("/me").status_code == 200, "the API answers again", BACK_WITHIN_S)
+        assert frozen.slowest_s < REFUSED_WITHIN_S
+        assert before.slowest_s < REFUSED_WITHIN_S
+        before.wanted |= frozen.wanted
+        who.credits -= CREDITS
+        check_money(own_site, who, before)
+        posted = len(before.wanted) + 1
+        until(lambda: len({post.event_id for post in receiver.at("w")}) == posted, "the worker works again")
+        assert worker.poll() is None
+
+
+def cut_all(url: str, stop: threading.Event) -> int:
+    """End every connection of the service again and again; how many were ended."""
+    ended = 0
+    with psycopg.connect(url, autocommit=True) as connection:
+        while not stop.wait(CUT_EVERY_S):
+            ended += connection.execute(
+                """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE application_name = 'meetcore' AND pid <> pg_backend_pid()"""
+            ).rowcount
+    return ended
+
+
+def test_connections_that_are_cut_cost_few_an_answer(own_site: Site, server: OwnPostgres) -> None:
+    with (
+        own_site.serve() as api, customer(own_site, api, 1_000_000) as who, ThreadPoolExecutor(5) as threads,
+    ):  # fmt: skip
+        who.meet()
+        answers, stop = Answers(), threading.Event()
+        cutting = threads.submit(cut_all, server.url, stop)
+        running = [threads.submit(load, who, api.url, answers, stop) for _ in range(4)]
+        time.sleep(STORM_S)
+        stop.set()
+        for each in running:
+            each.result(30)
+        print(f"{len(answers.statuses)} requests, {cutting.result()} cut, {answers.share:.1%} answered")
+        assert cutting.result() > 20
+        assert set(answers.statuses) <= {200, 201, 503}
+        assert answers.share > ANSWERED
+        who.credits -= CREDITS
+        check_money(own_site, who, answers)
