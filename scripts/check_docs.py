@@ -83,6 +83,8 @@ ABOUT = {
     "drain_s": "seconds for which `serve` goes on after SIGTERM, with `/readyz` at 503",
     "trusted_proxies": "proxies whose `X-Forwarded-For` names the client; see "
     "[behind a proxy](#behind-a-proxy)",
+    "account_creations_percent": "of what other accounts left of the creations that the provider allows in a "
+    "day, how much one account may use; 100 is no limit",
     "scratch_directory": "where media lies while it is worked on: on a disk, in files without names",
     "media_cpu_percent": "of one processor that each process takes that works on media; 0 is 25 on a machine "
     "of up to three processors and 100 on others",

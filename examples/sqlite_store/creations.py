@@ -1,10 +1,10 @@
 """The first half of making a meeting in SQLite: what the decision needs, and what it reserves."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
 from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.hosts import Host
+from meetcore.domain.hosts import DayCreations, Host
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.idempotency import KeyView
 from meetcore.ports.meetings import CreationQuery, CreationView, Provisioning
@@ -14,7 +14,14 @@ from .connection import Connection
 from .idempotency import claim_key, load_key
 from .ledger import entry_of, load_funds, write_funds, write_usage
 
-__all__ = ["free_host", "give_back_host", "load_creation", "load_usage", "save_provisioning"]
+__all__ = [
+    "free_host",
+    "give_back_host",
+    "let_host_rest",
+    "load_creation",
+    "load_usage",
+    "save_provisioning",
+]
 
 # A key's cap in credits a day.
 _DAILY_CAP = "SELECT daily_cap FROM api_keys WHERE id = :api_key_id"
@@ -51,8 +58,23 @@ _COUNT_USE = """
 UPDATE hosts SET uses = :uses, creations = :creations, creations_on = :creations_on WHERE id = :id
 """
 
-# What was not made counts for nothing in the host's day.
+# What was not made counts for nothing in the day of the host and of the account.
 _UNCOUNT = "UPDATE hosts SET creations = :creations WHERE id = :id"
+_UNCOUNT_ACCOUNT = """
+UPDATE account_creations SET creations = max(creations - 1, 0)
+WHERE account_id = :account_id AND day = :day AND host_id = :host_id
+"""
+
+# Counts a creation among those of its account on this host and day; and all of them on hosts with the seats.
+_COUNT_ACCOUNT = """
+INSERT INTO account_creations (account_id, day, host_id, creations) VALUES (:account_id, :day, :host_id, 1)
+ON CONFLICT (account_id, day, host_id) DO UPDATE SET creations = creations + 1
+"""
+_USED = """
+SELECT coalesce(sum(c.creations), 0) AS used FROM account_creations c JOIN hosts h ON h.id = c.host_id
+WHERE c.account_id = :account_id AND c.day = :day AND h.capacity >= :seats
+"""
+_LARGE_HOSTS = "SELECT * FROM hosts WHERE capacity >= :seats"
 
 # Lets a host rest, and never less long than it was to.
 _REST = "UPDATE hosts SET rests_until = max(coalesce(rests_until, 0), :until) WHERE id = :host_id"
@@ -104,7 +126,23 @@ async def load_creation(connection: Connection, query: CreationQuery, now: datet
         idempotency=KeyView(await load_key(connection, account_id, query.idempotency_key), now),
         free_hosts=await _free_hosts(connection, query),
         is_contended=False,
+        creations=await _day_creations(connection, query),
     )
+
+
+async def _day_creations(connection: Connection, query: CreationQuery) -> DayCreations | None:
+    """What the account used of the day's creations on hosts with the seats, and what is left of them."""
+    if query.per_day is None:
+        return None
+    asked = rows.fields_of(query) | {"day": _day(query.now)}
+    used = await connection.fetch_one(_USED, asked)
+    hosts = [rows.record(Host, row) for row in await connection.fetch(_LARGE_HOSTS, asked)]
+    left = sum(host.creations_left(query.now, query.per_day) for host in hosts)
+    return DayCreations(0 if used is None else used["used"], left)
+
+
+def _day(at: datetime) -> date:
+    return at.astimezone(UTC).date()
 
 
 async def _free_hosts(connection: Connection, query: CreationQuery) -> list[Host]:
@@ -119,6 +157,8 @@ async def save_provisioning(connection: Connection, made: Provisioning, now: dat
     meeting, until = made.meeting, now + timedelta(seconds=made.lease.seconds)
     if meeting.host_id is not None and not await _reserve_host(connection, meeting):
         return False
+    if meeting.host_id is not None and made.counts_creation:
+        await connection.change(_COUNT_ACCOUNT, rows.fields_of(meeting) | {"day": _day(meeting.created_at)})
     work = {
         "hold_id": made.hold.id,
         "idempotency_key": None if made.claim is None else made.claim.key,
@@ -164,12 +204,16 @@ async def free_host(
         await connection.change(_SPOIL_HOST_KEY, rows.fields_of(meeting) | {"now": now})
 
 
-async def give_back_host(connection: Connection, meeting: Meeting, rests_until: datetime | None) -> None:
-    """Take a meeting that was not made off its host's day; let the host rest until an instant, if given."""
+async def give_back_host(connection: Connection, meeting: Meeting) -> None:
+    """Take a meeting that was not made off the day of its host and of its account."""
     row = await connection.fetch_one(_HOST, rows.fields_of(meeting))
     if row is None:
         return
     host = rows.record(Host, row).given_back(meeting.created_at)
     await connection.change(_UNCOUNT, rows.fields_of(host))
-    if rests_until is not None:
-        await connection.change(_REST, rows.fields_of(meeting) | {"until": rests_until})
+    await connection.change(_UNCOUNT_ACCOUNT, rows.fields_of(meeting) | {"day": _day(meeting.created_at)})
+
+
+async def let_host_rest(connection: Connection, meeting: Meeting, until: datetime) -> None:
+    """Let the host of a meeting rest until an instant, and never less long than it was to."""
+    await connection.change(_REST, rows.fields_of(meeting) | {"until": until})

@@ -1,6 +1,6 @@
 """Forgetting in SQLite."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 
 from meetcore.ports.clock import Clock
 
@@ -26,6 +26,13 @@ DELETE FROM provider_events WHERE rowid IN (
 """
 
 
+# Forgets what accounts used of days that are over.
+_PURGE_CREATIONS = """
+DELETE FROM account_creations WHERE rowid IN (
+    SELECT rowid FROM account_creations WHERE day < :before LIMIT :portion)
+"""
+
+
 class SqliteHousekeeping:
     """The store's broom."""
 
@@ -35,14 +42,18 @@ class SqliteHousekeeping:
 
     async def purge_idempotency(self, older_than_s: float) -> int:
         """Forget keys first seen longer ago than this, unless work under them still runs."""
-        return await self._purge(_PURGE_IDEMPOTENCY, older_than_s)
+        return await self._purge(_PURGE_IDEMPOTENCY, self._clock.now() - timedelta(seconds=older_than_s))
 
     async def purge_provider_events(self, older_than_s: float) -> int:
         """Forget events of providers that were told longer ago than this and are done."""
-        return await self._purge(_PURGE_PROVIDER_EVENTS, older_than_s)
+        return await self._purge(_PURGE_PROVIDER_EVENTS, self._clock.now() - timedelta(seconds=older_than_s))
 
-    async def _purge(self, statement: str, older_than_s: float) -> int:
-        old = {"before": self._clock.now() - timedelta(seconds=older_than_s), "portion": PORTION}
+    async def purge_creations(self, before: date) -> int:
+        """Forget how many meetings accounts had made on days before this one."""
+        return await self._purge(_PURGE_CREATIONS, before)
+
+    async def _purge(self, statement: str, before: date) -> int:
+        old = {"before": before, "portion": PORTION}
         gone = 0
         while True:
             async with self._database.transaction() as connection:

@@ -6,6 +6,7 @@ One machine's meetings are some thousands: a page reads its account's backwards,
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from meetcore.domain.hosts import Host
 from meetcore.domain.meetings import Meeting
 from meetcore.domain.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery, MeetingFilter
@@ -13,7 +14,7 @@ from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeSt
 from . import rows
 from .connection import Connection
 
-__all__ = ["find_meeting", "list_meetings", "next_free_start"]
+__all__ = ["find_meeting", "list_meetings", "next_creation_at", "next_free_start"]
 
 # One of an account's meetings.
 _FIND = "SELECT * FROM meetings_with_keys WHERE account_id = :account_id AND id = :id"
@@ -93,3 +94,10 @@ async def next_free_start(reader: Connection, wanted: FreeStartQuery) -> datetim
         return wanted.start_at
     row = await reader.fetch_one(_NEXT_FREE, asked)
     return None if row is None else rows.instant(row["at"])
+
+
+async def next_creation_at(reader: Connection, wanted: FreeStartQuery) -> datetime | None:
+    """The first instant from `now` on at which a host with the seats may be given a meeting."""
+    found = await reader.fetch("SELECT * FROM hosts WHERE capacity >= :seats", rows.fields_of(wanted))
+    firsts = (rows.record(Host, row).next_creation_at(wanted.now, wanted.per_day) for row in found)
+    return min((first for first in firsts if first is not None), default=None)

@@ -156,7 +156,7 @@ class SqliteMeetingRepository:
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
     ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again."""
         now = self._clock.now()
@@ -164,7 +164,10 @@ class SqliteMeetingRepository:
         due_at = None if look_again_s is None else now + timedelta(seconds=look_again_s)
         await self._end_work(meeting, due_at=due_at)
         await creations.free_host(self._connection, meeting, now, spoils_host_key=False)
-        await creations.give_back_host(self._connection, meeting, host_rests_until)
+        if not was_made:
+            await creations.give_back_host(self._connection, meeting)
+        if host_rests_until is not None:
+            await creations.let_host_rest(self._connection, meeting, host_rests_until)
         await end_claim(self._connection, meeting.account_id, view.claim)
 
     async def load_for_cancel(

@@ -153,6 +153,10 @@ class SqliteQueries:
         """The earliest instant from `start_at` on at which such a meeting could be reserved now."""
         return await meeting_reads.next_free_start(self._reader, wanted)
 
+    async def next_creation_at(self, wanted: FreeStartQuery) -> datetime | None:
+        """The first instant from `now` on at which a host with the seats may be given a meeting."""
+        return await meeting_reads.next_creation_at(self._reader, wanted)
+
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """The meeting that a provider knows under an id of its own."""
         known = {"provider": provider, "provider_meeting_id": provider_meeting_id}

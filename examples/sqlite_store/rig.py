@@ -34,6 +34,7 @@ _SHARED = (
     "DELETE FROM endpoints",
     "DELETE FROM host_reservations",
     "DELETE FROM meetings",
+    "DELETE FROM account_creations",
     "DELETE FROM hosts",
 )
 

@@ -104,6 +104,15 @@ CREATE TABLE IF NOT EXISTS hosts (
     key_due_at        INTEGER DEFAULT 0
 ) STRICT;
 
+-- How many meetings were made for an account on a day (UTC) on a host, where the provider limits them.
+CREATE TABLE IF NOT EXISTS account_creations (
+    account_id  TEXT NOT NULL REFERENCES accounts,
+    day         TEXT NOT NULL,
+    host_id     TEXT NOT NULL REFERENCES hosts,
+    creations   INTEGER NOT NULL CHECK (creations >= 0),
+    PRIMARY KEY (account_id, day, host_id)
+) STRICT;
+
 CREATE TABLE IF NOT EXISTS meetings (
     account_id           TEXT NOT NULL REFERENCES accounts,
     id                   TEXT NOT NULL,

@@ -39,7 +39,7 @@ from meetcore.usecases.admit import Admit
 from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
-from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.create_meeting import CreateMeeting, Shortage
 from meetcore.usecases.create_note import CreateNote, NoteQueue
 from meetcore.usecases.download_recording import DownloadRecording
 from meetcore.usecases.duplicates import DuplicateLimit
@@ -191,7 +191,8 @@ class Wiring:
         return UseCases(
             CreateMeeting(
                 store, queries, self.provider, self.provisioner, self.reconcile, catalogue, doorbell, world,
-                lease_s=lease_s,
+                lease_s=lease_s, share_percent=self.settings.account_creations_percent,
+                report=_log_shortage,
             ),
             CancelMeeting(
                 store, queries, self.provider, self.cancellation, self.reconcile, doorbell, world,
@@ -215,6 +216,16 @@ class Wiring:
 
 def _tell_of_kept_key(due: DueHostKey, refusal: ProviderRefused) -> None:
     log.warning("host key not replaced", host=due.provider_user_id, cause=str(refusal))
+
+
+def _log_shortage(shortage: Shortage) -> None:
+    details = dict(shortage.refusal.details)
+    if shortage.account_id is not None:
+        details["account_id"] = str(shortage.account_id)
+    log.warning(
+        "no host for a meeting", reason=type(shortage.refusal).__name__, seats=shortage.seats,
+        start_at=shortage.start_at.isoformat(), **details,
+    )  # fmt: skip
 
 
 def _tell_of_event(claimed: ClaimedEvent, heed: Heed) -> None:

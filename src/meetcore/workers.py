@@ -8,7 +8,7 @@ know what they do.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import UTC, timedelta
 from enum import StrEnum
 
 import structlog
@@ -192,6 +192,7 @@ def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
     async def purge() -> None:
         await broom.purge_idempotency(timedelta(hours=REMEMBERED_HOURS).total_seconds())
         await broom.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
+        await broom.purge_creations(wiring.world.now().astimezone(UTC).date() - timedelta(days=1))
         with suppress(RateStoreAway):  # the next round is soon enough
             await counters.purge(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
+import httpx
 import pytest
 import typed_settings
 from attrs import evolve
 
 from meetcore.adapters.settings import Settings
 from meetcore.adapters.zoom.orders import reference_of
+from meetcore.domain.hosts import next_creation_day
 from meetcore.providers import sandbox_pages
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 from meetcore.wiring import wire
@@ -82,3 +85,31 @@ async def test_zooms_refusal_costs_nothing_and_its_words_are_not_shown(
     assert "scope" not in answer.text
     assert zoom.meetings == []
     assert await guest.funds() == Funds(1000, 0, 1)
+
+
+@pytest.mark.spec("4.1/3", "7/503")
+async def test_creating_and_cancelling_leaves_creations_of_the_day_to_other_accounts(
+    guest: Customer, house: House, zoom: ZoomStandIn
+) -> None:
+    await house.query("UPDATE hosts SET creations = 100, creations_on = (now() AT TIME ZONE 'UTC')::date")
+    await house.query("UPDATE hosts SET creations = 96 WHERE id = (SELECT id FROM hosts LIMIT 1)")
+    other, third = [(await house.customer()).at(guest.http) for _ in range(2)]
+    for customer, share in ((guest, 2), (other, 1), (third, 1)):
+        for _ in range(share):
+            meeting = await customer.make_meeting()
+            assert (await customer.delete(f"/meetings/{meeting['id']}")).status_code == 200
+        answer = await customer.post("/meetings", house.body())
+        assert code_of(answer) == (503, "service_unavailable")
+        check_midnight(answer)
+        assert await customer.balance() == 1000
+        # To the third there is none left for anybody.
+        assert ("share" in answer.json()["error"]["message"]) == (customer is not third)
+    assert zoom.meetings == []
+
+
+def check_midnight(answer: httpx.Response) -> None:
+    """The refusal says when the next day of creations begins, and how long that is to wait."""
+    now = datetime.now(UTC)
+    midnight = next_creation_day(now)
+    assert answer.json()["error"]["details"] == {"next_available_at": f"{midnight:%Y-%m-%dT%H:%M:%SZ}"}
+    assert abs(int(answer.headers["Retry-After"]) - (midnight - now).total_seconds()) < 5

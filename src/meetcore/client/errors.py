@@ -279,7 +279,10 @@ class ServiceUnavailable(ApiError):
 
     @property
     def next_available_at(self) -> datetime | None:
-        """The first start at which a host could take such a meeting; None where that is not told."""
+        """The first start at which a host could take such a meeting, or when more meetings can be made.
+
+        None where neither is known.
+        """
         return self._moment("next_available_at")
 
 

@@ -19,7 +19,8 @@
     ├── InternalError             internal_error
     ├── UpstreamError             upstream_error         a third party refused or did not answer
     └── ServiceUnavailable        service_unavailable    try again in `retry_after_s`
-        └── NoHostFree            (another time may do: `next_available_at`)
+        ├── NoHostFree            (another time may do: `next_available_at`)
+        └── CreationsUsedUp       (the day's creations are used up until `next_available_at`)
 
 The codes are a public contract (spec 9 rule 2). How a code travels (an HTTP status, a tool's
 error) is the driving adapter's business and is not known here. Details carry only what the
@@ -27,12 +28,14 @@ caller may see: never SQL, paths, addresses of our network or secrets.
 """
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
+from math import ceil
 from types import MappingProxyType
 from typing import ClassVar
 
 __all__ = [
     "Conflict",
+    "CreationsUsedUp",
     "CreditCapExceeded",
     "DomainError",
     "Gone",
@@ -226,3 +229,25 @@ class NoHostFree(ServiceUnavailable):
         if next_available_at is not None:
             details["next_available_at"] = next_available_at.strftime("%Y-%m-%dT%H:%M:%SZ")
         super().__init__(message, retry_after_s, details)
+
+
+class CreationsUsedUp(ServiceUnavailable):
+    """No more meetings can be made for now: the provider's limit of a day, or the account's share of it.
+
+    `next_available_at` is when they can be, whatever their start; `retry_after_s` is the time until then.
+    """
+
+    def __init__(self, now: datetime, next_available_at: datetime, *, is_share: bool) -> None:
+        whole = next_available_at.replace(microsecond=0)
+        until = whole if whole == next_available_at else whole + timedelta(seconds=1)
+        moment = until.strftime("%Y-%m-%dT%H:%M:%SZ")
+        used = (
+            "This account has used its share of the meetings that can be made today."
+            if is_share
+            else "The hosts that are large enough cannot be given another meeting today."
+        )
+        super().__init__(
+            f"{used} More can be made from {moment}.",
+            max(1, ceil((until - now).total_seconds())),
+            {"next_available_at": moment},
+        )

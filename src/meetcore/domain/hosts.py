@@ -1,19 +1,30 @@
-"""Licensed hosts: which one carries a meeting.
+"""Licensed hosts: which one carries a meeting, and how many of a day's creations one account may use.
 
 Owns the choice: the smallest that fits, then the least used. Refuses to know who else is asking;
 that a host is free at this moment, and stays so, is the store's promise.
 """
 
 from collections.abc import Iterable
-from datetime import UTC, date, datetime
-from typing import Any
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 from attrs import Attribute, evolve, field, frozen
 
 from meetcore.domain.pricing import PricingTier
 
-__all__ = ["Host", "choose_host", "tiers_without_host"]
+__all__ = [
+    "DEFAULT_SHARE_PERCENT",
+    "DayCreations",
+    "Host",
+    "choose_host",
+    "may_create",
+    "next_creation_day",
+    "tiers_without_host",
+]
+
+DEFAULT_SHARE_PERCENT: Final = 50
+"""How much of the day's creations that other accounts left one account may use."""
 
 
 def _at_least_one(_: object, attribute: "Attribute[Any]", value: int) -> None:
@@ -61,6 +72,46 @@ class Host:
         """The host once a meeting that it was given at an instant was not made after all."""
         is_counted = self.creations_on == at.astimezone(UTC).date() and self.creations > 0
         return evolve(self, creations=self.creations - 1) if is_counted else self
+
+    def creations_left(self, at: datetime, per_day: int) -> int:
+        """How many meetings it may still be given on the day of an instant; 0 while it cannot take one."""
+        if not self.can_take(at, per_day):
+            return 0
+        return per_day - (self.creations if self.creations_on == at.astimezone(UTC).date() else 0)
+
+    def next_creation_at(self, at: datetime, per_day: int | None) -> datetime | None:
+        """The first instant from `at` on at which it may be given a new meeting; none for a disabled host."""
+        if not self.is_active:
+            return None
+        first = at if self.rests_until is None else max(at, self.rests_until)
+        return first if self.can_take(first, per_day) else next_creation_day(first)
+
+
+@frozen
+class DayCreations:
+    """The creations of one day (UTC) on the hosts that are large enough for a meeting.
+
+    `used` were made for one account, whatever became of them; `left` can still be made for anybody.
+    """
+
+    used: int
+    left: int
+
+
+def may_create(today: DayCreations, share_percent: int) -> bool:
+    """Whether an account may have one more meeting made today.
+
+    It may use `share_percent` of what the other accounts left of the day, rounded up. So the first account
+    of a day leaves half to the others, the second half of that, and what is left for another account is
+    never taken by those that came before. One creation is allowed wherever one is left to an account that
+    had none. With 100 an account may use everything.
+    """
+    return today.left > 0 and 100 * today.used < share_percent * (today.used + today.left)
+
+
+def next_creation_day(at: datetime) -> datetime:
+    """When creations are counted anew: the next midnight in UTC."""
+    return datetime.combine(at.astimezone(UTC).date() + timedelta(days=1), time.min, UTC)
 
 
 def tiers_without_host(tiers: Iterable[PricingTier], hosts: Iterable[Host]) -> tuple[PricingTier, ...]:

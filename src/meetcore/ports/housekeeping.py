@@ -1,5 +1,6 @@
 """Forgetting what is no longer needed, in small portions, so that nobody waits for it."""
 
+from datetime import date
 from typing import Protocol
 
 __all__ = ["Housekeeping"]
@@ -21,5 +22,13 @@ class Housekeeping(Protocol):
 
         Returns:
             How many went.
+        """
+        ...
+
+    async def purge_creations(self, before: date) -> int:
+        """Forget how many meetings accounts had made on days before this one.
+
+        Returns:
+            How many counters went.
         """
         ...

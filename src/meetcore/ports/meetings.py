@@ -13,7 +13,7 @@ from attrs import field, frozen
 
 from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.hosts import Host
+from meetcore.domain.hosts import DayCreations, Host
 from meetcore.domain.ledger import Entry, Funds, Transfer
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.idempotency import Claim, KeyView
@@ -58,7 +58,9 @@ class CreationView:
     """The account under its lock, and hosts that can take a meeting, free for the range until the end.
 
     `is_contended` tells that a fitting host is free but in another transaction's hands: ask again
-    with `can_wait_for_host`. `daily_cap` is the key's cap at this moment.
+    with `can_wait_for_host`. `daily_cap` is the key's cap at this moment. `creations` are those of the
+    query's day on active and former hosts with the seats; none where `per_day` limits nothing. What is left
+    of them is as of the last commit: two accounts that create at the same moment may each count the same.
     """
 
     funds: Funds
@@ -68,11 +70,15 @@ class CreationView:
     idempotency: KeyView
     free_hosts: Sequence[Host]
     is_contended: bool
+    creations: DayCreations | None = None
 
 
 @frozen
 class Provisioning:
-    """A meeting about to be made: its hold, its host if there is one, its lease, its idempotency key."""
+    """A meeting about to be made: its hold, its host if there is one, its lease, its idempotency key.
+
+    `counts_creation` tells that the account's creations on the host are limited, and are to be counted.
+    """
 
     meeting: Meeting
     hold: Hold
@@ -81,6 +87,7 @@ class Provisioning:
     lease: Lease
     claim: Claim | None
     provider_user_id: str
+    counts_creation: bool = False
 
 
 @frozen
@@ -145,7 +152,7 @@ class MeetingRepository(Protocol):
         ...
 
     async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
-        """Write meeting, hold, reservation, lease and claim.
+        """Write meeting, hold, reservation, lease and claim, and count the creation.
 
         Returns:
             The state that the bearer of the lease goes on from; none when the host was taken
@@ -171,11 +178,12 @@ class MeetingRepository(Protocol):
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
     ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again.
 
-        What was not made is not counted among the host's creations of its day (`Host.given_back`).
+        What was not made is not counted among the creations of its day, the host's (`Host.given_back`) and
+        the account's on that host. What `was_made` stays counted: the provider counted it, too.
 
         Args:
             view: the meeting in progress.
@@ -184,6 +192,7 @@ class MeetingRepository(Protocol):
             usage: after the release.
             host_rests_until: the host gets no new meeting before, where given.
             look_again_s: when the meeting is due for `claim_due`, where given.
+            was_made: the provider made it, although it is given up.
         """
         ...
 

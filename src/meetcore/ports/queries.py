@@ -207,6 +207,13 @@ class Queries(Protocol):
         """
         ...
 
+    async def next_creation_at(self, wanted: FreeStartQuery) -> datetime | None:
+        """The first instant from `now` on at which a host with the seats may be given a meeting, free or not.
+
+        See `Host.next_creation_at`; none where no active host has the seats.
+        """
+        ...
+
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """The meeting that a provider knows under an id of its own, in any state and of any account."""
         ...

@@ -88,6 +88,7 @@ class MemoryRig:
         async with self.state.change() as tables:
             tables.hosts.clear()
             tables.host_keys.clear()
+            tables.creations.clear()
             tables.meetings.clear()
             tables.reservations.clear()
             tables.endpoints.clear()

@@ -9,6 +9,7 @@ over the network.
 A process that dies in between leaves the lease, and `reconcile_meetings` finishes or undoes.
 """
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from uuid import UUID
@@ -17,6 +18,7 @@ from attrs import evolve, frozen
 
 from meetcore.domain import holds, meetings
 from meetcore.domain.errors import (
+    CreationsUsedUp,
     DomainError,
     IdempotencyKeyReused,
     InvalidRequest,
@@ -24,7 +26,14 @@ from meetcore.domain.errors import (
     ServiceUnavailable,
     UpstreamError,
 )
-from meetcore.domain.hosts import Host, choose_host
+from meetcore.domain.hosts import (
+    DEFAULT_SHARE_PERCENT,
+    DayCreations,
+    Host,
+    choose_host,
+    may_create,
+    next_creation_day,
+)
 from meetcore.domain.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.domain.ledger import Reference, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingPlan, MeetingRequest, MeetingStatus
@@ -43,7 +52,7 @@ from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.world import World
 
-__all__ = ["CreateMeeting"]
+__all__ = ["CreateMeeting", "Shortage"]
 
 NO_HOST_RETRY_AFTER_S = 60
 MAX_HOST_ATTEMPTS = 64
@@ -51,11 +60,27 @@ MAX_HOSTS_ASKED = 8
 
 
 @frozen
+class Shortage:
+    """A meeting that was refused for want of hosts, for an operator. `account_id` used up its own share."""
+
+    refusal: ServiceUnavailable
+    seats: int
+    start_at: datetime
+    account_id: UUID | None = None
+
+
+def no_report(shortage: Shortage) -> None:
+    """Report a shortage to nobody."""
+
+
+@frozen
 class CreateMeeting:
     """Makes a meeting once for each intent.
 
     `lease_s` must exceed the provider's time limit; `wait_s` bounds how long a duplicate waits for
-    the first request's result in another process, looking after `poll_s` and then less and less often.
+    the first request's result in another process, looking after `poll_s` and then less and less often. `share_percent` is how much of
+    the day's creations that others left one account may use, and `report` is called with each meeting that
+    was refused for want of hosts.
     """
 
     store: Store
@@ -69,6 +94,8 @@ class CreateMeeting:
     lease_s: float = 20.0
     wait_s: float = DUPLICATE_WAIT_S
     poll_s: float = 0.05
+    share_percent: int = DEFAULT_SHARE_PERCENT
+    report: Callable[[Shortage], None] = no_report
 
     async def __call__(
         self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime
@@ -81,6 +108,7 @@ class CreateMeeting:
             InsufficientCredits, CreditCapExceeded: likewise.
             IdempotencyKeyReused: the key belongs to another request.
             NoHostFree: no host is free for the whole of it.
+            CreationsUsedUp: no host, or not this account, may have another meeting made today.
             ServiceUnavailable: the first request is still in progress.
             UpstreamError: the provider refused or did not answer.
             StoreAway: the database does not answer.
@@ -130,18 +158,27 @@ class CreateMeeting:
                 step = await self._try_reserve(caller, plan, intent, query, meeting_id, now)
             except NoHostFree:
                 break
+            except CreationsUsedUp as refusal:
+                self.report(Shortage(refusal, plan.tier.capacity, plan.start_at, caller.account.id))
+                raise
             if step is not None:
                 return step
-        raise NoHostFree(NO_HOST_RETRY_AFTER_S, await self._next_free_start(plan, now))
+        raise await self._no_host_free(plan, now)
 
-    async def _next_free_start(self, plan: MeetingPlan, now: datetime) -> datetime | None:
-        """When a host is free for such a meeting, if it can be told; asked when no transaction is open."""
+    async def _no_host_free(self, plan: MeetingPlan, now: datetime) -> ServiceUnavailable:
+        """The refusal, with when to come back if it can be told; asked when no transaction is open."""
         per_day = self.provider.abilities.creations_per_host_day
         wanted = FreeStartQuery(plan.tier.capacity, plan.start_at, plan.tier.max_duration, now, per_day)
-        try:
-            return await self.queries.next_free_start(wanted)
-        except StoreAway:  # the refusal stands without it
-            return None
+        refusal: ServiceUnavailable = NoHostFree(NO_HOST_RETRY_AFTER_S)
+        with suppress(StoreAway):  # the refusal stands without it
+            start_at = await self.queries.next_free_start(wanted)
+            creation_at = None if start_at else await self.queries.next_creation_at(wanted)
+            if start_at is not None:
+                refusal = NoHostFree(NO_HOST_RETRY_AFTER_S, start_at)
+            elif creation_at is not None and creation_at > now:
+                refusal = CreationsUsedUp(now, creation_at, is_share=False)
+        self.report(Shortage(refusal, plan.tier.capacity, plan.start_at))
+        return refusal
 
     @repeated_when_lost
     async def _try_reserve(
@@ -199,6 +236,8 @@ class CreateMeeting:
             view.usage.day,
         )
         reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
+        if view.creations is not None and not self._is_within_share(view.creations):
+            raise CreationsUsedUp(now, next_creation_day(now), is_share=True)
         host = choose_host(view.free_hosts, plan.tier.capacity)
         if host is None and self.provider.abilities.has_hosts:
             raise NoHostFree(NO_HOST_RETRY_AFTER_S)
@@ -206,8 +245,12 @@ class CreateMeeting:
         lease = Lease(self.world.new_id(now), self.lease_s)
         return Provisioning(
             meeting, hold, reserved.funds, reserved.usage, lease, intent.claim(meeting_id),
-            "" if host is None else host.provider_user_id,
+            "" if host is None else host.provider_user_id, view.creations is not None,
         )  # fmt: skip
+
+    def _is_within_share(self, today: DayCreations) -> bool:
+        # Where nothing is left for anybody, the hosts say so.
+        return today.left == 0 or may_create(today, self.share_percent)
 
     def _draft(
         self, caller: Caller, plan: MeetingPlan, host: Host | None, id_: UUID, now: datetime

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from meetcore.domain import errors
 from meetcore.domain.errors import (
     Conflict,
+    CreationsUsedUp,
     CreditCapExceeded,
     DomainError,
     Gone,
@@ -46,6 +47,7 @@ CODES: dict[type[DomainError], tuple[str, bool]] = {
     UpstreamError: ("upstream_error", False),
     ServiceUnavailable: ("service_unavailable", False),
     NoHostFree: ("service_unavailable", False),
+    CreationsUsedUp: ("service_unavailable", False),
 }
 MIDNIGHT = datetime(2026, 12, 1, 17, tzinfo=UTC)
 # How each is made and what it then says.
@@ -85,6 +87,11 @@ ONE_OF_EACH: dict[type[DomainError], tuple[Callable[[], DomainError], str]] = {
     NoHostFree: (
         lambda: NoHostFree(60),
         "No meeting host is free in this time range. Try again later or choose another time.",
+    ),
+    CreationsUsedUp: (
+        lambda: CreationsUsedUp(MIDNIGHT - timedelta(hours=1), MIDNIGHT, is_share=True),
+        "This account has used its share of the meetings that can be made today. "
+        "More can be made from 2026-12-01T17:00:00Z.",
     ),
 }
 
@@ -161,6 +168,8 @@ def test_an_invalid_request_names_every_field() -> None:
         (lambda: RateLimited(20, 60, 13), {"limit": 20, "window_seconds": 60}),
         (lambda: ServiceUnavailable("Being mended.", 60, {"why": "busy"}), {"why": "busy"}),
         (lambda: NoHostFree(60), {}),
+        (lambda: CreationsUsedUp(MIDNIGHT, MIDNIGHT + timedelta(microseconds=1), is_share=False),
+         {"next_available_at": "2026-12-01T17:00:01Z"}),
         (lambda: NoHostFree(60, MIDNIGHT), {"next_available_at": "2026-12-01T17:00:00Z"}),
     ],
 )  # fmt: skip
@@ -174,6 +183,17 @@ def test_what_may_be_tried_again_says_when() -> None:
     assert RateLimited(20, 60, 13).retry_after_s == 13
     assert ServiceUnavailable("Being mended.", 14).retry_after_s == 14
     assert NoHostFree(60, MIDNIGHT).retry_after_s == 60
+    early = MIDNIGHT - timedelta(hours=1, microseconds=1)
+    assert CreationsUsedUp(early, MIDNIGHT, is_share=True).retry_after_s == 3601
+    assert CreationsUsedUp(MIDNIGHT, MIDNIGHT, is_share=False).retry_after_s == 1
+
+
+def test_hosts_that_are_used_up_are_not_the_accounts_share() -> None:
+    error = CreationsUsedUp(MIDNIGHT - timedelta(hours=1), MIDNIGHT, is_share=False)
+    assert error.message == (
+        "The hosts that are large enough cannot be given another meeting today. "
+        "More can be made from 2026-12-01T17:00:00Z."
+    )
 
 
 def test_everything_public_is_listed() -> None:

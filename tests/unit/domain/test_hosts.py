@@ -1,6 +1,7 @@
 """Licensed hosts: the choice among the free ones, and which may be given a meeting at all."""
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from math import ceil
 from typing import Any
 from uuid import UUID
 
@@ -9,7 +10,14 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.hosts import Host, choose_host, tiers_without_host
+from meetcore.domain.hosts import (
+    DayCreations,
+    Host,
+    choose_host,
+    may_create,
+    next_creation_day,
+    tiers_without_host,
+)
 from meetcore.domain.pricing import PricingTier
 from meetcore.testing.strategies.meetings import hosts_of_a_house
 
@@ -132,3 +140,82 @@ def test_a_host_takes_as_many_a_day_as_it_may(per_day: int) -> None:
     while host.can_take(AT, per_day):
         host, taken = host.used(AT), taken + 1
     assert taken == per_day
+
+
+def used_up_in_turn(total: int, percent: int, accounts: int) -> list[int]:
+    """How many creations each of some accounts gets that come one after another and take all they may."""
+    used = [0] * accounts
+    for place in range(accounts):
+        while may_create(DayCreations(used[place], total - sum(used)), percent):
+            used[place] += 1
+    return used
+
+
+@given(st.integers(0, 400), st.integers(1, 100), st.integers(1, 6))
+def test_an_account_never_uses_more_than_its_share_of_what_others_left(
+    total: int, percent: int, accounts: int
+) -> None:
+    used = used_up_in_turn(total, percent, accounts)
+    assert sum(used) <= total
+    left = total
+    for each in used:
+        assert each == ceil(percent * left / 100)
+        left -= each
+
+
+@given(st.integers(4, 400), st.integers(1, 50))
+def test_two_accounts_cannot_starve_a_third(total: int, percent: int) -> None:
+    *_, third = used_up_in_turn(total, percent, 3)
+    assert third >= 1
+
+
+@given(st.integers(1, 400), st.integers(1, 100))
+def test_an_account_that_had_nothing_gets_one_where_one_is_left(total: int, percent: int) -> None:
+    assert may_create(DayCreations(0, total), percent)
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_without_a_share_everything_that_is_left_may_be_used(used: int, left: int) -> None:
+    assert may_create(DayCreations(used, left), 100) == (left > 0)
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.integers(1, 100), st.integers(1, 400))
+def test_what_others_use_never_widens_a_share(used: int, left: int, percent: int, others: int) -> None:
+    if may_create(DayCreations(used, max(0, left - others)), percent):
+        assert may_create(DayCreations(used, left), percent)
+
+
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+
+
+@given(
+    st.integers(0, 5), st.sampled_from([None, NOON.date(), NOON.date() - timedelta(days=1)]),
+    st.sampled_from([None, NOON, NOON + timedelta(minutes=5), NOON + timedelta(days=2)]), st.booleans(),
+    st.sampled_from([None, 3]),
+)  # fmt: skip
+def test_creations_left_and_the_next_creation_agree_with_what_a_host_can_take(
+    creations: int, creations_on: date | None, rests_until: datetime | None, is_active: bool,
+    per_day: int | None,
+) -> None:  # fmt: skip
+    host = Host(
+        UUID(int=1), "user", 10, is_active=is_active, creations=creations, creations_on=creations_on,
+        rests_until=rests_until,
+    )  # fmt: skip
+    first = host.next_creation_at(NOON, per_day)
+    assert (first == NOON) == host.can_take(NOON, per_day)
+    assert (first is None) == (not is_active)
+    if first is not None:
+        assert host.can_take(first, per_day)
+        assert first == NOON or not host.can_take(first - timedelta(microseconds=1), per_day)
+    if per_day is not None:
+        left = host.creations_left(NOON, per_day)
+        assert (left > 0) == host.can_take(NOON, per_day)
+        for _ in range(left):
+            host = host.used(NOON)
+        assert host.creations_left(NOON, per_day) == 0
+
+
+def test_creations_are_counted_anew_at_midnight_in_utc() -> None:
+    wib = timezone(timedelta(hours=7))
+    assert next_creation_day(datetime(2026, 12, 2, 3, tzinfo=wib)) == datetime(2026, 12, 2, tzinfo=UTC)
+    assert next_creation_day(datetime(2026, 12, 2, tzinfo=UTC)) == datetime(2026, 12, 3, tzinfo=UTC)

@@ -58,7 +58,7 @@ class KeepsTheHold(MemoryMeetingRepository):
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
     ) -> None:  # fmt: skip
         await super().save_abandoned(view, meeting, view.funds, usage)
 

@@ -196,6 +196,14 @@ class Town:
             await self.operate.add_host(f"host-{number}", 100)
         return self
 
+    async def another_caller(self) -> Caller:
+        """A key of another account, which has as many credits."""
+        account = await self.operate.create_account("b@example.com", "B", self.credits)
+        minted = await self.operate.create_key(account.id, tuple(Scope))
+        caller = await self.queries.find_caller(digest(minted.text))
+        assert caller is not None
+        return caller
+
     def create(self, fuse: Fuse | None = None, *, wait_s: float = 0.05) -> CreateMeeting:
         """The use case, in a process that may die."""
         store, provider = self._process(fuse)

@@ -282,5 +282,7 @@ def _host_record(host_: Host) -> dict[str, object]:
         "max_concurrent": host_.max_concurrent,
         "uses": host_.uses,
         "is_active": host_.is_active,
+        "creations": host_.creations,
+        "creations_on": None if host_.creations_on is None else host_.creations_on.isoformat(),
         "rests_until": None if host_.rests_until is None else utc_text(host_.rests_until),
     }

@@ -106,11 +106,12 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
         "Yes, with the same Idempotency-Key: the work is never done twice.",
     ),
     "service_unavailable": ErrorPage(
-        "Temporarily unavailable: no meeting host is free in the time range, a recording has grown and is "
-        "being measured, the first request with this Idempotency-Key is still in progress, or the service is "
+        "Temporarily unavailable: no meeting host is free in the time range, the meetings that can be made "
+        "in a day, or this account's share of them, are used up, a recording has grown and is being "
+        "measured, the first request with this Idempotency-Key is still in progress, or the service is "
         "being mended.",
         "Wait for the seconds of Retry-After, or choose another time.",
         "Yes, after Retry-After, with the same Idempotency-Key.",
-        "next_available_at where no host is free and it can be told when one is; else empty.",
+        "next_available_at where it is known when a host is free or more meetings can be made; else empty.",
     ),
 }

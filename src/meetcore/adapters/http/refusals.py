@@ -78,7 +78,9 @@ _SOMETIMES: Mapping[str, Json] = {
         "fields": _PROBLEMS,
     },
     "idempotency_key_reused": {"id": _ID | {"description": "The meeting that the key paid for."}},
-    "service_unavailable": {"next_available_at": _INSTANT | {"description": "When a host is free."}},
+    "service_unavailable": {
+        "next_available_at": _INSTANT | {"description": "When a host is free, or more can be made."}
+    },
 }
 """What the details of a code hold in some cases."""
 

@@ -1,14 +1,22 @@
 """Host reservations in memory: a host is free for a range when one of its slots is."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from meetcore.adapters.memory.state import Reservation, StoredHostKey, Tables
-from meetcore.domain.hosts import Host
+from meetcore.domain.hosts import DayCreations, Host
 from meetcore.domain.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery
 
-__all__ = ["free_host", "free_slot", "next_free_start", "reserve"]
+__all__ = [
+    "count_creation",
+    "day_creations",
+    "free_host",
+    "free_slot",
+    "next_creation_at",
+    "next_free_start",
+    "reserve",
+]
 
 
 def free_slot(tables: Tables, host: Host, start_at: datetime, end_at: datetime) -> int | None:
@@ -47,6 +55,34 @@ def free_host(tables: Tables, owner: tuple[UUID, UUID], now: datetime, *, spoils
         one.host_id == taken.host_id and one.start_at < taken.start_at for one in tables.reservations.values()
     ):
         tables.host_keys[taken.host_id] = StoredHostKey(due_at=now)
+
+
+def day_creations(
+    tables: Tables, account_id: UUID, seats: int, now: datetime, per_day: int | None
+) -> DayCreations | None:
+    """What an account used of a day's creations on hosts with the seats, and what is left of them."""
+    if per_day is None:
+        return None
+    large = [host for host in tables.hosts.values() if host.capacity >= seats]
+    day = now.astimezone(UTC).date()
+    used = sum(tables.creations.get((account_id, day, host.id), 0) for host in large)
+    return DayCreations(used, sum(host.creations_left(now, per_day) for host in large))
+
+
+def count_creation(tables: Tables, account_id: UUID, host_id: UUID, at: datetime, change: int) -> None:
+    """Count a creation of an account on a host for the day of an instant, or take one back."""
+    name = account_id, at.astimezone(UTC).date(), host_id
+    tables.creations[name] = max(0, tables.creations.get(name, 0) + change)
+
+
+def next_creation_at(tables: Tables, wanted: FreeStartQuery) -> datetime | None:
+    """The first instant at which a host with the seats may be given a meeting."""
+    firsts = (
+        host.next_creation_at(wanted.now, wanted.per_day)
+        for host in tables.hosts.values()
+        if host.capacity >= wanted.seats
+    )
+    return min((first for first in firsts if first is not None), default=None)
 
 
 def next_free_start(tables: Tables, wanted: FreeStartQuery) -> datetime | None:

@@ -1,6 +1,6 @@
 """Forgetting in memory."""
 
-from datetime import timedelta
+from datetime import date, timedelta
 
 from meetcore.adapters.memory.state import MemoryState
 from meetcore.ports.clock import Clock
@@ -39,4 +39,12 @@ class MemoryHousekeeping:
             ]
             for id_ in old:
                 del tables.provider_events[id_]
+        return len(old)
+
+    async def purge_creations(self, before: date) -> int:
+        """Forget how many meetings accounts had made on days before this one."""
+        async with self._state.change() as tables:
+            old = [name for name in tables.creations if name[1] < before]
+            for name in old:
+                del tables.creations[name]
         return len(old)

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.memory.hosts import free_host, free_slot, reserve
+from meetcore.adapters.memory.hosts import count_creation, day_creations, free_host, free_slot, reserve
 from meetcore.adapters.memory.idempotency import claim_key, end_claim, finish_key, key_view, prolong_claim
 from meetcore.adapters.memory.ledger import append_entry, entry_of_operation, write_funds, write_usage
 from meetcore.adapters.memory.outbox import write_events
@@ -62,6 +62,7 @@ class MemoryMeetingRepository:
             idempotency=key_view(tables, account_id, query.idempotency_key, self._clock.now()),
             free_hosts=() if host is None else (host,),
             is_contended=False,
+            creations=day_creations(tables, account_id, query.seats, query.now, query.per_day),
         )
 
     def _best_free_host(self, query: CreationQuery) -> Host | None:
@@ -91,6 +92,8 @@ class MemoryMeetingRepository:
         key = None if provisioning.claim is None else provisioning.claim.key
         if host is not None:
             tables.hosts[host.id] = host.used(meeting.created_at)
+            if provisioning.counts_creation:
+                count_creation(tables, meeting.account_id, host.id, meeting.created_at, 1)
         tables.meetings[owner] = StoredMeeting(meeting, hold.id, key, lease)
         tables.holds[meeting.account_id, hold.id] = hold
         write_usage(tables, meeting.account_id, provisioning.usage)
@@ -155,7 +158,7 @@ class MemoryMeetingRepository:
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
     ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again."""
         account_id, now = meeting.account_id, self._clock.now()
@@ -163,15 +166,24 @@ class MemoryMeetingRepository:
         self._end_hold(view, account_id, usage)
         due_at = None if look_again_s is None else now + timedelta(seconds=look_again_s)
         self._put(evolve(self._known(meeting), status=meeting.status), due_at)
-        self._give_back(meeting, host_rests_until)
+        if not was_made:
+            self._give_back(meeting)
+        self._let_rest(meeting, host_rests_until)
         free_host(self._tables, (account_id, meeting.id), now, spoils_host_key=False)
         end_claim(self._tables, account_id, view.claim)
 
-    def _give_back(self, meeting: Meeting, rests_until: datetime | None) -> None:
+    def _give_back(self, meeting: Meeting) -> None:
         if meeting.host_id is None:
             return
         host = self._tables.hosts[meeting.host_id].given_back(meeting.created_at)
-        rests = [until for until in (host.rests_until, rests_until) if until is not None]
+        self._tables.hosts[host.id] = host
+        count_creation(self._tables, meeting.account_id, host.id, meeting.created_at, -1)
+
+    def _let_rest(self, meeting: Meeting, until: datetime | None) -> None:
+        if meeting.host_id is None:
+            return
+        host = self._tables.hosts[meeting.host_id]
+        rests = [each for each in (host.rests_until, until) if each is not None]
         self._tables.hosts[host.id] = evolve(host, rests_until=max(rests, default=None))
 
     async def load_for_cancel(

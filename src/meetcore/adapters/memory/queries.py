@@ -7,7 +7,7 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.adapters.memory.hosts import next_free_start
+from meetcore.adapters.memory.hosts import next_creation_at, next_free_start
 from meetcore.adapters.memory.recordings import recording_by_id
 from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provider
 from meetcore.domain.deliveries import Delivery, DeliveryStatus
@@ -94,6 +94,10 @@ class MemoryQueries:
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
         """The earliest instant from `start_at` on at which such a meeting could be reserved now."""
         return next_free_start(self._state.committed, wanted)
+
+    async def next_creation_at(self, wanted: FreeStartQuery) -> datetime | None:
+        """The first instant from `now` on at which a host with the seats may be given a meeting."""
+        return next_creation_at(self._state.committed, wanted)
 
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """The meeting that a provider knows under an id of its own."""

@@ -164,7 +164,10 @@ class StoredNote:
 
 @define
 class Tables:
-    """Everything by its key; what belongs to an account has the account's id first."""
+    """Everything by its key; what belongs to an account has the account's id first.
+
+    `creations` were made for an account on a day (UTC) on a host.
+    """
 
     accounts: dict[UUID, Account] = field(factory=dict)
     keys: dict[UUID, ApiKey] = field(factory=dict)
@@ -179,6 +182,7 @@ class Tables:
     usage: dict[tuple[UUID, UUID, date], CapUsage] = field(factory=dict)
     meetings: dict[tuple[UUID, UUID], StoredMeeting] = field(factory=dict)
     reservations: dict[tuple[UUID, UUID], Reservation] = field(factory=dict)
+    creations: dict[tuple[UUID, date, UUID], int] = field(factory=dict)
     idempotency: dict[tuple[UUID, str], IdempotencyRecord] = field(factory=dict)
     idempotency_since: dict[tuple[UUID, str], datetime] = field(factory=dict)
     endpoints: dict[tuple[UUID, UUID], Endpoint] = field(factory=dict)

@@ -7,7 +7,15 @@ from datetime import UTC
 from typing import Any
 
 from meetcore.adapters.postgres import rows
-from meetcore.adapters.postgres.free_hosts import BEST_FIRST, FITS, FREE_SLOT, LEAST_OPEN, OPEN_HOSTS
+from meetcore.adapters.postgres.free_hosts import (
+    BEST_FIRST,
+    CREATIONS_LEFT,
+    CREATIONS_USED,
+    FITS,
+    FREE_SLOT,
+    LEAST_OPEN,
+    OPEN_HOSTS,
+)
 from meetcore.adapters.postgres.idempotency import KEY_COLUMNS
 from meetcore.adapters.postgres.ledger import (
     APPEND_ENTRY,
@@ -23,6 +31,7 @@ from meetcore.adapters.postgres.outbox import WRITE_EVENTS
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.adapters.postgres.rows import HOST_COLUMNS
 from meetcore.domain.errors import NotFound
+from meetcore.domain.hosts import DayCreations
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.idempotency import KeyView
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
@@ -45,7 +54,8 @@ WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}, free AS MATERIALIZED (
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
        clock_timestamp() AS now, k.daily_cap, u.spent AS usage_spent, u.held AS usage_held,
        {TRANSFER_COLUMNS}, {KEY_COLUMNS}, free.*,
-       %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended
+       %(needs_host)s AND free.host_id IS NULL AND EXISTS (SELECT FROM open_hosts) AS is_contended,
+       {CREATIONS_USED} AS creations_used, {CREATIONS_LEFT} AS creations_left
 FROM locked
 LEFT JOIN api_keys k ON k.id = %(api_key_id)s
 LEFT JOIN cap_usage u ON u.account_id = locked.account_id AND u.api_key_id = %(api_key_id)s AND u.day = %(day)s
@@ -77,6 +87,10 @@ WITH reserved AS (
     UPDATE hosts SET uses = uses + 1, creations_on = %(today)s,
         creations = CASE WHEN creations_on = %(today)s THEN creations + 1 ELSE 1 END
     WHERE id = (SELECT host_id FROM reserved)
+), counted AS (
+    INSERT INTO account_creations AS known (account_id, day, host_id, creations)
+    SELECT %(account_id)s, %(today)s, host_id, 1 FROM reserved WHERE %(counts_creation)s
+    ON CONFLICT (account_id, day, host_id) DO UPDATE SET creations = known.creations + 1
 ), gate AS (
     SELECT host_id FROM reserved UNION ALL SELECT NULL WHERE %(host_id)s::uuid IS NULL
 ), meeting AS (
@@ -137,8 +151,8 @@ WITH guard AS MATERIALIZED (
 SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guard
 """
 
-# Nothing was made: hold, cap and host are given back, and the key may try again. It counts for nothing in the
-# host's day; the host may have to rest, and the clock may have to look once more.
+# Given up: hold, cap and host are given back, and the key may try again. What was not made counts for nothing in
+# the day of host and account; the host may have to rest, and the clock may have to look once more.
 SAVE_ABANDONED = f"""
 WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
@@ -150,8 +164,12 @@ WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     RETURNING host_id
 ), host AS (
     UPDATE hosts SET rests_until = GREATEST(rests_until, %(rests_until)s::timestamptz),
-        creations = GREATEST(creations - CASE WHEN creations_on = %(today)s THEN 1 ELSE 0 END, 0)
+        creations = GREATEST(creations - CASE WHEN creations_on = %(today)s AND NOT %(was_made)s THEN 1 ELSE 0 END, 0)
     WHERE id = (SELECT host_id FROM freed)
+), uncounted AS (
+    UPDATE account_creations SET creations = GREATEST(creations - 1, 0)
+    WHERE account_id = %(account_id)s AND day = %(today)s AND host_id = (SELECT host_id FROM freed)
+        AND NOT %(was_made)s
 ), bound AS (
     UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
     WHERE account_id = %(account_id)s AND key = %(key)s::text
@@ -195,6 +213,9 @@ async def load_creation(connection: Connection, cipher: Cipher, query: CreationQ
         idempotency=KeyView(rows.idempotency(row, cipher), row["now"]),
         free_hosts=() if row["host_id"] is None else (rows.host(row),),
         is_contended=row["is_contended"],
+        creations=None
+        if query.per_day is None
+        else DayCreations(int(row["creations_used"]), int(row["creations_left"])),
     )
 
 
@@ -233,6 +254,7 @@ async def save_provisioning(connection: Connection, cipher: Cipher, order: Provi
             "key": None if claim is None else claim.key,
             "fingerprint": None if claim is None else claim.fingerprint,
             "today": meeting.created_at.astimezone(UTC).date(),
+            "counts_creation": order.counts_creation,
             "lease_token": order.lease.token,
             "lease_s": order.lease.seconds,
         }

@@ -7,7 +7,16 @@ one pass over its meetings, and any other hour does not depend on how many hosts
 Refuses to lock: what is free is known to be free in the statement's snapshot, and whoever reserves looks again.
 """
 
-__all__ = ["BEST_FIRST", "CAN_TAKE", "FITS", "FREE_SLOT", "LEAST_OPEN", "OPEN_HOSTS"]
+__all__ = [
+    "BEST_FIRST",
+    "CREATIONS_LEFT",
+    "CREATIONS_USED",
+    "FITS",
+    "FREE_SLOT",
+    "LEAST_OPEN",
+    "NEXT_CREATION",
+    "OPEN_HOSTS",
+]
 
 # How many hosts are looked at one by one, and how many free ones are told: more than requests that hold one.
 LOOKED_AT = 32
@@ -64,3 +73,23 @@ OPEN_HOSTS = f"""
 # Of these, the ones of the least capacity. A larger host is not taken because the smaller ones are in others' hands
 # for a moment: who is waited for may leave one, and a large meeting would find none.
 LEAST_OPEN = "SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts)"
+
+# How many creations of the day the hosts with the seats have left (`domain.hosts.Host.creations_left`).
+CREATIONS_LEFT = f"""(
+        SELECT COALESCE(sum(%(per_day)s - CASE WHEN h.creations_on = %(today)s THEN h.creations ELSE 0 END), 0)
+        FROM hosts h WHERE %(per_day)s::integer IS NOT NULL AND {FITS})"""
+
+# How many of them were the account's.
+CREATIONS_USED = """(
+        SELECT COALESCE(sum(c.creations), 0) FROM account_creations c JOIN hosts h ON h.id = c.host_id
+        WHERE %(per_day)s::integer IS NOT NULL AND c.account_id = %(account_id)s AND c.day = %(today)s
+            AND h.capacity >= %(seats)s)"""
+
+# When a host with the seats may be given a meeting, free or not (`domain.hosts.Host.next_creation_at`). Of an
+# instant the day in UTC decides, as the connection's time zone is UTC.
+NEXT_CREATION = """
+SELECT min(CASE WHEN h.creations_on = first::date AND h.creations >= %(per_day)s
+                THEN (first::date + 1)::timestamptz ELSE first END) AS at
+FROM hosts h CROSS JOIN LATERAL (SELECT GREATEST(h.rests_until, %(now)s::timestamptz) AS first) AS rested
+WHERE h.is_active AND h.capacity >= %(seats)s
+"""

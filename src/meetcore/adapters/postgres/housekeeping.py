@@ -1,5 +1,6 @@
 """Forgetting in PostgreSQL, some thousand rows at a time."""
 
+from datetime import date
 from typing import Any
 
 from meetcore.adapters.postgres.pool import Pool, translated
@@ -25,6 +26,13 @@ DELETE FROM provider_events WHERE ctid IN (
 """
 
 
+# Forgets what accounts used of days that are over.
+_PURGE_CREATIONS = """
+DELETE FROM account_creations WHERE ctid IN (
+    SELECT ctid FROM account_creations WHERE day < %(before)s ORDER BY day LIMIT %(portion)s)
+"""
+
+
 class PostgresHousekeeping:
     """The store's broom."""
 
@@ -33,16 +41,20 @@ class PostgresHousekeeping:
 
     async def purge_idempotency(self, older_than_s: float) -> int:
         """Forget keys first seen longer ago than this, unless work under them still runs."""
-        return await self._purge(_PURGE_IDEMPOTENCY, older_than_s)
+        return await self._purge(_PURGE_IDEMPOTENCY, {"older_than_s": older_than_s})
 
     async def purge_provider_events(self, older_than_s: float) -> int:
         """Forget events of providers that were told longer ago than this and are done."""
-        return await self._purge(_PURGE_PROVIDER_EVENTS, older_than_s)
+        return await self._purge(_PURGE_PROVIDER_EVENTS, {"older_than_s": older_than_s})
 
-    async def _purge(self, query: str, older_than_s: float) -> int:
+    async def purge_creations(self, before: date) -> int:
+        """Forget how many meetings accounts had made on days before this one."""
+        return await self._purge(_PURGE_CREATIONS, {"before": before})
+
+    async def _purge(self, query: str, older: dict[str, Any]) -> int:
         gone = 0
         while True:
-            portion = await self._delete(query, {"older_than_s": older_than_s, "portion": PORTION})
+            portion = await self._delete(query, older | {"portion": PORTION})
             gone += portion
             if portion < PORTION:
                 return gone

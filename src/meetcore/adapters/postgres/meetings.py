@@ -168,7 +168,7 @@ class PostgresMeetingRepository:
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
     ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again."""
         hold_id = None if view.hold is None else view.hold.id
@@ -181,6 +181,7 @@ class PostgresMeetingRepository:
                 "today": meeting.created_at.astimezone(UTC).date(),
                 "rests_until": host_rests_until,
                 "look_again_s": look_again_s,
+                "was_made": was_made,
             }
         )
         await self._connection.execute(SAVE_ABANDONED, parameters)

@@ -11,6 +11,7 @@ from psycopg.errors import ReadOnlySqlTransaction
 from meetcore.adapters.postgres import meeting_reads, note_reads, note_rows, rows, transaction_reads
 from meetcore.adapters.postgres.callers import caller_of, caller_parameters, caller_statement
 from meetcore.adapters.postgres.endpoints import DELIVERY_COLUMNS, ENDPOINT_COLUMNS
+from meetcore.adapters.postgres.free_hosts import NEXT_CREATION
 from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.domain.deliveries import DeliveryStatus
@@ -158,6 +159,11 @@ class PostgresQueries:
         """The earliest instant from `start_at` on at which such a meeting could be reserved now."""
         row = await self._one(meeting_reads.NEXT_FREE_START, meeting_reads.free_start_parameters(wanted))
         return None if row is None else rows.utc(row["at"])
+
+    async def next_creation_at(self, wanted: FreeStartQuery) -> datetime | None:
+        """The first instant from `now` on at which a host with the seats may be given a meeting."""
+        row = await self._one(NEXT_CREATION, meeting_reads.free_start_parameters(wanted))
+        return None if row is None or row["at"] is None else rows.utc(row["at"])
 
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
         """The meeting that a provider knows under an id of its own."""

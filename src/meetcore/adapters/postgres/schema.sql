@@ -126,6 +126,16 @@ CREATE TABLE hosts (
 CREATE INDEX hosts_best_fit ON hosts (capacity, uses, id) WHERE is_active;
 CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1;
 
+-- How many meetings were made for an account on a day (UTC) on a host, where the provider limits them.
+CREATE TABLE account_creations (
+    account_id  uuid NOT NULL REFERENCES accounts,
+    day         date NOT NULL,
+    host_id     uuid NOT NULL REFERENCES hosts,
+    creations   integer NOT NULL CHECK (creations >= 0),
+    PRIMARY KEY (account_id, day, host_id)
+) WITH (fillfactor = 50);
+CREATE INDEX account_creations_days ON account_creations (day);
+
 -- `due_at`: when the clock sees to a meeting, at its end, once more after it was given up, or to look for its
 -- recording, which it has done `recording_looks` times.
 CREATE TABLE meetings (

@@ -29,6 +29,7 @@ from meetcore.adapters.settings.tiers import read_tiers
 from meetcore.domain.addresses import Network
 from meetcore.domain.download_limits import DownloadLimits
 from meetcore.domain.idempotency import MAX_WAITING_DUPLICATES
+from meetcore.domain.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.keys import is_prefix
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.rate_window import Quotas
@@ -268,6 +269,11 @@ class Settings:
     trusted_proxies: str = field(
         default="",
         validator=_checked(_networks, "must be networks such as 10.0.0.0/8, comma separated"),
+    )
+    # Of what other accounts left of the day's creations that the provider allows its hosts.
+    account_creations_percent: int = field(
+        default=DEFAULT_SHARE_PERCENT,
+        validator=_checked(_needs(lambda percent: 1 <= percent <= 100), "must be from 1 to 100"),
     )
     scratch_directory: str = field(
         default="",

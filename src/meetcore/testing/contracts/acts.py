@@ -192,7 +192,8 @@ def provisioning(
     claim = None if wish.key is None else Claim(wish.key, wish.fingerprint, meeting.id)
     lease = Lease(new_id(), wish.lease_s)
     user = "" if host is None else host.provider_user_id
-    return Provisioning(meeting, hold, reserved.funds, reserved.usage, lease, claim, user)
+    is_counted = view.creations is not None
+    return Provisioning(meeting, hold, reserved.funds, reserved.usage, lease, claim, user, is_counted)
 
 
 async def reserve(rig: Rig, customer: Customer, wish: Wish) -> Provisioning | Verdict | None:
@@ -266,8 +267,9 @@ async def scheduled(rig: Rig, customer: Customer, wish: Wish | None = None) -> M
 
 
 async def abandon(
-    rig: Rig, made: Provisioning, *, rests_until: datetime | None = None, look_again_s: float | None = None
-) -> bool:
+    rig: Rig, made: Provisioning, *, rests_until: datetime | None = None,
+    look_again_s: float | None = None, was_made: bool = False,
+) -> bool:  # fmt: skip
     """Give hold and host back; false when the lease is lost."""
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_leased(made.meeting.account_id, made.meeting.id, made.lease.token)
@@ -276,8 +278,9 @@ async def abandon(
         back = holds.release(view.funds, view.usage, view.hold)
         meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
         await tx.meetings.save_abandoned(
-            view, meeting, back.funds, back.usage, host_rests_until=rests_until, look_again_s=look_again_s
-        )
+            view, meeting, back.funds, back.usage, host_rests_until=rests_until,
+            look_again_s=look_again_s, was_made=was_made,
+        )  # fmt: skip
         return True
 
 

@@ -7,7 +7,7 @@ from attrs import evolve, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meetcore.domain.hosts import Host
+from meetcore.domain.hosts import Host, next_creation_day
 from meetcore.domain.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery
 from meetcore.testing.contracts.acts import Wish, new_host, open_customer, reserve, reserved
@@ -132,3 +132,30 @@ class FreeStartQueries:
         assert await rig.queries.next_free_start(_asked()) == SOON + 2 * HALF_HOUR
         await reserved(rig, customer, Wish(SOON, 30, seats=5, credits=1))
         assert await rig.queries.next_free_start(_asked()) is None
+
+    async def test_the_next_creation_is_when_a_host_with_the_seats_may_take_one(
+        self, rig: QueriesRig
+    ) -> None:
+        later = NOW + timedelta(hours=1)
+        midnight = next_creation_day(NOW)
+        await rig.plant(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
+        assert await rig.queries.next_creation_at(_asked()) is None
+        full = {"creations": PER_DAY, "creations_on": NOW.date()}
+        wanted = evolve(_asked(), per_day=PER_DAY)
+        for host, first in (
+            (new_host(9), None),
+            (new_host(10, **full, rests_until=midnight + timedelta(hours=2)), midnight + timedelta(hours=2)),
+            (new_host(10, **full), midnight),
+            (new_host(10, rests_until=later), later),
+            (new_host(10, rests_until=NOW), NOW),
+        ):
+            await rig.plant(host)
+            assert await rig.queries.next_creation_at(wanted) == first
+        assert await rig.queries.next_creation_at(evolve(wanted, seats=101)) is None
+
+    async def test_a_rest_over_midnight_is_followed_by_a_new_day(self, rig: QueriesRig) -> None:
+        await rig.plant(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
+        tomorrow = next_creation_day(NOW)
+        await rig.plant(new_host(10, creations=PER_DAY, creations_on=tomorrow.date(), rests_until=tomorrow))
+        wanted = evolve(_asked(), per_day=PER_DAY)
+        assert await rig.queries.next_creation_at(wanted) == tomorrow + timedelta(days=1)

@@ -1,11 +1,20 @@
 """Forgetting, in a store: what is past its time goes, what still runs stays."""
 
+from datetime import timedelta
 from uuid import UUID
 
 import pytest
 
 from meetcore.domain.idempotency import IdempotencyRecord
-from meetcore.testing.contracts.acts import Wish, new_host, open_customer, reserved
+from meetcore.testing.contracts.acts import (
+    AT,
+    Customer,
+    Wish,
+    new_host,
+    open_customer,
+    query_of,
+    reserved,
+)
 from meetcore.testing.contracts.provider_event_inbox import claim_told, finish_told, tell, told
 from meetcore.testing.contracts.store_rig import HousekeepingRig
 
@@ -17,6 +26,13 @@ DAY_S = 86_400
 async def _keys_of(rig: HousekeepingRig, account_id: UUID, *keys: str) -> list[str]:
     async with rig.store.begin() as tx:
         return [key for key in keys if (await tx.idempotency.load(account_id, key)).record is not None]
+
+
+async def _used(rig: HousekeepingRig, customer: Customer) -> int:
+    async with rig.store.begin() as tx:
+        view = await tx.meetings.load_creation(query_of(customer, Wish(per_day=5)))
+    assert view.creations is not None
+    return view.creations.used
 
 
 @pytest.mark.asyncio
@@ -82,3 +98,12 @@ class HousekeepingContract:
         await claim_told(rig, seconds=-1)
         assert await rig.housekeeping.purge_provider_events(-60) == 0
         assert len(await claim_told(rig)) == 1
+
+    async def test_creations_of_days_that_are_over_are_forgotten(self, rig: HousekeepingRig) -> None:
+        await rig.plant(new_host(max_concurrent=9))
+        customer = await open_customer(rig, credits=100)
+        await reserved(rig, customer, Wish(per_day=5))
+        await rig.housekeeping.purge_creations(AT.date())
+        assert await _used(rig, customer) == 1
+        assert await rig.housekeeping.purge_creations(AT.date() + timedelta(days=1)) >= 1
+        assert await _used(rig, customer) == 0

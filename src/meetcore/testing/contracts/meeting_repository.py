@@ -1,8 +1,9 @@
 """A meeting's life in a store: reserved, paid or given back, cancelled, taken over, over.
 
-Joins the five parts, each in a module of its own.
+Joins the six parts, each in a module of its own.
 """
 
+from meetcore.testing.contracts.day_creations import DayCreationsContract
 from meetcore.testing.contracts.meeting_cancellation import MeetingCancellationContract
 from meetcore.testing.contracts.meeting_clock import MeetingClockContract
 from meetcore.testing.contracts.meeting_creation import MeetingCreationContract
@@ -18,6 +19,7 @@ class MeetingRepositoryContract(
     MeetingCancellationContract,
     MeetingLifecycleContract,
     MeetingClockContract,
+    DayCreationsContract,
 ):
     """What `ports.meetings.MeetingRepository` promises; `HostsContract` says more about hosts.
 
