@@ -36,7 +36,9 @@ __all__ = ["SqliteQueries"]
 
 # The key of a digest, and its account.
 _FIND_KEY = "SELECT * FROM api_keys WHERE digest = :digest"
-_FIND_CARD = "SELECT id, user_id, email, full_name, balance, held FROM accounts WHERE id = :account_id"
+_FIND_CARD = """
+SELECT id, user_id, email, full_name, balance, held, suspended_at FROM accounts WHERE id = :account_id
+"""
 _FIND_USAGE = """
 SELECT * FROM cap_usage WHERE account_id = :account_id AND api_key_id = :api_key_id AND day = :day
 """

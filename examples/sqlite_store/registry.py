@@ -9,7 +9,7 @@ from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.hosts import Host
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.ledger import open_account
-from meetcore.ports.registry import NewAccount
+from meetcore.ports.registry import NewAccount, StoredAccount
 
 from . import rows
 from .connection import Database
@@ -24,6 +24,21 @@ INSERT INTO accounts (id, user_id, email, full_name, created_at, balance, held, 
 VALUES (:id, :user_id, :email, :full_name, :created_at, :balance, :held, :low_threshold, :is_low,
     :entries, :last_hash, :last_at)
 """
+
+# Addresses are ASCII, and so is what lower() knows here.
+_ACCOUNT_OF_EMAIL = "SELECT id FROM accounts WHERE lower(email) = lower(:email)"
+
+# Ids rise with time, so that the newest account has the greatest.
+_LIST_ACCOUNTS = """
+SELECT * FROM accounts WHERE :email IS NULL OR lower(email) = lower(:email) ORDER BY id DESC LIMIT :limit
+"""
+
+_FIND_ACCOUNT = "SELECT * FROM accounts WHERE id = :id"
+
+# Suspends an account; a second call keeps the first time.
+_SUSPEND = "UPDATE accounts SET suspended_at = coalesce(suspended_at, :at) WHERE id = :id RETURNING *"
+
+_RESUME = "UPDATE accounts SET suspended_at = NULL WHERE id = :id RETURNING *"
 
 # Changes the threshold. An account below the new one counts as told, one at or above it as not.
 _SET_LOW = """
@@ -58,7 +73,9 @@ _HOST_OF_USER = "SELECT id FROM hosts WHERE provider_user_id = :provider_user_id
 
 _LIST_HOSTS = "SELECT * FROM hosts ORDER BY capacity, provider_user_id"
 
-_DISABLE_HOST = "UPDATE hosts SET is_active = 0 WHERE id = :id RETURNING *"
+_SET_HOST_ACTIVE = "UPDATE hosts SET is_active = :is_active WHERE id = :id RETURNING *"
+
+_NAMES = {Host: "host", ApiKey: "key", StoredAccount: "account"}
 
 
 class SqliteRegistry:
@@ -68,10 +85,33 @@ class SqliteRegistry:
         self._database = database
 
     async def add_account(self, account: NewAccount) -> None:
-        """Open an account with empty funds."""
+        """Open an active account with empty funds."""
         funds = rows.fields_of(open_account(account.id, account.low_threshold))
         async with self._database.transaction() as connection:
+            known = await connection.fetch_one(_ACCOUNT_OF_EMAIL, {"email": account.email})
+            if known is not None and UUID(known["id"]) != account.id:
+                raise Conflict("An account has this e-mail address already.", UUID(known["id"]))
             await connection.change(_ADD_ACCOUNT, funds | rows.fields_of(account))
+
+    async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
+        """The newest accounts, so many at most; with this e-mail address where given."""
+        found = await self._database.reader.fetch(_LIST_ACCOUNTS, {"email": email, "limit": limit})
+        return [rows.record(StoredAccount, row) for row in found]
+
+    async def find_account(self, account_id: UUID) -> StoredAccount:
+        """One account."""
+        row = await self._database.reader.fetch_one(_FIND_ACCOUNT, {"id": account_id})
+        if row is None:
+            raise NotFound("No account with this id.")
+        return rows.record(StoredAccount, row)
+
+    async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
+        """Suspend an account; one that is suspended keeps its time."""
+        return await self._change(StoredAccount, _SUSPEND, {"id": account_id, "at": at})
+
+    async def resume_account(self, account_id: UUID) -> StoredAccount:
+        """Make an account active."""
+        return await self._change(StoredAccount, _RESUME, {"id": account_id})
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
         """Change when `credit.low` is told; an account below the new threshold counts as told."""
@@ -113,12 +153,15 @@ class SqliteRegistry:
 
     async def disable_host(self, host_id: UUID) -> Host:
         """Give a host no new meetings; those it has stay."""
-        return await self._change(Host, _DISABLE_HOST, {"id": host_id})
+        return await self._change(Host, _SET_HOST_ACTIVE, {"id": host_id, "is_active": False})
+
+    async def enable_host(self, host_id: UUID) -> Host:
+        """Let a host have new meetings again."""
+        return await self._change(Host, _SET_HOST_ACTIVE, {"id": host_id, "is_active": True})
 
     async def _change(self, kind: type[T], statement: str, parameters: rows.Row) -> T:
         async with self._database.transaction() as connection:
             row = await connection.fetch_one(statement, parameters)
             if row is None:
-                what = "host" if kind is Host else "key"
-                raise NotFound(f"No {what} with this id.")
+                raise NotFound(f"No {_NAMES[kind]} with this id.")
             return rows.record(kind, row)

@@ -16,7 +16,8 @@ CREATE TABLE IF NOT EXISTS accounts (
     is_low         INTEGER NOT NULL,
     entries        INTEGER NOT NULL CHECK (entries >= 0),
     last_hash      BLOB NOT NULL CHECK (length(last_hash) = 32),
-    last_at        INTEGER
+    last_at        INTEGER,
+    suspended_at   INTEGER
 ) STRICT;
 
 CREATE TABLE IF NOT EXISTS api_keys (

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from uuid import UUID, uuid4
 
@@ -51,8 +52,13 @@ def test_an_account_from_opening_to_its_keys(site: Site) -> None:
     account = site.cli(*opened)
     assert UUID(account["id"]).version == 7
     assert account["balance"] == 0
-    said = run(site, *opened).out
-    assert "sari@example.test" in said
+    again = run(site, *opened, "--json")
+    refused(again, 1, "e-mail address")
+    assert again.error == "conflict"
+    said = run(
+        site, *(word.replace("sari@", "dewi@") if isinstance(word, str) else word for word in opened)
+    ).out
+    assert "dewi@example.test" in said
     assert site.cli("account", "set", account["id"], "--credit-low", 5)["credit_low"] == 5
     assert run(site, "account", "set", account["id"], "--credit-low", 5).code == 0
 
@@ -87,6 +93,40 @@ def test_a_top_up_happens_once_for_each_reference(site: Site) -> None:
     assert other.error == "conflict"
 
 
+def test_an_operator_looks_at_accounts_and_suspends_one(site: Site) -> None:
+    account_id, _, _ = enrol(site, credits=30)
+    shown = site.cli("account", "show", account_id)
+    assert (shown["status"], shown["balance"], shown["suspended_at"]) == ("active", 30, None)
+    assert site.cli("account", "list", "--email", shown["email"].upper())["data"] == [shown]
+    assert site.cli("account", "list", "--limit", 1)["data"] == [shown]
+    done = run(site, "account", "suspend", account_id, "--json")
+    assert done.json["status"] == "suspended"
+    [line] = [json.loads(each) for each in done.err.splitlines()]
+    assert (line["event"], line["action"], line["id"]) == ("operator action", "account suspend", account_id)
+    assert line["operator"]
+    assert shown["email"] not in done.err
+    assert account_id in run(site, "account", "list").out
+    assert site.cli("account", "resume", account_id) == shown
+    assert "active" in run(site, "account", "resume", account_id).out
+
+
+def test_credits_are_adjusted_with_a_reason(site: Site) -> None:
+    account_id, _, _ = enrol(site, credits=30)
+    by_hand = ("credits", "adjust", "--account", account_id, "--reason", "goodwill", "--amount")
+    given = site.cli(*by_hand, "+5", "--reference", "T-1")
+    assert (given["amount"], given["balance"], given["reason"], given["reference"]) == (
+        5,
+        35,
+        "goodwill",
+        "T-1",
+    )
+    assert site.cli(*by_hand, "5", "--reference", "T-1")["is_new"] is False
+    assert site.cli(*by_hand, "-35")["balance"] == 0
+    refused(run(site, *by_hand, "-1"), 1, "credits")
+    refused(run(site, "credits", "adjust", "--account", account_id, "--amount", "1"), 2, "--reason")
+    assert site.cli("credits", "verify")["is_sound"] is True
+
+
 def test_hosts(site: Site) -> None:
     added = ("host", "add", "--provider-user-id", "u-2", "--capacity", 300)
     host = site.cli(*added)
@@ -96,6 +136,7 @@ def test_hosts(site: Site) -> None:
     assert "u-2" in run(site, "host", "list").out
     assert site.cli("host", "disable", host["id"])["is_active"] is False
     assert run(site, "host", "disable", host["id"]).code == 0
+    assert site.cli("host", "enable", host["id"]) == host
 
 
 def test_verify_names_the_entry_that_was_changed(site: Site, postgres_server_url: str) -> None:
@@ -163,6 +204,17 @@ MISTAKES = {
         ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", EARLY),
         "--expires-at",
     ),
+    "time that is over": (
+        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", "2020-01-01T00Z"),
+        "in the future",
+    ),
+    "no address": (("account", "create", "--email", "sari", "--full-name", "S"), "name@example.com"),
+    "no reason": (
+        ("credits", "adjust", "--account", UNKNOWN, "--amount", "1", "--reason", " "), "a reason is",
+    ),
+    "zero adjustment": (
+        ("credits", "adjust", "--account", UNKNOWN, "--amount", "0", "--reason", "r"), "--amount",
+    ),
     "no process": (("credits", "verify", "--processes", "0"), "whole number from 1 to 64"),
     "negative amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "-5"), "--amount"),
     "zero amount": (("credits", "topup", "--account", UNKNOWN, "--amount", "0"), "1"),
@@ -187,7 +239,16 @@ def test_a_slip_of_the_pen_ends_with_2_and_says_what_would_do(site: Site, mistak
 
 
 @pytest.mark.parametrize(
-    "command", [("key", "revoke"), ("host", "disable"), ("account", "set", "--credit-low", "1")]
+    "command",
+    [
+        ("key", "revoke"),
+        ("host", "disable"),
+        ("host", "enable"),
+        ("account", "show"),
+        ("account", "suspend"),
+        ("account", "resume"),
+        ("account", "set", "--credit-low", "1"),
+    ],
 )
 def test_what_is_not_there_is_refused(site: Site, command: tuple[str, ...]) -> None:
     done = run(site, *command, str(uuid4()), "--json")
@@ -270,7 +331,7 @@ def test_an_idle_connection_outlives_the_patience_of_clients(site: Site) -> None
         assert connection.getresponse().read() == b"ok\n"
 
 
-def warnings_of(site: Site, **settings: object) -> list[dict[str, object]]:
+def warnings_of(site: Site, **settings: Any) -> list[dict[str, object]]:
     """What `serve` warns of at its start, line by line."""
     with site.serve(**settings) as server:
         told = [json.loads(line) for line in server.err.read_text().splitlines() if line.startswith("{")]

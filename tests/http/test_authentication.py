@@ -130,6 +130,22 @@ async def test_a_revoked_key_stops_at_its_next_request(house: House, customer: C
     assert (await colleague.get("/me")).status_code == 200, "the other keys of the account go on"
 
 
+@pytest.mark.spec("5/3", "7/401")
+async def test_the_keys_of_a_suspended_account_stop_at_their_next_request(
+    house: House, customer: Customer
+) -> None:
+    colleague, stranger = await house.colleague(customer), await house.customer()
+    await house.wiring.operate.suspend_account(customer.account_id)
+    for one in (customer, colleague):
+        answer = await one.get("/me")
+        assert code_of(answer) == REFUSED
+        assert "suspended" in answer.json()["error"]["message"]
+        assert code_of(await one.post("/meetings", house.body())) == REFUSED
+    assert (await stranger.get("/me")).status_code == 200
+    await house.wiring.registry.resume_account(customer.account_id)
+    assert (await customer.get("/me")).status_code == 200
+
+
 class SteppingClock:
     def __init__(self, now: datetime) -> None:
         self.at = now

@@ -11,6 +11,7 @@ import standardwebhooks
 
 from meetcore.domain import signature
 from tests.http.post_office import HOST, Opened
+from tests.http.recorded import press
 
 SIGNATURE = signature.SIGNATURE_HEADER.lower()
 
@@ -54,6 +55,22 @@ async def test_a_delivery_is_signed_and_tells_the_record(opened: Opened) -> None
         with pytest.raises(signature.WrongSignature):
             signature.verify([secret.swapcase()], sent.body, told, now)
         await office.shown(customer, webhook, consecutive_failures=0, is_active=True)
+
+
+async def test_a_suspended_account_is_told_of_what_was_begun_before(opened: Opened) -> None:
+    async with opened("") as office:
+        customer = await office.house.customer()
+        await office.register(customer, "meeting.created", "meeting.ended")
+        meeting = await customer.make_meeting()
+        await office.house.wiring.operate.suspend_account(customer.account_id)
+        [created] = await office.next()
+        assert created.headers["x-service-event"] == "meeting.created"
+        assert (await customer.get("/me")).status_code == 401
+        for button in ("start", "end"):
+            await press(customer, meeting, button)
+        [ended] = await office.next()
+        assert ended.headers["x-service-event"] == "meeting.ended"
+        assert json.loads(ended.body)["data"]["id"] == meeting["id"]
 
 
 @pytest.mark.spec("1/webhooks", "6/kinds", "4.3/event_types", "5/8")

@@ -21,7 +21,9 @@ __all__ = [
     "SECRET_BYTES",
     "SECRET_LENGTH",
     "ApiKey",
+    "InvalidExpiry",
     "Scope",
+    "check_expiry",
     "check_usable",
     "digest",
     "is_prefix",
@@ -36,6 +38,10 @@ SECRET_LENGTH: Final = 43
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}", re.ASCII)
 _PREFIX = re.compile(r"[a-z][a-z0-9]{0,15}", re.ASCII)
 _REFUSAL = "The API key is wrong, revoked or expired. Send it as: Authorization: Bearer <API_KEY>."
+
+
+class InvalidExpiry(ValueError):
+    """A key that would expire before it is made."""
 
 
 class Scope(StrEnum):
@@ -132,6 +138,17 @@ def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
     if key.expires_at is not None and key.expires_at <= now:
         raise InvalidApiKey(_REFUSAL)
     return key
+
+
+def check_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:
+    """Let the end of a new key through.
+
+    Raises:
+        InvalidExpiry: it lies in the past, so that the key would never work.
+    """
+    if expires_at is not None and expires_at <= now:
+        raise InvalidExpiry("a key must expire in the future; leave the time out for one that never does")
+    return expires_at
 
 
 def require_scope(key: ApiKey, any_of: Iterable[Scope]) -> None:

@@ -12,6 +12,7 @@ new state and what happened go out, and a refusal raises before anything has cha
 """
 
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from attrs import frozen
@@ -35,11 +36,13 @@ from meetcore.domain.transfers import (
 __all__ = [
     "GENESIS",
     "MAX_CREDITS",
+    "MAX_REASON",
     "Book",
     "CreditsFellLow",
     "Entry",
     "Funds",
     "InvalidAmount",
+    "InvalidReason",
     "Leg",
     "Posting",
     "Proof",
@@ -47,6 +50,8 @@ __all__ = [
     "Transfer",
     "TransferKind",
     "adjust",
+    "adjustment_about",
+    "adjustment_operation",
     "check_amount",
     "first_broken",
     "funds_faults",
@@ -60,6 +65,13 @@ __all__ = [
     "top_up",
     "top_up_operation",
 ]
+
+MAX_REASON: Final = 200
+"""Characters of the reason of an adjustment."""
+
+
+class InvalidReason(ValueError):
+    """A text that is no reason of an adjustment."""
 
 
 @frozen
@@ -284,16 +296,56 @@ def refund(
     return post(funds, transfer, at)
 
 
+def adjustment_operation(reference: str) -> str:
+    """The permanent name of an adjustment."""
+    return f"adjustment:{reference}"
+
+
+def adjustment_about(reason: str) -> Reference:
+    """What an adjustment by an operator is about: its reason, which the customer reads in the ledger.
+
+    Raises:
+        InvalidReason: it is blank, longer than `MAX_REASON` or holds control characters.
+    """
+    if not reason.strip() or len(reason) > MAX_REASON or not reason.isprintable():
+        raise InvalidReason(f"a reason is 1 to {MAX_REASON} characters without control characters, not blank")
+    return Reference("adjustment", reason)
+
+
 def adjust(
-    funds: Funds, transfer_id: UUID, operation: str, signed_amount: int, reference: Reference, at: datetime
+    funds: Funds,
+    transfer_id: UUID,
+    operation: str,
+    signed_amount: int,
+    reference: Reference,
+    at: datetime,
+    existing: Transfer | None = None,
 ) -> Posting:
     """Correct a balance by hand: a positive amount gives, a negative one takes.
+
+    Args:
+        funds: the account's state under its lock.
+        transfer_id: the id for the new transfer.
+        operation: its permanent name; the same one again changes nothing.
+        signed_amount: credits.
+        reference: what it is about.
+        at: the request's instant.
+        existing: what the ledger holds under this operation, if anything.
 
     Raises:
         InvalidAmount: zero or out of range.
         InsufficientCredits: it would take more than is available.
+        Conflict: the operation is taken by an adjustment of another amount.
+        ValueError: the existing transfer has another operation.
     """
     amount = check_amount(abs(signed_amount) if type(signed_amount) is int else signed_amount)
+    if existing is not None:
+        if existing.operation != operation:
+            raise ValueError(f"{existing.operation!r} is not {operation!r}")
+        if existing.signed_amount != signed_amount:
+            known = existing.signed_amount
+            raise Conflict(f"This reference belongs to an adjustment of {known} credits.", existing.id)
+        return Posting(funds, None)
     gives = signed_amount == amount
     if not gives and funds.available < amount:
         raise InsufficientCredits(amount, funds.available)

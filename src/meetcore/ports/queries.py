@@ -44,7 +44,10 @@ MAX_ENDS_LOOKED_AT: Final = 200
 
 @frozen
 class AccountCard:
-    """Whose account it is, its balance in credits and what open holds reserve of it."""
+    """Whose account it is, its balance in credits and what open holds reserve of it.
+
+    `suspended_at` is None while the account is active.
+    """
 
     id: UUID
     user_id: UUID
@@ -52,6 +55,7 @@ class AccountCard:
     full_name: str
     balance: int
     held: int = 0
+    suspended_at: datetime | None = None
 
 
 @frozen

@@ -10,7 +10,7 @@ from attrs import frozen
 from meetcore.domain.hosts import Host
 from meetcore.domain.keys import ApiKey
 
-__all__ = ["NewAccount", "Registry"]
+__all__ = ["NewAccount", "Registry", "StoredAccount"]
 
 
 @frozen
@@ -25,11 +25,59 @@ class NewAccount:
     created_at: datetime
 
 
+@frozen
+class StoredAccount:
+    """An account as an operator sees it. `balance`, `held` and `low_threshold` are credits."""
+
+    id: UUID
+    user_id: UUID
+    email: str
+    full_name: str
+    created_at: datetime
+    suspended_at: datetime | None
+    balance: int
+    held: int
+    low_threshold: int
+
+
 class Registry(Protocol):
     """The operator's records. A `NotFound` names what is missing."""
 
     async def add_account(self, account: NewAccount) -> None:
-        """Open an account with empty funds."""
+        """Open an active account with empty funds.
+
+        Raises:
+            Conflict: another account has this e-mail address, by `domain.accounts.email_key`. Accounts that
+                shared one before may stay.
+        """
+        ...
+
+    async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
+        """The newest accounts, so many at most; with this e-mail address, in any case, where given."""
+        ...
+
+    async def find_account(self, account_id: UUID) -> StoredAccount:
+        """One account.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
+
+    async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
+        """Suspend an account; one that is suspended keeps its time.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
+
+    async def resume_account(self, account_id: UUID) -> StoredAccount:
+        """Make an account active; one that is active stays as it is.
+
+        Raises:
+            NotFound: no such account.
+        """
         ...
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
@@ -82,6 +130,14 @@ class Registry(Protocol):
 
     async def disable_host(self, host_id: UUID) -> Host:
         """Give a host no new meetings; those it has stay.
+
+        Raises:
+            NotFound: no such host.
+        """
+        ...
+
+    async def enable_host(self, host_id: UUID) -> Host:
+        """Let a host have new meetings again; until when the provider makes it wait stays as it is.
 
         Raises:
             NotFound: no such host.

@@ -31,6 +31,7 @@ from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Prov
 from meetcore.ports.registry import NewAccount
 from meetcore.ports.store import Transaction
 from meetcore.testing.clock import ManualClock, SeededEntropy
+from meetcore.testing.contracts.acts import email_of
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.usecases.world import World
 
@@ -78,7 +79,9 @@ class StoreStage:
         now = self.world.now()
         await self.rig.reset()
         await self.rig.registry.add_account(
-            NewAccount(self.account_id, self.new_id(), "a@example.com", "A Customer", LOW_THRESHOLD, now)
+            NewAccount(
+                self.account_id, self.new_id(), email_of(self.account_id), "A Customer", LOW_THRESHOLD, now
+            )
         )
         for key_id, cap in zip(self.key_ids, (DAILY_CAP, None), strict=True):
             key = ApiKey(key_id, self.account_id, tuple(Scope), cap, now)

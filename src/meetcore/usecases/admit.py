@@ -5,6 +5,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
+from meetcore.domain.accounts import check_active
 from meetcore.domain.errors import RateLimited
 from meetcore.domain.keys import check_usable, digest, read_bearer
 from meetcore.domain.rate_window import (
@@ -42,13 +43,15 @@ class Admit:
         """Find out who asks, and read what `peek` names of the account on the same trip.
 
         Raises:
-            InvalidApiKey: no key, a malformed one, or one that is unknown, revoked or expired.
+            InvalidApiKey: no key, a malformed one, or one that is unknown, revoked, expired or of a suspended
+                account.
             StoreAway: the database does not answer.
         """
         key_digest = digest(read_bearer(authorization, self.key_prefix))
         caller = await self.queries.find_caller(key_digest, peek)
         check_usable(None if caller is None else caller.key, now)
         assert caller is not None
+        check_active(caller.account.suspended_at)
         return caller
 
     async def count(self, key_id: UUID, operation_class: OperationClass, now: datetime) -> RateVerdict:

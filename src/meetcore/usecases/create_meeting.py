@@ -78,9 +78,9 @@ class CreateMeeting:
     """Makes a meeting once for each intent.
 
     `lease_s` must exceed the provider's time limit; `wait_s` bounds how long a duplicate waits for
-    the first request's result in another process, looking after `poll_s` and then less and less often. `share_percent` is how much of
-    the day's creations that others left one account may use, and `report` is called with each meeting that
-    was refused for want of hosts.
+    the first request's result in another process, looking after `poll_s` and then less and less often.
+    `share_percent` is how much of the day's creations that others left one account may use, and `report` is
+    called with each meeting that was refused for want of hosts.
     """
 
     store: Store

@@ -7,18 +7,19 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain import ledger
+from meetcore.domain.accounts import check_email
 from meetcore.domain.events import Event, EventKind
 from meetcore.domain.hosts import Host
-from meetcore.domain.keys import SECRET_BYTES, ApiKey, Scope, digest, mint
+from meetcore.domain.keys import SECRET_BYTES, ApiKey, Scope, check_expiry, digest, mint
 from meetcore.domain.ledger import Entry
 from meetcore.domain.records import balance_record
 from meetcore.ports.doorbell import Doorbell
-from meetcore.ports.registry import NewAccount, Registry
+from meetcore.ports.registry import NewAccount, Registry, StoredAccount
 from meetcore.ports.store import Store
 from meetcore.usecases.provision import credit_events
 from meetcore.usecases.world import World
 
-__all__ = ["MintedKey", "Operate", "ToppedUp"]
+__all__ = ["Adjusted", "MintedKey", "Operate", "ToppedUp"]
 
 DEFAULT_LOW_THRESHOLD = 100
 
@@ -41,6 +42,15 @@ class ToppedUp:
 
 
 @frozen
+class Adjusted:
+    """An adjustment in the ledger. `is_new` is false when the reference had been adjusted before."""
+
+    entry: Entry
+    balance: int
+    is_new: bool
+
+
+@frozen
 class Operate:
     """The operator's use cases."""
 
@@ -51,7 +61,13 @@ class Operate:
     key_prefix: str
 
     async def create_account(self, email: str, full_name: str, credits: int = 0) -> NewAccount:
-        """Open an account, with credits if any are given."""
+        """Open an account, with credits if any are given.
+
+        Raises:
+            InvalidEmail: see `check_email`.
+            Conflict: an account has this e-mail address already.
+        """
+        check_email(email)
         now = self.world.now()
         account = NewAccount(
             self.world.new_id(now), self.world.new_id(now), email, full_name, DEFAULT_LOW_THRESHOLD, now
@@ -95,6 +111,52 @@ class Operate:
             self.doorbell.ring()
         return ToppedUp(posting.entry, posting.funds.balance, is_new=True)
 
+    async def adjust(
+        self, account_id: UUID, amount: int, reason: str, reference: str | None = None
+    ) -> Adjusted:
+        """Correct a balance by hand, once for each reference; nobody is sent an event but `credit.low`.
+
+        Args:
+            account_id: whose balance.
+            amount: credits, negative to take; no more than is available.
+            reason: what it is for, kept in the ledger, where the customer reads it.
+            reference: the operator's own name for it, such as a ticket's number.
+
+        Raises:
+            InvalidAmount: zero, or no whole number of credits.
+            InsufficientCredits: it would take more than is available.
+            NotFound: no such account.
+            Conflict: the reference belongs to an adjustment of another amount.
+            InvalidReason: see `ledger.adjustment_about`.
+        """
+        about = ledger.adjustment_about(reason)
+        now = self.world.now()
+        transfer_id = self.world.new_id(now)
+        operation = ledger.adjustment_operation(reference or str(transfer_id))
+        async with self.store.begin() as tx:
+            view = await tx.ledger.load(account_id, operation)
+            existing = None if view.entry is None else view.entry.transfer
+            posting = ledger.adjust(view.funds, transfer_id, operation, amount, about, now, existing)
+            if posting.entry is None:
+                assert view.entry is not None
+                return Adjusted(view.entry, view.funds.balance, is_new=False)
+            due = await tx.ledger.append(
+                posting.funds, posting.entry, credit_events(self.world, posting, now)
+            )
+        if due:
+            self.doorbell.ring()
+        return Adjusted(posting.entry, posting.funds.balance, is_new=True)
+
+    async def suspend_account(self, account_id: UUID) -> StoredAccount:
+        """Refuse an account's keys from their next request on.
+
+        What was begun goes on: meetings take place, notes that were ordered are made, webhooks are sent.
+
+        Raises:
+            NotFound: no such account.
+        """
+        return await self.registry.suspend_account(account_id, self.world.now())
+
     async def create_key(
         self,
         account_id: UUID,
@@ -106,8 +168,10 @@ class Operate:
 
         Raises:
             NotFound: no such account.
+            InvalidExpiry: it expires in the past.
         """
         now = self.world.now()
+        check_expiry(expires_at, now)
         text = mint(self.key_prefix, self.world.entropy.token_bytes(SECRET_BYTES))
         unique = tuple(dict.fromkeys(scopes))
         key = ApiKey(self.world.new_id(now), account_id, unique, daily_cap, now, expires_at)

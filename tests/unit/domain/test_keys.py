@@ -16,7 +16,9 @@ from meetcore.domain.keys import (
     SECRET_BYTES,
     SECRET_LENGTH,
     ApiKey,
+    InvalidExpiry,
     Scope,
+    check_expiry,
     check_usable,
     digest,
     is_prefix,
@@ -213,3 +215,11 @@ def test_the_scopes_are_those_of_the_contract() -> None:
         "meetings:read", "meetings:write", "notulen:read", "notulen:write", "recordings:read",
         "recordings:write", "credits:read", "webhooks:read", "webhooks:write",
     }  # fmt: skip
+
+
+def test_a_new_key_expires_in_the_future_or_never() -> None:
+    assert check_expiry(None, NOW) is None
+    assert check_expiry(NOW + TICK, NOW) == NOW + TICK
+    for past in (NOW, NOW - TICK):
+        with pytest.raises(InvalidExpiry, match="in the future"):
+            check_expiry(past, NOW)

@@ -15,10 +15,14 @@ from meetcore.domain import holds
 from meetcore.domain.errors import Conflict, InsufficientCredits
 from meetcore.domain.holds import CapUsage, Hold
 from meetcore.domain.ledger import (
+    MAX_REASON,
     CreditsFellLow,
     Funds,
+    InvalidReason,
     Posting,
     adjust,
+    adjustment_about,
+    adjustment_operation,
     open_account,
     post,
     refund,
@@ -310,6 +314,32 @@ def test_an_adjustment_gives_freely_and_takes_what_is_available_and_not_what_is_
         with pytest.raises(InsufficientCredits) as refused:
             adjust(funds, UUID(int=2), "ticket:1", signed, TICKET, NOW)
         assert refused.value.details == {"required": amount, "available": funds.available}
+
+
+def test_an_adjustment_happens_once_for_each_operation() -> None:
+    first = adjust(FULL, UUID(int=2), "adjustment:T-1", -5, TICKET, NOW)
+    assert first.entry is not None
+    known = first.entry.transfer
+    again = adjust(first.funds, UUID(int=3), "adjustment:T-1", -5, TICKET, NOW, known)
+    assert again == Posting(first.funds, None)
+    drained = evolve(first.funds, held=first.funds.balance)
+    assert adjust(drained, UUID(int=3), "adjustment:T-1", -5, TICKET, NOW, known).entry is None
+    for other in (5, -6):
+        with pytest.raises(Conflict) as refused:
+            adjust(first.funds, UUID(int=3), "adjustment:T-1", other, TICKET, NOW, known)
+        assert refused.value.details == {"id": str(known.id)}
+        assert "-5 credits" in refused.value.message
+    with pytest.raises(ValueError, match="'adjustment:T-1' is not 'adjustment:T-2'"):
+        adjust(first.funds, UUID(int=3), "adjustment:T-2", -5, TICKET, NOW, known)
+
+
+def test_an_adjustment_is_named_and_has_a_reason() -> None:
+    assert adjustment_operation("T-1") == "adjustment:T-1"
+    for reason in ("goodwill for 12 November", "r" * MAX_REASON, "é"):
+        assert adjustment_about(reason) == Reference("adjustment", reason)
+    for reason in ("", " ", "r" * (MAX_REASON + 1), "two\nlines"):
+        with pytest.raises(InvalidReason, match="1 to 200 characters"):
+            adjustment_about(reason)
 
 
 def test_funds_cannot_be_changed() -> None:

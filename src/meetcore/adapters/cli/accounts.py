@@ -4,6 +4,13 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from meetcore.adapters.cli.account_admin import (
+    list_accounts,
+    resume_account,
+    show_account,
+    suspend_account,
+)
+from meetcore.adapters.cli.adjust import adjust_credits
 from meetcore.adapters.cli.inputs import (
     Whole,
     check_counts,
@@ -13,6 +20,7 @@ from meetcore.adapters.cli.inputs import (
     read_scopes,
     read_time,
 )
+from meetcore.adapters.cli.operator_log import log_action
 from meetcore.adapters.cli.output import show
 from meetcore.adapters.cli.runner import guarded, with_wiring
 from meetcore.adapters.cli.verify import verify_credits
@@ -52,13 +60,15 @@ def create_account(*, email: str, full_name: str, credits: Whole = 0, json: Json
 
     async def work(wiring: Wiring) -> dict[str, object]:
         made = await wiring.operate.create_account(email, full_name, credits)
-        return {
+        record: dict[str, object] = {
             "id": str(made.id),
             "user_id": str(made.user_id),
             "email": email,
             "full_name": full_name,
             "balance": credits,
         }
+        log_action("account create", record)
+        return record
 
     show(with_wiring(work, as_json=json), as_json=json)
 
@@ -79,9 +89,17 @@ def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
 
     async def work(wiring: Wiring) -> dict[str, object]:
         await wiring.operate.set_low_threshold(account_id, credit_low)
-        return {"id": id, "credit_low": credit_low}
+        record: dict[str, object] = {"id": id, "credit_low": credit_low}
+        log_action("account set", record)
+        return record
 
     show(with_wiring(work, as_json=json), as_json=json)
+
+
+account.command(list_accounts, name="list")
+account.command(show_account, name="show")
+account.command(suspend_account, name="suspend")
+account.command(resume_account, name="resume")
 
 
 @key.command(name="create")
@@ -114,6 +132,7 @@ def create_key(
     async def work(wiring: Wiring) -> dict[str, object]:
         minted = await wiring.operate.create_key(account_id, scopes, cap, until)
         told = _key_record(minted.key)
+        log_action("key create", told)
         return {"id": told.pop("id"), "key": minted.text, **told}
 
     show(with_wiring(work, as_json=json), as_json=json)
@@ -148,7 +167,9 @@ def revoke_key(id: str, /, *, json: Json = False) -> None:
     key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        return _key_record(await wiring.operate.revoke_key(key_id))
+        record = _key_record(await wiring.operate.revoke_key(key_id))
+        log_action("key revoke", record)
+        return record
 
     show(with_wiring(work, as_json=json), as_json=json)
 
@@ -168,7 +189,9 @@ def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
     cap = guarded(lambda: read_cap(daily_cap), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        return _key_record(await wiring.operate.registry.set_daily_cap(key_id, cap))
+        record = _key_record(await wiring.operate.registry.set_daily_cap(key_id, cap))
+        log_action("key set-cap", record)
+        return record
 
     show(with_wiring(work, as_json=json), as_json=json)
 
@@ -192,7 +215,7 @@ def top_up(*, account: str, amount: Whole, reference: str | None = None, json: J
 
     async def work(wiring: Wiring) -> dict[str, object]:
         done = await wiring.operate.top_up(account_id, amount, reference)
-        return {
+        record: dict[str, object] = {
             "id": str(done.entry.transfer.id),
             "account_id": account,
             "amount": done.entry.amount,
@@ -202,10 +225,13 @@ def top_up(*, account: str, amount: Whole, reference: str | None = None, json: J
             "is_new": done.is_new,
             "created_at": utc_text(done.entry.at),
         }
+        log_action("credits topup", record)
+        return record
 
     show(with_wiring(work, as_json=json), as_json=json)
 
 
+credits_.command(adjust_credits, name="adjust")
 credits_.command(verify_credits, name="verify")
 
 
@@ -230,7 +256,9 @@ def add_host(
     )
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        return _host_record(await wiring.operate.add_host(provider_user_id, capacity, max_concurrent))
+        record = _host_record(await wiring.operate.add_host(provider_user_id, capacity, max_concurrent))
+        log_action("host add", record)
+        return record
 
     show(with_wiring(work, as_json=json), as_json=json)
 
@@ -257,7 +285,28 @@ def disable_host(id: str, /, *, json: Json = False) -> None:
     host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        return _host_record(await wiring.operate.registry.disable_host(host_id))
+        record = _host_record(await wiring.operate.registry.disable_host(host_id))
+        log_action("host disable", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@host.command(name="enable")
+def enable_host(id: str, /, *, json: Json = False) -> None:
+    """Give a host meetings again.
+
+    Parameters
+    ----------
+    id:
+        The host's id.
+    """
+    host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        record = _host_record(await wiring.operate.registry.enable_host(host_id))
+        log_action("host enable", record)
+        return record
 
     show(with_wiring(work, as_json=json), as_json=json)
 

@@ -48,6 +48,7 @@ __all__ = ["dev"]
 
 LOOPBACK = "127.0.0.1"
 MAX_PORT = 65_535
+DEMO_EMAIL = "demo@example.com"
 DEMO_CREDITS = 1_000
 DEMO_HOSTS = (("demo-host-1", 100), ("demo-host-2", 100), ("demo-host-3", 300), ("demo-host-4", 1000))
 STARTED_POLL_S = 0.02
@@ -240,15 +241,23 @@ async def _demo(wiring: Wiring, data_dir: Path) -> _Demo:
     demo = _read_demo(file) if file.exists() else None
     if demo is not None and await wiring.queries.find_caller(digest(demo.key)) is not None:
         return demo
-    account = await wiring.operate.create_account("demo@example.com", "Demo Account", DEMO_CREDITS)
-    minted = await wiring.operate.create_key(account.id, tuple(Scope))
+    account_id = await _demo_account(wiring)
+    minted = await wiring.operate.create_key(account_id, tuple(Scope))
     for provider_user_id, capacity in DEMO_HOSTS:
         with suppress(Conflict):  # an earlier start got this far
             await wiring.operate.add_host(provider_user_id, capacity)
-    demo = _Demo(account.id, minted.text, os.urandom(4).hex())
+    demo = _Demo(account_id, minted.text, os.urandom(4).hex())
     told = {"account_id": str(demo.account_id), "key": demo.key, "inbox": demo.inbox}
     _write_private(file, json.dumps(told))
     return demo
+
+
+async def _demo_account(wiring: Wiring) -> UUID:
+    """A new account, or the one of an earlier start whose file is gone."""
+    known = await wiring.registry.list_accounts(DEMO_EMAIL, 1)
+    if known:
+        return known[0].id
+    return (await wiring.operate.create_account(DEMO_EMAIL, "Demo Account", DEMO_CREDITS)).id
 
 
 def _read_demo(file: Path) -> _Demo:

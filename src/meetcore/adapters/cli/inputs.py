@@ -26,7 +26,7 @@ MAX_DIGITS = 18
 
 
 def _read_whole(_: object, tokens: Sequence[Token]) -> int:
-    digits = tokens[0].value.removeprefix("-")
+    digits = tokens[0].value.removeprefix("-" if tokens[0].value.startswith("-") else "+")
     if not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_DIGITS:
         raise ValueError("it must be a whole number")
     return int(tokens[0].value)

@@ -9,8 +9,10 @@ from meetcore.adapters.cli.inputs import InputRefused
 from meetcore.adapters.cli.output import ExitCode, complain
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
+from meetcore.domain.accounts import InvalidEmail
 from meetcore.domain.errors import DomainError
-from meetcore.domain.ledger import InvalidAmount
+from meetcore.domain.keys import InvalidExpiry
+from meetcore.domain.ledger import InvalidAmount, InvalidReason
 from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused, StoreReadOnly
 from meetcore.wiring import Wiring, check_schema, check_secrets, wire
 
@@ -31,6 +33,8 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
         _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
     except SettingsRefused as error:
         _end("settings", str(error), ExitCode.SETTINGS, as_json=as_json)
+    except (InvalidEmail, InvalidExpiry, InvalidReason) as error:
+        _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
     except InvalidAmount as error:
         _end("invalid_amount", str(error), ExitCode.USAGE, as_json=as_json)
     except DomainError as error:

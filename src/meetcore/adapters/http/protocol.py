@@ -20,10 +20,11 @@ import httptools
 from attrs import define, field
 from starlette.responses import PlainTextResponse, Response
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from meetcore.adapters.api.answers import HeadTooLarge, status_of
+from meetcore.adapters.http.abort import AbortableProtocol
 from meetcore.adapters.http.connections import Connections
 from meetcore.domain.errors import InvalidRequest
 
@@ -66,7 +67,7 @@ class _Refused(Exception):
     """Stops the parser."""
 
 
-class BoundedHttpProtocol(HttpToolsProtocol):
+class BoundedHttpProtocol(AbortableProtocol):
     """One connection."""
 
     def __init__(

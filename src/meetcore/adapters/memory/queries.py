@@ -49,7 +49,9 @@ class MemoryQueries:
         key = tables.keys[key_id]
         account = tables.accounts[key.account_id]
         card, funds = account.card, account.funds
-        shown = AccountCard(card.id, card.user_id, card.email, card.full_name, funds.balance, funds.held)
+        shown = AccountCard(
+            card.id, card.user_id, card.email, card.full_name, funds.balance, funds.held, account.suspended_at
+        )
         if peek.meeting_id is not None:
             return Caller(key, shown, open_meeting=partial(_meeting_of, tables, card.id, peek.meeting_id))
         day = peek.usage_on

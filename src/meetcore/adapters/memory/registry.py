@@ -7,11 +7,12 @@ from uuid import UUID
 from attrs import evolve
 
 from meetcore.adapters.memory.state import Account, ConstraintBroken, MemoryState, Tables, account_of
+from meetcore.domain.accounts import email_key
 from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.hosts import Host
 from meetcore.domain.keys import ApiKey
 from meetcore.domain.ledger import open_account
-from meetcore.ports.registry import NewAccount
+from meetcore.ports.registry import NewAccount, StoredAccount
 
 __all__ = ["MemoryRegistry"]
 
@@ -23,12 +24,38 @@ class MemoryRegistry:
         self._state = state
 
     async def add_account(self, account: NewAccount) -> None:
-        """Open an account with empty funds."""
+        """Open an active account with empty funds."""
         async with self._state.change() as tables:
             if account.id in tables.accounts:
                 raise ConstraintBroken(f"account {account.id} is open already")
+            for known in tables.accounts.values():
+                if email_key(known.card.email) == email_key(account.email):
+                    raise Conflict("An account has this e-mail address already.", known.card.id)
             funds = open_account(account.id, account.low_threshold)
             tables.accounts[account.id] = Account(account, funds)
+
+    async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
+        """The newest accounts, so many at most; with this e-mail address where given."""
+        every = self._state.committed.accounts.values()
+        own = [one for one in every if email is None or email_key(one.card.email) == email_key(email)]
+        return sorted(map(_stored, own), key=lambda account: account.id, reverse=True)[:limit]
+
+    async def find_account(self, account_id: UUID) -> StoredAccount:
+        """One account."""
+        return _stored(account_of(self._state.committed, account_id))
+
+    async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
+        """Suspend an account; one that is suspended keeps its time."""
+        async with self._state.change() as tables:
+            account = account_of(tables, account_id)
+            tables.accounts[account_id] = evolve(account, suspended_at=account.suspended_at or at)
+            return _stored(tables.accounts[account_id])
+
+    async def resume_account(self, account_id: UUID) -> StoredAccount:
+        """Make an account active."""
+        async with self._state.change() as tables:
+            tables.accounts[account_id] = evolve(account_of(tables, account_id), suspended_at=None)
+            return _stored(tables.accounts[account_id])
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
         """Change when `credit.low` is told; an account below the new threshold counts as told."""
@@ -82,12 +109,27 @@ class MemoryRegistry:
 
     async def disable_host(self, host_id: UUID) -> Host:
         """Give a host no new meetings; those it has stay."""
+        return await self._set_active(host_id, is_active=False)
+
+    async def enable_host(self, host_id: UUID) -> Host:
+        """Let a host have new meetings again."""
+        return await self._set_active(host_id, is_active=True)
+
+    async def _set_active(self, host_id: UUID, *, is_active: bool) -> Host:
         async with self._state.change() as tables:
             host = tables.hosts.get(host_id)
             if host is None:
                 raise NotFound("No host with this id.")
-            tables.hosts[host_id] = evolve(host, is_active=False)
+            tables.hosts[host_id] = evolve(host, is_active=is_active)
             return tables.hosts[host_id]
+
+
+def _stored(account: Account) -> StoredAccount:
+    card, funds = account.card, account.funds
+    return StoredAccount(
+        card.id, card.user_id, card.email, card.full_name, card.created_at, account.suspended_at,
+        funds.balance, funds.held, funds.low_threshold,
+    )  # fmt: skip
 
 
 def _key_of(tables: Tables, key_id: UUID) -> ApiKey:

@@ -61,6 +61,7 @@ class Account:
 
     card: NewAccount
     funds: Funds
+    suspended_at: datetime | None = None
 
 
 @frozen

@@ -17,7 +17,7 @@ __all__ = ["KEY_COLUMNS", "caller_of", "caller_parameters", "caller_statement"]
 KEY_COLUMNS = """
     k.id AS key_id, k.account_id, k.scopes, k.daily_cap, k.created_at AS key_created_at, k.expires_at, k.revoked_at"""
 
-_CARD = "a.user_id, a.email, a.full_name, a.balance, a.held"
+_CARD = "a.user_id, a.email, a.full_name, a.balance, a.held, a.suspended_at"
 
 # The key of a digest with its account: what authentication needs, and all that GET /me shows.
 _FIND_CALLER = f"""
@@ -58,8 +58,9 @@ def caller_of(row: rows.Row, peek: Peek, cipher: Cipher) -> Caller:
     """The caller of such a row."""
     key = rows.key(row)
     card = AccountCard(
-        row["account_id"], row["user_id"], row["email"], row["full_name"], row["balance"], row["held"]
-    )
+        row["account_id"], row["user_id"], row["email"], row["full_name"], row["balance"], row["held"],
+        row["suspended_at"],
+    )  # fmt: skip
     if peek.meeting_id is not None and row["id"] is not None:
         return Caller(key, card, open_meeting=partial(rows.meeting_with_key, row, cipher))
     return Caller(key, card, None if peek.usage_on is None else rows.usage(row, key.id, peek.usage_on))

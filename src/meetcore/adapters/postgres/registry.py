@@ -14,14 +14,41 @@ from meetcore.adapters.postgres.rows import HOST_COLUMNS
 from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.hosts import Host
 from meetcore.domain.keys import ApiKey
-from meetcore.ports.registry import NewAccount
+from meetcore.ports.registry import NewAccount, StoredAccount
 
 __all__ = ["PostgresRegistry"]
+
+# Lets one transaction at a time open an account of an e-mail address. No unique index: accounts of releases that did
+# not look may share one.
+_TAKE_EMAIL = "SELECT pg_advisory_xact_lock(hashtextextended('account of ' || lower(%(email)s), 0))"
+
+_ACCOUNT_OF_EMAIL = "SELECT id FROM accounts WHERE lower(email) = lower(%(email)s) ORDER BY id LIMIT 1"
 
 # Opens an account with empty funds; an empty account counts as told that it is low.
 _ADD_ACCOUNT = """
 INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
 VALUES (%(id)s, %(user_id)s, %(email)s, %(full_name)s, %(created_at)s, %(low)s, %(low)s > 0)
+"""
+
+_ACCOUNT_COLUMNS = "id, user_id, email, full_name, created_at, suspended_at, balance, held, low_threshold"
+
+# Ids rise with time, so that the newest account has the greatest.
+_LIST_ACCOUNTS = f"SELECT {_ACCOUNT_COLUMNS} FROM accounts ORDER BY id DESC LIMIT %(limit)s"
+
+_LIST_ACCOUNTS_OF_EMAIL = f"""
+SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE lower(email) = lower(%(email)s) ORDER BY id DESC LIMIT %(limit)s
+"""
+
+_FIND_ACCOUNT = f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id = %(id)s"
+
+# Suspends an account; a second call keeps the first time.
+_SUSPEND = f"""
+UPDATE accounts SET suspended_at = COALESCE(suspended_at, %(at)s), version = version + 1 WHERE id = %(id)s
+RETURNING {_ACCOUNT_COLUMNS}
+"""
+
+_RESUME = f"""
+UPDATE accounts SET suspended_at = NULL, version = version + 1 WHERE id = %(id)s RETURNING {_ACCOUNT_COLUMNS}
 """
 
 # Changes the threshold; an account below the new one counts as told, one at or above it as not.
@@ -59,8 +86,8 @@ _HOST_OF_USER = "SELECT id FROM hosts WHERE provider_user_id = %(user)s"
 
 _LIST_HOSTS = f"SELECT {HOST_COLUMNS} FROM hosts h ORDER BY h.capacity, h.provider_user_id"
 
-_DISABLE_HOST = f"""
-UPDATE hosts h SET is_active = false WHERE h.id = %(id)s RETURNING {HOST_COLUMNS}
+_SET_HOST_ACTIVE = f"""
+UPDATE hosts h SET is_active = %(is_active)s WHERE h.id = %(id)s RETURNING {HOST_COLUMNS}
 """
 
 
@@ -71,18 +98,39 @@ class PostgresRegistry:
         self._pool = pool
 
     async def add_account(self, account: NewAccount) -> None:
-        """Open an account with empty funds."""
-        await self._all(
-            _ADD_ACCOUNT,
-            {
-                "id": account.id,
-                "user_id": account.user_id,
-                "email": account.email,
-                "full_name": account.full_name,
-                "created_at": account.created_at,
-                "low": account.low_threshold,
-            },
-        )
+        """Open an active account with empty funds."""
+        parameters = {
+            "id": account.id,
+            "user_id": account.user_id,
+            "email": account.email,
+            "full_name": account.full_name,
+            "created_at": account.created_at,
+            "low": account.low_threshold,
+        }
+        with translated():
+            async with self._pool.connection() as connection, connection.transaction():
+                await connection.execute(_TAKE_EMAIL, parameters)
+                known = await (await connection.execute(_ACCOUNT_OF_EMAIL, parameters)).fetchone()
+                if known is not None and known["id"] != account.id:
+                    raise Conflict("An account has this e-mail address already.", known["id"])
+                await connection.execute(_ADD_ACCOUNT, parameters)
+
+    async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
+        """The newest accounts, so many at most; with this e-mail address where given."""
+        statement = _LIST_ACCOUNTS if email is None else _LIST_ACCOUNTS_OF_EMAIL
+        return [_account(row) for row in await self._all(statement, {"email": email, "limit": limit})]
+
+    async def find_account(self, account_id: UUID) -> StoredAccount:
+        """One account."""
+        return _one_account(await self._all(_FIND_ACCOUNT, {"id": account_id}))
+
+    async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
+        """Suspend an account; one that is suspended keeps its time."""
+        return _one_account(await self._all(_SUSPEND, {"id": account_id, "at": at}))
+
+    async def resume_account(self, account_id: UUID) -> StoredAccount:
+        """Make an account active."""
+        return _one_account(await self._all(_RESUME, {"id": account_id}))
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
         """Change when `credit.low` is told."""
@@ -138,7 +186,14 @@ class PostgresRegistry:
 
     async def disable_host(self, host_id: UUID) -> Host:
         """Give a host no new meetings; those it has stay."""
-        found = await self._all(_DISABLE_HOST, {"id": host_id})
+        return await self._set_active(host_id, is_active=False)
+
+    async def enable_host(self, host_id: UUID) -> Host:
+        """Let a host have new meetings again."""
+        return await self._set_active(host_id, is_active=True)
+
+    async def _set_active(self, host_id: UUID, *, is_active: bool) -> Host:
+        found = await self._all(_SET_HOST_ACTIVE, {"id": host_id, "is_active": is_active})
         if not found:
             raise NotFound("No host with this id.")
         return rows.host(found[0])
@@ -154,3 +209,13 @@ class PostgresRegistry:
             async with self._pool.connection() as connection:
                 cursor = await connection.execute(query, parameters)
                 return await cursor.fetchall() if cursor.description is not None else []
+
+
+def _account(row: rows.Row) -> StoredAccount:
+    return StoredAccount(**row)
+
+
+def _one_account(found: list[rows.Row]) -> StoredAccount:
+    if not found:
+        raise NotFound("No account with this id.")
+    return _account(found[0])

@@ -20,8 +20,10 @@ CREATE TABLE accounts (
     is_low               boolean NOT NULL,
     entries              bigint NOT NULL DEFAULT 0 CHECK (entries >= 0),
     last_hash            bytea NOT NULL DEFAULT decode(repeat('00', 32), 'hex') CHECK (length(last_hash) = 32),
-    last_at              timestamptz
+    last_at              timestamptz,
+    suspended_at         timestamptz
 ) WITH (fillfactor = 50);
+CREATE INDEX accounts_by_email ON accounts (lower(email));
 
 CREATE TABLE api_keys (
     id           uuid PRIMARY KEY,

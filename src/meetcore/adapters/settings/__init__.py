@@ -28,8 +28,8 @@ from meetcore.adapters.settings.names import check_file, misspelt_variables, unk
 from meetcore.adapters.settings.tiers import read_tiers
 from meetcore.domain.addresses import Network
 from meetcore.domain.download_limits import DownloadLimits
-from meetcore.domain.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.hosts import DEFAULT_SHARE_PERCENT
+from meetcore.domain.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.keys import is_prefix
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.rate_window import Quotas

@@ -39,6 +39,7 @@ __all__ = [
     "abandon",
     "adjust",
     "draft",
+    "email_of",
     "finish_cancelling",
     "load_leased",
     "new_endpoint",
@@ -111,13 +112,20 @@ def new_host(capacity: int = 100, **fields: Any) -> Host:
     return evolve(Host(id_, f"user-{id_}", capacity), **fields)
 
 
+def email_of(account_id: UUID) -> str:
+    """The e-mail address of a customer of the suites."""
+    return f"{account_id.hex}@example.com"
+
+
 async def open_customer(
     rig: Rig, credits: int = 0, *, cap: int | None = None, low_threshold: int = 0
 ) -> Customer:
     """Open an account with a key for everything, and these credits to begin with; `cap` is credits a day."""
     customer = Customer(new_id(), new_id(), os.urandom(32))
     await rig.registry.add_account(
-        NewAccount(customer.account_id, new_id(), "a@example.com", "A Customer", low_threshold, AT)
+        NewAccount(
+            customer.account_id, new_id(), email_of(customer.account_id), "A Customer", low_threshold, AT
+        )
     )
     key = ApiKey(customer.key_id, customer.account_id, tuple(Scope), cap, AT)
     await rig.registry.add_key(key, customer.digest)

@@ -4,11 +4,12 @@ import pytest
 
 from meetcore.domain import ledger
 from meetcore.domain.keys import ApiKey, Scope
-from meetcore.ports.queries import AccountCard, Caller
+from meetcore.ports.queries import AccountCard, Caller, Peek
 from meetcore.ports.registry import NewAccount
 from meetcore.testing.contracts.acts import (
     AT,
     Wish,
+    email_of,
     new_endpoint,
     new_host,
     new_id,
@@ -44,15 +45,28 @@ class QueriesContract(
     """
 
     async def test_a_caller_is_found_by_the_digest_of_the_key(self, rig: QueriesRig) -> None:
-        account = NewAccount(new_id(), new_id(), "dewi@example.com", "Dewi Ayu", 100, AT)
+        id_ = new_id()
+        account = NewAccount(id_, new_id(), email_of(id_), "Dewi Ayu", 100, AT)
         scopes = (Scope.WEBHOOKS_WRITE, Scope.MEETINGS_READ)
         key = ApiKey(new_id(), account.id, scopes, 500, AT, expires_at=AT)
         digest = bytes(range(16)) + account.id.bytes
         await rig.registry.add_account(account)
         await rig.registry.add_key(key, digest)
-        card = AccountCard(account.id, account.user_id, "dewi@example.com", "Dewi Ayu", 0)
+        card = AccountCard(account.id, account.user_id, account.email, "Dewi Ayu", 0)
         assert await rig.queries.find_caller(digest) == Caller(key, card)
         assert await rig.queries.find_caller(bytes(32)) is None
+
+    async def test_a_caller_is_told_that_the_account_is_suspended(self, rig: QueriesRig) -> None:
+        customer = await open_customer(rig)
+        for peek in (Peek(), Peek(usage_on=AT.date()), Peek(meeting_id=new_id())):
+            await rig.registry.suspend_account(customer.account_id, AT)
+            caller = await rig.queries.find_caller(customer.digest, peek)
+            assert caller is not None
+            assert caller.account.suspended_at == AT
+            await rig.registry.resume_account(customer.account_id)
+            caller = await rig.queries.find_caller(customer.digest, peek)
+            assert caller is not None
+            assert caller.account.suspended_at is None
 
     async def test_the_callers_balance_is_the_present_one(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig)

@@ -1,5 +1,6 @@
 """The operator's records in a store."""
 
+import asyncio
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -11,7 +12,16 @@ from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.hosts import Host
 from meetcore.domain.keys import ApiKey, Scope
 from meetcore.ports.registry import NewAccount
-from meetcore.testing.contracts.acts import AT, Wish, new_host, new_id, open_customer, query_of, reserved
+from meetcore.testing.contracts.acts import (
+    AT,
+    Wish,
+    email_of,
+    new_host,
+    new_id,
+    open_customer,
+    query_of,
+    reserved,
+)
 from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.store_rig import RegistryRig
 
@@ -51,6 +61,52 @@ class RegistryContract:
         with pytest.raises(rig.refusal):
             await rig.registry.add_account(NewAccount(customer.account_id, new_id(), "b@x.id", "B", 0, AT))
 
+    async def test_an_email_address_is_one_accounts(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig)
+        email = email_of(customer.account_id)
+        for spelling in (email, email.upper()):
+            with pytest.raises(Conflict) as caught:
+                await rig.registry.add_account(NewAccount(new_id(), new_id(), spelling, "B", 0, AT))
+            assert caught.value.details == {"id": str(customer.account_id)}
+        assert [one.id for one in await rig.registry.list_accounts(email, 9)] == [customer.account_id]
+
+    async def test_an_email_address_that_is_asked_for_twice_at_once_is_one_accounts(
+        self, rig: RegistryRig
+    ) -> None:
+        email = email_of(new_id())
+        both = (rig.registry.add_account(NewAccount(new_id(), new_id(), email, "B", 0, AT)) for _ in range(8))
+        outcomes = await asyncio.gather(*both, return_exceptions=True)
+        assert [type(outcome) for outcome in outcomes if outcome is not None] == [Conflict] * 7
+        assert len(await rig.registry.list_accounts(email, 9)) == 1
+
+    async def test_accounts_are_listed_newest_first_and_found(self, rig: RegistryRig) -> None:
+        customers = [await open_customer(rig, 50, low_threshold=7) for _ in range(3)]
+        listed = [one.id for one in await rig.registry.list_accounts(None, 3)]
+        assert listed == [customer.account_id for customer in reversed(customers)]
+        assert len(await rig.registry.list_accounts(None, 2)) == 2
+        await rig.plant(new_host())
+        await reserved(rig, customers[0], Wish(credits=10))
+        account = await rig.registry.find_account(customers[0].account_id)
+        assert (account.balance, account.held, account.low_threshold) == (50, 10, 7)
+        assert (account.email, account.full_name) == (email_of(account.id), "A Customer")
+        assert (account.created_at, account.suspended_at) == (AT, None)
+        (found,) = await rig.registry.list_accounts(account.email.upper(), 9)
+        assert found == account
+        assert list(await rig.registry.list_accounts("nobody@example.com", 9)) == []
+
+    async def test_an_account_is_suspended_once_and_resumed(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig, 50)
+        account = await rig.registry.find_account(customer.account_id)
+        suspended = evolve(account, suspended_at=AT)
+        assert await rig.registry.suspend_account(account.id, AT) == suspended
+        assert await rig.registry.suspend_account(account.id, AT + DAY) == suspended
+        assert await rig.registry.find_account(account.id) == suspended
+        for _ in range(2):
+            assert await rig.registry.resume_account(account.id) == account
+        assert await rig.registry.suspend_account(account.id, AT + DAY) == evolve(
+            account, suspended_at=AT + DAY
+        )
+
     @pytest.mark.parametrize(("threshold", "is_low"), [(40, False), (41, True), (0, False)])
     async def test_a_threshold_is_set_against_what_is_available(
         self, rig: RegistryRig, threshold: int, is_low: bool
@@ -73,6 +129,14 @@ class RegistryContract:
             await rig.registry.set_daily_cap(new_id(), 5)
         with pytest.raises(NotFound):
             await rig.registry.disable_host(new_id())
+        with pytest.raises(NotFound):
+            await rig.registry.enable_host(new_id())
+        with pytest.raises(NotFound):
+            await rig.registry.find_account(new_id())
+        with pytest.raises(NotFound):
+            await rig.registry.suspend_account(new_id(), AT)
+        with pytest.raises(NotFound):
+            await rig.registry.resume_account(new_id())
 
     async def test_keys_are_listed_newest_first_and_by_account(self, rig: RegistryRig) -> None:
         customer, other = await open_customer(rig), await open_customer(rig)
@@ -134,3 +198,12 @@ class RegistryContract:
             view = await tx.meetings.load_creation(query_of(customer, Wish()))
             assert (list(view.free_hosts), view.is_contended) == ([], False)
             assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.lease.token)
+
+    async def test_a_host_that_is_enabled_again_has_meetings(self, rig: RegistryRig) -> None:
+        customer = await open_customer(rig, 100)
+        host = new_host()
+        await rig.registry.add_host(host, AT)
+        await rig.registry.disable_host(host.id)
+        assert await rig.registry.enable_host(host.id) == host
+        assert (await rig.registry.enable_host(host.id)).is_active is True
+        assert (await reserved(rig, customer, Wish())).meeting.host_id == host.id

@@ -1,0 +1,35 @@
+"""One log line for each change by an operator: what, of whom, and by which user of the system."""
+
+import os
+from collections.abc import Mapping
+
+import structlog
+
+__all__ = ["log_action"]
+
+_SHOWN = ("id", "account_id", "amount", "balance", "is_new")
+"""Fields of a command's record that may stand in a log: no names, addresses, reasons or keys."""
+
+log = structlog.get_logger("meetcore")
+
+
+def log_action(action: str, record: Mapping[str, object]) -> None:
+    """Log that a command changed something."""
+    told = {name: record[name] for name in _SHOWN if name in record}
+    log.info("operator action", action=action, operator=_system_user(), **told)
+
+
+def _system_user() -> str:
+    """The user who runs the program; the one behind `sudo`, where root does."""
+    user = _name_of(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "unknown")
+    behind = os.environ.get("SUDO_USER", "")
+    return f"{behind} as root" if user == "root" and behind else user
+
+
+def _name_of(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:  # a container may run a user without a name
+        return str(uid)

@@ -1,0 +1,86 @@
+"""What an operator does: accounts that are opened once, keys with an end, adjustments with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from meetcore.domain.accounts import InvalidEmail
+from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
+from meetcore.domain.events import EventKind
+from meetcore.domain.keys import InvalidExpiry, Scope
+from meetcore.domain.ledger import InvalidAmount, InvalidReason, Reference, TransferKind, first_broken
+from tests.unit.usecases.town import Town
+
+REASON = "goodwill for 12 November"
+
+
+def events(town: Town) -> list[EventKind]:
+    return [event.kind for event in town.state.committed.events.values()]
+
+
+async def test_an_account_has_an_email_address_of_its_own() -> None:
+    town = await Town().settle_in()
+    before = len(town.state.committed.accounts)
+    with pytest.raises(InvalidEmail):
+        await town.operate.create_account("nobody", "N", 5)
+    with pytest.raises(Conflict):
+        await town.operate.create_account(town.caller.account.email.upper(), "N", 5)
+    assert len(town.state.committed.accounts) == before
+
+
+async def test_a_key_that_is_over_is_not_made() -> None:
+    town = await Town().settle_in()
+    account_id = town.caller.account.id
+    with pytest.raises(InvalidExpiry):
+        await town.operate.create_key(account_id, tuple(Scope), None, town.now())
+    soon = town.now() + timedelta(seconds=1)
+    assert (await town.operate.create_key(account_id, tuple(Scope), None, soon)).key.expires_at == soon
+
+
+@pytest.mark.spec("1/credits")
+async def test_an_adjustment_gives_and_takes_and_says_why() -> None:
+    town = await Town(credits=150).settle_in()
+    account_id = town.caller.account.id
+    given = await town.operate.adjust(account_id, 25, REASON, "T-1")
+    taken = await town.operate.adjust(account_id, -100, "topped up twice")
+    assert (given.balance, taken.balance, taken.entry.amount) == (175, 75, -100)
+    assert given.entry.transfer.kind is TransferKind.ADJUSTMENT
+    assert given.entry.transfer.reference == Reference("adjustment", REASON)
+    assert given.entry.transfer.operation == "adjustment:T-1"
+    listed = await town.queries.list_transactions(account_id, TransferKind.ADJUSTMENT, 9, None)
+    assert [entry.transfer.reference.id for entry in listed] == ["topped up twice", REASON]
+    assert events(town).count(EventKind.CREDIT_LOW) == 1
+    assert events(town).count(EventKind.CREDIT_TOPUP_SUCCEEDED) == 1, "the opening and nothing else"
+
+
+async def test_an_adjustment_happens_once_for_each_reference() -> None:
+    town = await Town(credits=100).settle_in()
+    account_id = town.caller.account.id
+    many = (town.operate.adjust(account_id, -30, REASON, "T-1") for _ in range(5))
+    done = await asyncio.gather(*many)
+    assert sorted(each.is_new for each in done) == [False] * 4 + [True]
+    assert len({each.entry.transfer.id for each in done}) == 1
+    with pytest.raises(Conflict):
+        await town.operate.adjust(account_id, 30, REASON, "T-1")
+    assert (await town.registry.find_account(account_id)).balance == 70
+    entries = await town.queries.list_transactions(account_id, None, 9, None)
+    assert first_broken(account_id, reversed(entries)) is None
+
+
+async def test_an_adjustment_takes_no_more_than_is_available() -> None:
+    town = await Town(credits=100).settle_in()
+    account_id = town.caller.account.id
+    with pytest.raises(InsufficientCredits):
+        await town.operate.adjust(account_id, -101, REASON)
+    with pytest.raises(InvalidAmount):
+        await town.operate.adjust(account_id, 0, REASON)
+    with pytest.raises(InvalidReason):
+        await town.operate.adjust(account_id, 5, " ")
+    with pytest.raises(NotFound):
+        await town.operate.adjust(UUID(int=7), 5, REASON)
+    assert (await town.registry.find_account(account_id)).balance == 100
+    assert (await town.operate.adjust(account_id, -100, REASON)).balance == 0
