@@ -3,7 +3,7 @@
 Machines differ and are busy; a ratio within one run is what can be compared. Floor and ours take turns,
 and the medians of the turns are set against each other.
 
-- ``__main__``: the run: `make bench`, `make bench ARGS=--quick`
+- ``__main__``: the run: `make bench`, `make bench ARGS=--quick`, `make bench ARGS=--smoke`
 - ``reads``, ``creations``, ``hosts``, ``posts``, ``footprint``, ``rules``: what is measured
 - ``recording``, ``script``, ``pgbench``: the floor of `POST /meetings`, made of what one request sends
 - ``bare``: the floor of `GET /me`

@@ -61,7 +61,6 @@ ENDPOINTS = 128
 IN_FLIGHT = 128
 EVENTS_PER_S = 200
 HANGING, FAILING, HEALTHY = 50, 10, 90
-FINISHED = 200_000
 GRACE_S = 3
 WARM_UP_S = 12  # until every post that hangs has hung, and the connections are open
 
@@ -220,8 +219,15 @@ async def _bare(ca_file: str, port: int, count: int) -> tuple[float, float]:
         return count / (time.monotonic() - started), (time.process_time() - cpu_s) / count * 1e6
 
 
-def measure_latency(url: str, seconds: float) -> list[Result]:
-    """Milliseconds from the commit of an event to its receiver's answer, while others fail and hang."""
+def measure_latency(
+    url: str, seconds: float, finished: int = 200_000, warm_up_s: float = WARM_UP_S
+) -> list[Result]:
+    """Milliseconds from the commit of an event to its receiver's answer, while others fail and hang.
+
+    Args:
+        finished: how many deliveries are finished already.
+        warm_up_s: how long events are written before the first that counts.
+    """
     cipher = AesGcmCipher([os.urandom(32)])
     paths = ["/hook"] * HEALTHY + ["/fail"] * FAILING
     with psycopg.connect(url, autocommit=True) as connection:
@@ -231,13 +237,14 @@ def measure_latency(url: str, seconds: float) -> list[Result]:
                 attempts_made, created_at)
             SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(),
                 'meeting.created', 'succeeded', 1, now() FROM generate_series(1, %s)""",
-            (FINISHED,),
+            (finished,),
         )
         connection.execute("VACUUM ANALYZE")
     with place() as (ca_file, port, runner):
         alone, crowded = [
-            centiles(runner.run(arrivals(url, cipher, ca_file, port, furnish(url, cipher, to), seconds)))
+            centiles(runner.run(arrivals(url, cipher, ca_file, port, made, seconds, warm_up_s)))
             for to in (paths, paths + ["/hang"] * HANGING)
+            for made in [furnish(url, cipher, to)]
         ]
     note = f"{EVENTS_PER_S} events/s, {FAILING} endpoints fail, {HANGING} hang; floor: none hangs"
     return [

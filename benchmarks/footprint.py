@@ -18,7 +18,6 @@ RULES = (
     "meetings", "pricing", "rate_window", "records", "retry_schedule", "schedule", "signature",
     "webhook_urls",
 )  # fmt: skip
-REQUESTS = 2_000
 
 
 def measure_import(rounds: int) -> list[Result]:
@@ -43,11 +42,11 @@ def measure_import(rounds: int) -> list[Result]:
     ]
 
 
-def measure_memory(ours: Program, bare: Program, house: House) -> Result:
-    """After some thousand requests of both kinds; the floor is the bare route's process."""
-    run_load(ours, "me", house.keys, requests=REQUESTS // 2)
-    run_load(ours, "meetings", house.keys, requests=REQUESTS // 2)
-    run_load(bare, "me", house.keys, requests=REQUESTS)
+def measure_memory(ours: Program, bare: Program, house: House, requests: int) -> Result:
+    """After so many requests, half of each kind; the floor is the bare route's process."""
+    run_load(ours, "me", house.keys, requests=requests // 2)
+    run_load(ours, "meetings", house.keys, requests=requests // 2)
+    run_load(bare, "me", house.keys, requests=requests)
     mine, floor = ours.memory_mb(), bare.memory_mb()
     return Result(
         "memory of meetcore serve", mine["rss_mb"], floor["rss_mb"], "MB", "< 120 MB",

@@ -24,7 +24,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 import typed_settings
-from attrs import define, field
+from attrs import define, field, frozen
 
 from benchmarks.deliveries import FAILING, HEALTHY, Endpoint, arrivals, centiles, furnish, place
 from benchmarks.processes import ROOT, STOP_TIMEOUT_S, family
@@ -43,16 +43,23 @@ from tests.e2e.ai_place import HEARING, AiPlace, ai_place
 from tests.e2e.long_sound import long_sound
 from tests.e2e.zoom_place import ZoomPlace, zoom_place
 
-__all__ = ["measure_beside_notes"]
+__all__ = ["NoteLoad", "measure_beside_notes"]
 
-RECORDING_S = 20 * 60
-RECORDINGS = 60
-AI_LATENCY_S = 20.0  # for ten minutes of sound, as those that are for hire take
-WARM_UP_S = 4.0
 STARTS_WITHIN_S = 120
+MORE_ROUNDS = 5
 TURN_S = 1.5
 SETTLES_S = 0.2  # until what was written before a turn has arrived
 LONG_AFTER = timedelta(days=1)
+
+
+@frozen
+class NoteLoad:
+    """The notes that are written meanwhile."""
+
+    recording_s: int = 20 * 60
+    ai_latency_s: float = 20.0  # for ten minutes of sound, as those that are for hire take
+    recordings: int = 60
+    warm_up_s: float = 4.0
 
 
 @define
@@ -66,6 +73,7 @@ class Desk:
     endpoints: list[Endpoint]
     ca_file: str
     port: int
+    load: NoteLoad
     pieces_heard: int = 0
 
     @property
@@ -108,26 +116,28 @@ class Desk:
         """When each event was written and its milliseconds; counts the pieces of sound heard meanwhile."""
         before = self.ai.done(HEARING)
         found = await arrivals(
-            self.url, self.cipher, self.ca_file, self.port, self.endpoints, seconds, WARM_UP_S
+            self.url, self.cipher, self.ca_file, self.port, self.endpoints, seconds, self.load.warm_up_s
         )
         self.pieces_heard += self.ai.done(HEARING) - before
         return found
 
     async def furnish(self) -> None:
         """An account whose meetings were recorded and measured, with a note due for each."""
-        lies_at = self.zoom.fill("long", sound := long_sound(RECORDING_S))
+        lies_at = self.zoom.fill("long", sound := long_sound(self.load.recording_s))
         async with wire(self.settings) as wiring:
             account = await wiring.operate.create_account("notes@example.com", "Bench", 10**9)
             key = (await wiring.operate.create_key(account.id, [Scope.NOTULEN_WRITE])).key
-            for _ in range(RECORDINGS):
-                await _queue(wiring, account.id, key.id, lies_at, len(sound))
+            for _ in range(self.load.recordings):
+                now = wiring.world.now()
+                until = now + timedelta(seconds=self.load.recording_s)
+                file = RecordingFile(
+                    "long", FileKind.AUDIO, len(sound), now, until, lies_at, self.load.recording_s
+                )
+                await _queue(wiring, account.id, key.id, file)
 
 
-async def _queue(wiring: Wiring, account_id: UUID, key_id: UUID, url: str, size_bytes: int) -> None:
-    now = wiring.world.now()
-    file = RecordingFile(
-        "long", FileKind.AUDIO, size_bytes, now, now + timedelta(seconds=RECORDING_S), url, RECORDING_S
-    )
+async def _queue(wiring: Wiring, account_id: UUID, key_id: UUID, file: RecordingFile) -> None:
+    now = file.starts_at
     recording = Recording(
         wiring.world.new_id(now), account_id, uuid4(), "zoom", "80000000001", RecordingStatus.AVAILABLE,
         (file,), now, now, now + RETENTION,
@@ -219,23 +229,26 @@ def _tell(worker: int, what: signal.Signals) -> None:
             os.kill(each, what)
 
 
-def measure_beside_notes(url: str, rounds: int, seconds: float) -> list[Result]:
+def measure_beside_notes(url: str, rounds: int, seconds: float, load: NoteLoad) -> list[Result]:
     """How much later webhooks arrive while notes are written: by the same process, and by another."""
     results: list[Result] = []
     key = os.urandom(32)
     with ExitStack() as stack:
-        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place(AI_LATENCY_S))
+        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place(load.ai_latency_s))
         ca_file, port, runner = stack.enter_context(place())
         endpoints = furnish(url, AesGcmCipher([key]), ["/hook"] * HEALTHY + ["/fail"] * FAILING)
-        desk = Desk(url, key, zoom, ai, endpoints, ca_file, port)
+        desk = Desk(url, key, zoom, ai, endpoints, ca_file, port, load)
         runner.run(desk.furnish())
         for where, measured in (("same process", _by_this_process), ("own process", _by_another)):
             desk.pieces_heard = 0
-            turns = [runner.run(measured(desk, seconds)) for _ in range(rounds)]
+            turns: list[tuple[float, ...]] = []
+            # On a machine with much else to do, nothing may be heard in a short turn.
+            while len(turns) < rounds or (not desk.pieces_heard and len(turns) < rounds + MORE_ROUNDS):
+                turns.append(runner.run(measured(desk, seconds)))
             idle50, idle95, busy50, busy95 = (median(column) for column in zip(*turns, strict=True))
             if not desk.pieces_heard:
                 raise RuntimeError("no sound was heard meanwhile: this says nothing about notes")
-            extra = {"note": f"floor: no note is due; {desk.pieces_heard} pieces of ten minutes were heard"}
+            extra = {"note": f"floor: no note is due; {desk.pieces_heard} pieces of sound were heard"}
             goal = "ratio < 1.1"
             results += [
                 Result(f"beside notes, {where}, p50", busy50, idle50, "ms", goal, extra),

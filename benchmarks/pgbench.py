@@ -67,7 +67,7 @@ class Pgbench:
         done = subprocess.run(
             [
                 self.program, "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2",
-                "-T", str(round(seconds)), "-f", str(self.file), *variables, self.url,
+                "-T", str(max(1, round(seconds))), "-f", str(self.file), *variables, self.url,
             ],
             env=os.environ | {"PGOPTIONS": self.session_options},
             capture_output=True, text=True, check=False, timeout=seconds + 60,

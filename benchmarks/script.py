@@ -76,12 +76,10 @@ class _Translator:
                 return ":serial::bigint"
             case int() if name == "version":
                 return f"{self.found[name]}::bigint"
-            case list() if value and isinstance(value[0], UUID):
-                return f"ARRAY[{', '.join(self._id(each) for each in value)}]"
+            case list() if any(isinstance(each, UUID) for each in value):
+                return f"ARRAY[{', '.join(self.expression(name, each) for each in value)}]"
             case list():
-                return self._constant(
-                    "{" + ",".join(f'"{_literal(each, in_array=True)}"' for each in value) + "}"
-                )
+                return self._constant("{" + ",".join(_element(each) for each in value) + "}")
             case _:
                 return f"{self._constant(_literal(value))}::{_TYPES[type(value)]}"
 
@@ -137,10 +135,18 @@ class _Translator:
         return _PLACEHOLDER.sub(put, re.sub(r"--[^\n]*", "", told.text)).strip()
 
 
-def _literal(value: Any, *, in_array: bool = False) -> str:
+def _literal(value: Any) -> str:
     if isinstance(value, bytes):
-        return ("\\\\x" if in_array else "\\x") + value.hex()
+        return f"\\x{value.hex()}"
     return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _element(value: Any) -> str:
+    """An element of an array's literal. NULL is the one that has no quotes."""
+    if value is None:
+        return "NULL"
+    text = _literal(value).replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{text}"'
 
 
 def make_script(creation: Creation) -> Script:
