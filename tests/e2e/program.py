@@ -46,10 +46,14 @@ def free_port() -> int:
 
 
 def environment(**settings: object) -> dict[str, str]:
-    """A clean environment: what Python needs, and these settings (`database_url=...`)."""
+    """A clean environment: what Python needs, and these settings (`database_url=...`).
+
+    A server that is stopped closes at once, unless a test is about that.
+    """
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     given = {f"MEETCORE_{name.upper()}": str(value) for name, value in settings.items()}
-    return kept | {"PYTHONPATH": str(ROOT / "src"), "MEETCORE_SECRETS_KEY": SECRETS_KEY} | given
+    ours = {"MEETCORE_SECRETS_KEY": SECRETS_KEY, "MEETCORE_DRAIN_S": "0"}
+    return kept | {"PYTHONPATH": str(ROOT / "src")} | ours | given
 
 
 @frozen
@@ -171,7 +175,10 @@ class Site:
 
     def env(self, **settings: object) -> dict[str, str]:
         """The environment of a process on this database."""
-        many = {"quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000}
+        many = {
+            "quota_read": 100_000, "quota_write": 100_000, "quota_credit": 100_000,
+            "connections_per_address": 1000,
+        }  # fmt: skip
         return environment(**{"database_url": self.database_url} | many | self.settings | settings)
 
     def cli(self, *arguments: object, **settings: object) -> Any:

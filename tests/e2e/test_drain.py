@@ -1,0 +1,206 @@
+"""SIGTERM: the program says that it is not ready, serves on, and ends when nothing is in flight."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from attrs import define, field, frozen
+
+from tests.conftest import absent
+from tests.e2e.program import Running, Site, free_port, until
+
+DRAIN_S = 2
+LATE_S = 10.0
+RATE_PER_S = 100
+
+
+def status_of(url: str) -> int:
+    """The status of a GET on a connection of its own; 0 where nobody answers."""
+    try:
+        return httpx.get(url, timeout=5, trust_env=False).status_code
+    except httpx.TransportError:
+        return 0
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started."""
+    text = Path(f"/proc/{pid}/task/{pid}/children").read_text()
+    return [int(each) for each in text.split()]
+
+
+@pytest.mark.parametrize("is_group", [False, True], ids=["the parent", "every process"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_it_serves_on_and_says_that_it_is_not_ready(site: Site, workers: int, is_group: bool) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    server = site.launcher.start(
+        "serve", "--port", port, "--workers", workers, env=site.env(drain_s=DRAIN_S, base_url=url)
+    )
+    try:
+        until(lambda: status_of(f"{url}/readyz") == 200, "the API is up")
+        processes = [server.pid, *(children_of(server.pid) if is_group else [])]
+        began = time.monotonic()
+        for pid in processes:  # a service manager signals all of a group
+            os.kill(pid, signal.SIGTERM)
+        until(lambda: status_of(f"{url}/readyz") == 503, "it is not ready")
+        while time.monotonic() < began + DRAIN_S - 0.5:
+            assert status_of(f"{url}/readyz") == 503
+            assert status_of(f"{url}/api/v1/me") == 401
+            assert status_of(f"{url}/healthz") == 200
+        assert server.poll() is None
+        done = server.wait(LATE_S)
+        assert done.code in (0, -signal.SIGTERM)
+        assert "Traceback" not in done.err
+        assert DRAIN_S <= time.monotonic() - began < LATE_S
+        assert status_of(f"{url}/healthz") == 0
+    finally:
+        server.kill()
+
+
+def test_what_is_in_flight_at_the_end_is_answered(site: Site) -> None:
+    account = site.cli("account", "create", "--email", "drain@example.test", "--full-name", "D")
+    key = site.cli("key", "create", "--account", account["id"], "--scope", "webhooks:write")["key"]
+    with site.serve(drain_s=1) as server:
+        with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2])), timeout=10) as wire:
+            wire.sendall(
+                b"POST /api/v1/webhooks HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+                b"Content-Length: 2\r\nAuthorization: Bearer " + key.encode() + b"\r\n\r\n{"
+            )
+            server.signal(signal.SIGTERM)
+            until(lambda: status_of(f"{server.url}/healthz") == 0, "the listener is closed")
+            assert server.poll() is None
+            wire.sendall(b"}")
+            answer = wire.recv(65536)
+        assert answer.startswith(b"HTTP/1.1 400 ")
+        assert server.poll(LATE_S) is not None
+
+
+def test_an_interrupt_ends_it_at_once(site: Site) -> None:
+    with site.serve(drain_s=60) as server:
+        server.signal(signal.SIGTERM)
+        until(lambda: status_of(f"{server.url}/readyz") == 503, "it is not ready")
+        server.signal(signal.SIGINT)
+        assert server.poll(LATE_S) is not None
+
+
+# Behind a balancer
+
+
+@frozen
+class Balancer:
+    """haproxy in front of two servers, which it asks whether they are ready and never tries twice."""
+
+    url: str
+
+
+CONFIGURATION = """
+defaults
+    mode http
+    retries 0
+    timeout connect 1s
+    timeout client 30s
+    timeout server 30s
+    option http-keep-alive
+frontend front
+    bind 127.0.0.1:{port}
+    default_backend back
+backend back
+    balance roundrobin
+    option httpchk GET /readyz
+    http-check expect status 200
+    http-reuse always
+    default-server check inter 200 fall 1 rise 1
+{servers}
+"""
+
+
+@contextmanager
+def balancing(directory: Path, ports: list[int]) -> Iterator[Balancer]:
+    """Run haproxy before servers on these ports."""
+    program = shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin")
+    if program is None:
+        absent("no haproxy")
+    port = free_port()
+    servers = "\n".join(f"    server s{each} 127.0.0.1:{each}" for each in ports)
+    file = directory / "haproxy.cfg"
+    file.write_text(CONFIGURATION.format(port=port, servers=servers))
+    child = subprocess.Popen([str(program), "-db", "-f", str(file)], stderr=subprocess.DEVNULL)
+    try:
+        until(lambda: status_of(f"http://127.0.0.1:{port}/healthz") == 200, "haproxy is up")
+        yield Balancer(f"http://127.0.0.1:{port}")
+    finally:
+        child.terminate()
+        child.wait(10)
+
+
+@define
+class Customers:
+    """Some threads that ask at a rate between them, on kept connections, and count the answers."""
+
+    url: str
+    statuses: Counter[int] = field(factory=Counter)
+    _is_over: threading.Event = field(factory=threading.Event)
+
+    def ask(self, threads: int) -> None:
+        """One thread's requests."""
+        with httpx.Client(trust_env=False, timeout=10) as http:
+            due = time.monotonic()
+            while not self._is_over.is_set():
+                try:
+                    status = http.get(f"{self.url}/api/v1/me").status_code
+                except httpx.TransportError:
+                    status = 0
+                self.statuses[status] += 1
+                due += threads / RATE_PER_S
+                self._is_over.wait(max(0.0, due - time.monotonic()))
+
+    @contextmanager
+    def asking(self, threads: int = 10) -> Iterator[Counter[int]]:
+        """Ask until the block ends."""
+        running = [threading.Thread(target=self.ask, args=(threads,)) for _ in range(threads)]
+        for each in running:
+            each.start()
+        try:
+            yield self.statuses
+        finally:
+            self._is_over.set()
+            for each in running:
+                each.join()
+
+
+def test_two_restarts_behind_a_balancer_lose_nothing(site: Site, tmp_path: Path) -> None:
+    ports = [free_port(), free_port()]
+
+    def start(port: int) -> Running:
+        env = site.env(drain_s=DRAIN_S, base_url=f"http://127.0.0.1:{port}")
+        server = site.launcher.start("serve", "--port", port, env=env)
+        until(lambda: status_of(f"http://127.0.0.1:{port}/readyz") == 200, "a server is up")
+        return server
+
+    servers = {port: start(port) for port in ports}
+    try:
+        with balancing(tmp_path, ports) as balancer, Customers(balancer.url).asking() as statuses:
+            until(lambda: statuses[401] > RATE_PER_S // 2, "the customers ask")
+            for port in ports:
+                before = statuses.total()
+                servers[port].signal(signal.SIGTERM)
+                servers[port].wait(LATE_S)
+                servers[port] = start(port)
+                time.sleep(1)  # haproxy sees that it is back
+                assert statuses.total() > before
+        assert set(statuses) == {401}, statuses
+    finally:
+        for server in servers.values():
+            server.kill()
