@@ -89,6 +89,10 @@ class BadDay:
         self._threads = [threading.Thread(target=self._accept)]
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
+    def then(self, *script: Step) -> None:
+        """Go on like this."""
+        self._script.extend(script)
+
     def __enter__(self) -> Self:
         self._threads[0].start()
         return self

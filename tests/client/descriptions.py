@@ -14,7 +14,7 @@ from meetcore.client.operations import (
     MeetingOperations,
     WebhookOperations,
 )
-from meetcore.client.surface import listing, operation
+from meetcore.client.surface import listing, operation, procedure
 from tests.client.samples import ID
 
 ROOMS = (
@@ -29,17 +29,29 @@ GIVEN: dict[str, Any] = {
 }  # fmt: skip
 
 
-def described() -> Iterator[tuple[str, operation[Any, Any] | listing[Any, Any]]]:
+Described = operation[Any, Any] | listing[Any, Any] | procedure[Any, Any]
+
+
+def described() -> Iterator[tuple[str, Described]]:
     """Each description by its name."""
     for room in ROOMS:
         for name, found in vars(room).items():
-            if isinstance(found, operation | listing):
+            if isinstance(found, operation | listing | procedure):
                 yield f"{room.__name__.removesuffix('Operations').lower()}.{name}", found
 
 
 def calls() -> dict[str, Call[Any]]:
     """The call of each operation with what it requires; of a list, the call of its first page."""
-    return {name: _call(found) for name, found in described()}
+    return {name: _call(found) for name, found in described() if not isinstance(found, procedure)}
+
+
+def arguments_of(name: str) -> dict[str, inspect.Parameter]:
+    """What a caller may give to an operation by name."""
+    found = dict(described())[name]
+    parameters = inspect.signature(found._describe).parameters
+    return {
+        each: parameter for each, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY
+    }
 
 
 def _call(found: Any) -> Call[Any]:

@@ -13,7 +13,7 @@ import httpx
 import uvicorn
 from attrs import define, field, frozen
 
-from meetcore.client import AsyncClient, AsyncPages, Client, Page
+from meetcore.client import AsyncClient, AsyncPages, AsyncResponsePages, Client
 
 KINDS = ("blocking", "awaited")
 
@@ -34,22 +34,20 @@ class Speaker:
     async def items(self, name: str, /, *args: Any, **kwargs: Any) -> list[Any]:
         """Every item of a list."""
         pages = attrgetter(name)(self.client)(*args, **kwargs)
-        if isinstance(pages, AsyncPages):
+        if isinstance(pages, AsyncPages | AsyncResponsePages):
             return [item async for item in pages]
         return await asyncio.to_thread(list, pages)
 
-    async def pages(
-        self, name: str, /, *args: Any, cursor: str | None = None, **kwargs: Any
-    ) -> list[Page[Any]]:
+    async def pages(self, name: str, /, *args: Any, cursor: str | None = None, **kwargs: Any) -> list[Any]:
         """Every page of a list."""
         pages = attrgetter(name)(self.client)(*args, **kwargs)
-        if isinstance(pages, AsyncPages):
+        if isinstance(pages, AsyncPages | AsyncResponsePages):
             return [page async for page in pages.pages(cursor)]
         return await asyncio.to_thread(lambda: list(pages.pages(cursor)))
 
 
 @asynccontextmanager
-async def speaker(kind: str, url: str, api_key: str, **options: Any) -> AsyncIterator[Speaker]:
+async def speaker(kind: str, url: str | None, api_key: str | None, **options: Any) -> AsyncIterator[Speaker]:
     """A client of one kind. A transport of its own keeps the environment's proxies out."""
     if kind == "blocking":
         with Client(url, api_key, **{"transport": httpx.HTTPTransport()} | options) as client:

@@ -28,7 +28,7 @@ from tests.client.conftest import API_KEY
 from tests.client.samples import ID, WANTED, meeting, webhook
 from tests.client.test_retries import Against
 
-SECRETS = (API_KEY, "k" * 43, "rahasia1", "whsec_abc", "982451")
+SECRETS = (API_KEY, "k" * 43, "rahasia1", "whsec_abc", "982451", "pwd=")
 
 
 async def test_nothing_secret_is_written_anywhere(
@@ -66,8 +66,12 @@ def own(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 
 async def test_a_record_does_not_show_what_is_secret(against: Against) -> None:
-    trial = await against(answer(200, meeting(host_key="982451")), answer(200, webhook(secret="whsec_abc")))
+    join_url = "https://zoom.example/j/1?pwd=rahasia1"
+    trial = await against(
+        answer(200, meeting(host_key="982451", join_url=join_url)), answer(200, webhook(secret="whsec_abc"))
+    )
     found = await trial.speak("meetings.get", ID)
+    assert found.join_url == join_url
     assert (found.password, found.host_key) == ("rahasia1", "982451")
     hook = await trial.speak("webhooks.get", ID)
     assert hook.secret == "whsec_abc"

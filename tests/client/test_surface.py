@@ -13,12 +13,21 @@ import attrs
 import httpx
 import pytest
 
-from meetcore.client import AsyncClient, Client, Meeting, MeetingStatus, Page, UnexpectedAnswer
+from meetcore.client import (
+    AsyncClient,
+    Client,
+    Meeting,
+    MeetingStatus,
+    Page,
+    TransferKind,
+    UnexpectedAnswer,
+)
 from meetcore.client.calls import day_text, instant_text, path_of, time_text
+from meetcore.client.surface import procedure
 from meetcore.domain.schedule import WIB
 from tests.client.bad_day import Drop, answer
 from tests.client.conftest import API_KEY
-from tests.client.descriptions import calls, described
+from tests.client.descriptions import arguments_of, calls, described
 from tests.client.samples import (
     ID,
     balance,
@@ -71,6 +80,47 @@ async def test_every_record_has_the_fields_that_the_service_documents(contract: 
     assert checked > 10
 
 
+IN_PYTHON = {"from": "from_", "limit": "page_size"}
+BY_METHOD = {"cursor": "Pages.pages", "format": "notes.markdown", "type": "credits.estimate_..."}
+"""What a caller does not give as an argument of the operation, and by which method it is said instead."""
+
+
+async def test_the_client_takes_every_parameter_of_the_service_and_no_other(contract: Contract) -> None:
+    checked = 0
+    for key, item in operations_of(contract).items():
+        methods = [
+            name
+            for name, call in calls().items()
+            if (call.method.lower(), call.path.replace(ID, "{}")) == key
+        ]
+        if methods:
+            taken = {argument for name in methods for argument in arguments_of(name)}
+            told = {IN_PYTHON.get(name, name) for name in parameters_of(contract, item)}
+            assert taken == told - set(BY_METHOD), key
+            checked += len(told)
+    assert checked > 50
+
+
+def parameters_of(contract: Contract, item: dict[str, Any]) -> set[str]:
+    """The names of what an operation takes in its query, its body and its header."""
+    names = {each["name"] for each in item["parameters"] if each["in"] != "path"}
+    content = item.get("requestBody", {}).get("content", {}).get("application/json", {})
+    for schema in (content.get("schema", {}), *content.get("schema", {}).get("oneOf", [])):
+        names |= contract.resolved(schema).get("properties", {}).keys()
+    return {"idempotency_key" if name == "Idempotency-Key" else name for name in names}
+
+
+def test_both_clients_are_made_and_changed_with_the_same_options() -> None:
+    for name in ("__init__", "with_options"):
+        one, other = (inspect.signature(getattr(kind, name)).parameters for kind in (Client, AsyncClient))
+        assert list(one) == list(other)
+        for argument in set(one) - {"sleep"}:
+            assert one[argument].default == other[argument].default
+    assert {name for name in vars(Client) if not name.startswith("_")} - {"close"} == {
+        name for name in vars(AsyncClient) if not name.startswith("_")
+    } - {"aclose"}
+
+
 def fields_agree(contract: Contract, schema: dict[str, Any], into: Any) -> int:
     """Hold a class, and those within it, against a schema; how many were held."""
     while "$ref" in schema:
@@ -107,6 +157,13 @@ def test_both_clients_have_every_operation_with_the_same_arguments() -> None:
             assert found.__doc__
             assert one.__name__ == method
             assert getattr(type(blocking), method, found) is found
+            for client in (blocking, awaited):
+                responses = client.with_response
+                offers = getattr(responses, where) if where else responses
+                if isinstance(found, procedure):
+                    assert not hasattr(offers, method)
+                else:
+                    assert inspect.signature(getattr(offers, method)) == inspect.signature(one)
 
 
 # Answers of operations that a service may not have yet, and of later versions
@@ -150,11 +207,21 @@ async def test_the_balance(against: Against) -> None:
 
 async def test_the_estimates(against: Against) -> None:
     trial = await against(answer(200, estimate()), answer(200, estimate()))
-    found = await trial.speak("credits.estimate_meeting", pricing_tier_id="plus-300", auto_notulen=True)
+    found = await trial.speak(
+        "credits.estimate_meeting", pricing_tier_id="plus-300", auto_notulen=True, must_login=True,
+        mic_off=False, email_notification=True,
+    )  # fmt: skip
     assert (found.credits, found.sufficient, found.items[0].name) == (15, True, "standard-100")
     await trial.speak("credits.estimate_notulen", duration=90)
     assert [heard.json for heard in trial.server.heard] == [
-        {"type": "meeting", "pricing_tier_id": "plus-300", "auto_notulen": True},
+        {
+            "type": "meeting",
+            "pricing_tier_id": "plus-300",
+            "auto_notulen": True,
+            "must_login": True,
+            "mic_off": False,
+            "email_notification": True,
+        },
         {"type": "notulen", "duration": 90},
     ]
 
@@ -162,7 +229,15 @@ async def test_the_estimates(against: Against) -> None:
 async def test_transactions(against: Against) -> None:
     page = {"data": [transaction(), transaction(kind="gift", reverses=ID)], "next_cursor": None}
     trial = await against(answer(200, page))
-    charge, gift = await trial.speak.items("credits.transactions")
+    charge, gift = await trial.speak.items(
+        "credits.transactions",
+        kind=TransferKind.MEETING_CHARGE,
+        from_=date(2026, 11, 1),
+        to=datetime(2026, 12, 1, tzinfo=WIB),
+    )
+    assert dict(httpx.URL(trial.server.heard[0].target).params) == {
+        "kind": "meeting_charge", "from": "2026-11-01", "to": "2026-12-01T00:00:00+07:00",
+    }  # fmt: skip
     assert (charge.kind, charge.amount, charge.reference.type, charge.reverses) == (
         "meeting_charge", -10, "meeting", None,
     )  # fmt: skip

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import date, datetime, time
-from typing import Any, assert_type
+from pathlib import Path
+from typing import IO, Any, assert_type
 from uuid import UUID
 
 from meetcore import client as meetcore
@@ -44,6 +46,30 @@ def blocking(day: date, at: datetime, meeting_id: UUID) -> None:
         assert_type(client.webhooks.deliveries(hook.id, status="failed"), meetcore.Pages[meetcore.Delivery])
         assert_type(client.webhooks.resend(hook.id, "x").attempts, tuple[meetcore.Attempt, ...])
         client.webhooks.delete(hook.id)
+        ledger = client.credits.transactions(kind=meetcore.TransferKind.TOPUP, from_=day, to=at)
+        assert_type(ledger, meetcore.Pages[meetcore.Transaction])
+
+
+def more(client: Client, file: IO[bytes]) -> None:
+    assert_type(Client(), Client)
+    assert_type(client.with_options(timeout_s=2, headers={"traceparent": "x"}), Client)
+    assert_type(client.notes.wait("x", timeout_s=60), meetcore.Note)
+    assert_type(client.recordings.download("x", Path("a.mp4")).paths, tuple[Path, ...])
+    assert_type(client.recordings.download("x", file, part=1), meetcore.Download)
+    response = client.with_response.meetings.get("x")
+    assert_type(response, meetcore.Response[meetcore.Meeting])
+    assert_type(response.request_id, str | None)
+    for page in client.with_response.notes.list(meeting_id="x"):
+        assert_type(page.result.data, tuple[meetcore.Note, ...])
+
+
+async def more_awaited(client: AsyncClient) -> None:
+    assert_type(await client.notes.wait(meeting_id="x"), meetcore.Note)
+    assert_type(await client.recordings.download("x", "a.mp4"), meetcore.Download)
+    assert_type(await client.with_response.me(), meetcore.Response[meetcore.Account])
+    assert_type(client.with_options(max_attempts=1), AsyncClient)
+    async for page in client.with_response.meetings.list():
+        assert_type(page, meetcore.Response[meetcore.Page[meetcore.Meeting]])
 
 
 async def awaited(day: date) -> None:
@@ -68,7 +94,11 @@ def mistakes(client: Client, at: datetime) -> None:
     client.meetings.cancel("x").credits_refunded = 3  # type: ignore[misc]
     client.meetings.list(page_size="all")  # type: ignore[arg-type]
     client.webhooks.update("x", is_active=None)  # type: ignore[arg-type]
-    Client("https://meet.example.com")  # type: ignore[call-arg]
+    Client(timeout_s="long")  # type: ignore[arg-type]
+    client.with_options(retries=3)  # type: ignore[call-arg]
+    client.with_response.notes.wait("x")  # type: ignore[call-overload]
+    client.credits.transactions(since=at)  # type: ignore[call-arg]
+    client.recordings.download("x", io.StringIO())  # type: ignore[arg-type]
     Client("https://meet.example.com", "mk_live_", 30.0)  # type: ignore[call-arg]
 
 

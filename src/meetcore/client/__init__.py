@@ -35,6 +35,7 @@ from meetcore.client.errors import (
     InvalidEvent,
     InvalidRequest,
     MeetcoreError,
+    NoteFailed,
     NotFound,
     RateLimited,
     ServiceUnavailable,
@@ -42,10 +43,12 @@ from meetcore.client.errors import (
     UnexpectedAnswer,
     Unprocessable,
     UpstreamError,
+    WaitTimedOut,
 )
 from meetcore.client.note_records import (
     ActionItem,
     Decision,
+    Download,
     DownloadUrl,
     Language,
     Note,
@@ -79,7 +82,8 @@ from meetcore.client.records import (
     User,
     Webhook,
 )
-from meetcore.client.surface import AsyncPages, Pages
+from meetcore.client.response import Response
+from meetcore.client.surface import AsyncPages, AsyncResponsePages, Pages, ResponsePages
 from meetcore.client.webhooks import SignatureRejected, WebhookEvent, verify_webhook
 
 __all__ = [
@@ -90,6 +94,7 @@ __all__ = [
     "ApiKey",
     "AsyncClient",
     "AsyncPages",
+    "AsyncResponsePages",
     "Attempt",
     "Balance",
     "BalanceChange",
@@ -102,6 +107,7 @@ __all__ = [
     "Decision",
     "Delivery",
     "DeliveryStatus",
+    "Download",
     "DownloadUrl",
     "Estimate",
     "EstimateItem",
@@ -120,6 +126,7 @@ __all__ = [
     "MeetingStatus",
     "NotFound",
     "Note",
+    "NoteFailed",
     "NoteStatus",
     "Page",
     "Pages",
@@ -129,6 +136,8 @@ __all__ = [
     "Recording",
     "RecordingStatus",
     "Reference",
+    "Response",
+    "ResponsePages",
     "ServiceUnavailable",
     "SignatureRejected",
     "TimedOut",
@@ -139,6 +148,7 @@ __all__ = [
     "UpstreamError",
     "User",
     "Utterance",
+    "WaitTimedOut",
     "Webhook",
     "WebhookEvent",
     "verify_webhook",

@@ -1,17 +1,19 @@
 """The two clients and what they are made of: the same operations, blocking and awaited.
 
-Owns the defaults. Refuses to hold an operation (`operations`), a rule of retrying (`exchange`) or a request
-(`shells`).
+Owns the defaults and what is read from the environment. Refuses to hold an operation (`operations`), a rule
+of retrying (`exchange`) or a request (`shells`).
 """
 
 import asyncio
+import os
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 import httpx
+from attrs import evolve
 
 from meetcore.client.exchange import RetryPolicy
 from meetcore.client.note_operations import NoteOperations, RecordingOperations
@@ -24,8 +26,12 @@ from meetcore.client.operations import (
 from meetcore.client.rate_limit import RateLimit
 from meetcore.client.shells import AsyncShell, Place, Shell
 from meetcore.client.surface import AsyncResource, SyncResource
+from meetcore.client.with_response import AsyncClientResponses, ClientResponses
 
-__all__ = ["AsyncClient", "Client"]
+__all__ = ["API_KEY_VARIABLE", "BASE_URL_VARIABLE", "AsyncClient", "Client"]
+
+BASE_URL_VARIABLE: Final = "MEETCORE_BASE_URL"
+API_KEY_VARIABLE: Final = "MEETCORE_API_KEY"
 
 
 class Meetings(MeetingOperations, SyncResource):
@@ -68,12 +74,38 @@ class AsyncNotes(NoteOperations, AsyncResource):
     """`client.notes`."""
 
 
+def _place(base_url: str | None, api_key: str | None) -> Place:
+    """Where the service is and who asks: as given, or from the environment."""
+    return Place(
+        _given("base_url", base_url, BASE_URL_VARIABLE), _given("api_key", api_key, API_KEY_VARIABLE)
+    )
+
+
+def _given(name: str, value: str | None, variable: str) -> str:
+    if value is None:
+        value = os.environ.get(variable) or None
+    if value is None:
+        raise ValueError(f"{name} is not given, and {variable} is not set")
+    return value
+
+
+def _policy(
+    policy: RetryPolicy, timeout_s: float | None, max_attempts: int | None, max_total_s: float | None
+) -> RetryPolicy:
+    return evolve(
+        policy,
+        timeout_s=policy.timeout_s if timeout_s is None else timeout_s,
+        max_attempts=policy.max_attempts if max_attempts is None else max_attempts,
+        max_total_s=policy.max_total_s if max_total_s is None else max_total_s,
+    )
+
+
 class Client(AccountOperations, SyncResource):
     """A client that blocks. Make one and share it among threads; close it, or use it in a `with`.
 
     Args:
-        base_url: where the service is, without `/api/v1`.
-        api_key: the key, as it was shown once.
+        base_url: where the service is, without `/api/v1`; else `MEETCORE_BASE_URL` of the environment.
+        api_key: the key, as it was shown once; else `MEETCORE_API_KEY` of the environment.
         timeout_s: seconds for one attempt: for connecting, for each wait for bytes, for the body as a whole.
         max_attempts: how often a call is tried; 1 tries it once.
         max_total_s: seconds for a call with its attempts and waits. A wait that would pass it is not begun.
@@ -84,13 +116,13 @@ class Client(AccountOperations, SyncResource):
         jitter: draws from [0, 1): the share of each back-off that is waited.
 
     Raises:
-        ValueError: one of them cannot be meant.
+        ValueError: one of them is missing or cannot be meant.
     """
 
     def __init__(
         self,
-        base_url: str,
-        api_key: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
         *,
         timeout_s: float = 30.0,
         max_attempts: int = 6,
@@ -100,20 +132,56 @@ class Client(AccountOperations, SyncResource):
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        place, policy = Place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
+        place, policy = _place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
         http = httpx.Client(headers=place.headers, transport=transport)
-        self._shell = Shell(place, policy, http, sleep, clock, jitter)
-        super().__init__(self._shell)
-        self.meetings = Meetings(self._shell)
-        self.credits = Credits(self._shell)
-        self.webhooks = Webhooks(self._shell)
-        self.recordings = Recordings(self._shell)
-        self.notes = Notes(self._shell)
+        self._use(Shell(place, policy, http, sleep, clock, jitter))
+
+    def _use(self, shell: Shell) -> None:
+        super().__init__(shell)
+        self._shell = shell
+        self.meetings = Meetings(shell)
+        self.credits = Credits(shell)
+        self.webhooks = Webhooks(shell)
+        self.recordings = Recordings(shell)
+        self.notes = Notes(shell)
+
+    def with_options(
+        self,
+        *,
+        timeout_s: float | None = None,
+        max_attempts: int | None = None,
+        max_total_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Make a client with other options that shares the connections of this one: for a call, or for some.
+
+        What is not given stays. Close this one, not those that were made of it.
+
+        Args:
+            timeout_s: see `Client`.
+            max_attempts: see `Client`.
+            max_total_s: see `Client`.
+            headers: sent with every request to the API, beside those that were given before.
+
+        Raises:
+            ValueError: one of them cannot be meant, or a header is the client's own.
+        """
+        place, policy = self._shell.place, self._shell.policy
+        place = evolve(place, extra_headers={**place.extra_headers, **(headers or {})})
+        twin = object.__new__(type(self))
+        policy = _policy(policy, timeout_s, max_attempts, max_total_s)
+        twin._use(evolve(self._shell, place=place, policy=policy))
+        return twin
+
+    @property
+    def with_response(self) -> ClientResponses:
+        """The operations once more, each returning a `Response` that holds the result."""
+        return ClientResponses(self._shell)
 
     @property
     def rate_limit(self) -> RateLimit | None:
         """What the last answer said of the request rate; None before the first."""
-        return self._shell.rate_limit
+        return self._shell.seen.rate_limit
 
     def close(self) -> None:
         """Close the connections."""
@@ -139,8 +207,8 @@ class AsyncClient(AccountOperations, AsyncResource):
 
     def __init__(
         self,
-        base_url: str,
-        api_key: str,
+        base_url: str | None = None,
+        api_key: str | None = None,
         *,
         timeout_s: float = 30.0,
         max_attempts: int = 6,
@@ -150,20 +218,44 @@ class AsyncClient(AccountOperations, AsyncResource):
         clock: Callable[[], float] = time.monotonic,
         jitter: Callable[[], float] = random.random,
     ) -> None:
-        place, policy = Place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
+        place, policy = _place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
         http = httpx.AsyncClient(headers=place.headers, transport=transport)
-        self._shell = AsyncShell(place, policy, http, sleep, clock, jitter)
-        super().__init__(self._shell)
-        self.meetings = AsyncMeetings(self._shell)
-        self.credits = AsyncCredits(self._shell)
-        self.webhooks = AsyncWebhooks(self._shell)
-        self.recordings = AsyncRecordings(self._shell)
-        self.notes = AsyncNotes(self._shell)
+        self._use(AsyncShell(place, policy, http, sleep, clock, jitter))
+
+    def _use(self, shell: AsyncShell) -> None:
+        super().__init__(shell)
+        self._shell = shell
+        self.meetings = AsyncMeetings(shell)
+        self.credits = AsyncCredits(shell)
+        self.webhooks = AsyncWebhooks(shell)
+        self.recordings = AsyncRecordings(shell)
+        self.notes = AsyncNotes(shell)
+
+    def with_options(
+        self,
+        *,
+        timeout_s: float | None = None,
+        max_attempts: int | None = None,
+        max_total_s: float | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Make a client with other options on the same connections; see `Client.with_options`."""
+        place, policy = self._shell.place, self._shell.policy
+        place = evolve(place, extra_headers={**place.extra_headers, **(headers or {})})
+        twin = object.__new__(type(self))
+        policy = _policy(policy, timeout_s, max_attempts, max_total_s)
+        twin._use(evolve(self._shell, place=place, policy=policy))
+        return twin
+
+    @property
+    def with_response(self) -> AsyncClientResponses:
+        """The operations once more, each returning a `Response` that holds the result."""
+        return AsyncClientResponses(self._shell)
 
     @property
     def rate_limit(self) -> RateLimit | None:
         """What the last answer said of the request rate; None before the first."""
-        return self._shell.rate_limit
+        return self._shell.seen.rate_limit
 
     async def aclose(self) -> None:
         """Close the connections."""

@@ -7,6 +7,8 @@
     │   └── TimedOut                  ... within the time limit
     ├── UnexpectedAnswer              an answer that is none of the API's: a proxy's page, a broken record
     ├── InvalidEvent                  a signed webhook whose body is no event
+    ├── NoteFailed                    notes that were waited for were not written, `note` says why
+    ├── WaitTimedOut                  notes were not there by the deadline; they may come yet
     └── ApiError                      a refusal of the API, with its code
         ├── InvalidRequest            invalid_request        `fields` names every problem
         ├── InvalidApiKey             invalid_api_key
@@ -33,6 +35,8 @@ from datetime import datetime
 from itertools import islice
 from types import MappingProxyType
 
+from meetcore.client.note_records import Note
+
 __all__ = [
     "ApiError",
     "Conflict",
@@ -48,12 +52,14 @@ __all__ = [
     "InvalidRequest",
     "MeetcoreError",
     "NotFound",
+    "NoteFailed",
     "RateLimited",
     "ServiceUnavailable",
     "TimedOut",
     "UnexpectedAnswer",
     "Unprocessable",
     "UpstreamError",
+    "WaitTimedOut",
     "error_for",
 ]
 
@@ -103,6 +109,28 @@ class UnexpectedAnswer(MeetcoreError):
 
 class InvalidEvent(MeetcoreError):
     """The signature is right and the body is no event: drop it, it will not get better."""
+
+
+class _OfNote(MeetcoreError):
+    def __init__(
+        self,
+        message: str,
+        *,
+        note: Note | None = None,
+        status: int | None = None,
+        request_id: str | None = None,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message, status=status, request_id=request_id, retry_after_s=retry_after_s)
+        self.note = note
+
+
+class NoteFailed(_OfNote):
+    """The note that was waited for has failed and cost nothing. `note` is the record, with its `error`."""
+
+
+class WaitTimedOut(_OfNote):
+    """There was no completed note by the deadline. `note` is how far it is; None where there is none yet."""
 
 
 class ApiError(MeetcoreError):

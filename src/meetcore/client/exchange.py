@@ -36,8 +36,9 @@ from meetcore.client.errors import (
     UnexpectedAnswer,
     error_for,
 )
+from meetcore.client.response import Response
 
-__all__ = ["RETRIED_STATUSES", "Answer", "Lost", "RetryPolicy", "Send", "conduct", "understand"]
+__all__ = ["RETRIED_STATUSES", "Answer", "Lost", "RetryPolicy", "Send", "conduct", "may_pass", "understand"]
 
 T = TypeVar("T")
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
@@ -99,7 +100,7 @@ class Lost:
 
 def conduct(
     call: Call[T], policy: RetryPolicy, clock: Callable[[], float], jitter: Callable[[], float]
-) -> Generator[Send, Answer | Lost, T]:
+) -> Generator[Send, Answer | Lost, Response[T]]:
     """Carry a call through.
 
     Args:
@@ -115,11 +116,11 @@ def conduct(
     for attempt in count(1):
         reply = yield Send(call, wait_s, min(policy.timeout_s, left_s))
         try:
-            return understand(call, reply)
+            return _response(call, reply, attempt)
         except MeetcoreError as told:
             error = told
         error.attempts, error.idempotency_key = attempt, call.idempotency_key
-        if not _may_pass(error) or attempt >= policy.max_attempts:
+        if not may_pass(error) or attempt >= policy.max_attempts:
             raise error
         wait_s = policy.wait_s(attempt, error.retry_after_s, jitter())
         left_s = ends_at - clock() - wait_s
@@ -132,9 +133,15 @@ def conduct(
     raise AssertionError("count does not end")  # pragma: no cover
 
 
-def _may_pass(error: MeetcoreError) -> bool:
+def may_pass(error: MeetcoreError) -> bool:
     """Whether the same call may succeed later."""
     return isinstance(error, ConnectionFailed) or error.status in RETRIED_STATUSES
+
+
+def _response(call: Call[T], reply: Answer | Lost, attempts: int) -> Response[T]:
+    result = understand(call, reply)
+    assert isinstance(reply, Answer)
+    return Response(reply.status, result, reply.headers, reply.body, attempts, call.idempotency_key)
 
 
 def _is_free_too_late(error: MeetcoreError, reply: Answer | Lost, left_s: float) -> bool:

@@ -4,6 +4,7 @@ What was said in a meeting is not in a record's `repr`.
 """
 
 from enum import StrEnum
+from pathlib import Path
 
 from attrs import field, frozen
 
@@ -13,6 +14,7 @@ from meetcore.domain.notes import Language
 __all__ = [
     "ActionItem",
     "Decision",
+    "Download",
     "DownloadUrl",
     "Language",
     "Note",
@@ -59,6 +61,18 @@ class DownloadUrl:
 
     url: str = field(repr=False)
     expires_at: At
+
+
+@frozen
+class Download:
+    """What was downloaded of a recording: the files, in their order, and the bytes in all of them.
+
+    `has_more` says that another part follows, which was not asked for.
+    """
+
+    size_bytes: int
+    paths: tuple[Path, ...] = ()
+    has_more: bool = False
 
 
 @frozen

@@ -167,13 +167,22 @@ class CreditOperations:
         pricing_tier_id: str,
         with_recording: bool | None = None,
         auto_notulen: bool | None = None,
+        must_login: bool | None = None,
+        mic_off: bool | None = None,
+        email_notification: bool | None = None,
     ) -> Call[Estimate]:
-        """Tell what a meeting would cost. What it says is what `meetings.create` charges."""
+        """Tell what a meeting would cost. What it says is what `meetings.create` charges.
+
+        The arguments are those of `meetings.create`. What the provider cannot do is refused here, too.
+        """
         body = _given(
             type="meeting",
             pricing_tier_id=pricing_tier_id,
             with_recording=with_recording,
             auto_notulen=auto_notulen,
+            must_login=must_login,
+            mic_off=mic_off,
+            email_notification=email_notification,
         )
         return Call("POST", "/credits/estimate", Estimate, body=encode(body))
 
@@ -185,9 +194,24 @@ class CreditOperations:
         )
 
     @listing
-    def transactions(self, *, page_size: int | None = None) -> Listing[Transaction]:
-        """List the ledger, the newest entry first."""
-        return Listing(read("/credits/transactions", Page[Transaction], page_query(page_size)))
+    def transactions(
+        self,
+        *,
+        kind: str | None = None,
+        from_: datetime | date | str | None = None,
+        to: datetime | date | str | None = None,
+        page_size: int | None = None,
+    ) -> Listing[Transaction]:
+        """List the ledger, the newest entry first.
+
+        Args:
+            kind: only those of a kind, such as `TransferKind.MEETING_CHARGE`.
+            from_: only those made then or later; a day begins at 00:00 WIB.
+            to: only those made before.
+            page_size: how many a page holds, 1 to 100.
+        """
+        query = page_query(page_size, kind=kind, **{"from": instant_text(from_), "to": instant_text(to)})
+        return Listing(read("/credits/transactions", Page[Transaction], query))
 
 
 class WebhookOperations:

@@ -129,7 +129,7 @@ class Meeting:
     duration: int | None = None
     duration_unit: str | None = None
     capacity: int | None = None
-    join_url: str | None = None
+    join_url: str | None = field(default=None, repr=False)
     password: str | None = field(default=None, repr=False)
     host_key: str | None = field(default=None, repr=False)
     provider_meeting_id: str | None = None

@@ -1,13 +1,14 @@
-"""The two that speak HTTP, one blocking, one awaited: both do what `exchange.conduct` says, no more.
+"""The two that speak HTTP, one blocking, one awaited: both do what a call or a procedure says, no more.
 
 Owns the httpx client, the API key in its headers, the size and time that an answer may take, and the rate
 state last seen. Refuses to decide anything about a call. Redirects are not followed: a key goes nowhere that
 it was not meant to go.
 """
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import aclosing, closing, contextmanager
 from functools import cache
 from importlib import metadata
 from typing import Any, TypeVar
@@ -18,7 +19,9 @@ from attrs import define, field, frozen
 
 from meetcore.client.calls import Call
 from meetcore.client.exchange import Answer, Lost, RetryPolicy, Send, conduct
+from meetcore.client.procedures import Fetch, Means, Pause, Procedure, Step
 from meetcore.client.rate_limit import RateLimit, read_rate_limit
+from meetcore.client.response import Response
 
 __all__ = ["MAX_ANSWER_BYTES", "AsyncShell", "Place", "Shell"]
 
@@ -28,6 +31,12 @@ MAX_ANSWER_BYTES = 16 * 1024 * 1024
 API_ROOT = "/api/v1"
 T = TypeVar("T")
 _KEY = re.compile(r"[!-~]+")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[ -~]*")
+_OURS = frozenset(
+    {"authorization", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"}
+)
+"""The headers that a caller may not set: they have arguments of their own, or belong to the connection."""
 
 
 def _bare(url: str) -> str:
@@ -44,6 +53,7 @@ class Place:
 
     base_url: str = field(converter=_bare)
     api_key: str = field(repr=False)
+    extra_headers: Mapping[str, str] = field(factory=dict, repr=False)
 
     @base_url.validator
     def _check_base_url(self, _attribute: object, base_url: str) -> None:
@@ -60,6 +70,14 @@ class Place:
         if not _KEY.fullmatch(api_key):
             raise ValueError("api_key is the key as it was shown once, without white space")
 
+    @extra_headers.validator
+    def _check_extra_headers(self, _attribute: object, extra_headers: Mapping[str, str]) -> None:
+        for name, value in extra_headers.items():
+            if name.lower() in _OURS:
+                raise ValueError(f"the header {name} is the client's own")
+            if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+                raise ValueError("a header has a name and one line of visible ASCII characters")
+
     @property
     def headers(self) -> dict[str, str]:
         """What every request carries."""
@@ -72,7 +90,9 @@ class Place:
     def request(self, send: Send) -> dict[str, Any]:
         """One request, as httpx builds it."""
         call = send.call
-        headers = {} if call.idempotency_key is None else {"Idempotency-Key": call.idempotency_key}
+        headers = dict(self.extra_headers)
+        if call.idempotency_key is not None:
+            headers["Idempotency-Key"] = call.idempotency_key
         if call.body is not None:
             headers["Content-Type"] = "application/json"
         return {
@@ -146,6 +166,13 @@ def _heard() -> Iterator[_Outcome]:
 
 
 @define
+class Seen:
+    """What the last answer said; shared by a client and those that were made of it with other options."""
+
+    rate_limit: RateLimit | None = None
+
+
+@define
 class Shell:
     """Speaks HTTP and blocks meanwhile. Threads may share it."""
 
@@ -155,10 +182,10 @@ class Shell:
     sleep: Callable[[float], object]
     clock: Callable[[], float]
     jitter: Callable[[], float]
-    rate_limit: RateLimit | None = None
+    seen: Seen = field(factory=Seen)
 
-    def run(self, call: Call[T]) -> T:
-        """Make a call; the result, or a `MeetcoreError`."""
+    def respond(self, call: Call[T]) -> Response[T]:
+        """Make a call; the result and its answer, or a `MeetcoreError`."""
         steps = conduct(call, self.policy, self.clock, self.jitter)
         try:
             send = next(steps)
@@ -167,8 +194,28 @@ class Shell:
                     self.sleep(send.wait_s)
                 send = steps.send(self._ask(send))
         except StopIteration as done:
-            result: T = done.value
-            return result
+            response: Response[T] = done.value
+            return response
+
+    def carry_out(self, wanted: Procedure[T]) -> T:
+        """Take the steps of a procedure; its result, or what one of them raised."""
+        with closing(wanted.steps(Means(self.policy, self.clock, self.jitter))) as steps:
+            try:
+                step = next(steps)
+                while True:
+                    step = steps.send(self._take(step))
+            except StopIteration as done:
+                result: T = done.value
+                return result
+
+    def _take(self, step: Step) -> object:
+        match step:
+            case Pause(seconds):
+                return self.sleep(seconds)
+            case Fetch():
+                return self._fetch(step)
+            case _:
+                return self.respond(step).result
 
     def _ask(self, send: Send) -> Answer | Lost:
         intake = _Intake(self.clock, self.clock() + send.timeout_s)
@@ -176,7 +223,17 @@ class Shell:
             for piece in response.iter_bytes():
                 intake.take(piece)
             outcome.reply = intake.whole(response)
-            self.rate_limit = read_rate_limit(outcome.reply.headers) or self.rate_limit
+            self.seen.rate_limit = read_rate_limit(outcome.reply.headers) or self.seen.rate_limit
+        return outcome.reply
+
+    def _fetch(self, fetch: Fetch) -> Answer | Lost:
+        with _heard() as outcome:
+            response = self.http.send(_without_key(self.http, fetch, self.policy.timeout_s), stream=True)
+            with closing(response):
+                take, reply = _intake_of(fetch, response)
+                for piece in response.iter_raw():
+                    take(piece)
+                outcome.reply = reply()
         return outcome.reply
 
 
@@ -190,10 +247,10 @@ class AsyncShell:
     sleep: Callable[[float], Awaitable[object]]
     clock: Callable[[], float]
     jitter: Callable[[], float]
-    rate_limit: RateLimit | None = None
+    seen: Seen = field(factory=Seen)
 
-    async def run(self, call: Call[T]) -> T:
-        """Make a call; the result, or a `MeetcoreError`."""
+    async def respond(self, call: Call[T]) -> Response[T]:
+        """Make a call; the result and its answer, or a `MeetcoreError`."""
         steps = conduct(call, self.policy, self.clock, self.jitter)
         try:
             send = next(steps)
@@ -202,8 +259,28 @@ class AsyncShell:
                     await self.sleep(send.wait_s)
                 send = steps.send(await self._ask(send))
         except StopIteration as done:
-            result: T = done.value
-            return result
+            response: Response[T] = done.value
+            return response
+
+    async def carry_out(self, wanted: Procedure[T]) -> T:
+        """Take the steps of a procedure; its result, or what one of them raised."""
+        with closing(wanted.steps(Means(self.policy, self.clock, self.jitter))) as steps:
+            try:
+                step = next(steps)
+                while True:
+                    step = steps.send(await self._take(step))
+            except StopIteration as done:
+                result: T = done.value
+                return result
+
+    async def _take(self, step: Step) -> object:
+        match step:
+            case Pause(seconds):
+                return await self.sleep(seconds)
+            case Fetch():
+                return await self._fetch(step)
+            case _:
+                return (await self.respond(step)).result
 
     async def _ask(self, send: Send) -> Answer | Lost:
         intake = _Intake(self.clock, self.clock() + send.timeout_s)
@@ -212,5 +289,32 @@ class AsyncShell:
                 async for piece in response.aiter_bytes():
                     intake.take(piece)
                 outcome.reply = intake.whole(response)
-                self.rate_limit = read_rate_limit(outcome.reply.headers) or self.rate_limit
+                self.seen.rate_limit = read_rate_limit(outcome.reply.headers) or self.seen.rate_limit
         return outcome.reply
+
+    async def _fetch(self, fetch: Fetch) -> Answer | Lost:
+        with _heard() as outcome:
+            request = _without_key(self.http, fetch, self.policy.timeout_s)
+            response = await self.http.send(request, stream=True)
+            async with aclosing(response):
+                take, reply = _intake_of(fetch, response)
+                async for piece in response.aiter_raw():
+                    await asyncio.to_thread(take, piece)  # it may write to a slow disk
+                outcome.reply = reply()
+        return outcome.reply
+
+
+def _without_key(http: httpx.Client | httpx.AsyncClient, fetch: Fetch, timeout_s: float) -> httpx.Request:
+    request = http.build_request(fetch.method, fetch.url, headers=dict(fetch.headers), timeout=timeout_s)
+    del request.headers["Authorization"]
+    return request
+
+
+def _intake_of(
+    fetch: Fetch, response: httpx.Response
+) -> tuple[Callable[[bytes], object], Callable[[], Answer]]:
+    """What takes the pieces of an answer's body, and what gives the answer at its end."""
+    head = _Intake(lambda: 0.0, 0.0)
+    headers = head.whole(response).headers
+    take = fetch.take if fetch.is_wanted(response.status_code, headers) else head.take
+    return take, lambda: head.whole(response)
