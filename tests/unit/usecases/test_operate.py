@@ -67,7 +67,7 @@ async def test_an_adjustment_happens_once_for_each_reference() -> None:
     with pytest.raises(Conflict):
         await town.operate.adjust(account_id, 30, REASON, "T-1")
     assert (await town.registry.find_account(account_id)).balance == 70
-    entries = await town.queries.list_transactions(account_id, None, 9, None)
+    entries = await town.queries.list_transactions(account_id, TransactionFilter(), 9, None)
     assert first_broken(account_id, reversed(entries)) is None
 
 
