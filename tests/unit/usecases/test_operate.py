@@ -52,7 +52,9 @@ async def test_an_adjustment_gives_and_takes_and_says_why() -> None:
     assert given.entry.transfer.kind is TransferKind.ADJUSTMENT
     assert given.entry.transfer.reference == Reference("adjustment", REASON)
     assert given.entry.transfer.operation == "adjustment:T-1"
-    listed = await town.queries.list_transactions(account_id, TransactionFilter(TransferKind.ADJUSTMENT), 9, None)
+    listed = await town.queries.list_transactions(
+        account_id, TransactionFilter(TransferKind.ADJUSTMENT), 9, None
+    )
     assert [entry.transfer.reference.id for entry in listed] == ["topped up twice", REASON]
     assert events(town).count(EventKind.CREDIT_LOW) == 1
     assert events(town).count(EventKind.CREDIT_TOPUP_SUCCEEDED) == 1, "the opening and nothing else"
