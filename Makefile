@@ -97,6 +97,11 @@ docs-check: $(VENV)/.dev.stamp ## generated pages still say what the code says
 lint-api: $(VENV)/.dev.stamp ## the OpenAPI document: valid, and clean under a style linter where npm is there
 	@REDOCLY_HOME=$(VENV)/redocly $(PY) scripts/lint_api.py $(ARGS)
 
+# Not part of `check`, which needs one Python.
+.PHONY: pythons
+pythons: $(VENV)/.dev.stamp ## a part of the tests on the other versions of Python that are here; ARGS=3.13 to choose
+	@JOBS=$(JOBS) $(PY) scripts/other_pythons.py $(ARGS)
+
 # Like lint-api, and it needs a newer Node.js than some machines have.
 .PHONY: lint-mcp
 lint-mcp: $(VENV)/.dev.stamp ## the agent interface under the MCP Inspector where npm is there

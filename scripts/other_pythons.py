@@ -1,0 +1,106 @@
+"""Runs a small part of the tests on the other versions of Python that meetcore supports and this machine has.
+
+Each version gets an environment of its own with the locked packages, made by uv in some seconds. What is run
+there: the import of every module, the rules, the processes that work on media, a store on PostgreSQL, and the
+program itself from a recording to its notes. `make check` runs everything, on one version.
+
+    python scripts/other_pythons.py [3.13 ...]
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ENVIRONMENTS = Path(sys.prefix) / "pythons"
+JOBS = os.environ.get("JOBS", "3")
+TESTS = (
+    "tests/unit/test_modules.py",
+    "tests/unit/domain",
+    "tests/contract/test_audio_editor.py",
+    "tests/contract/test_ledger_repository.py",
+    "tests/contract/test_speech.py::TestLocal::test_what_is_heard_lies_within_the_piece",
+    "tests/e2e/test_notes.py",
+)
+
+
+def supported() -> list[str]:
+    """The versions that pyproject.toml names, oldest first."""
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    return re.findall(r'"Programming Language :: Python :: (3\.\d+)"', text)
+
+
+def candidates(version: str) -> Iterator[Path]:
+    """Where an interpreter of this version may be: on the PATH, with pyenv, with uv."""
+    if found := shutil.which(f"python{version}"):
+        yield Path(found)
+    if shutil.which("pyenv"):
+        root = Path(_output("pyenv", "root").strip())
+        yield from sorted(root.glob(f"versions/{version}.*/bin/python"), reverse=True)
+    command = [sys.executable, "-m", "uv", "python", "find", "--no-python-downloads", version]
+    if found := _output(*command).strip():
+        yield Path(found)
+
+
+def find(version: str) -> Path | None:
+    """An interpreter that works: the shim of a version that is not there is passed over."""
+    code = "import sys; print('%d.%d' % sys.version_info[:2])"
+    return next((path for path in candidates(version) if _output(path, "-c", code).strip() == version), None)
+
+
+def _output(*command: str | Path) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def prepare(version: str, interpreter: Path) -> Path:
+    """Make or refresh the environment; returns its interpreter."""
+    home = ENVIRONMENTS / version
+    python = home / "bin" / "python"
+    if not _output(python, "--version"):
+        _uv("venv", "--clear", "--python", str(interpreter), str(home))
+    into = ["--python", str(python)]
+    _uv("pip", "sync", *into, "--require-hashes", "requirements/dev.txt")
+    _uv("pip", "install", *into, "--no-deps", "--no-build-isolation", "-e", ".")
+    return python
+
+
+def _uv(*words: str) -> None:
+    subprocess.run([sys.executable, "-m", "uv", "--quiet", *words], cwd=ROOT, check=True)
+
+
+def run(python: Path) -> bool:
+    """Whether the tests pass there. The properties try few examples: the version is what is new."""
+    spread = ["-n", JOBS, "--dist", "loadfile", "--no-loadscope-reorder"]
+    done = subprocess.run(
+        [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *spread, *TESTS],
+        cwd=ROOT, env={**os.environ, "HYPOTHESIS_PROFILE": "cover"}, check=False,
+    )  # fmt: skip
+    return done.returncode == 0
+
+
+def main(versions: list[str]) -> int:
+    """Try each version that was named, or each but this one."""
+    own = "{}.{}".format(*sys.version_info[:2])
+    failed = []
+    for version in versions or [each for each in supported() if each != own]:
+        interpreter = find(version)
+        if interpreter is None:
+            print(f"Python {version}: not on this machine", flush=True)
+            continue
+        print(f"Python {version}: {interpreter}", flush=True)
+        if not run(prepare(version, interpreter)):
+            failed.append(version)
+    if failed:
+        print(f"failed on Python {', '.join(failed)}", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
