@@ -135,7 +135,7 @@ class AvAudioEditor:
             )  # fmt: skip
             try:
                 async with asyncio.timeout(self._within_s):
-                    answer, stderr = await _output(process)
+                    answer, stderr = await _answer(process)
             except TimeoutError:
                 raise EditingFailed(f"not within {self._within_s:g} s") from None
             finally:
@@ -147,8 +147,8 @@ def _environment() -> dict[str, str]:
     return {name: value for name in _ENVIRONMENT if (value := os.environ.get(name)) is not None}
 
 
-async def _output(process: Process) -> tuple[bytes, bytes]:
-    """Read standard output, up to what an answer may have, and the beginning of standard error."""
+async def _answer(process: Process) -> tuple[bytes, bytes]:
+    """Read the answer, and the beginning of standard error."""
     assert process.stdout is not None
     assert process.stderr is not None
     answer, stderr = await asyncio.gather(
