@@ -62,6 +62,7 @@ def run() -> list[str] | None:
             answer = wait(job["wait"], job["seconds"])
         else:
             answer = os.fork()
+            ENDED.pop(answer, None)  # of an earlier process of this number
             if answer == 0:
                 return become(job)
         sys.stdout.write(json.dumps(answer) + "\n")
