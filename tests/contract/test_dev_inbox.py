@@ -253,6 +253,17 @@ def test_the_leaf_is_the_inboxs_alone(tmp_path: Path):
     assert limits.value.permitted_subtrees == [x509.DNSName(INBOX_HOST)]
 
 
+@pytest.mark.parametrize("path", ["/inbox", "/inbox.json"])
+async def test_the_pages_are_for_this_machine_alone(path: str) -> None:
+    service = Service(now=datetime.now(UTC))
+    app = Starlette(routes=inbox_routes(service.inbox, "dev.example.test"))
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://127.0.0.1") as browser:
+        for host in ("127.0.0.1:8000", "localhost:8000", "localhost", "dev.example.test"):
+            assert (await browser.get(path, headers={"Host": host})).status_code == 200
+        for host in ("evil.test", "evil.test:8000", "127.0.0.1.evil.test", ""):
+            assert (await browser.get(path, headers={"Host": host})).status_code == 400
+
+
 # Over the wire
 
 

@@ -114,10 +114,11 @@ def home() -> Iterator[Path]:
 
 
 @contextmanager
-def running(launcher: Launcher, home: Path) -> Iterator[Dev]:
+def running(launcher: Launcher, home: Path, **settings: object) -> Iterator[Dev]:
     """Start it, and wait until it says that it is up."""
     port = free_port()
-    process = launcher.start("dev", "--port", port, "--data-dir", "data", env=environment(), cwd=home)
+    env = environment(**settings)
+    process = launcher.start("dev", "--port", port, "--data-dir", "data", env=env, cwd=home)
     dev = Dev(process, port, home)
     try:
         until(lambda: "Ctrl-C" in dev.said or process.poll() is not None, "it is up", START_S)
@@ -154,7 +155,7 @@ def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
         assert dev.process.poll() is None
         dev.stop(signal.SIGINT)
 
-    with running(launcher, home) as dev:
+    with running(launcher, home, drain_s=2) as dev:
         assert dev.key == first_key, "the demo account is the same at every start"
         assert (home / "data" / "secrets.key").read_text().strip() not in dev.said
         another = dev.operate("key", "create", "--account", dev.account, "--scope", "meetings:read", "--json")
@@ -162,6 +163,9 @@ def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
             key = api.me().api_key
         assert key is not None
         assert key.scopes == ("meetings:read",)
+        dev.process.signal(signal.SIGTERM)
+        until(lambda: httpx.get(f"{dev.url}/readyz", trust_env=False).status_code == 503, "it is not ready")
+        assert httpx.get(f"{dev.url}/healthz", trust_env=False).status_code == 200
         dev.stop(signal.SIGTERM)
 
 

@@ -18,6 +18,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import datetime, timedelta
 from ipaddress import IPv4Address
 from pathlib import Path
+from urllib.parse import urlsplit
 from uuid import UUID
 
 import typed_settings
@@ -229,7 +230,9 @@ async def _inbox(
         server = _QuietServer(config)
         serving = asyncio.create_task(server.serve(sockets=[listener]))
         try:
-            yield evolve(network, dial_overrides={INBOX_HOST: (LOOPBACK, inbox_port)}), inbox_routes(inbox)
+            own = urlsplit(settings.base_url).hostname or LOOPBACK
+            there = evolve(network, dial_overrides={INBOX_HOST: (LOOPBACK, inbox_port)})
+            yield there, inbox_routes(inbox, own)
         finally:
             server.should_exit = True
             await serving

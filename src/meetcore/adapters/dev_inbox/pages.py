@@ -7,6 +7,8 @@ import json
 from typing import Final
 
 from attrs import frozen
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -15,6 +17,8 @@ from meetcore.adapters.dev_inbox.inbox_page import inbox_page, payload_of
 from meetcore.adapters.dev_inbox.receiver import Delivery, InboxApp
 
 __all__ = ["inbox_routes"]
+
+LOOPBACK_HOSTS: Final = ("127.0.0.1", "localhost")
 
 _HEADERS: Final = {
     "Content-Security-Policy": (
@@ -27,17 +31,21 @@ _HEADERS: Final = {
 }
 
 
-def inbox_routes(inbox: InboxApp) -> list[Route]:
+def inbox_routes(inbox: InboxApp, *hosts: str) -> list[Route]:
     """Serve what the inbox received, newest first.
+
+    Only requests for this machine, or for one of `hosts`, are answered. A web page of somebody else whose
+    name was made to lead to this machine could otherwise read meeting passwords in the developer's browser.
 
     `GET /inbox` is a page that renews itself every 3 seconds (`?pause` holds it still);
     `GET /inbox.json` answers `{"data": [{"received_at", "path", "headers", "body", "payload",
     "verified", "problem"}]}`, where `payload` is the body when it is JSON, else null.
     """
     pages = _Pages(inbox)
+    own = [Middleware(TrustedHostMiddleware, allowed_hosts=[*LOOPBACK_HOSTS, *hosts], www_redirect=False)]
     return [
-        Route("/inbox", pages.page, methods=["GET"]),
-        Route("/inbox.json", pages.json, methods=["GET"]),
+        Route("/inbox", pages.page, methods=["GET"], middleware=own),
+        Route("/inbox.json", pages.json, methods=["GET"], middleware=own),
     ]
 
 
