@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from meetcore.adapters.api.calls import API_ROOT, Operation
+from meetcore.adapters.api.client_address import client_address
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.bounded_query import BoundedQuery
@@ -32,6 +33,7 @@ from meetcore.adapters.http.refuse import Refuse
 from meetcore.adapters.mcp.entrance import Entrance
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import allow_open_files, configure_logs
+from meetcore.domain.addresses import Network as AddressNetwork
 from meetcore.domain.hosts import tiers_without_host
 from meetcore.ports.store import StoreAway, StoreReadOnly
 from meetcore.providers import notice_readers, sandbox_pages
@@ -73,17 +75,24 @@ class Service:
         # A redirect would repeat the signed query of a link, to whatever host the request named.
         self._pages.router.redirect_slashes = False
         self._bounded_pages: ASGIApp = self._pages
+        self._proxies: tuple[AddressNetwork, ...] = ()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or run the lifespan."""
-        if scope["type"] == "http" and self._gate is not None and _is_of_the_api(scope["path"]):
-            await self._gate(scope, receive, send)
-        elif scope["type"] == "http" and self._door is not None and scope["path"] == AGENT_PATH:
-            await self._door(scope, receive, send)
-        elif scope["type"] == "http":
-            await self._bounded_pages(scope, receive, send)
-        else:
+        if scope["type"] != "http":
             await self._pages(scope, receive, send)
+            return
+        # On every line that is logged of the request.
+        with structlog.contextvars.bound_contextvars(client=client_address(scope, self._proxies)):
+            await self._answer(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._gate is not None and _is_of_the_api(scope["path"]):
+            await self._gate(scope, receive, send)
+        elif self._door is not None and scope["path"] == AGENT_PATH:
+            await self._door(scope, receive, send)
+        else:
+            await self._bounded_pages(scope, receive, send)
 
     @asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[dict[str, Front]]:
@@ -94,6 +103,7 @@ class Service:
             if self._settings is None:  # an operator's, not those that a program made up
                 warn_of_settings(settings)
             keep_links_out_of_access_logs()
+            self._proxies = settings.proxy_networks
             is_there = await _is_ready(settings)
             wiring = await stack.enter_async_context(wire(settings, self._network))
             if is_there:

@@ -29,6 +29,7 @@ from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.domain.provider_events import Heed
+from meetcore.operation_logs import log_failed_note, log_takeover
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.recording_files import RecordingFiles
@@ -119,7 +120,7 @@ class Wiring:
         """Sees to what dead processes left."""
         return ReconcileMeetings(
             self.store, self.provider, self.provisioner, self.cancellation, self.doorbell, self.world,
-            lease_s=self.settings.meeting_lease_s,
+            lease_s=self.settings.meeting_lease_s, on_takeover=log_takeover,
         )  # fmt: skip
 
     @property
@@ -170,7 +171,7 @@ class Wiring:
     @property
     def note_queue(self) -> NoteQueue:
         """Puts notes where the workers find them."""
-        return NoteQueue(self.settings.catalogue, self.world)
+        return NoteQueue(self.settings.catalogue, self.world, log_failed_note)
 
     @property
     def operate(self) -> Operate:

@@ -24,6 +24,7 @@ from meetcore.adapters.worker.pump import Pump
 from meetcore.adapters.worker.rounds import Chore
 from meetcore.assistants import Assistants, chosen_assistants
 from meetcore.domain.idempotency import REMEMBERED_HOURS
+from meetcore.operation_logs import log_disabled_endpoint, log_failed_delivery, log_failed_note
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.rate_counters import RateStoreAway
 from meetcore.ports.recordings import RecordingTask
@@ -106,6 +107,8 @@ async def _sending(wiring: Wiring) -> AsyncIterator[Wake]:
         lease_s=settings.webhook_lease_s,
         per_endpoint=settings.webhook_posts_per_endpoint,
         per_account=max(settings.webhook_posts_per_endpoint, settings.webhook_posts_in_flight // 4),
+        on_failed=log_failed_delivery,
+        on_disabled=log_disabled_endpoint,
     )
     chores = (Chore("sweep", deliver.sweep, SWEEP_EVERY_S), *_chores(wiring))
     pump = Pump(deliver, chores, max_in_flight=settings.webhook_posts_in_flight)
@@ -146,7 +149,7 @@ def _notes(wiring: Wiring, editor: AudioEditor, assistants: Assistants) -> Write
         wiring.look_for_files,
         HearRecording(store, wiring.files, editor, assistants.transcriber),
         assistants.note_writer,
-        EndNote(store, settings.catalogue, wiring.doorbell, wiring.world),
+        EndNote(store, settings.catalogue, wiring.doorbell, wiring.world, log_failed_note),
         wiring.world,
         settings.note_schedule,
         in_flight=settings.notes_in_flight,

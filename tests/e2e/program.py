@@ -218,7 +218,8 @@ class Site:
 
 def has_fault(log: str) -> bool:
     """Whether a process was surprised; what it expected and logged, causes and all, does not count."""
-    return re.search(r'^Traceback|"event": "fault"', log, re.MULTILINE) is not None
+    surprises = r'^Traceback|"event": ?"(fault|uncaught exception)"'
+    return re.search(surprises, log, re.MULTILINE) is not None
 
 
 def answers(url: str, server: Running) -> bool:

@@ -4,6 +4,7 @@ Both take a hold and write a note that is due at once. A request that cannot be 
 automatic note that cannot be is written as failed and told, because nobody is there to answer.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 from uuid import UUID
 
@@ -43,12 +44,20 @@ def failed_event(world: World, note: Note, at: datetime) -> Event:
     return Event(world.new_id(at), note.account_id, EventKind.NOTE_FAILED, at, record, note.id)
 
 
+def _ignore(_: Note, __: NoteFault) -> None:
+    return None
+
+
 @frozen
 class NoteQueue:
-    """Puts notes where the workers find them, in a transaction that somebody else opened."""
+    """Puts notes where the workers find them, in a transaction that somebody else opened.
+
+    `on_failed` is called with an automatic note that cannot be made.
+    """
 
     catalogue: TierCatalogue
     world: World
+    on_failed: Callable[[Note, NoteFault], object] = _ignore
 
     async def add(
         self,
@@ -93,6 +102,7 @@ class NoteQueue:
         except DomainError as refusal:
             note = notes.queue(self.world.new_id(now), recording, meeting.api_key_id, language, now)
             failed = notes.fail(note, _fault_of(refusal))
+            self.on_failed(failed, _fault_of(refusal))
             return await tx.notes.save_refused(failed, [failed_event(self.world, failed, now)])
         return 0
 

@@ -6,13 +6,13 @@ batches; a post that could not even be tried, because this machine has run out o
 recorded nowhere and left to its lease.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.deliveries import RELEASE_PACE, Attempt, ReleasePace, record_attempt
+from meetcore.domain.deliveries import RELEASE_PACE, Attempt, ReleasePace, judge, record_attempt
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import signing_headers
@@ -31,6 +31,10 @@ USER_AGENT = "meetcore-webhooks/1"
 _url_of = lru_cache(maxsize=4096)(parse_webhook_url)
 
 
+def _ignore(_: object) -> None:
+    return None
+
+
 @frozen
 class Made:
     """A post that was made, and what came of it."""
@@ -44,7 +48,8 @@ class DeliverWebhooks:
     """Posts due deliveries.
 
     `lease_s` must exceed the sender's time limit. `per_endpoint` and `per_account` bound the posts in flight
-    over all workers.
+    over all workers. Once an attempt is kept, `on_failed` is called where it failed, and `on_disabled` with
+    an endpoint that it disabled.
     """
 
     store: Store
@@ -55,6 +60,8 @@ class DeliverWebhooks:
     per_endpoint: int = 8
     per_account: int = 125
     pace: ReleasePace = RELEASE_PACE
+    on_failed: Callable[[Recorded], object] = _ignore
+    on_disabled: Callable[[Endpoint], object] = _ignore
 
     async def claim(self, limit: int) -> Sequence[Claimed]:
         """Take up to `limit` deliveries that are due and have room."""
@@ -96,7 +103,20 @@ class DeliverWebhooks:
             if not views:
                 return 0
             recorded, endpoints = self._judge(views, made)
-            return await tx.deliveries.save_attempts(recorded, endpoints)
+            due = await tx.deliveries.save_attempts(recorded, endpoints)
+        self._report(views, recorded, endpoints)
+        return due
+
+    def _report(
+        self, views: Sequence[ClaimedView], recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]
+    ) -> None:
+        for one in recorded:
+            if not judge(one.attempt):
+                self.on_failed(one)
+        were_active = {view.endpoint.id for view in views if view.endpoint.is_active}
+        for endpoint in endpoints:
+            if endpoint.id in were_active and not endpoint.is_active:
+                self.on_disabled(endpoint)
 
     def _judge(
         self, views: Sequence[ClaimedView], made: Sequence[Made]

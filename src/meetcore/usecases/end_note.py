@@ -4,13 +4,14 @@ Both are one transaction: the hold goes, the charge comes where there is one, th
 lease changes nothing. The charge bears the note's permanent name, so that no second one can follow.
 """
 
+from collections.abc import Callable
 from datetime import datetime
 
 from attrs import frozen
 
 from meetcore.domain import holds, notes
 from meetcore.domain.events import Event, EventKind
-from meetcore.domain.notes import NoteFault
+from meetcore.domain.notes import Note, NoteFault
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.records import note_record
 from meetcore.ports.doorbell import Doorbell
@@ -37,14 +38,22 @@ async def fail_note(
     return await tx.notes.save_failed(failed, settlement.hold, reserved.funds, reserved.usage, events)
 
 
+def _ignore(_: Note, __: NoteFault) -> None:
+    return None
+
+
 @frozen
 class EndNote:
-    """Ends notes for whoever works on them. `doorbell` wakes those who send webhooks."""
+    """Ends notes for whoever works on them. `doorbell` wakes those who send webhooks.
+
+    `on_failed` is called with each note that was given up, once that is kept.
+    """
 
     store: Store
     catalogue: TierCatalogue
     doorbell: Doorbell
     world: World
+    on_failed: Callable[[Note, NoteFault], object] = _ignore
 
     async def complete(self, task: NoteTask) -> bool:
         """Charge a written note by the length of its media and show it; false when the lease is lost.
@@ -75,6 +84,7 @@ class EndNote:
             if settlement is None:
                 return False
             due = await fail_note(tx, self.world, settlement, fault, self.world.now())
+        self.on_failed(settlement.note, fault)
         if due:
             self.doorbell.ring()
         return True

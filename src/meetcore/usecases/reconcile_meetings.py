@@ -5,6 +5,7 @@ the provider does not answer now is left for the next round. A meeting whose tim
 not: its customer never had the link.
 """
 
+from collections.abc import Callable
 from typing import Final
 from uuid import UUID
 
@@ -28,11 +29,16 @@ LOOK_AGAIN_S: Final = 60.0
 """When the provider is asked once more for a meeting that it did not know: a slow call may have made it."""
 
 
+def _ignore(_: Lapsed) -> None:
+    return None
+
+
 @frozen
 class ReconcileMeetings:
     """Takes over meetings in progress, `at_once` of them at a time.
 
-    `lease_s` must exceed the provider's time limit.
+    `lease_s` must exceed the provider's time limit. `on_takeover` is called with each meeting whose lease
+    expired and is this process's now.
     """
 
     store: Store
@@ -43,6 +49,7 @@ class ReconcileMeetings:
     world: World
     lease_s: float = 20.0
     at_once: int = 16
+    on_takeover: Callable[[Lapsed], object] = _ignore
 
     async def sweep(self, limit: int = 1000) -> int:
         """See to every meeting whose lease ran out; returns how many were finished or undone.
@@ -57,6 +64,8 @@ class ReconcileMeetings:
         for _ in range(0, limit, self.at_once):
             async with self.store.begin() as tx:
                 found = await tx.meetings.claim_lapsed(self.at_once, self._lease())
+            for lapsed in found:
+                self.on_takeover(lapsed)
             done += sum(await together(self._resolve(lapsed) for lapsed in found))
             if len(found) < self.at_once:
                 break
@@ -66,7 +75,10 @@ class ReconcileMeetings:
         """See to one meeting, if its lease ran out; false when there is nothing to do yet."""
         async with self.store.begin() as tx:
             lapsed = await tx.meetings.lease_lapsed(account_id, meeting_id, self._lease())
-        return False if lapsed is None else await self._resolve(lapsed)
+        if lapsed is None:
+            return False
+        self.on_takeover(lapsed)
+        return await self._resolve(lapsed)
 
     def _lease(self) -> Lease:
         return Lease(self.world.new_id(self.world.now()), self.lease_s)

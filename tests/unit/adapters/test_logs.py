@@ -1,9 +1,13 @@
-"""A log line names what went wrong, and no value that was at hand when it did."""
+"""A log line names what went wrong and no value that was at hand. Off a terminal each line is JSON."""
 
+import json
 import subprocess
 import sys
+from typing import Any
 
 import pytest
+
+from meetcore.adapters.api.log_fields import MAX_PATH_CHARS, loggable_path
 
 PROGRAM = """
 import sys
@@ -21,13 +25,97 @@ try:
 except ValueError:
     structlog.get_logger("x").exception("fault", during="sign")
 """
+EVERYTHING = """
+import asyncio, gc, logging, logging.config, sys, threading, warnings
+from meetcore.adapters.system import configure_logs, stdlib_logging
+if "--server" in sys.argv:
+    logging.config.dictConfig(stdlib_logging("info"))
+configure_logs()
+import structlog
+from uvicorn import Config
+
+Config("nowhere:app", log_config=stdlib_logging("info"), log_level="info")
+ours = structlog.get_logger("meetcore")
+
+def fail(secret):
+    raise ValueError("does not fit")
+
+def in_vain(secret="whsec_" + "7" * 30):
+    fail(secret)
+
+class Stubborn:
+    def __del__(self):
+        in_vain()
+
+ours.info("ours", strange="\\ud800", instance=object(), number=1.5)
+ours.debug("below the level")
+logging.getLogger("library").warning("of a %s", "library\\nin two lines")
+logging.getLogger("library").info("below the level of libraries")
+logging.getLogger("uvicorn.error").warning("of the server")
+logging.getLogger("dramatiq.worker").error("of the broker")
+try:
+    in_vain()
+except ValueError:
+    logging.getLogger("library").exception("a fault of a library")
+    ours.exception("a fault of ours")
+warnings.warn("deprecated")
+thread = threading.Thread(target=in_vain, name="bell")
+thread.start()
+thread.join()
+async def lose():
+    asyncio.get_running_loop().create_task(asyncio.to_thread(in_vain))
+    await asyncio.sleep(0.2)
+asyncio.run(lose())
+gc.collect()
+Stubborn()
+structlog.contextvars.bind_contextvars(client="203.0.113.7")
+logging.getLogger("library").warning("during a request")
+configure_logs("error")
+structlog.get_logger("later").info("below the level that the settings name")
+in_vain()
+"""
+
+
+def log_of(program: str, *arguments: str, code: int = 0) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (ran.returncode, ran.stdout) == (code, ""), ran.stderr
+    return ran.stderr
 
 
 @pytest.mark.parametrize("where", ["--terminal", "--file"])
 def test_a_traceback_shows_no_local_variables(where: str) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", PROGRAM, where], capture_output=True, text=True, timeout=60, check=True
-    )
-    assert "does not fit" in ran.stderr
-    assert "in sign" in ran.stderr
-    assert "7" * 30 not in ran.stderr
+    log = log_of(PROGRAM, where)
+    assert "does not fit" in log
+    assert "in sign" in log
+    assert "7" * 30 not in log
+
+
+@pytest.mark.parametrize("where", ["--server", "--program"])
+def test_every_line_of_everybody_is_json_off_a_terminal(where: str) -> None:
+    log = log_of(EVERYTHING, where, code=1)
+    lines: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines()]
+    for line in lines:
+        assert {"event", "level", "timestamp"} <= set(line)
+    events = {line["event"].partition("\n")[0].rpartition(": ")[2]: line for line in lines}
+    assert list(events) == [
+        "ours", "of a library", "of the server", "of the broker", "a fault of a library", "a fault of ours",
+        "deprecated", "uncaught exception", "Task exception was never retrieved", "exception ignored",
+        "during a request",
+    ]  # fmt: skip
+    assert [line["event"] for line in lines].count("uncaught exception") == 2, "a thread's, and the program's"
+    assert events["of the server"]["logger"] == "uvicorn.error"
+    assert events["during a request"]["client"] == "203.0.113.7"
+    assert events["ours"]["number"] == 1.5
+    for told in ("a fault of a library", "a fault of ours", "exception ignored", "uncaught exception"):
+        assert "does not fit" in events[told]["exception"]
+    assert "7" * 30 not in log
+
+
+@pytest.mark.parametrize("length", [0, 1, 199, 200, 201, 8000])
+def test_a_path_is_cut_at_200_characters(length: int) -> None:
+    path = "/" * length
+    told = loggable_path(path)
+    assert told[:MAX_PATH_CHARS] == path[:MAX_PATH_CHARS]
+    assert len(told) == min(length, MAX_PATH_CHARS + 1)

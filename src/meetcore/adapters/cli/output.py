@@ -12,12 +12,15 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from enum import IntEnum
+from typing import Any
 
-__all__ = ["ExitCode", "complain", "say", "show"]
+__all__ = ["ExitCode", "complain", "log_or_say", "log_refusals", "say", "show"]
 
 Record = Mapping[str, object]
 
 MAX_WIDTH = 10_000
+
+_writes_log = False
 
 
 class ExitCode(IntEnum):
@@ -79,8 +82,34 @@ def say(text: str, *, as_json: bool = False) -> None:
     stream.flush()  # the program goes on, and its reader may be a pipe
 
 
+def log_refusals() -> None:
+    """Make a refusal a log line outside a terminal: for programs whose standard error is their log."""
+    global _writes_log
+    from meetcore.adapters.system import configure_logs
+
+    configure_logs()
+    _writes_log = not sys.stderr.isatty()
+
+
+def log_or_say(text: str) -> None:
+    """Tell the operator of a service something: a log line outside a terminal."""
+    if _writes_log:
+        _log().info(text)
+    else:
+        say(text, as_json=True)
+
+
+def _log() -> Any:
+    import structlog  # most commands end without it
+
+    return structlog.get_logger("meetcore")
+
+
 def complain(code: str, message: str, *, as_json: bool) -> None:
     """Tell what went wrong."""
+    if _writes_log:
+        _log().critical(message, code=code)
+        return
     sys.stderr.write(f"meetcore: {message}\n")
     if as_json:
         sys.stdout.write(json.dumps({"error": {"code": code, "message": message}}, ensure_ascii=False) + "\n")

@@ -11,14 +11,14 @@ import uvicorn
 from cyclopts import Parameter
 
 from meetcore.adapters.cli.inputs import Whole, check_counts
-from meetcore.adapters.cli.output import ExitCode, complain, say, show
+from meetcore.adapters.cli.output import ExitCode, complain, log_or_say, log_refusals, show
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, ready_settings, run_service
 from meetcore.adapters.cli.server_options import SERVER_OPTIONS
 from meetcore.adapters.postgres.migrate import MigrationRefused, migrate
 from meetcore.adapters.settings import Settings, load_settings
-from meetcore.adapters.system import configure_logs
+from meetcore.adapters.system import configure_logs, stdlib_logging
 from meetcore.ports.store import StoreAway
 from meetcore.start_warnings import warn_of_settings
 from meetcore.wiring import wire
@@ -47,16 +47,17 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
     workers:
         How many processes.
     """
+    log_refusals()
     guarded(lambda: check_counts(1, MAX_PORT, port=port))
     guarded(lambda: check_counts(1, MAX_PROCESSES, workers=workers))
     settings = guarded(_settings)
     configure_logs(settings.log_level)
     refuse_taken(host, port)
-    # Standard error, with the logs.
-    say(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}", as_json=True)
+    log_or_say(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}")
     uvicorn.run(
         "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop",
-        timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S, **SERVER_OPTIONS,
+        timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
+        log_config=stdlib_logging(settings.log_level), **SERVER_OPTIONS,
     )  # fmt: skip
 
 
@@ -72,6 +73,7 @@ def work(*, processes: Whole = 1, threads: Whole = 1, only: Part | None = None) 
     only:
         Do only this part: send webhooks and see to meetings, or measure recordings and write notes.
     """
+    log_refusals()
     guarded(lambda: check_counts(1, MAX_PROCESSES, processes=processes, threads=threads))
     settings = guarded(_settings)
     configure_logs(settings.log_level)

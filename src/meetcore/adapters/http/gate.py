@@ -30,6 +30,7 @@ from meetcore.adapters.api.edge import (
     read_body,
 )
 from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.log_fields import loggable_path
 from meetcore.adapters.api.paging import Page, read_options, read_page
 from meetcore.adapters.api.query import read_query
 from meetcore.adapters.api.reception import Asked, Exchange, Reception
@@ -114,7 +115,7 @@ class Gate:
         response = Response(rendered.body, rendered.status, headers, media_type)
         await response(scope, receive, send)
         log.info(
-            "request", method=scope["method"], path=scope["path"], status=rendered.status,
+            "request", method=scope["method"], path=loggable_path(scope["path"]), status=rendered.status,
             request_id=exchange.request_id, key_id=exchange.key_id,
             duration_ms=self._reception.took_ms(exchange),
         )  # fmt: skip

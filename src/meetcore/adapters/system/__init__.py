@@ -5,7 +5,7 @@ The only place where the present is read for the use cases, and where their secr
 
 from meetcore.adapters.system.clock import SystemClock
 from meetcore.adapters.system.entropy import SystemEntropy
-from meetcore.adapters.system.logs import configure_logs
+from meetcore.adapters.system.logs import configure_logs, stdlib_logging
 from meetcore.adapters.system.open_files import allow_open_files
 
-__all__ = ["SystemClock", "SystemEntropy", "allow_open_files", "configure_logs"]
+__all__ = ["SystemClock", "SystemEntropy", "allow_open_files", "configure_logs", "stdlib_logging"]

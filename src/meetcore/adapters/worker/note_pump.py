@@ -65,6 +65,11 @@ class NotePump:
         room = self._write.in_flight - len(self._notes)
         claimed = await self._write.claim(room) if room > 0 else []
         for task in claimed:
+            if task.deaths:
+                log.warning(
+                    "expired lease taken over", account_id=str(task.note.account_id),
+                    note_id=str(task.note.id), expired=task.deaths,
+                )  # fmt: skip
             work = asyncio.create_task(self._work(task))
             self._notes.add(work)
             work.add_done_callback(self._done)

@@ -1,0 +1,13 @@
+"""What a log line may hold of a request."""
+
+from typing import Final
+
+__all__ = ["MAX_PATH_CHARS", "loggable_path"]
+
+MAX_PATH_CHARS: Final = 200
+"""Characters of a path in a log line; a client may send one of some kilobytes."""
+
+
+def loggable_path(path: str) -> str:
+    """The path of a request, cut at `MAX_PATH_CHARS`."""
+    return path if len(path) <= MAX_PATH_CHARS else f"{path[:MAX_PATH_CHARS]}…"

@@ -1,0 +1,90 @@
+"""What the programs of production write to standard error where it is no terminal: JSON, line by line."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.e2e.customers import enrol
+from tests.e2e.program import Running, Site, free_port, until
+
+
+def lines_of(process: Running) -> list[dict[str, Any]]:
+    """Every line, each of which must be a JSON object."""
+    lines = [json.loads(line) for line in process.err.read_text().splitlines()]
+    for line in lines:
+        assert {"event", "level", "timestamp"} <= set(line), line
+    return lines
+
+
+def requests_of(process: Running) -> list[dict[str, Any]]:
+    return [line for line in lines_of(process) if line["event"] == "request"]
+
+
+def test_a_request_is_a_line_with_the_client_and_a_path_of_200_characters(site: Site) -> None:
+    _, _, key = enrol(site, credits=0)
+    headers = {"Authorization": f"Bearer {key}"}
+    with site.serve(trusted_proxies="127.0.0.0/8") as server:
+        url = f"{server.url}/api/v1"
+        httpx.get(f"{url}/me", headers=headers, trust_env=False)
+        forwarded = headers | {"X-Forwarded-For": "192.0.2.1, 203.0.113.7"}
+        httpx.get(f"{url}/{'x' * 5000}", headers=forwarded, trust_env=False)
+        httpx.get(f"{url}/me?token={key}", headers={"Authorization": f"Bearer {key}x"}, trust_env=False)
+        until(lambda: len(requests_of(server)) == 3, "three lines")
+        direct, proxied, unknown = requests_of(server)
+        text = server.err.read_text()
+    assert (direct["path"], direct["status"], direct["client"]) == ("/api/v1/me", 200, "127.0.0.1")
+    assert (proxied["status"], proxied["client"]) == (404, "203.0.113.7")
+    assert len(proxied["path"]) == 201
+    assert proxied["path"].endswith("x…")
+    assert (unknown["path"], unknown["status"]) == ("/api/v1/me", 401)
+    assert key not in text
+
+
+def test_several_processes_and_the_server_itself_write_json(site: Site) -> None:
+    port = free_port()
+    env = site.env(base_url=f"http://127.0.0.1:{port}", drain_s=0)
+    server = site.launcher.start("serve", "--port", port, "--workers", 2, env=env)
+    try:
+        until(lambda: _is_up(port), "the API is up")
+        httpx.get(f"http://127.0.0.1:{port}/api/v1/me", trust_env=False)
+        until(lambda: requests_of(server), "its line")
+        server.signal(signal.SIGTERM)
+        server.wait()
+    finally:
+        server.kill()
+    assert f"meetcore serves http://127.0.0.1:{port}" in lines_of(server)[0]["event"]
+
+
+def test_a_worker_without_its_broker_and_its_database_writes_json(site: Site) -> None:
+    nowhere = free_port()
+    with site.worker(
+        broker_url=f"redis://127.0.0.1:{nowhere}/0", database_url=f"postgresql://nobody@127.0.0.1:{nowhere}/x"
+    ) as worker:
+        until(lambda: any("logger" in line for line in lines_of(worker)), "the broker's own complaint")
+        until(lambda: any(line["event"] == "store away" for line in lines_of(worker)), "the database's")
+    assert lines_of(worker)
+
+
+def test_a_start_that_is_refused_is_a_line(site: Site, tmp_path: Path) -> None:
+    refused: list[tuple[tuple[object, ...], dict[str, object], str]] = [
+        (("serve",), {"log_level": "loud"}, "settings"),
+        (("worker",), {"tiers_file": tmp_path / "none.toml"}, "settings"),
+        (("serve", "--workers", 0), {}, "usage"),
+    ]
+    for command, changes, code in refused:
+        ended = site.launcher.start(*command, env=site.env(**changes))
+        assert ended.wait().out == ""
+        [line] = lines_of(ended)
+        assert (line["level"], line["code"]) == ("critical", code), line
+
+
+def _is_up(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=5, trust_env=False).status_code == 200
+    except httpx.TransportError:
+        return False

@@ -1,0 +1,145 @@
+"""What the background work logs: one line for each thing that an operator may have to look into."""
+
+from typing import Any, cast
+
+import pytest
+from attrs import evolve
+from structlog.testing import capture_logs
+
+from meetcore.adapters.worker.note_pump import NotePump
+from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES
+from meetcore.domain.retry_schedule import RetrySchedule
+from meetcore.domain.signature import new_secret
+from meetcore.operation_logs import (
+    log_disabled_endpoint,
+    log_failed_delivery,
+    log_failed_note,
+    log_takeover,
+)
+from meetcore.ports.webhook_sender import OutgoingPost
+from meetcore.testing.clock import SeededEntropy
+from meetcore.testing.contracts.outbox import BAD, GOOD, outbox
+from meetcore.testing.memory_rig import MemoryRig
+from meetcore.usecases.deliver_webhooks import DeliverWebhooks
+from meetcore.usecases.world import World
+from tests.unit.usecases.notary import notary
+from tests.unit.usecases.test_work_on_recordings import filmed_only
+from tests.unit.usecases.town import Died, Fuse, Town, request
+
+SECRET = new_secret(bytes(32))
+
+
+class Sender:
+    """Answers as it is told."""
+
+    attempt = BAD
+
+    async def post(self, _: OutgoingPost) -> Any:
+        return self.attempt
+
+
+def deliver(rig: MemoryRig, sender: Sender, schedule: RetrySchedule) -> DeliverWebhooks:
+    world = World(rig.clock, SeededEntropy(5))
+    return DeliverWebhooks(
+        rig.store, cast(Any, sender), schedule, world, per_endpoint=100,
+        on_failed=log_failed_delivery, on_disabled=log_disabled_endpoint,
+    )  # fmt: skip
+
+
+async def posted(worker: DeliverWebhooks) -> list[dict[str, Any]]:
+    """Post what is due, all of one batch; the lines that are logged of it."""
+    made = [await worker.post(one) for one in await worker.claim(100)]
+    with capture_logs() as lines:
+        await worker.record(made)
+    return [dict(line) for line in lines]
+
+
+async def test_a_failed_delivery_is_one_line_and_its_last_failure_a_warning() -> None:
+    rig, sender = MemoryRig(), Sender()
+    customer, endpoint = await outbox(rig, 1, secret=SECRET)
+    worker = deliver(rig, sender, RetrySchedule((5,)))
+    [again] = await posted(worker)
+    assert (again["event"], again["log_level"], again["status"]) == ("delivery failed", "info", "pending")
+    assert (again["attempts"], again["status_code"], again["error"]) == (1, 500, "status_500")
+    assert (again["account_id"], again["webhook_id"]) == (str(customer.account_id), str(endpoint.id))
+    assert again["next_attempt_at"] is not None
+    rig.clock.advance(60)
+    [last] = await posted(worker)
+    assert (last["log_level"], last["status"], last["next_attempt_at"]) == ("warning", "failed", None)
+    for line in (again, last):
+        assert SECRET not in str(line)
+        assert endpoint.url not in str(line)
+
+
+async def test_a_delivery_that_succeeds_is_no_line() -> None:
+    rig, sender = MemoryRig(), Sender()
+    await outbox(rig, 3, secret=SECRET)
+    sender.attempt = GOOD
+    assert await posted(deliver(rig, sender, RetrySchedule())) == []
+
+
+async def test_an_endpoint_that_failures_disable_is_one_line() -> None:
+    rig, sender = MemoryRig(), Sender()
+    _, endpoint = await outbox(rig, DISABLE_AFTER_FAILURES + 3, secret=SECRET)
+    lines = await posted(deliver(rig, sender, RetrySchedule()))
+    disabled = [line for line in lines if line["event"] == "webhook disabled"]
+    assert len(lines) == DISABLE_AFTER_FAILURES + 3 + 1
+    [line] = disabled
+    assert (line["webhook_id"], line["log_level"]) == (str(endpoint.id), "warning")
+    assert line["consecutive_failures"] == DISABLE_AFTER_FAILURES
+
+
+async def test_a_failed_note_is_one_line_without_what_was_said() -> None:
+    one = await notary()
+    one.town.listener.is_deaf = True
+    await one.ask()
+    writing = one.town.write_notes()
+    with capture_logs() as lines:
+        await one.work(evolve(writing, end=evolve(writing.end, on_failed=log_failed_note)))
+    [line] = [each for each in lines if each["event"] == "note failed"]
+    assert (line["fault"], line["note_id"]) == ("nothing_said", str(one.note().id))
+    assert (line["account_id"], line["log_level"]) == (str(one.note().account_id), "warning")
+
+
+async def test_an_automatic_note_that_cannot_be_paid_is_one_line() -> None:
+    one = await filmed_only(auto_notulen=True, credits=15)
+    work = one.town.work_on_recordings()
+    with capture_logs() as lines:
+        await evolve(work, queue=evolve(work.queue, on_failed=log_failed_note))()
+    [line] = [each for each in lines if each["event"] == "note failed"]
+    assert (line["fault"], line["note_id"]) == ("short_of_credits", str(one.note().id))
+
+
+@pytest.mark.parametrize("is_swept", [True, False])
+async def test_an_expired_lease_that_is_taken_over_is_one_line(is_swept: bool) -> None:
+    town = await Town().settle_in()
+    with pytest.raises(Died):
+        await town.create(Fuse(4))(town.caller, request(), town.intent("k"), town.now())
+    town.lapse()
+    reconcile = evolve(town.reconcile(), on_takeover=log_takeover)
+    [meeting] = town.meetings()
+    with capture_logs() as lines:
+        if is_swept:
+            await reconcile.sweep()
+        else:
+            await reconcile.one(meeting.account_id, meeting.id)
+    [line] = lines
+    assert (line["event"], line["meeting_id"]) == ("expired lease taken over", str(meeting.id))
+    with capture_logs() as lines:
+        await reconcile.sweep()
+    assert lines == []
+
+
+async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
+    one = await notary()
+    await one.ask()
+    writing = one.town.write_notes()
+    for expired in range(2):
+        pump = NotePump(writing, [])
+        with capture_logs() as lines:
+            await pump._claim()
+            for work in pump._notes:
+                work.cancel()  # as if the process ended: nothing is given back before it has begun
+        told = [line for line in lines if line["event"] == "expired lease taken over"]
+        assert [line["expired"] for line in told] == [expired] * bool(expired)
+        one.town.lapse()
