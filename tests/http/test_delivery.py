@@ -39,7 +39,8 @@ async def test_a_delivery_is_signed_and_tells_the_record(opened: Opened) -> None
         assert payload["id"] == sent.headers["webhook-id"]
         assert (payload["type"], payload["api_version"]) == ("meeting.created", "v1")
         assert datetime.fromisoformat(payload["created_at"]).utcoffset() is not None
-        assert payload["data"] == meeting
+        assert payload["data"] == meeting | {"password": None, "host_key": None}
+        assert meeting["password"].encode() not in sent.body
 
         now, told = int(time.time()), sent.headers[SIGNATURE]
         assert told.startswith("t=")
@@ -91,7 +92,7 @@ async def test_only_what_was_asked_for_is_told(opened: Opened) -> None:
         [ended] = await office.next()
         told = json.loads(ended.body)
         assert told["type"] == "meeting.ended"
-        assert told["data"] == meeting | {"status": "ended"}
+        assert told["data"] == meeting | {"status": "ended", "password": None, "host_key": None}
         await office.house.wiring.operate.top_up(customer.account_id, 30)
         [topped] = await office.next()
         assert json.loads(topped.body)["data"]["balance"] == 100

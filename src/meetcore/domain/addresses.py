@@ -7,12 +7,14 @@ again before every delivery.
 
 The rule, in order:
 
-1. An address as written that lies in a network the operator allowed passes.
-2. IPv6 passes only inside 2000::/3, IPv4 anywhere, both less the tables below. A row is refused even
+1. An address that lies in a network the operator denied is refused, and so is one that carries such an
+   address.
+2. An address as written that lies in a network the operator allowed passes.
+3. IPv6 passes only inside 2000::/3, IPv4 anywhere, both less the tables below. A row is refused even
    where the registry calls it globally reachable (AS112 sinks, anycast relays): nobody receives
    webhooks there.
-3. An IPv6 address that carries an IPv4 address passes only if each address it carries passes too.
-   The exemption of step 1 never reaches an address that was carried in another.
+4. An IPv6 address that carries an IPv4 address passes only if each address it carries passes too.
+   The exemption of step 2 never reaches an address that was carried in another.
 
 `ipaddress.is_global` is not used: its verdict on multicast, NAT64 and 6to4 differs between Python
 versions. A NAT64 prefix that a network chose for itself (RFC 6052, network-specific) looks like any
@@ -41,8 +43,8 @@ Address: TypeAlias = IPv4Address | IPv6Address
 Network: TypeAlias = IPv4Network | IPv6Network
 
 # IANA IPv4 Special-Purpose Address Registry, whole, and what is beside it: multicast, which has a
-# registry of its own, and a cloud's own address that lies in public space. Rows inside another row are
-# kept so that the table can be laid beside the registry.
+# registry of its own, and the private services of clouds that lie in public space. Rows inside another row
+# are kept so that the table can be laid beside the registry.
 REFUSED_IPV4 = MappingProxyType(
     {
         IPv4Network("0.0.0.0/8"): "this network (RFC 791)",
@@ -72,6 +74,11 @@ REFUSED_IPV4 = MappingProxyType(
         IPv4Network("224.0.0.0/4"): "multicast (RFC 5771)",
         IPv4Network("240.0.0.0/4"): "reserved (RFC 1112)",
         IPv4Network("255.255.255.255/32"): "limited broadcast (RFC 919)",
+        # Reachable from inside the cloud only, although no registry says so. Sources: Azure's documentation
+        # of 168.63.129.16 (DHCP, DNS, health probes, the guest agent); IBM Cloud's list of its private
+        # service network (DNS, object storage, key and service endpoints).
+        IPv4Network("161.26.0.0/16"): "IBM Cloud private services, in public space",
+        IPv4Network("166.8.0.0/14"): "IBM Cloud private service endpoints, in public space",
         IPv4Network("168.63.129.16/32"): "Azure platform address, in public space",
     }
 )
@@ -182,20 +189,31 @@ def _nat64_local(bits: int) -> Iterator[IPv4Address]:
     yield IPv4Address(bits & _32_BITS)
 
 
-def is_allowed(address: Address, allowed_networks: Iterable[Network]) -> bool:
+def is_allowed(
+    address: Address, allowed_networks: Iterable[Network], denied_networks: Iterable[Network] = ()
+) -> bool:
     """Tell whether a webhook may be sent to this address (spec 4.3 rule 1).
 
     Args:
         address: as it is written in the URL or as the name resolved.
         allowed_networks: the operator's exemptions. They apply to the address in this form only: with
             10.0.0.0/8 allowed, `::ffff:10.0.0.1` is still refused.
+        denied_networks: the operator's additions to what is refused. They win over the exemptions, and reach
+            an address that is carried in another.
     """
+    denied = tuple(denied_networks)
+    if any(form in network for form in (address, *unwrapped(address)) for network in denied):
+        return False
     if isinstance(address, IPv6Address) and address.scope_id is not None:
         return False
     return any(address in network for network in allowed_networks) or is_public_unicast(address)
 
 
-def vet(addresses: Iterable[Address], allowed_networks: Iterable[Network]) -> None:
+def vet(
+    addresses: Iterable[Address],
+    allowed_networks: Iterable[Network],
+    denied_networks: Iterable[Network] = (),
+) -> None:
     """Refuse a host unless every address it stands for may be sent to (spec 4.3 rule 1).
 
     One bad address refuses the whole: the connection could be made to any of them.
@@ -205,7 +223,7 @@ def vet(addresses: Iterable[Address], allowed_networks: Iterable[Network]) -> No
             a name of our own network cannot be looked up through it.
     """
     candidates = tuple(addresses)
-    networks = tuple(allowed_networks)
-    if not candidates or not all(is_allowed(address, networks) for address in candidates):
+    allowed, denied = tuple(allowed_networks), tuple(denied_networks)
+    if not candidates or not all(is_allowed(address, allowed, denied) for address in candidates):
         problem = "must have a host that is, or resolves to, public unicast addresses only"
         raise Unprocessable(f"`url` {problem}.", {"fields": {"url": [problem]}})

@@ -34,9 +34,9 @@ class EventKind(StrEnum):
 class Event:
     """Something that happened to an account's data; `data` is the JSON-ready record as the API shows it.
 
-    The id stays the same over all deliveries, so that a receiver can drop doubles. `data` may hold a
-    meeting's password. `subject_id` names the record whose erasure takes the event with it, where there is
-    one.
+    The id stays the same over all deliveries, so that a receiver can drop doubles. `data` may hold
+    what opens a meeting, such as its join link. `subject_id` names the record whose erasure takes the event
+    with it, where there is one.
     """
 
     id: UUID

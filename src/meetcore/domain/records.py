@@ -25,6 +25,7 @@ __all__ = [
     "delivery_record",
     "endpoint_record",
     "estimate_record",
+    "meeting_event_record",
     "meeting_record",
     "note_record",
     "recording_record",
@@ -57,6 +58,15 @@ def meeting_record(meeting: Meeting, now: datetime) -> Record:
         "with_recording": meeting.with_recording,
         "credits_deducted": meeting.credits,
     }
+
+
+def meeting_event_record(meeting: Meeting, now: datetime) -> Record:
+    """The meeting as events carry it: `password` and `host_key` are null.
+
+    A receiver needs no more than `webhooks:write`; what opens the meeting's locks is read with a meeting
+    scope.
+    """
+    return meeting_record(meeting, now) | {"password": None, "host_key": None}
 
 
 def cancellation_record(meeting: Meeting, now: datetime) -> Record:

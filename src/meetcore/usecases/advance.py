@@ -16,7 +16,7 @@ from meetcore.domain.meetings import (
     MeetingStatus,
     can_have_shown_host_key,
 )
-from meetcore.domain.records import meeting_record
+from meetcore.domain.records import meeting_event_record
 from meetcore.ports.store import Transaction
 from meetcore.usecases.world import World
 
@@ -24,8 +24,8 @@ __all__ = ["advance", "ended_event"]
 
 
 def ended_event(world: World, meeting: Meeting, at: datetime) -> Event:
-    """`meeting.ended` with the meeting as the API shows it."""
-    record = meeting_record(meeting, at)
+    """`meeting.ended` with the meeting as events carry it."""
+    record = meeting_event_record(meeting, at)
     return Event(world.new_id(at), meeting.account_id, EventKind.MEETING_ENDED, at, record)
 
 

@@ -14,7 +14,7 @@ from meetcore.domain import holds
 from meetcore.domain.events import Event, EventKind
 from meetcore.domain.ledger import Posting
 from meetcore.domain.meetings import Meeting, MeetingEvent, Provisioned, transition
-from meetcore.domain.records import balance_record, meeting_record
+from meetcore.domain.records import balance_record, meeting_event_record
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import ConnectionLost, Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder
@@ -106,7 +106,7 @@ class Provisioner:
         posting = settled.posting
         assert posting.entry is not None  # a settlement always posts
         meeting = view.meeting.as_provisioned(made, posting.entry.transfer.id)
-        record = meeting_record(meeting, at)
+        record = meeting_event_record(meeting, at)
         created = Event(self.world.new_id(at), meeting.account_id, EventKind.MEETING_CREATED, at, record)
         payload = None if render is None else render(meeting)
         due = await tx.meetings.save_scheduled(

@@ -173,6 +173,37 @@ def test_an_exemption_never_reaches_an_address_inside_another(inner: IPv4Address
         assert not is_allowed(wrap(inner, free), exempt)
 
 
+@pytest.mark.spec("4.3/1")
+@given(public_addresses())
+def test_a_denied_address_is_refused_even_where_it_is_exempt(address: Address) -> None:
+    itself = [ip_network(str(address))]
+    assert is_allowed(address, [])
+    assert not is_allowed(address, itself, itself)
+    with pytest.raises(Unprocessable):
+        vet([PUBLIC, address], itself, iter(itself))
+
+
+@given(public_ipv4(), fillings())
+def test_a_denied_address_is_refused_inside_another(inner: IPv4Address, free: int) -> None:
+    for wrap in WRAPPINGS.values():
+        outer = wrap(inner, free)
+        assert not is_allowed(outer, [ip_network(str(outer))], [ip_network(str(inner))])
+
+
+@pytest.mark.parametrize(
+    "text", ["161.26.0.10", "161.26.255.255", "166.8.0.1", "166.11.255.254", "168.63.129.16"]
+)
+def test_private_services_of_clouds_in_public_space_are_refused(text: str) -> None:
+    assert not is_public_unicast(IPv4Address(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["161.25.255.255", "161.27.0.0", "166.7.255.255", "166.12.0.0", "168.63.129.17"]
+)
+def test_their_neighbours_are_public(text: str) -> None:
+    assert is_public_unicast(IPv4Address(text))
+
+
 def test_networks_of_the_other_family_exempt_nothing() -> None:
     assert not is_allowed(PRIVATE, [IPv6Network("::/0")])
     assert not is_allowed(IPv6Address("::1"), [IPv4Network("0.0.0.0/0")])

@@ -53,6 +53,7 @@ from meetcore.domain.records import (
     delivery_record,
     endpoint_record,
     estimate_record,
+    meeting_event_record,
     meeting_record,
     note_record,
     recording_record,
@@ -123,6 +124,14 @@ def test_a_meeting_has_exactly_the_17_fields_in_the_order_of_the_spec(
     for name, value in record.items():
         assert type(value) in MEETING_FIELDS[name], name
     assert json.loads(json.dumps(record)) == record
+
+
+@given(meetings(START), moments)
+def test_an_event_carries_the_meeting_without_what_opens_it(meeting: Meeting, now: datetime) -> None:
+    record, event = meeting_record(meeting, now), meeting_event_record(meeting, now)
+    assert list(event) == list(record)
+    assert (event["password"], event["host_key"]) == (None, None)
+    assert {**event, "password": record["password"], "host_key": record["host_key"]} == record
 
 
 @pytest.mark.spec("2.1/fields", "2.1/with_recording")

@@ -248,8 +248,8 @@ ANSWERS: Mapping[str, Json] = {
 """The answer of each operation that has one."""
 
 EVENT_DATA: Mapping[EventKind, Json] = {
-    EventKind.MEETING_CREATED: _MEETING,
-    EventKind.MEETING_ENDED: _MEETING | {"status": "ended"},
+    EventKind.MEETING_CREATED: _MEETING | {"password": None},
+    EventKind.MEETING_ENDED: _MEETING | {"password": None, "status": "ended"},
     EventKind.RECORDING_READY: _RECORDING,
     EventKind.NOTE_COMPLETED: _NOTE,
     EventKind.NOTE_FAILED: _FAILED_NOTE,
