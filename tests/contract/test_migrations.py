@@ -1,6 +1,7 @@
 """Bringing a PostgreSQL schema up to date: once, by one at a time, and never backwards."""
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from importlib import resources
@@ -18,6 +19,7 @@ from meetcore.adapters.postgres.migrate import (
 )
 from meetcore.ports.store import StoreAway
 from tests import servers
+from tests.own_postgres import own_postgres
 
 # What makes two schemas the same, by name and definition, each object's own schema left out. Column
 # order counts; statistics, oids and the gaps that dropped columns leave do not. The migrator's own
@@ -148,6 +150,55 @@ def test_a_migrator_that_waits_in_vain_gives_up(empty_database_url):
         with pytest.raises(MigrationRefused, match="too long"):
             migrate(empty_database_url, timeout_s=0)
     assert migrate(empty_database_url) == load_migrations()
+
+
+WIDER = "ALTER TABLE meetings ADD COLUMN wider integer"
+
+
+def test_a_step_that_waits_for_a_lock_lets_others_pass_and_is_tried_again(empty_database_url, monkeypatch):
+    """The service queues behind a lock that is waited for: a long report must not stop it for long."""
+    steps = migrate(empty_database_url)
+    later = Migration(len(steps) + 1, "wider", WIDER)
+    monkeypatch.setattr(module, "load_migrations", lambda: [*steps, later])
+    waits: list[float] = []
+    with psycopg.connect(empty_database_url) as holder:
+        holder.execute("SELECT FROM meetings")
+
+        def on_wait(step: Migration, pause_s: float) -> None:
+            assert step == later
+            with psycopg.connect(empty_database_url, autocommit=True) as service:
+                service.execute("SET statement_timeout = 1000")
+                service.execute("SELECT FROM meetings FOR UPDATE")
+            waits.append(pause_s)
+            if len(waits) == 2:
+                holder.commit()
+
+        assert migrate(empty_database_url, lock_timeout_s=0.1, on_wait=on_wait) == [later]
+    assert waits == [1.0, 2.0]
+
+
+def test_a_step_that_gets_no_lock_gives_up_and_keeps_nothing(empty_database_url, monkeypatch):
+    steps = migrate(empty_database_url)
+    later = Migration(len(steps) + 1, "wider", f"CREATE TABLE before (); {WIDER}")
+    monkeypatch.setattr(module, "load_migrations", lambda: [*steps, later])
+    with psycopg.connect(empty_database_url) as holder:
+        holder.execute("SELECT FROM meetings")
+        with pytest.raises(MigrationRefused, match="did not get its locks within 1 s"):
+            migrate(empty_database_url, timeout_s=1, lock_timeout_s=0.1)
+    assert ("before",) not in catalog_of_tables(empty_database_url)
+    assert migrate(empty_database_url) == [later]
+
+
+def test_a_server_that_is_frozen_is_given_up(monkeypatch):
+    monkeypatch.setattr(module, "DEADLINE_S", 1.0)
+    with own_postgres() as server:
+        migrate(server.url)
+        connection = module._connected(server.url)
+        server.freeze()
+        started = time.monotonic()
+        with connection, pytest.raises(psycopg.OperationalError), module._answered(connection):
+            connection.execute("SELECT 1")
+        assert time.monotonic() - started < 3
 
 
 def test_a_step_that_was_changed_after_it_was_applied_is_refused(empty_database_url):

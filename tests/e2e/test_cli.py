@@ -18,9 +18,10 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
+from meetcore.adapters.postgres import migrate as module
 from tests import servers
 from tests.e2e.customers import enrol
-from tests.e2e.program import Done, Launcher, Site, environment, free_port
+from tests.e2e.program import Done, Launcher, Site, environment, free_port, until
 
 SECRET = "hunter2"
 EARLY = "0001-01-01T00:00+14:00"
@@ -180,6 +181,23 @@ def test_migrating_twice_and_at_the_same_time(launcher: Launcher, empty_database
     assert all(done.json["is_current"] for done in told)
     assert launcher.run("migrate", "--json", env=env).json["applied"] == []
     assert launcher.run("migrate", env=env).code == 0
+
+
+def test_migrate_reports_that_it_waits_for_a_lock(
+    launcher: Launcher, empty_database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = module.load_migrations()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(module, "load_migrations", lambda: steps[:8])
+        module.migrate(empty_database_url)
+    with psycopg.connect(empty_database_url) as holder:
+        holder.execute("SELECT FROM recordings")  # which the ninth step changes
+        migrating = launcher.start("migrate", "--json", env=environment(database_url=empty_database_url))
+        until(lambda: "migration 0009 waits for locks" in migrating.err.read_text(), "it reports")
+        holder.commit()
+        done = migrating.wait()
+    assert done.code == 0, done
+    assert len(done.json["applied"]) == len(steps) - 8
 
 
 MISTAKES = {

@@ -16,7 +16,7 @@ from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, ready_settings, run_service
 from meetcore.adapters.cli.server_options import SERVER_OPTIONS
-from meetcore.adapters.postgres.migrate import MigrationRefused, migrate
+from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, migrate
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs, stdlib_logging
 from meetcore.ports.store import StoreAway
@@ -99,13 +99,22 @@ def migrate_schema(
     try:
         with progress("migrations") as report:
             done = guarded(
-                lambda: migrate(url, on_step=lambda _, place, total: report(place, total)), as_json=json
+                lambda: migrate(
+                    url, on_step=lambda _, place, total: report(place, total), on_wait=_say_that_it_waits
+                ),
+                as_json=json,
             )
     except MigrationRefused as error:
         complain("migration_refused", str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None
     applied = [f"{step.number:04}_{step.name}" for step in done]
     show({"applied": applied if json else applied or None, "is_current": True}, as_json=json)
+
+
+def _say_that_it_waits(step: Migration, pause_s: float) -> None:
+    # Standard error, also beside JSON.
+    words = f"migration {step.number:04} waits for locks that others hold; next try in {pause_s:.0f} s"
+    say(words, as_json=True)
 
 
 def _settings() -> Settings:

@@ -3,24 +3,33 @@
 Safe to run from many hosts at once: one holds an advisory lock, the others poll for it (a blocked
 `pg_advisory_lock` would deadlock a `CREATE INDEX CONCURRENTLY`). A file that changed after it was
 applied is refused. Owns the schema's history; refuses to seed data.
+
+A step waits 2 s at most for a lock: whatever comes after it waits behind it, so that a long transaction of somebody
+else would stop the service through a migration that only waits. It is tried again after a pause.
 """
 
 import hashlib
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import resources
+from itertools import count
+from threading import Timer
 
 import psycopg
 from attrs import field, frozen
 
-from meetcore.adapters.postgres.pool import translated
+from meetcore.adapters.postgres.connection import drop_socket
+from meetcore.adapters.postgres.pool import DEADLINE_S, network_parameters, translated
 
 __all__ = ["Migration", "MigrationRefused", "load_migrations", "migrate", "missing"]
 
 _LOCK = 0x6D656574636F7265  # "meetcore"
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _POLL_S = 0.05
+_LOCK_TIMEOUT_S = 2.0
+_LONGEST_PAUSE_S = 10.0
 _LEDGER = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     number integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL,
@@ -66,32 +75,38 @@ def migrate(
     url: str,
     *,
     timeout_s: float = 120.0,
+    lock_timeout_s: float = _LOCK_TIMEOUT_S,
     on_step: Callable[[Migration, int, int], None] | None = None,
+    on_wait: Callable[[Migration, float], None] | None = None,
 ) -> list[Migration]:
     """Apply what is missing.
 
     Args:
         url: a libpq connection string.
-        timeout_s: how long to wait for another host that migrates at this moment.
+        timeout_s: how long to wait for another host that migrates at this moment, and how long each step tries to get
+            its locks.
+        lock_timeout_s: how long a try waits for a lock.
         on_step: told each step, its place and how many there are, before it runs.
+        on_wait: called with a step that did not get a lock and the seconds until its next try.
 
     Returns:
         The steps that this call applied.
 
     Raises:
         MigrationRefused: a step changed after it was applied, the database is newer than this
-            release, the lock stayed taken, or a step failed (nothing of that step is kept).
+            release, a lock stayed taken, or a step failed (nothing of that step is kept).
         StoreAway: the database does not answer.
     """
     steps = load_migrations()
-    with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+    with translated(), _connected(url) as connection:
         _take_lock(connection, timeout_s)
-        connection.execute(_LEDGER)
-        todo = _missing_of(connection, steps)
+        with _answered(connection):
+            connection.execute(_LEDGER)
+            todo = _missing_of(connection, steps)
         for place, step in enumerate(todo, start=1):
             if on_step is not None:
                 on_step(step, place, len(todo))
-            _apply(connection, step)
+            _apply_patiently(connection, step, timeout_s, lock_timeout_s, on_wait)
         return todo
 
 
@@ -101,14 +116,30 @@ def missing(url: str) -> list[Migration]:
     Raises:
         MigrationRefused, StoreAway: see `migrate`.
     """
-    with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+    with translated(), _connected(url) as connection, _answered(connection):
         return _missing_of(connection, load_migrations())
+
+
+def _connected(url: str) -> psycopg.Connection:
+    return psycopg.connect(url, autocommit=True, **network_parameters(url))
+
+
+@contextmanager
+def _answered(connection: psycopg.Connection) -> Iterator[None]:
+    """Give up on a server that does not answer in time: what waits for it fails."""
+    timer = Timer(DEADLINE_S, drop_socket, [connection.pgconn.socket])
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _take_lock(connection: psycopg.Connection, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
-        row = connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
+        with _answered(connection):
+            row = connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
         if row is not None and row[0]:
             return
         if time.monotonic() > deadline:
@@ -134,9 +165,38 @@ def _missing_of(connection: psycopg.Connection, steps: list[Migration]) -> list[
     return [step for step in steps if step.number not in applied]
 
 
-def _apply(connection: psycopg.Connection, step: Migration) -> None:
+def _apply_patiently(
+    connection: psycopg.Connection,
+    step: Migration,
+    timeout_s: float,
+    lock_timeout_s: float,
+    on_wait: Callable[[Migration, float], None] | None,
+) -> None:
+    deadline = time.monotonic() + timeout_s
+    for attempt in count():
+        try:
+            _apply(connection, step, lock_timeout_s)
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected) as error:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise MigrationRefused(
+                    f"migration {step.number:04} ({step.name}) did not get its locks within {timeout_s:g} s: end the "
+                    "long transactions that pg_stat_activity shows, or try again when they are done"
+                ) from error
+            pause_s = min(2.0**attempt, _LONGEST_PAUSE_S, left_s)
+            if on_wait is not None:
+                on_wait(step, pause_s)
+            time.sleep(pause_s)
+        else:
+            return
+
+
+def _apply(connection: psycopg.Connection, step: Migration, lock_timeout_s: float) -> None:
     try:
         with connection.transaction():
+            connection.execute(
+                "SELECT set_config('lock_timeout', %s, true)", [f"{lock_timeout_s * 1000:.0f}ms"]
+            )
             connection.execute(step.text.encode())
             connection.execute(
                 "INSERT INTO schema_migrations (number, name, checksum) VALUES (%s, %s, %s)",

@@ -92,7 +92,7 @@ class Pool(AsyncConnectionPool[Connection]):
             if timer is not None:
                 timer.cancel()
             await self.putconn(connection)
-            if is_unfit or (connection.is_overdue and limit_s >= self.deadline_s):
+            if is_unfit or connection.is_overdue:
                 await self.drain()
 
     async def read(self, query: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:

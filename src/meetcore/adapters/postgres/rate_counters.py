@@ -39,7 +39,7 @@ class PostgresRateCounters:
         timeout_s: seconds that a hit may take in all before the store counts as away.
     """
 
-    def __init__(self, pool: Pool, *, timeout_s: float = 1.0) -> None:
+    def __init__(self, pool: Pool, *, timeout_s: float = 2.0) -> None:
         self._pool = pool
         self._timeout_s = timeout_s
 
