@@ -29,9 +29,9 @@ from meetcore.usecases.world import World
 if TYPE_CHECKING:
     from starlette.routing import Route
 
-    from meetcore.adapters.zoom import ZoomProvider
+    from meetcore.adapters.zoom import ZoomAccess, ZoomProvider
 
-__all__ = ["chosen_provider", "files_of", "notice_readers", "sandbox_pages"]
+__all__ = ["chosen_provider", "files_of", "notice_readers", "sandbox_pages", "zoom_access"]
 
 log = structlog.get_logger("meetcore")
 
@@ -64,19 +64,25 @@ async def chosen_provider(
         raise SettingsRefused(f"MEETCORE_PROVIDER names one that is not built in: {settings.provider}")
 
 
-@asynccontextmanager
-async def _zoom(settings: Settings) -> AsyncIterator[VideoProvider]:
-    # Only who uses Zoom loads its client.
-    from meetcore.adapters.zoom import ZoomAccess, ZoomProvider
+def zoom_access(settings: Settings) -> "ZoomAccess":
+    """The application at Zoom that the settings name."""
+    from meetcore.adapters.zoom import ZoomAccess
 
-    access = ZoomAccess(
+    return ZoomAccess(
         account_id=settings.zoom_account_id,
         client_id=settings.zoom_client_id,
         client_secret=str(settings.zoom_client_secret),
         api_url=settings.zoom_api_url,
         oauth_url=settings.zoom_oauth_url,
     )
-    provider = ZoomProvider(access, log, now=SystemClock().now)
+
+
+@asynccontextmanager
+async def _zoom(settings: Settings) -> AsyncIterator[VideoProvider]:
+    # Only who uses Zoom loads its client.
+    from meetcore.adapters.zoom import ZoomProvider
+
+    provider = ZoomProvider(zoom_access(settings), log, now=SystemClock().now)
     try:
         yield provider
     finally:

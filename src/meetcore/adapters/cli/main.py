@@ -21,6 +21,7 @@ COMMANDS = (
         "processes:migrate_schema",
         "Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.",
     ),
+    ("doctor", "doctor:check_health", "Check everything that the settings name, one line each."),
     (
         "mcp",
         "agents:serve_agent",
@@ -54,7 +55,8 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         program(words, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        told = " ".join(str(error).split()).rstrip(".")
+        # The list of commands in it is cut off after some; --help has all.
+        told = " ".join(str(error).split()).partition(" Available commands:")[0].rstrip(".")
         complain("usage", f"{told}. --help tells what there is.", as_json="--json" in words)
         raise SystemExit(ExitCode.USAGE) from None
     except KeyboardInterrupt:

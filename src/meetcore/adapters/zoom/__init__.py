@@ -7,5 +7,6 @@ repeats and its outcomes) and `tokens` (who we are). Nothing of Zoom's own words
 from meetcore.adapters.zoom.access import ZoomAccess
 from meetcore.adapters.zoom.provider import ZoomProvider
 from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
+from meetcore.adapters.zoom.tokens import check_credentials
 
-__all__ = ["ZoomAccess", "ZoomProvider", "ZoomRecordingFiles"]
+__all__ = ["ZoomAccess", "ZoomProvider", "ZoomRecordingFiles", "check_credentials"]

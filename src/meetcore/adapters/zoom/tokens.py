@@ -15,7 +15,7 @@ from meetcore.adapters.zoom.access import Log, ZoomAccess
 from meetcore.adapters.zoom.line import Answer, Line, NoAnswer, NotSent
 from meetcore.ports.video_provider import ProviderRefused
 
-__all__ = ["Tokens"]
+__all__ = ["Tokens", "check_credentials"]
 
 _TIMEOUT_S: Final = 5.0
 _READ_S: Final = 2.5
@@ -120,6 +120,25 @@ class Tokens:
             form={"grant_type": "account_credentials", "account_id": access.account_id},
             read_s=_READ_S,
         )
+
+
+class _NoLog:
+    """Logs nothing: who asks for a check is answered."""
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        """Log nothing."""
+
+
+async def check_credentials(access: ZoomAccess) -> str | None:
+    """Fetch a token and drop it; why Zoom gives none, in a few words, or None where it gives one."""
+    line = Line()
+    try:
+        await Tokens(access, line, _NoLog()).get()
+    except ProviderRefused as error:
+        return str(error).removeprefix("zoom: no token: ").removeprefix("zoom: ")
+    finally:
+        await line.aclose()
+    return None
 
 
 def _decoded(answer: Answer) -> _Token:

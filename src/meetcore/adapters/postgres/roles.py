@@ -1,0 +1,149 @@
+"""Two roles: the owner of the tables, who migrates, and the service's, who can only add to the ledger.
+
+Who owns a table can do anything to it, triggers or not. The service's role is given no DDL, and neither UPDATE
+nor DELETE nor TRUNCATE on the ledger; who has its password cannot change what the ledger says.
+"""
+
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+
+from meetcore.adapters.postgres.pool import translated
+
+__all__ = ["GrantRefused", "grant_service", "role_faults", "role_warnings"]
+
+LEDGER: Final = ("ledger_entries", "ledger_transfers")
+"""Tables that are only added to."""
+VERSIONS: Final = "schema_migrations"
+
+# The tables of the service, with what its role needs on each.
+_NEEDED = """
+SELECT c.oid, c.relname AS name, n.nspname AS schema,
+    CASE WHEN c.relname = %(versions)s THEN '{SELECT}'::text[]
+         WHEN c.relname = ANY(%(ledger)s) THEN '{SELECT,INSERT}'
+         ELSE '{SELECT,INSERT,UPDATE,DELETE}' END AS needed
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p')
+    AND c.relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass(%(versions)s))
+    AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
+"""
+
+# The tables on which the session's role lacks something.
+_LACKING = f"""
+SELECT name FROM ({_NEEDED}) AS t
+WHERE NOT (SELECT bool_and(has_table_privilege(current_user, t.oid, p)) FROM unnest(needed) AS p)
+ORDER BY name
+"""
+
+# What a role may do that the service need not: alter the ledger's tables, change what is in them, make others.
+_EXCESS = """
+SELECT r.rolsuper AS is_superuser,
+    COALESCE(bool_or(pg_has_role(r.oid, c.relowner, 'MEMBER')), false) AS is_owner,
+    COALESCE(bool_or(has_table_privilege(r.oid, c.oid, 'UPDATE, DELETE, TRUNCATE')
+        OR has_any_column_privilege(r.oid, c.oid, 'UPDATE')), false) AS may_change,
+    COALESCE(bool_or(has_schema_privilege(r.oid, c.relnamespace, 'CREATE')), false) AS may_create,
+    current_database() AS database
+FROM pg_roles r LEFT JOIN pg_class c ON c.oid = ANY(%(ledger)s::regclass[])
+WHERE r.rolname = COALESCE(%(role)s, current_user) GROUP BY r.oid, r.rolsuper
+"""
+
+_PARAMETERS: Final = {"versions": VERSIONS, "ledger": list(LEDGER)}
+
+
+class GrantRefused(Exception):
+    """The role cannot be the service's; the message says why and what to do."""
+
+
+def grant_service(url: str, role: str) -> None:
+    """Give a role what the service needs and nothing more; what it had on the tables beside is taken away.
+
+    Args:
+        url: the database, as the owner of its tables.
+        role: a role that is there already.
+
+    Raises:
+        GrantRefused: no such role, or it owns the tables or may do as their owner; or the session's role does
+            not own them.
+        StoreAway: the database does not answer.
+    """
+    with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        try:
+            with connection.transaction():
+                _check_grantee(connection, role)
+                _grant(connection, role)
+        except psycopg.errors.InsufficientPrivilege:
+            raise GrantRefused(
+                "only the owner of the tables can grant: put its name into MEETCORE_DATABASE_URL for this command"
+            ) from None
+        left = _excess(connection, role)
+    if left["may_change"] or left["may_create"]:
+        raise GrantRefused(
+            f"{role} may still change the ledger or make tables, by another role that it belongs to or by PUBLIC: "
+            "revoke that first"
+        )
+
+
+def _check_grantee(connection: psycopg.Connection, role: str) -> None:
+    found = _excess(connection, role)
+    if not found:
+        raise GrantRefused(f"there is no role {role}: CREATE ROLE {role} LOGIN PASSWORD '…'")
+    if found["is_superuser"] or found["is_owner"]:
+        raise GrantRefused(
+            f"{role} owns the tables or may act as their owner, and nothing can be kept from it: "
+            "make a role of its own for the service"
+        )
+
+
+def _grant(connection: psycopg.Connection, role: str) -> None:
+    tables = _rows(connection, _NEEDED, _PARAMETERS)
+    if not tables:
+        raise GrantRefused("there are no tables yet: run `meetcore migrate` first")
+    grantee, schema = sql.Identifier(role), sql.Identifier(tables[0]["schema"])
+    statements = [
+        sql.SQL("REVOKE CREATE ON SCHEMA {} FROM {}").format(schema, grantee),
+        sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(schema, grantee),
+        sql.SQL("REVOKE ALL ON ALL TABLES IN SCHEMA {} FROM {}").format(schema, grantee),
+    ]
+    for table in tables:
+        name = sql.Identifier(table["schema"], table["name"])
+        privileges = sql.SQL(", ").join(map(sql.SQL, table["needed"]))
+        statements.append(sql.SQL("GRANT {} ON {} TO {}").format(privileges, name, grantee))
+    for statement in statements:
+        connection.execute(statement)
+
+
+def role_faults(connection: psycopg.Connection) -> list[str]:
+    """Describe what the session's role lacks for the service's work."""
+    lacking = [row["name"] for row in _rows(connection, _LACKING, _PARAMETERS)]
+    if not lacking:
+        return []
+    return [
+        f"the role lacks privileges on {', '.join(lacking)}: run `meetcore migrate --grant-to ROLE` as the owner"
+    ]
+
+
+def role_warnings(connection: psycopg.Connection) -> list[str]:
+    """Describe what the session's role could do to the ledger."""
+    found = _excess(connection, None)
+    remedy = "give the service a role of its own with `meetcore migrate --grant-to ROLE`"
+    if found.get("is_superuser"):
+        return [f"the role is a superuser and could rewrite the ledger: {remedy}"]
+    if found.get("is_owner"):
+        return [f"the role owns the tables and could rewrite the ledger: {remedy}"]
+    if found.get("may_change") or found.get("may_create"):
+        return [f"the role may change the ledger or make tables: {remedy}"]
+    return []
+
+
+def _excess(connection: psycopg.Connection, role: str | None) -> dict[str, Any]:
+    known = [
+        name for name in LEDGER if _rows(connection, "SELECT to_regclass(%(n)s) AS it", {"n": name})[0]["it"]
+    ]
+    found = _rows(connection, _EXCESS, {"ledger": known, "role": role})
+    return found[0] if found else {}
+
+
+def _rows(connection: psycopg.Connection, statement: str, parameters: dict[str, Any]) -> list[dict[str, Any]]:
+    with connection.cursor(row_factory=psycopg.rows.dict_row) as cursor:
+        return cursor.execute(statement.encode(), parameters).fetchall()

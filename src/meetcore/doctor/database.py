@@ -1,0 +1,181 @@
+"""Checks of the database: reachable, writable, its schema, our role, its clock, what is stored in it.
+
+Each opens a connection of its own, so that none waits for another.
+"""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+import psycopg
+
+from meetcore.adapters.postgres.migrate import MigrationRefused, missing
+from meetcore.adapters.postgres.pool import translated
+from meetcore.adapters.postgres.roles import role_faults, role_warnings
+from meetcore.adapters.postgres.rows import endpoint_context
+from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
+from meetcore.adapters.settings import Settings, SettingsRefused
+from meetcore.doctor.report import CheckResult, failed, ok, skipped, warning
+from meetcore.ports.cipher import CipherRefused
+from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused
+
+__all__ = ["DATABASE_CHECKS", "check_database"]
+
+MAX_CLOCK_DIFFERENCE_S = 2.0
+"""Seconds between this machine's clock, for expiries and caps, and the database's, for leases."""
+CONNECT_TIMEOUT_S = 5
+STATEMENT_TIMEOUT_MS = 5_000
+OLDEST_SERVER = 150_000
+
+# What the service relies on, by the name of the parameter: the value, or none where any but `off` will do.
+_DURABLE = {
+    "fsync": ("on", "a crash may lose money: set fsync = on"),
+    "full_page_writes": ("on", "a crash may lose money: set full_page_writes = on"),
+    "synchronous_commit": ("", "a crash may lose money: reset it for the role, the database or the server"),
+}
+_OF_ROLE = {
+    "session_replication_role": ("origin", "the ledger's triggers are off: reset session_replication_role"),
+    "default_transaction_isolation": ("read committed", "ALTER ROLE … RESET default_transaction_isolation"),
+    "row_security": ("on", "ALTER ROLE … RESET row_security"),
+}
+
+
+@contextmanager
+def _connected(settings: Settings) -> Iterator[psycopg.Connection]:
+    with (
+        translated(),
+        psycopg.connect(
+            settings.require_database(),
+            autocommit=True,
+            connect_timeout=CONNECT_TIMEOUT_S,
+            options=f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
+            application_name="meetcore doctor",
+        ) as connection,
+    ):
+        yield connection
+
+
+def check_database(settings: Settings) -> CheckResult:
+    """Reach the database and log in."""
+    try:
+        with _connected(settings) as connection:
+            version = connection.info.server_version
+    except SettingsRefused as error:
+        return failed(str(error))
+    except StoreFull:
+        return failed("no connection is left: raise max_connections, or lower MEETCORE_DATABASE_POOL_SIZE")
+    except StoreLoginRefused:
+        return failed("the login is refused: check user, password and database in MEETCORE_DATABASE_URL")
+    except StoreAway:
+        return failed("no answer: check MEETCORE_DATABASE_URL and that PostgreSQL runs")
+    shown = f"PostgreSQL {version // 10_000}.{version % 10_000}"
+    if version < OLDEST_SERVER:
+        return failed(f"{shown} is too old: use 15 or newer")
+    return ok(f"{shown} answers")
+
+
+def _check_writable(settings: Settings) -> CheckResult:
+    with _connected(settings) as connection:
+        standby, read_only = _row(
+            connection, "SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'"
+        )
+    if standby:
+        return failed("a standby: name the primary, or all hosts and target_session_attrs=read-write")
+    if read_only:
+        return failed(
+            "read-only: reset default_transaction_read_only of the role, the database or the server"
+        )
+    return ok("takes writes")
+
+
+def _check_schema(settings: Settings) -> CheckResult:
+    try:
+        lacking = missing(settings.require_database())
+    except MigrationRefused as error:
+        return failed(str(error))
+    if lacking:
+        return failed(f"{len(lacking)} migrations are missing: run `meetcore migrate`")
+    return ok("of this release")
+
+
+def _check_role(settings: Settings) -> CheckResult:
+    with _connected(settings) as connection:
+        faults = [*_setting_faults(connection, _OF_ROLE), *role_faults(connection)]
+        warnings = role_warnings(connection)
+    if faults:
+        return failed("; ".join(faults))
+    return warning("; ".join(warnings)) if warnings else ok("has what it needs, and cannot change the ledger")
+
+
+def _check_durability(settings: Settings) -> CheckResult:
+    with _connected(settings) as connection:
+        faults = _setting_faults(connection, _DURABLE)
+    return failed("; ".join(faults)) if faults else ok("what is committed stays")
+
+
+def _setting_faults(connection: psycopg.Connection, expectations: dict[str, tuple[str, str]]) -> list[str]:
+    faults = []
+    for name, (expected, remedy) in expectations.items():
+        (value,) = _row(connection, "SELECT current_setting(%s)", name)
+        is_right = value == expected if expected else value != "off"
+        if not is_right:
+            faults.append(f"{name} is {value}: {remedy}")
+    return faults
+
+
+def _check_clock(settings: Settings) -> CheckResult:
+    with _connected(settings) as connection:
+        before, began = datetime.now(UTC), time.monotonic()
+        there = _instant(connection)
+        took_s = time.monotonic() - began
+    # Its reading lies somewhere within the round trip.
+    difference_s = (there - before).total_seconds()
+    beyond_s = max(-difference_s, difference_s - took_s, 0.0)
+    if beyond_s > MAX_CLOCK_DIFFERENCE_S:
+        return failed(f"{beyond_s:.0f} s apart from the database's: keep both in step, with NTP or chrony")
+    return ok("in step with the database's")
+
+
+def _instant(connection: psycopg.Connection) -> datetime:
+    (there,) = _row(connection, "SELECT clock_timestamp()")
+    assert isinstance(there, datetime)
+    return there
+
+
+def _check_sealed(settings: Settings) -> CheckResult:
+    try:
+        keys = keys_from_text(str(settings.secrets_key))
+    except ValueError:
+        return skipped("see secrets")
+    with _connected(settings) as connection:
+        row = connection.execute(
+            b"SELECT account_id, id, secret FROM webhook_endpoints ORDER BY account_id DESC, id DESC LIMIT 1"
+        ).fetchone()
+    if row is None:
+        return ok("nothing to open yet")
+    try:
+        AesGcmCipher(keys).open(bytes(row[2]), endpoint_context(row[0], row[1]))
+    except CipherRefused:
+        return failed(
+            "what is stored does not open: put the key that it was encrypted with into MEETCORE_SECRETS_KEY, "
+            "behind the present one"
+        )
+    return ok("what is stored opens with MEETCORE_SECRETS_KEY")
+
+
+def _row(connection: psycopg.Connection, statement: str, *parameters: object) -> tuple[object, ...]:
+    row = connection.execute(statement.encode(), parameters or None).fetchone()
+    assert row is not None
+    return row
+
+
+DATABASE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
+    "writable": _check_writable,
+    "schema": _check_schema,
+    "durability": _check_durability,
+    "role": _check_role,
+    "clock": _check_clock,
+    "sealed": _check_sealed,
+}
+"""What is looked at once the database is reached."""

@@ -1,0 +1,169 @@
+"""Checks of what is not the database: broker, rate store, video and AI provider, base URL, secrets."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+
+from meetcore.adapters.secrets import keys_from_text
+from meetcore.adapters.settings import Settings, SettingsRefused
+from meetcore.doctor.report import CheckResult, failed, ok, warning
+from meetcore.start_warnings import base_url_faults
+
+__all__ = ["SERVICE_CHECKS"]
+
+TIMEOUT_S = 5.0
+REDIS = ("redis://", "rediss://")
+
+
+def _check_broker(settings: Settings) -> CheckResult:
+    url = str(settings.broker_url)
+    if not url:
+        return ok("none set: `serve` does the worker's work in its own process")
+    is_there = _redis_answers if url.startswith(REDIS) else _rabbitmq_answers
+    return _asked_all(url, is_there, "MEETCORE_BROKER_URL", "webhooks are sent up to half a second later")
+
+
+def _check_rate_store(settings: Settings) -> CheckResult:
+    url = str(settings.rate_store_url)
+    if not url:
+        return ok("none set: the database counts")
+    return _asked_all(url, _redis_answers, "MEETCORE_RATE_STORE_URL", "each process counts by itself")
+
+
+def _asked_all(url: str, is_there: Callable[[str], bool], variable: str, effect: str) -> CheckResult:
+    """Ask each of the servers that an address names."""
+    places = url.split(";")
+    there = sum(is_there(place) for place in places)
+    if there == len(places):
+        return ok("answers")
+    lost = f"{len(places) - there} of {len(places)} do not answer or refuse us"
+    message = f"{lost}: check {variable}; until then {effect}"
+    return warning(message) if there else failed(message)
+
+
+def _redis_answers(url: str) -> bool:
+    try:
+        import redis
+    except ModuleNotFoundError:
+        return False
+    try:
+        with redis.Redis.from_url(url, socket_connect_timeout=TIMEOUT_S, socket_timeout=TIMEOUT_S) as client:
+            return bool(client.ping())
+    except redis.RedisError:
+        return False
+
+
+def _rabbitmq_answers(url: str) -> bool:
+    try:
+        import pika
+    except ModuleNotFoundError:
+        return False
+    parameters = pika.URLParameters(url)
+    parameters.socket_timeout = parameters.stack_timeout = parameters.blocked_connection_timeout = TIMEOUT_S
+    parameters.connection_attempts = 1
+    try:
+        pika.BlockingConnection(parameters).close()
+    except (pika.exceptions.AMQPError, OSError):
+        return False
+    return True
+
+
+def _check_provider(settings: Settings) -> CheckResult:
+    try:
+        settings.require_provider()
+    except SettingsRefused as error:
+        return failed(str(error))
+    if settings.provider == "zoom":
+        return asyncio.run(_zoom_lets_us_in(settings))
+    return ok(f"{settings.provider}, which needs no credentials")
+
+
+async def _zoom_lets_us_in(settings: Settings) -> CheckResult:
+    from meetcore.adapters.zoom import check_credentials
+    from meetcore.providers import zoom_access
+
+    refusal = await check_credentials(zoom_access(settings))
+    if refusal is None:
+        return ok("zoom gives a token")
+    return failed(
+        f"zoom gives no token ({refusal}): check MEETCORE_ZOOM_ACCOUNT_ID, MEETCORE_ZOOM_CLIENT_ID and "
+        "MEETCORE_ZOOM_CLIENT_SECRET, and that the app is activated"
+    )
+
+
+def _check_ai(settings: Settings) -> CheckResult:
+    try:
+        settings.require_ai()
+    except SettingsRefused as error:
+        return failed(str(error))
+    if not settings.ai_base_url:
+        return ok("none set: this machine hears and writes")
+    key = str(settings.ai_api_key)
+    status, body = _get(f"{settings.ai_base_url}/models", {"Authorization": f"Bearer {key}"} if key else {})
+    match status:
+        case 0:
+            return failed("no answer: check MEETCORE_AI_BASE_URL; notes wait until it answers")
+        case 401 | 403:
+            return failed("the key is refused: check MEETCORE_AI_API_KEY; notes wait until then")
+        case 200:
+            return _judge_models(settings, body)
+        case 404 | 405:
+            return warning("answers, and lists no models: whether ours are there shows with the first note")
+        case _:
+            return failed(f"answers with status {status}: check MEETCORE_AI_BASE_URL")
+
+
+def _judge_models(settings: Settings, body: Any) -> CheckResult:
+    listed = body.get("data") if isinstance(body, dict) else None
+    known = {model.get("id") for model in listed or () if isinstance(model, dict)}
+    wanted = {
+        "MEETCORE_AI_TRANSCRIBE_MODEL": settings.ai_transcribe_model,
+        "MEETCORE_AI_WRITE_MODEL": settings.ai_write_model,
+    }
+    lacking = [name for name, model in wanted.items() if model and model not in known]
+    if known and lacking:
+        return warning(f"lets us in, and does not list the model of {' and '.join(lacking)}")
+    return ok("lets us in")
+
+
+def _check_base_url(settings: Settings) -> CheckResult:
+    faults = base_url_faults(settings)
+    status, _ = _get(f"{settings.base_url}/healthz", {})
+    if status != 200:
+        faults.append(
+            "no service answers at MEETCORE_BASE_URL from here: start `meetcore serve`, or check the proxy"
+        )
+    return warning("; ".join(faults)) if faults else ok("answers")
+
+
+def _get(url: str, headers: dict[str, str]) -> tuple[int, Any]:
+    """The status of an answer and its JSON, if it has some; 0 for no answer."""
+    try:
+        answer = httpx.get(url, headers=headers, timeout=TIMEOUT_S, trust_env=False, follow_redirects=False)
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return 0, None
+    try:
+        return answer.status_code, answer.json()
+    except ValueError:
+        return answer.status_code, None
+
+
+def _check_secrets(settings: Settings) -> CheckResult:
+    try:
+        keys = keys_from_text(str(settings.secrets_key))
+    except ValueError as error:
+        return failed(str(error))
+    return ok(f"{len(keys)} keys: the first encrypts, all decrypt" if len(keys) > 1 else "one key")
+
+
+SERVICE_CHECKS: dict[str, Callable[[Settings], CheckResult]] = {
+    "broker": _check_broker,
+    "rate_store": _check_rate_store,
+    "provider": _check_provider,
+    "ai": _check_ai,
+    "base_url": _check_base_url,
+    "secrets": _check_secrets,
+}
+"""What needs no database."""

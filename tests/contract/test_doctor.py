@@ -1,0 +1,263 @@
+"""`meetcore.doctor`: each check against a real server that is right, wrong, silent or away."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from uuid import uuid4
+
+import psycopg
+import pytest
+from typed_settings import SecretStr
+
+from meetcore.adapters.postgres.migrate import load_migrations, migrate
+from meetcore.adapters.postgres.rows import endpoint_context
+from meetcore.adapters.secrets import AesGcmCipher
+from meetcore.adapters.settings import Settings
+from meetcore.doctor import CheckResult, CheckStatus, run_checks
+from meetcore.testing.zoom_server import zoom_stand_in
+from tests import servers
+from tests.e2e.program import SECRETS_KEY
+
+SECRET = "hunter2"
+OK, WARNING, FAILED, SKIPPED = CheckStatus
+
+
+@pytest.fixture(scope="module")
+def database(postgres_server_url: str) -> Iterator[str]:
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        yield url
+
+
+def checked(database: str, deadline_s: float = 10, **settings: Any) -> dict[str, CheckResult]:
+    """The outcomes, of which none tells a secret or an address."""
+    secret = {"database_url": database, "secrets_key": SECRETS_KEY} | {
+        name: settings.pop(name)
+        for name in list(settings)
+        if name in ("secrets_key", "broker_url", "rate_store_url", "ai_api_key", "zoom_client_secret")
+    }
+    results = run_checks(
+        Settings(**{name: SecretStr(text) for name, text in secret.items()}, **settings), deadline_s
+    )
+    for result in results.values():
+        assert SECRET not in result.message
+        assert "127.0.0.1" not in result.message
+        assert "\n" not in result.message
+    return results
+
+
+@contextmanager
+def answering(reply: Callable[[str, str], tuple[int, object]]) -> Iterator[str]:
+    """An HTTP server on loopback: what it answers by path and `Authorization`."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = reply(self.path, self.headers.get("Authorization", ""))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@contextmanager
+def silent() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield listener.getsockname()[1]
+
+
+def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
+    with answering(lambda path, _: (200, "ok")) as url:
+        results = checked(database, broker_url=redis_url, rate_store_url=redis_url, base_url=url)
+    statuses = {name: result.status for name, result in results.items()}
+    assert statuses.pop("role") in (OK, WARNING)  # the tests' own role owns the tables
+    assert statuses.pop("durability") in (OK, FAILED)  # a server for tests may do without
+    assert set(statuses) == {
+        "database", "writable", "schema", "clock", "sealed",
+        "broker", "rate_store", "provider", "ai", "base_url", "secrets",
+    }  # fmt: skip
+    assert set(statuses.values()) == {OK}, results
+
+
+def test_a_database_that_is_away_fails_once_and_the_rest_is_still_looked_at(redis_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    results = checked(f"postgresql://u:{SECRET}@127.0.0.1:{port}/d", broker_url=redis_url)
+    assert results["database"].status is FAILED
+    assert "MEETCORE_DATABASE_URL" in results["database"].message
+    assert {
+        results[name].status for name in ("writable", "schema", "durability", "role", "clock", "sealed")
+    } == {SKIPPED}
+    assert results["broker"].status is OK
+    assert "MEETCORE_DATABASE_URL is not set" in checked("")["database"].message
+
+
+def test_servers_that_never_answer_end_at_the_deadline() -> None:
+    with silent() as port:
+        began = time.monotonic()
+        results = checked(
+            f"postgresql://u:{SECRET}@127.0.0.1:{port}/d", 1.0,
+            broker_url=f"amqp://u:{SECRET}@127.0.0.1:{port}/", rate_store_url=f"redis://:{SECRET}@127.0.0.1:{port}/0",
+            ai_base_url=f"http://127.0.0.1:{port}/v1", base_url=f"http://127.0.0.1:{port}",
+        )  # fmt: skip
+        assert time.monotonic() - began < 5
+    for name in ("database", "broker", "rate_store", "ai", "base_url"):
+        assert (results[name].status, "within 1 s" in results[name].message) == (FAILED, True), name
+    assert results["secrets"].status is OK
+
+
+def test_servers_that_are_away_say_what_to_do(database: str, redis_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    results = checked(
+        database, broker_url=f"amqp://u:{SECRET}@127.0.0.1:{port}/", base_url=f"http://127.0.0.1:{port}",
+        rate_store_url=f"{redis_url};redis://:{SECRET}@127.0.0.1:{port}/0", ai_base_url=f"http://127.0.0.1:{port}",
+    )  # fmt: skip
+    assert (results["broker"].status, results["ai"].status) == (FAILED, FAILED)
+    assert "MEETCORE_BROKER_URL" in results["broker"].message
+    assert "1 of 2" in results["rate_store"].message
+    assert (results["rate_store"].status, results["base_url"].status) == (WARNING, WARNING)
+
+
+@contextmanager
+def altered_role(database: str, setting: str) -> Iterator[str]:
+    """The database by a role of its own that has this setting; it owns nothing and may do nothing."""
+    role = f"doctor_{uuid4().hex[:8]}"
+    if "host=%2F" in database:
+        pytest.skip("the embedded server lets nobody in but its own role")
+    with psycopg.connect(database, autocommit=True) as books:
+        books.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{SECRET}'".encode())
+        books.execute(f"ALTER ROLE {role} SET {setting}".encode())
+        try:
+            place = database.rpartition("@")[2]
+            yield f"postgresql://{role}:{SECRET}@{place}"
+        finally:
+            books.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+@pytest.mark.parametrize(
+    ("setting", "check", "told"),
+    [
+        ("default_transaction_read_only = on", "writable", "read-only"),
+        ("synchronous_commit = off", "durability", "synchronous_commit is off"),
+        ("default_transaction_isolation = 'serializable'", "role", "default_transaction_isolation"),
+        ("client_min_messages = 'notice'", "role", "lacks privileges on accounts"),
+    ],
+)
+def test_a_role_that_does_not_do(database: str, setting: str, check: str, told: str) -> None:
+    with altered_role(database, setting) as url:
+        result = checked(url)[check]
+    assert result.status is FAILED
+    assert told in result.message
+
+
+def test_a_schema_of_another_release(empty_database_url: str) -> None:
+    result = checked(empty_database_url)["schema"]
+    assert (result.status, "meetcore migrate" in result.message) == (FAILED, True)
+    migrate(empty_database_url)
+    number = len(load_migrations()) + 1
+    with psycopg.connect(empty_database_url) as books:
+        books.execute("INSERT INTO schema_migrations VALUES (%s, 'of tomorrow', '')", (number,))
+    result = checked(empty_database_url)["schema"]
+    assert (result.status, "newer than this release" in result.message) == (FAILED, True)
+
+
+@pytest.mark.parametrize(("ahead_s", "status"), [(-60, FAILED), (60, FAILED), (0, OK)])
+def test_clocks_that_differ(empty_database_url: str, ahead_s: int, status: CheckStatus) -> None:
+    """The server's clock cannot be set here: a function of the same name, found first, stands for it."""
+    with psycopg.connect(empty_database_url, autocommit=True) as books:
+        books.execute(
+            "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
+            f"'SELECT pg_catalog.clock_timestamp() + interval ''{ahead_s} seconds'''".encode()
+        )
+        (name,) = books.execute("SELECT current_database()").fetchone() or ("",)
+        books.execute(f"ALTER DATABASE {name} SET search_path = public, pg_catalog".encode())
+    result = checked(empty_database_url)["clock"]
+    assert result.status is status, result
+    assert status is OK or "60 s apart" in result.message
+
+
+def test_secrets_that_open_and_those_that_do_not(database: str) -> None:
+    key, other = bytes(range(32)), bytes(32)
+    account_id, endpoint_id = uuid4(), uuid4()
+    sealed = AesGcmCipher((key,)).seal(b"whsec_x", endpoint_context(account_id, endpoint_id))
+    with psycopg.connect(database) as books:
+        books.execute(
+            "INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)"
+            " VALUES (%s, %s, 'e', 'n', now(), 0, false)", (account_id, account_id),
+        )  # fmt: skip
+        books.execute(
+            "INSERT INTO webhook_endpoints (account_id, id, url, url_key, event_types, state,"
+            " consecutive_failures, created_by, created_at, secret)"
+            " VALUES (%s, %s, 'u', 'u', '{}', 'active', 0, 'k', now(), %s)",
+            (account_id, endpoint_id, sealed),
+        )  # fmt: skip
+    assert checked(database)["sealed"].status is OK
+    wrong = checked(database, secrets_key=urlsafe_b64encode(other).decode())
+    assert (wrong["sealed"].status, wrong["secrets"].status) == (FAILED, OK)
+    missing = checked(database, secrets_key="")
+    assert (missing["sealed"].status, missing["secrets"].status) == (SKIPPED, FAILED)
+    assert "python -c" in missing["secrets"].message
+
+
+async def test_zoom_is_asked_for_a_token(database: str) -> None:
+    async with zoom_stand_in() as zoom:
+        access = {
+            "provider": "zoom", "zoom_api_url": zoom.api_url, "zoom_oauth_url": zoom.oauth_url,
+            "zoom_account_id": zoom.credentials.account_id, "zoom_client_id": zoom.credentials.client_id,
+        }  # fmt: skip
+        right = {"zoom_client_secret": zoom.credentials.client_secret}
+        result = await asyncio.to_thread(lambda: checked(database, **access, **right)["provider"])
+        assert result.status is OK
+        result = await asyncio.to_thread(
+            lambda: checked(database, **access, zoom_client_secret=SECRET)["provider"]
+        )
+        assert (result.status, "MEETCORE_ZOOM_CLIENT_SECRET" in result.message) == (FAILED, True)
+    lacking = checked(database, **access)["provider"]
+    assert (lacking.status, "MEETCORE_ZOOM_CLIENT_SECRET" in lacking.message) == (FAILED, True)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "expected", "told"),
+    [
+        (200, {"data": [{"id": "whisper-1"}, {"id": "gpt-4o-mini"}]}, OK, "lets us in"),
+        (200, {"data": [{"id": "whisper-1"}]}, WARNING, "MEETCORE_AI_WRITE_MODEL"),
+        (200, "what", OK, "lets us in"),
+        (401, {}, FAILED, "MEETCORE_AI_API_KEY"),
+        (404, {}, WARNING, "lists no models"),
+        (500, {}, FAILED, "status 500"),
+    ],
+)
+def test_the_ai_provider_is_asked_for_its_models(
+    database: str, status: int, body: object, expected: CheckStatus, told: str
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def reply(path: str, authorization: str) -> tuple[int, object]:
+        asked.append((path, authorization))
+        return status, body
+
+    with answering(reply) as url:
+        result = checked(database, ai_base_url=f"{url}/v1", ai_api_key=SECRET)["ai"]
+    assert (result.status, told in result.message) == (expected, True), result
+    assert ("/v1/models", f"Bearer {SECRET}") in asked
+    assert checked(database, ai_api_key=SECRET)["ai"].status is FAILED, "a key without an address"
