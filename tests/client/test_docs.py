@@ -20,8 +20,8 @@ async def test_python_runs(
     block: Block, service_url: str, customer: Customer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in (
-        ("MEETCORE_URL", service_url),
-        ("MEETCORE_KEY", customer.key.text),
+        ("MEETCORE_BASE_URL", service_url),
+        ("MEETCORE_API_KEY", customer.key.text),
         ("NO_PROXY", "*"),
     ):
         monkeypatch.setenv(name, value)

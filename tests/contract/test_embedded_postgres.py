@@ -293,6 +293,24 @@ def test_root_runs_it_as_nobody_and_nobody_cannot_connect(place: Path) -> None:
 
 
 @as_root
+def test_root_prefers_a_user_of_its_own(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's list of users is all that is not real here: a test makes no user."""
+    nobody = pwd.getpwnam("nobody")
+    users = {"nobody": nobody}
+    monkeypatch.setattr(accounts.pwd, "getpwnam", users.__getitem__)
+    assert accounts.account_for(place / "data") == accounts.Account(nobody.pw_uid, nobody.pw_gid)
+    with EmbeddedPostgres(place / "data"):
+        pass
+    users["meetcore"] = pwd.struct_passwd(("meetcore", "x", 12345, 12345, "", "/", "/bin/false"))
+    assert accounts.account_for(place / "data") == accounts.Account(12345, 12345)
+    with pytest.raises(EmbeddedPostgresError, match="chown -R 12345"), EmbeddedPostgres(place / "data"):
+        pass
+    users.clear()
+    with pytest.raises(EmbeddedPostgresError, match="useradd --system meetcore"):
+        accounts.account_for(place / "data")
+
+
+@as_root
 def test_root_in_the_directory_of_an_ordinary_user_runs_it_as_that_user(place: Path) -> None:
     home = place / "home"
     home.mkdir(mode=0o700)

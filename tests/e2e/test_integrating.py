@@ -18,8 +18,8 @@ BLOCKS = list(python_blocks(runner="tests/e2e/test_integrating.py"))
 def test_a_stranger_integrates(site: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
     _, _, key = enrol(site)
     with site.serve(**receiver.settings) as api:
-        monkeypatch.setenv("MEETCORE_API", f"{api.url}/api/v1")
-        monkeypatch.setenv("MEETCORE_KEY", key)
+        monkeypatch.setenv("MEETCORE_BASE_URL", api.url)
+        monkeypatch.setenv("MEETCORE_API_KEY", key)
         monkeypatch.setenv("MEETCORE_HOOK", receiver.url("integrating"))
         monkeypatch.setenv("NO_PROXY", "127.0.0.1")
         names: dict[str, Any] = {"__name__": "__docs__"}

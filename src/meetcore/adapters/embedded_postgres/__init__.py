@@ -10,7 +10,8 @@ asks the kernel (``peer``) whether the other end is the user who started it. No 
 leak from the URL.
 
 Started by root, which ``postgres`` refuses, the server runs as the owner of the data directory or of the
-directory it is made in, when that is an ordinary user, else as ``nobody``. What that user cannot reach,
+directory it is made in, when that is an ordinary user, else as ``meetcore``, where the system has that user,
+or ``nobody``. What that user cannot reach,
 because it lies under somebody's private home, is placed under ``/var/lib/meetcore``: a copy of the binaries,
 and the data directory itself. ``EmbeddedPostgres.home`` says where the data ended up, and so does a file
 named ``WHERE`` in the directory that was asked for.

@@ -18,6 +18,8 @@ from attrs import frozen
 from meetcore.adapters.embedded_postgres.error import EmbeddedPostgresError
 
 ROOT_PLACE = Path("/var/lib/meetcore")
+OWN_USERS = ("meetcore", "nobody")
+"""Users that the server of root runs as, in order of preference: what else runs as `nobody` reads its data."""
 
 
 @frozen
@@ -79,13 +81,16 @@ def account_for(data_dir: Path) -> Account:
         return Account(os.geteuid(), os.getegid())
     if found.st_uid != 0 and not planted(there):
         return Account(found.st_uid, found.st_gid)
-    try:
-        nobody = pwd.getpwnam("nobody")
-    except KeyError:
-        raise EmbeddedPostgresError(
-            "Postgres does not run as root, and this system has no user nobody: start as an ordinary user"
-        ) from None
-    return Account(nobody.pw_uid, nobody.pw_gid)
+    for name in OWN_USERS:
+        try:
+            user = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return Account(user.pw_uid, user.pw_gid)
+    raise EmbeddedPostgresError(
+        "Postgres does not run as root, and this system has neither a user meetcore nor nobody: "
+        "start as an ordinary user, or `useradd --system meetcore`"
+    )
 
 
 def planted(directory: Path) -> bool:

@@ -117,6 +117,7 @@ class DataDirectory:
             lock: the held lock; ``initdb`` keeps a copy, so that nobody starts while it runs, even if we die.
         """
         if self.cluster.exists():
+            self._check_owner()
             return
         draft = self.home / "pg.new"
         shutil.rmtree(draft, ignore_errors=True)
@@ -135,6 +136,19 @@ class DataDirectory:
         if done.returncode != 0:
             raise EmbeddedPostgresError(f"cannot set up {self.home}: {(done.stderr or done.stdout).strip()}")
         draft.rename(self.cluster)
+
+    def _check_owner(self) -> None:
+        """Refuse a cluster of another user, which Postgres would refuse in its log.
+
+        Raises:
+            EmbeddedPostgresError: root's server ran as another user when it made the data.
+        """
+        owner = self.cluster.stat().st_uid
+        if self.account.drops and owner != self.account.uid:
+            raise EmbeddedPostgresError(
+                f"the data in {self.cluster} belongs to user {owner}, and the server runs as user "
+                f"{self.account.uid}: `chown -R {self.account.uid} {self.home}`, or choose another data directory"
+            )
 
     def admit(self) -> None:
         """Write who may connect: the user we are, as the kernel sees it, and nobody else."""
