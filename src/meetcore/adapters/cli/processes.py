@@ -112,9 +112,7 @@ def migrate_schema(
 
 
 def _say_that_it_waits(step: Migration, pause_s: float) -> None:
-    # Standard error, also beside JSON.
-    words = f"migration {step.number:04} waits for locks that others hold; next try in {pause_s:.0f} s"
-    say(words, as_json=True)
+    log_or_say(f"migration {step.number:04} waits for locks that others hold; next try in {pause_s:.0f} s")
 
 
 def _settings() -> Settings:
