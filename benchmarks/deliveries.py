@@ -112,6 +112,14 @@ def furnish(url: str, cipher: AesGcmCipher, paths: list[str]) -> list[Endpoint]:
                 )
             secret = new_secret(os.urandom(32)).encode()
             address = f"https://{NAMES[number % len(NAMES)]}{path}?{endpoint.id}"
+            at_host = (account_id, NAMES[number % len(NAMES)])
+            connection.execute(
+                "INSERT INTO webhook_hosts (host) VALUES (%s) ON CONFLICT DO NOTHING", at_host[1:]
+            )
+            connection.execute(
+                "INSERT INTO webhook_account_hosts (account_id, host) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+                at_host,
+            )
             connection.execute(
                 """INSERT INTO webhook_endpoints (account_id, id, url, url_key, event_types, state,
                     consecutive_failures, created_by, created_at, secret)

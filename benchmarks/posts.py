@@ -15,6 +15,7 @@ from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import TypeAlias
 from unittest.mock import patch
+from uuid import UUID
 
 import aiohttp
 import uvloop
@@ -33,6 +34,7 @@ from meetcore.ports.webhook_sender import OutgoingPost
 __all__ = ["bare_posts", "here", "measure_posts"]
 
 IN_FLIGHT = 64
+_ACCOUNT = UUID(int=1)
 _ID = "0192a3b4-c5d6-7e8f-9012-345678901234"
 _BODY = b"x" * 1024
 _HEADERS = signing_headers(new_secret(bytes(range(32))), _ID, _BODY, 1_793_588_645) | {
@@ -96,7 +98,7 @@ async def _flight(post: Post, seconds: float) -> tuple[float, float]:
 class _Here:
     """Finds every name on this machine, as the system's resolver would after a lookup."""
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         return (IPv4Address(_HERE),)
 
 
@@ -111,7 +113,7 @@ async def _ours(ca_file: str, port: int) -> AsyncIterator[Post]:
     url = parse_webhook_url(f"https://{NAMES[0]}{_TARGET}")
 
     async def post() -> None:
-        attempt = await sender.post(OutgoingPost(url, _HEADERS, _BODY))
+        attempt = await sender.post(OutgoingPost(_ACCOUNT, url, _HEADERS, _BODY))
         if attempt.error is not None:
             raise RuntimeError(attempt.error)
 

@@ -5,9 +5,10 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from meetcore.domain.deliveries import HELD_FOR, Delivery, ReleasePace
-from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.endpoints import Endpoint, disable_with_host
+from meetcore.domain.webhook_hosts import HostFailures
 from meetcore.ports.clock import Clock
-from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded
+from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost
 from meetcore.ports.lease import Lease
 
 from . import rows
@@ -17,15 +18,20 @@ from .outbox import hold_waiting
 
 __all__ = ["SqliteDeliveryRepository"]
 
-# What is due at active endpoints and has room there and in its account, with all that a post needs: the
-# account with the least in flight first. One writer at a time, so nobody takes the room meanwhile.
+_A_SECOND = timedelta(seconds=1)
+
+# What is due at active endpoints and has room there and in its account, the account with the least in flight
+# first. One writer at a time, so nobody takes the room meanwhile. `over_share` and `over_room` say by how
+# many places a delivery is too late for its account's share of its host's room, and for that room; below one,
+# there is a place.
 _DUE = """
 WITH in_flight AS (
-    SELECT account_id, endpoint_id, count(*) AS posts FROM deliveries
-    WHERE status = 'pending' AND lease_token IS NOT NULL AND next_attempt_at > :now
-    GROUP BY account_id, endpoint_id
+    SELECT d.account_id, d.endpoint_id, w.host, count(*) AS posts
+    FROM deliveries d JOIN endpoints w ON w.account_id = d.account_id AND w.id = d.endpoint_id
+    WHERE d.status = 'pending' AND d.lease_token IS NOT NULL AND d.next_attempt_at > :now
+    GROUP BY d.account_id, d.endpoint_id
 ), waiting AS (
-    SELECT d.*, w.url, w.secret, row_number() OVER (
+    SELECT d.account_id, d.id, d.next_attempt_at, w.host, row_number() OVER (
         PARTITION BY d.account_id, d.endpoint_id ORDER BY d.next_attempt_at, d.id
     ) + coalesce((SELECT posts FROM in_flight f
         WHERE f.account_id = d.account_id AND f.endpoint_id = d.endpoint_id), 0) AS seat
@@ -36,12 +42,25 @@ WITH in_flight AS (
         PARTITION BY account_id ORDER BY next_attempt_at, id
     ) + coalesce((SELECT sum(posts) FROM in_flight f WHERE f.account_id = waiting.account_id), 0) AS turn
     FROM waiting WHERE seat <= :per_endpoint
-), chosen AS (
-    SELECT * FROM seated WHERE turn <= :per_account ORDER BY turn, next_attempt_at, id LIMIT :total
+), shared AS (
+    SELECT seated.*, row_number() OVER (PARTITION BY host, account_id ORDER BY turn) - :per_host_of_account
+        + coalesce((SELECT sum(posts) FROM in_flight f
+            WHERE f.host = seated.host AND f.account_id = seated.account_id), 0) AS over_share
+    FROM seated WHERE turn <= :per_account
 )
-SELECT c.account_id, c.id AS delivery_id, c.event_id, c.event_kind, c.url, c.secret, e.payload AS body
-FROM chosen c JOIN events e ON e.account_id = c.account_id AND e.id = c.event_id
-ORDER BY c.next_attempt_at, c.id
+SELECT account_id, id AS delivery_id, next_attempt_at, over_share, row_number() OVER (
+        PARTITION BY host, over_share > 0 ORDER BY turn, next_attempt_at, id
+    ) - min(
+        :per_host - coalesce((SELECT sum(posts) FROM in_flight f WHERE f.host = shared.host), 0),
+        :per_host_per_s - (SELECT count(*) FROM host_claims c WHERE c.host = shared.host AND c.at > :lately)
+    ) AS over_room
+FROM shared ORDER BY turn, next_attempt_at, id
+"""
+
+# Makes one due later: there is no room for it at its host.
+_DELAY = """
+UPDATE deliveries SET next_attempt_at = :until, lease_token = NULL
+WHERE account_id = :account_id AND id = :delivery_id
 """
 
 # Takes one: until the lease runs out it is due to nobody.
@@ -49,6 +68,30 @@ _CLAIM = """
 UPDATE deliveries SET lease_token = :token, next_attempt_at = :until
 WHERE account_id = :account_id AND id = :delivery_id
 """
+
+# All that a post needs.
+_POST = """
+SELECT d.account_id, d.id AS delivery_id, d.event_id, d.event_kind, w.url, w.secret, w.host, e.payload AS body
+FROM deliveries d
+JOIN endpoints w ON w.account_id = d.account_id AND w.id = d.endpoint_id
+JOIN events e ON e.account_id = d.account_id AND e.id = d.event_id
+WHERE d.account_id = :account_id AND d.id = :delivery_id
+"""
+
+# What was claimed for a host, for as long as it counts.
+_NOTE_CLAIM = "INSERT INTO host_claims (host, at) VALUES (:host, :now)"
+_FORGET_CLAIMS = "DELETE FROM host_claims WHERE at <= :lately"
+
+# Failures in a row at a host.
+_HOST_FAILURES = """
+SELECT consecutive_failures FROM host_failures WHERE account_id = :account_id AND host = :host
+"""
+_WRITE_HOST_FAILURES = """
+INSERT INTO host_failures (account_id, host, consecutive_failures)
+VALUES (:account_id, :host, :consecutive_failures)
+ON CONFLICT DO UPDATE SET consecutive_failures = excluded.consecutive_failures
+"""
+_AT_HOST = "SELECT * FROM endpoints WHERE account_id = :account_id AND host = :host"
 
 # A delivery, for the bearer of its claim only.
 _LOAD_CLAIMED = """
@@ -128,11 +171,28 @@ class SqliteDeliveryRepository:
     async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
         """Take deliveries that are due at active endpoints, as many as the limits leave room for."""
         now = self._clock.now()
-        bearer = {"token": lease.token, "until": now + timedelta(seconds=lease.seconds)}
-        due = await self._connection.fetch(_DUE, rows.fields_of(limits) | {"now": now})
+        at = {"now": now, "lately": now - _A_SECOND}
+        await self._connection.change(_FORGET_CLAIMS, at)
+        share = {"per_host_of_account": limits.per_host_of_account}
+        due = await self._connection.fetch(_DUE, rows.fields_of(limits) | share | at)
+        chosen = []
         for row in due:
-            await self._connection.change(_CLAIM, row | bearer)
-        return [rows.record(Claimed, row | {"token": str(lease.token)}) for row in due]
+            behind = max(row["over_share"], row["over_room"])
+            if behind > 0:
+                until = now + behind * _A_SECOND / limits.per_host_per_s
+                await self._connection.change(_DELAY, row | {"until": until})
+            elif len(chosen) < limits.total:
+                chosen.append(row)
+        chosen.sort(key=lambda row: (row["next_attempt_at"], row["delivery_id"]))
+        return [await self._claim(row, lease, now) for row in chosen]
+
+    async def _claim(self, named: rows.Row, lease: Lease, now: datetime) -> Claimed:
+        bearer = {"token": lease.token, "until": now + timedelta(seconds=lease.seconds)}
+        await self._connection.change(_CLAIM, named | bearer)
+        row = await self._connection.fetch_one(_POST, named)
+        assert row is not None  # one transaction, one writer
+        await self._connection.change(_NOTE_CLAIM, {"host": row["host"], "now": now})
+        return rows.record(Claimed, row | {"token": str(lease.token)})
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
         """Those deliveries, with their endpoints, whose claim is still the bearer's."""
@@ -144,11 +204,20 @@ class SqliteDeliveryRepository:
                 delivery = rows.record(Delivery, row)
                 endpoint = await load_endpoint(self._connection, one.account_id, delivery.endpoint_id)
                 if endpoint is not None:
-                    views.append(ClaimedView(delivery, endpoint, self._clock.now()))
+                    host = await self._host_failures(endpoint)
+                    views.append(ClaimedView(delivery, endpoint, host, self._clock.now()))
         return views
 
-    async def save_attempts(self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]) -> int:
-        """Record attempts, what they did to their deliveries, and the endpoints that they changed."""
+    async def _host_failures(self, endpoint: Endpoint) -> HostFailures:
+        named = {"account_id": endpoint.account_id, "host": endpoint.host}
+        row = await self._connection.fetch_one(_HOST_FAILURES, named)
+        count = 0 if row is None else int(row["consecutive_failures"])
+        return HostFailures(endpoint.account_id, endpoint.host, count)
+
+    async def save_attempts(
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
+    ) -> int:
+        """Record attempts, their deliveries, and the endpoints and hosts that they changed."""
         for one in recorded:
             delivery = one.delivery
             about = {
@@ -160,13 +229,25 @@ class SqliteDeliveryRepository:
             await self._connection.change(_WRITE_DELIVERY, rows.fields_of(delivery))
         now, due = self._clock.now(), 0
         for endpoint in endpoints:
-            await self._connection.change(_WRITE_ENDPOINT, rows.fields_of(endpoint))
+            await self._save_endpoint(endpoint, now)
             if endpoint.is_active:
                 freed = sum(one.delivery.endpoint_id == endpoint.id for one in recorded)
                 due += min(freed, await self._waiting_at(endpoint, now))
-            else:
-                await hold_waiting(self._connection, endpoint.account_id, endpoint.id, now)
+        for host in hosts:
+            await self._save_host(host, now)
         return due
+
+    async def _save_endpoint(self, endpoint: Endpoint, now: datetime) -> None:
+        await self._connection.change(_WRITE_ENDPOINT, rows.fields_of(endpoint))
+        if not endpoint.is_active:
+            await hold_waiting(self._connection, endpoint.account_id, endpoint.id, now)
+
+    async def _save_host(self, host: RecordedHost, now: datetime) -> None:
+        failures = rows.fields_of(host.failures)
+        await self._connection.change(_WRITE_HOST_FAILURES, failures)
+        if host.is_failing:
+            for row in await self._connection.fetch(_AT_HOST, failures):
+                await self._save_endpoint(disable_with_host(rows.record(Endpoint, row), now), now)
 
     async def _waiting_at(self, endpoint: Endpoint, now: datetime) -> int:
         about = {"account_id": endpoint.account_id, "endpoint_id": endpoint.id, "now": now}

@@ -21,6 +21,9 @@ _LOAD = "SELECT * FROM endpoints WHERE account_id = :account_id AND id = :id"
 # The endpoint that an account registered under a normalised URL.
 _FIND_BY_URL = "SELECT * FROM endpoints WHERE account_id = :account_id AND url_key = :url_key"
 
+# How many endpoints an account has.
+_COUNT = "SELECT count(*) AS endpoints FROM endpoints WHERE account_id = :account_id"
+
 # Registers an endpoint. The unique key on the URL has the last word on "once for each account".
 _ADD = """
 INSERT INTO endpoints (account_id, id, url, url_key, description, event_types, state, consecutive_failures,
@@ -38,6 +41,10 @@ WHERE account_id = :account_id AND id = :id
 
 # Forgets an endpoint, and what waits for it with what was tried of that. What is final stays.
 _REMOVE = "DELETE FROM endpoints WHERE account_id = :account_id AND id = :id"
+_FORGET_HOST_FAILURES = """
+DELETE FROM host_failures WHERE account_id = :account_id AND NOT EXISTS (
+    SELECT 1 FROM endpoints w WHERE w.account_id = host_failures.account_id AND w.host = host_failures.host)
+"""
 _REMOVE_ATTEMPTS = """
 DELETE FROM delivery_attempts WHERE account_id = :account_id AND delivery_id IN (
     SELECT id FROM deliveries
@@ -78,6 +85,11 @@ class SqliteEndpointRepository:
         row = await self._connection.fetch_one(_FIND_BY_URL, {"account_id": account_id, "url_key": url_key})
         return None if row is None else rows.record(Endpoint, row)
 
+    async def count(self, account_id: UUID) -> int:
+        """How many endpoints the account has."""
+        row = await self._connection.fetch_one(_COUNT, {"account_id": account_id})
+        return 0 if row is None else int(row["endpoints"])
+
     async def add(self, endpoint: Endpoint) -> None:
         """Register; the caller has looked for the URL."""
         await self._connection.change(_ADD, rows.fields_of(endpoint))
@@ -99,6 +111,7 @@ class SqliteEndpointRepository:
             return False
         await self._connection.change(_REMOVE_ATTEMPTS, named)
         await self._connection.change(_REMOVE_WAITING, named)
+        await self._connection.change(_FORGET_HOST_FAILURES, {"account_id": account_id})
         return True
 
     async def load_for_posting(

@@ -32,6 +32,8 @@ _SHARED = (
     "DELETE FROM deliveries",
     "DELETE FROM events",
     "DELETE FROM endpoints",
+    "DELETE FROM host_claims",
+    "DELETE FROM host_failures",
     "DELETE FROM host_reservations",
     "DELETE FROM meetings",
     "DELETE FROM account_creations",

@@ -204,6 +204,8 @@ CREATE TABLE IF NOT EXISTS endpoints (
     created_at            INTEGER NOT NULL,
     secret                TEXT NOT NULL,
     released_until        INTEGER,
+    -- What stands between "https://" and the next slash.
+    host                  TEXT NOT NULL AS (substr(url_key, 9, instr(substr(url_key, 9), '/') - 1)),
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, url_key)
 ) STRICT;
@@ -222,6 +224,21 @@ CREATE TABLE IF NOT EXISTS events (
     PRIMARY KEY (account_id, id)
 ) STRICT;
 CREATE INDEX IF NOT EXISTS events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
+
+-- What was claimed for a destination host in the last second, for the limit on posts in a second.
+CREATE TABLE IF NOT EXISTS host_claims (
+    host  TEXT NOT NULL,
+    at    INTEGER NOT NULL
+) STRICT;
+CREATE INDEX IF NOT EXISTS host_claims_lately ON host_claims (host, at);
+
+-- Failed deliveries in a row at a host, over all endpoints of an account there.
+CREATE TABLE IF NOT EXISTS host_failures (
+    account_id            TEXT NOT NULL REFERENCES accounts,
+    host                  TEXT NOT NULL,
+    consecutive_failures  INTEGER NOT NULL CHECK (consecutive_failures >= 0),
+    PRIMARY KEY (account_id, host)
+) STRICT;
 
 CREATE TABLE IF NOT EXISTS deliveries (
     account_id       TEXT NOT NULL,

@@ -27,7 +27,7 @@ from meetcore.adapters.rate_fallback import FallbackRateCounters
 from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock, SystemEntropy
-from meetcore.adapters.webhook_sender import SystemResolver
+from meetcore.adapters.webhook_sender import LookupLimits, SystemResolver
 from meetcore.domain.provider_events import Heed
 from meetcore.operation_logs import log_failed_note, log_takeover
 from meetcore.ports.host_keys import DueHostKey
@@ -60,7 +60,7 @@ from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 from meetcore.usecases.world import World
 
-__all__ = ["Network", "Wiring", "admission", "check_schema", "check_secrets", "wire"]
+__all__ = ["Network", "Wiring", "admission", "check_schema", "check_secrets", "system_network", "wire"]
 
 DOORBELL_SPACING_S = 0.02
 
@@ -76,6 +76,12 @@ class Network:
 
     resolver: Resolver = field(factory=SystemResolver)
     dial_overrides: Mapping[str, tuple[str, int]] = field(factory=dict)
+
+
+def system_network(settings: Settings) -> Network:
+    """The network as the system knows it, with the limits on look-ups that are set."""
+    limits = LookupLimits(settings.webhook_lookups_per_account, settings.webhook_lookups_per_domain)
+    return Network(SystemResolver(limits=limits))
 
 
 @frozen
@@ -188,7 +194,7 @@ class Wiring:
         """What the API calls."""
         store, doorbell, world, queries = self.store, self.doorbell, self.world, self.queries
         catalogue = self.settings.catalogue
-        networks, lease_s = self.settings.allowed_networks, self.settings.meeting_lease_s
+        settings, lease_s = self.settings, self.settings.meeting_lease_s
         return UseCases(
             CreateMeeting(
                 store, queries, self.provider, self.provisioner, self.reconcile, catalogue, doorbell, world,
@@ -199,7 +205,10 @@ class Wiring:
                 store, queries, self.provider, self.cancellation, self.reconcile, doorbell, world,
                 lease_s=lease_s, limit=DuplicateLimit(self.settings.duplicates_waiting),
             ),
-            RegisterWebhook(store, self.network.resolver, networks, world),
+            RegisterWebhook(
+                store, self.network.resolver, settings.allowed_networks, world,
+                denied_networks=settings.denied_networks, most=settings.webhook_endpoints_per_account,
+            ),
             UpdateWebhook(store, doorbell),
             RemoveWebhook(store),
             RotateSecret(store, doorbell, world),
@@ -288,7 +297,7 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
                 settings, pool, broker, doorbell, notes_doorbell, World(SystemClock(), SystemEntropy()),
                 PostgresStore(pool, cipher), PostgresQueries(pool, cipher), PostgresRegistry(pool),
                 provider, files_of(provider), tuple(derive(key, "download links") for key in keys),
-                network or Network(),
+                network or system_network(settings),
             )  # fmt: skip
     finally:
         await asyncio.to_thread(doorbell.close)

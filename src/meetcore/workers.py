@@ -26,6 +26,7 @@ from meetcore.assistants import Assistants, chosen_assistants
 from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.operation_logs import log_disabled_endpoint, log_failed_delivery, log_failed_note
 from meetcore.ports.audio_editor import AudioEditor
+from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.rate_counters import RateStoreAway
 from meetcore.ports.recordings import RecordingTask
 from meetcore.provers import cores
@@ -94,6 +95,7 @@ async def _sending(wiring: Wiring) -> AsyncIterator[Wake]:
     sender = AiohttpWebhookSender(
         wiring.network.resolver,
         settings.allowed_networks,
+        denied_networks=settings.denied_networks,
         ca_file=settings.webhook_ca_file or None,
         dial_overrides=wiring.network.dial_overrides,
         # As many as the pump keeps in flight, or posts to hanging receivers would keep all others waiting.
@@ -105,8 +107,13 @@ async def _sending(wiring: Wiring) -> AsyncIterator[Wake]:
         settings.retry_schedule,
         wiring.world,
         lease_s=settings.webhook_lease_s,
-        per_endpoint=settings.webhook_posts_per_endpoint,
-        per_account=max(settings.webhook_posts_per_endpoint, settings.webhook_posts_in_flight // 4),
+        limits=ClaimLimits(
+            total=settings.webhook_posts_in_flight,
+            per_endpoint=settings.webhook_posts_per_endpoint,
+            per_account=max(settings.webhook_posts_per_endpoint, settings.webhook_posts_in_flight // 4),
+            per_host=settings.webhook_posts_per_host,
+            per_host_per_s=settings.webhook_posts_per_host_per_s,
+        ),
         on_failed=log_failed_delivery,
         on_disabled=log_disabled_endpoint,
     )

@@ -5,6 +5,7 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Iterator
 from ipaddress import IPv4Address, IPv6Address
+from uuid import UUID
 
 import pytest
 
@@ -15,6 +16,7 @@ from meetcore.testing.contracts.resolver import HANGING, ZONE, ResolverContract
 from meetcore.testing.contracts.webhook_setting import StaticResolver
 
 HOST = "hooks.test"
+ACCOUNT, ANOTHER = UUID(int=1), UUID(int=2)
 
 
 @pytest.fixture
@@ -67,7 +69,7 @@ async def system_resolver() -> AsyncIterator[SystemResolver]:
 
 
 async def test_the_system_resolves_localhost(system_resolver: SystemResolver) -> None:
-    found = await system_resolver.resolve("localhost")
+    found = await system_resolver.resolve("localhost", ACCOUNT)
     assert set(found) <= {IPv4Address("127.0.0.1"), IPv6Address("::1")}
     assert len(found) == len(set(found)) > 0
 
@@ -84,25 +86,29 @@ async def test_whatever_the_system_says_instead_is_host_unresolved(answer: objec
 
     resolver = SystemResolver(lookup=lookup)
     with pytest.raises(HostUnresolved):
-        await resolver.resolve(HOST)
+        await resolver.resolve(HOST, ACCOUNT)
     await resolver.close()
 
 
 async def test_a_scope_id_of_the_system_is_kept_to_be_refused() -> None:
     entry = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("fe80::1%3", 0, 0, 3))
     resolver = SystemResolver(lookup=lambda *_args, **_options: [entry, entry])
-    assert await resolver.resolve(HOST) == (IPv6Address("fe80::1%3"),)
+    assert await resolver.resolve(HOST, ACCOUNT) == (IPv6Address("fe80::1%3"),)
     await resolver.close()
 
 
 async def test_the_systems_order_of_preference_is_kept(zoned: SystemResolver) -> None:
-    assert list(map(str, await zoned.resolve("doubled.test"))) == ["2001:db8::3", "192.0.2.3", "192.0.2.4"]
+    assert list(map(str, await zoned.resolve("doubled.test", ACCOUNT))) == [
+        "2001:db8::3",
+        "192.0.2.3",
+        "192.0.2.4",
+    ]
 
 
 async def test_a_lookup_that_hangs_ends_at_its_limit(gate: threading.Event) -> None:
     resolver = SystemResolver(0.05, lookup=lambda *_args, **_options: [(gate.wait(),)])
     with pytest.raises(HostUnresolved):
-        await resolver.resolve(HOST)
+        await resolver.resolve(HOST, ACCOUNT)
     await resolver.close()
 
 
@@ -112,12 +118,14 @@ async def test_a_lookup_that_hangs_ends_at_its_limit(gate: threading.Event) -> N
 async def test_callers_at_one_time_share_a_lookup_and_a_failure_is_forgotten() -> None:
     now_s, inner = [0.0], StaticResolver(())
     answers = BriefAnswers(inner, lambda: now_s[0])
-    outcomes = await asyncio.gather(*(answers.resolve(HOST) for _ in range(5)), return_exceptions=True)
+    outcomes = await asyncio.gather(
+        *(answers.resolve(HOST, ACCOUNT) for _ in range(5)), return_exceptions=True
+    )
     assert all(isinstance(outcome, HostUnresolved) for outcome in outcomes)
     assert inner.asked == 1
     inner.addresses = (IPv4Address("8.8.8.8"),)
-    assert await asyncio.gather(*(answers.resolve(HOST) for _ in range(5))) == [inner.addresses] * 5
+    assert await asyncio.gather(*(answers.resolve(HOST, ACCOUNT) for _ in range(5))) == [inner.addresses] * 5
     assert inner.asked == 2
     now_s[0] = 1.0
-    await answers.resolve("other.test")
+    await answers.resolve("other.test", ACCOUNT)
     assert list(answers._answers) == ["other.test"]

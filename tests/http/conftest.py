@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Iterator
 from ipaddress import ip_address
 from pathlib import Path
+from uuid import UUID
 
 import httpx
 import pytest
@@ -41,7 +42,7 @@ class Names:
         }
         self.known["mixed.test"] = (ip_address("93.184.216.34"), ip_address("192.168.1.1"))
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         if host not in self.known:
             raise HostUnresolved(f"The host {host} did not resolve.")
         return self.known[host]

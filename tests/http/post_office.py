@@ -8,6 +8,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from attrs import frozen
 
@@ -29,7 +30,7 @@ class Names:
     def __init__(self) -> None:
         self.known = {HOST: "127.0.0.1", "rebind.test": "93.184.216.34"}
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         return (ip_address(self.known[host]),)
 
 

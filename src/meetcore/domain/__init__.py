@@ -87,6 +87,7 @@ __all__ = [
     "transcripts",
     "transfers",
     "vtt",
+    "webhook_hosts",
     "webhook_urls",
 ]
 

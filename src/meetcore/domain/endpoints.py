@@ -3,7 +3,7 @@
 ::
 
     ACTIVE   --PAUSE--->  PAUSED
-    ACTIVE   --DISABLE->  DISABLED     the 20th failure in a row
+    ACTIVE   --DISABLE->  DISABLED     the 20th failure in a row, its own or of its host (`webhook_hosts`)
     PAUSED   --DISABLE->  DISABLED     the same, by posts that were in flight
     PAUSED   --RESUME-->  ACTIVE       the counter stays
     DISABLED --RESUME-->  ACTIVE       the counter starts again
@@ -31,12 +31,13 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import Conflict, InvalidRequest
+from meetcore.domain.errors import Conflict, InvalidRequest, Unprocessable
 from meetcore.domain.events import EventKind
 from meetcore.domain.webhook_urls import WebhookUrl
 
 __all__ = [
     "DISABLE_AFTER_FAILURES",
+    "ENDPOINTS_PER_ACCOUNT",
     "MAX_DESCRIPTION_LENGTH",
     "TRANSITIONS",
     "UNSET",
@@ -45,6 +46,8 @@ __all__ = [
     "EndpointEvent",
     "EndpointState",
     "Unset",
+    "check_room",
+    "disable_with_host",
     "pause",
     "record_failure",
     "record_success",
@@ -57,6 +60,9 @@ __all__ = [
 
 DISABLE_AFTER_FAILURES = 20
 """Consecutive failed deliveries (spec part 3, part 6 rule 5)."""
+
+ENDPOINTS_PER_ACCOUNT = 50
+"""Endpoints that an account may have, inactive ones included, where the operator sets no other number."""
 
 MAX_DESCRIPTION_LENGTH = 200
 """Code points (spec 4.3)."""
@@ -125,6 +131,11 @@ class Endpoint:
         """Whether anything is sent to it."""
         return self.state is EndpointState.ACTIVE
 
+    @property
+    def host(self) -> str:
+        """The destination host in its normal form, an IPv6 address in brackets."""
+        return self.url_key.split("/")[2]
+
 
 class Unset(Enum):
     """The type of `UNSET`: a field that a change does not mention, where None is a value."""
@@ -142,6 +153,23 @@ class EndpointChanges:
     event_types: tuple[EventKind, ...] | Unset = UNSET
     description: str | Unset | None = UNSET
     is_active: bool | Unset = UNSET
+
+
+def check_room(endpoints: int, limit: int) -> None:
+    """Refuse one more endpoint for an account that has its number of them.
+
+    Args:
+        endpoints: how many it has, the inactive ones included, counted under the account's lock.
+        limit: how many it may have.
+
+    Raises:
+        Unprocessable: there is no room.
+    """
+    if endpoints >= limit:
+        raise Unprocessable(
+            f"This account has {endpoints} webhooks, and may have {limit}. Delete one that you no longer "
+            "need, or send several kinds of events to one URL."
+        )
 
 
 def register(
@@ -193,6 +221,19 @@ def record_failure(endpoint: Endpoint, at: datetime) -> Endpoint:
         return endpoint
     disabled_at = at if is_last else endpoint.disabled_at
     return evolve(endpoint, state=state, consecutive_failures=failures, disabled_at=disabled_at)
+
+
+def disable_with_host(endpoint: Endpoint, at: datetime) -> Endpoint:
+    """Disable an endpoint whose deliveries fail, because its host has failed 20 times in a row.
+
+    One whose last delivery succeeded, or that has had none, stays as it is: it works, as far as is known. The
+    counter reads 20 afterwards, as after 20 failures of its own.
+    """
+    fails = endpoint.is_active and endpoint.consecutive_failures > 0
+    state = TRANSITIONS.get((endpoint.state, EndpointEvent.DISABLE)) if fails else None
+    if state is None:
+        return endpoint
+    return evolve(endpoint, state=state, consecutive_failures=DISABLE_AFTER_FAILURES, disabled_at=at)
 
 
 def pause(endpoint: Endpoint) -> Endpoint:

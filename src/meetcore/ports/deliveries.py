@@ -14,21 +14,30 @@ from attrs import field, frozen
 
 from meetcore.domain.deliveries import Attempt, Delivery, ReleasePace
 from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.webhook_hosts import HostFailures
 from meetcore.ports.lease import Lease
 
-__all__ = ["ClaimLimits", "Claimed", "ClaimedView", "DeliveryRepository", "Recorded"]
+__all__ = ["ClaimLimits", "Claimed", "ClaimedView", "DeliveryRepository", "Recorded", "RecordedHost"]
 
 
 @frozen
 class ClaimLimits:
-    """How much may be taken: by this claim, and in flight at one endpoint and for one account in all.
+    """How much may be taken by this claim, and be in flight at an endpoint, for an account and at a host.
 
-    What is in flight is counted over all workers.
+    What is in flight is counted over all workers. At a destination host posts of all accounts count together:
+    `per_host` in flight, `per_host_per_s` taken in any second by the store's clock.
     """
 
-    total: int
+    total: int = 500
     per_endpoint: int = 8
     per_account: int = 125
+    per_host: int = 16
+    per_host_per_s: int = 50
+
+    @property
+    def per_host_of_account(self) -> int:
+        """Posts in flight at a host of one account: half of all, so that it keeps no other account out."""
+        return (self.per_host + 1) // 2
 
 
 @frozen
@@ -47,10 +56,14 @@ class Claimed:
 
 @frozen
 class ClaimedView:
-    """A claimed delivery and its endpoint as they are now, both locked; `now` is the store's time."""
+    """A claimed delivery, its endpoint and the failures at its host as they are now, all locked.
+
+    `now` is the store's time.
+    """
 
     delivery: Delivery
     endpoint: Endpoint
+    host: HostFailures
     now: datetime
 
 
@@ -62,6 +75,14 @@ class Recorded:
     attempt: Attempt
 
 
+@frozen
+class RecordedHost:
+    """What attempts did to the count of failures at a host; `is_failing` where they made it 20 in a row."""
+
+    failures: HostFailures
+    is_failing: bool = False
+
+
 class DeliveryRepository(Protocol):
     """The outbox as the worker sees it."""
 
@@ -69,8 +90,9 @@ class DeliveryRepository(Protocol):
         """Take deliveries that are due at active endpoints, as many as the limits leave room for.
 
         The longest due first at one endpoint; among accounts the one with the least in flight first.
-        What has no room is passed over without keeping others from their turn. No two callers get
-        the same one while the lease lasts.
+        What has no room is passed over without keeping others from their turn; what its host has no room for
+        is due again later, as far behind as there is before it. No two callers get the same one while the
+        lease lasts.
         """
         ...
 
@@ -78,15 +100,19 @@ class DeliveryRepository(Protocol):
         """Those deliveries, with their endpoints, whose claim is still the bearer's; in any order."""
         ...
 
-    async def save_attempts(self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]) -> int:
-        """Record attempts, what they did to their deliveries, and the endpoints that they changed.
+    async def save_attempts(
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
+    ) -> int:
+        """Record attempts, what they did to their deliveries, and the endpoints and hosts that they changed.
 
-        Ends the claims. Whatever else waits at an endpoint that is inactive now is held; posts in
-        flight keep their claim.
+        Ends the claims. At a host that is failing every other endpoint of the account goes through
+        `domain.endpoints.disable_with_host`. Whatever else waits at an endpoint that is inactive now is held;
+        posts in flight keep their claim.
 
         Args:
             recorded: each delivery once, loaded in this transaction.
             endpoints: each endpoint of these deliveries once, in its last state.
+            hosts: each host of these endpoints once, with its account.
 
         Returns:
             How many deliveries may be claimed now that could not be before: worth a look.

@@ -116,6 +116,10 @@ class EndpointRepository(Protocol):
         """The endpoint registered under a normalised URL."""
         ...
 
+    async def count(self, account_id: UUID) -> int:
+        """How many endpoints the account has, inactive ones included; the caller holds its lock."""
+        ...
+
     async def add(self, endpoint: Endpoint) -> None:
         """Register; the caller holds the account's lock and has looked for the URL."""
         ...

@@ -6,13 +6,14 @@ Owns the shape of a post. When to post, what to sign and what an answer means ar
 
 from collections.abc import Mapping
 from typing import Protocol
+from uuid import UUID
 
 from attrs import frozen
 
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.webhook_urls import WebhookUrl
 
-__all__ = ["OutgoingPost", "SenderExhausted", "WebhookSender"]
+__all__ = ["OutgoingPost", "PostDeferred", "SenderExhausted", "WebhookSender"]
 
 
 class SenderExhausted(Exception):
@@ -24,10 +25,19 @@ class SenderExhausted(Exception):
     """
 
 
+class PostDeferred(Exception):
+    """The account or the domain has as many look-ups under way as it may; other posts go on.
+
+    As with `SenderExhausted` nothing is known about the receiver and nothing is recorded: the delivery is due
+    again when its claim runs out.
+    """
+
+
 @frozen
 class OutgoingPost:
     """The raw body and the headers that are this delivery's own; the sender adds what HTTP needs."""
 
+    account_id: UUID
     url: WebhookUrl
     headers: Mapping[str, str]
     body: bytes
@@ -45,5 +55,6 @@ class WebhookSender(Protocol):
 
         Raises:
             SenderExhausted: the post failed for want of something on this side.
+            PostDeferred: the post was not tried, for what its own account or domain has under way.
         """
         ...

@@ -25,7 +25,7 @@ from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, Provi
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import SECRET_BYTES, new_secret
 from meetcore.domain.webhook_urls import parse_webhook_url
-from meetcore.ports.deliveries import Claimed, ClaimLimits, Recorded
+from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.registry import NewAccount
@@ -33,6 +33,7 @@ from meetcore.ports.store import Transaction
 from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.testing.contracts.acts import email_of
 from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.usecases.judge_attempts import JudgedAttempts
 from meetcore.usecases.world import World
 
 __all__ = ["Snapshot", "StoreStage", "refused"]
@@ -48,7 +49,7 @@ AT_ONCE = RetrySchedule((0, 0))
 LEASE_S = 600.0
 # All at once: a pace runs by the store's own clock, and what is of one millisecond has no order.
 UNPACED = deliveries.ReleasePace(10_000, timedelta(0))
-CLAIM_MANY = ClaimLimits(500, 500, 500)
+CLAIM_MANY = ClaimLimits(500, 500, 500, 1_000, 500)
 
 
 class StoreStage:
@@ -290,14 +291,12 @@ class StoreStage:
         error = None if status_code == 200 else f"status_{status_code}"
         attempt = deliveries.Attempt(self.world.now(), 7, status_code, error)
         async with self.rig.store.begin() as tx:
-            views = await tx.deliveries.load_claimed([post])
-            if not views:
+            judged = JudgedAttempts(await tx.deliveries.load_claimed([post]), AT_ONCE)
+            judged.add(post, attempt, 0.0)
+            if not judged.recorded:
                 return "claim lost"
-            (view,) = views
-            delivery, endpoint = deliveries.record_attempt(
-                view.delivery, view.endpoint, attempt, AT_ONCE, 0.0, view.now
-            )
-            await tx.deliveries.save_attempts([Recorded(delivery, attempt)], [endpoint])
+            await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
+            (delivery,), (endpoint,) = [one.delivery for one in judged.recorded], judged.endpoints
             return delivery.status, endpoint.state, endpoint.consecutive_failures
 
     async def sweep(self) -> object:

@@ -8,11 +8,10 @@ recorded nowhere and left to its lease.
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from uuid import UUID
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
-from meetcore.domain.deliveries import RELEASE_PACE, Attempt, ReleasePace, judge, record_attempt
+from meetcore.domain.deliveries import RELEASE_PACE, Attempt, ReleasePace, judge
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import signing_headers
@@ -21,6 +20,7 @@ from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorde
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
+from meetcore.usecases.judge_attempts import JudgedAttempts
 from meetcore.usecases.world import World
 
 __all__ = ["DeliverWebhooks", "Made"]
@@ -47,9 +47,9 @@ class Made:
 class DeliverWebhooks:
     """Posts due deliveries.
 
-    `lease_s` must exceed the sender's time limit. `per_endpoint` and `per_account` bound the posts in flight
-    over all workers. Once an attempt is kept, `on_failed` is called where it failed, and `on_disabled` with
-    an endpoint that it disabled.
+    `lease_s` must exceed the sender's time limit. `limits` bound the posts in flight over all workers. Once
+    an attempt is kept, `on_failed` is called where it failed, and `on_disabled` with an endpoint that it
+    disabled.
     """
 
     store: Store
@@ -57,8 +57,7 @@ class DeliverWebhooks:
     schedule: RetrySchedule
     world: World
     lease_s: float = 30.0
-    per_endpoint: int = 8
-    per_account: int = 125
+    limits: ClaimLimits = field(factory=ClaimLimits)
     pace: ReleasePace = RELEASE_PACE
     on_failed: Callable[[Recorded], object] = _ignore
     on_disabled: Callable[[Endpoint], object] = _ignore
@@ -66,15 +65,14 @@ class DeliverWebhooks:
     async def claim(self, limit: int) -> Sequence[Claimed]:
         """Take up to `limit` deliveries that are due and have room."""
         lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
-        limits = ClaimLimits(limit, self.per_endpoint, self.per_account)
         async with self.store.begin() as tx:
-            return await tx.deliveries.claim_due(limits, lease)
+            return await tx.deliveries.claim_due(evolve(self.limits, total=limit), lease)
 
     async def post(self, claimed: Claimed) -> Made:
         """Sign with this moment and post.
 
         Raises:
-            SenderExhausted: this side could not carry it out; nothing is to be recorded.
+            SenderExhausted, PostDeferred: this side could not carry it out; nothing is to be recorded.
         """
         signed_at = int(self.world.now().timestamp())
         headers = signing_headers(claimed.secret, str(claimed.event_id), claimed.body, signed_at)
@@ -85,7 +83,10 @@ class DeliverWebhooks:
             "X-Service-Delivery": str(claimed.delivery_id),
         }
         return Made(
-            claimed, await self.sender.post(OutgoingPost(_url_of(claimed.url), headers, claimed.body))
+            claimed,
+            await self.sender.post(
+                OutgoingPost(claimed.account_id, _url_of(claimed.url), headers, claimed.body)
+            ),
         )
 
     def is_worth_recording(self, made: Made) -> bool:
@@ -102,9 +103,11 @@ class DeliverWebhooks:
             views = await tx.deliveries.load_claimed([one.claimed for one in made])
             if not views:
                 return 0
-            recorded, endpoints = self._judge(views, made)
-            due = await tx.deliveries.save_attempts(recorded, endpoints)
-        self._report(views, recorded, endpoints)
+            judged = JudgedAttempts(views, self.schedule)
+            for one in made:
+                judged.add(one.claimed, one.attempt, self.world.jitter())
+            due = await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
+        self._report(views, judged.recorded, judged.endpoints)
         return due
 
     def _report(
@@ -117,24 +120,6 @@ class DeliverWebhooks:
         for endpoint in endpoints:
             if endpoint.id in were_active and not endpoint.is_active:
                 self.on_disabled(endpoint)
-
-    def _judge(
-        self, views: Sequence[ClaimedView], made: Sequence[Made]
-    ) -> tuple[list[Recorded], list[Endpoint]]:
-        view_of = {(view.delivery.account_id, view.delivery.id): view for view in views}
-        endpoints: dict[tuple[UUID, UUID], Endpoint] = {}
-        recorded = []
-        for one in made:
-            view = view_of.get((one.claimed.account_id, one.claimed.delivery_id))
-            if view is None:
-                continue
-            name = view.endpoint.account_id, view.endpoint.id
-            delivery, endpoints[name] = record_attempt(
-                view.delivery, endpoints.get(name, view.endpoint), one.attempt, self.schedule,
-                self.world.jitter(), view.now,
-            )  # fmt: skip
-            recorded.append(Recorded(delivery, one.attempt))
-        return recorded, list(endpoints.values())
 
     async def sweep(self) -> int:
         """Mend what was left behind; returns how many deliveries may be claimed by it."""

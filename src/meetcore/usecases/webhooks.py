@@ -7,7 +7,15 @@ from attrs import field, frozen
 
 from meetcore.domain.addresses import Network, vet
 from meetcore.domain.deliveries import RELEASE_PACE, ReleasePace
-from meetcore.domain.endpoints import Endpoint, EndpointChanges, register, rotate_secret, update
+from meetcore.domain.endpoints import (
+    ENDPOINTS_PER_ACCOUNT,
+    Endpoint,
+    EndpointChanges,
+    check_room,
+    register,
+    rotate_secret,
+    update,
+)
 from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.events import EventKind
 from meetcore.domain.signature import SECRET_BYTES, new_secret
@@ -33,19 +41,25 @@ class Registration:
 
 @frozen
 class RegisterWebhook:
-    """Registers a URL, once for each account, after looking at where it points."""
+    """Registers a URL, once for each account, after looking at where it points.
+
+    `most` is how many endpoints an account may have.
+    """
 
     store: Store
     resolver: Resolver
     allowed_networks: tuple[Network, ...]
     world: World
+    denied_networks: tuple[Network, ...] = ()
+    most: int = ENDPOINTS_PER_ACCOUNT
 
     async def __call__(self, caller: Caller, wanted: Registration, intent: Intent, now: datetime) -> Answer:
         """Register an endpoint with a new secret.
 
         Raises:
-            Unprocessable: the host is or resolves to an address that must not be sent to.
-            HostUnresolved: the name did not resolve within 3 s.
+            Unprocessable: the host is or resolves to an address that must not be sent to, or the account has
+                as many endpoints as it may.
+            HostUnresolved: the name did not resolve within 3 s, or too many look-ups are under way.
             Conflict: the URL is registered already, when no key remembers it.
             IdempotencyKeyReused: the key belongs to another request.
             StoreAway: the database does not answer.
@@ -53,14 +67,16 @@ class RegisterWebhook:
 
         async def look() -> None:
             address = wanted.url.address
-            found = (address,) if address is not None else await self.resolver.resolve(wanted.url.host)
-            vet(found, self.allowed_networks)
+            host, account_id = wanted.url.host, caller.account.id
+            found = (address,) if address is not None else await self.resolver.resolve(host, account_id)
+            vet(found, self.allowed_networks, self.denied_networks)
 
         async def work(tx: Transaction, _: None) -> Done:
             await tx.endpoints.lock_account(caller.account.id)
             known = await tx.endpoints.find_by_url(caller.account.id, wanted.url.normalized)
             if known is not None:
                 raise Conflict("This URL is registered already.", known.id)
+            check_room(await tx.endpoints.count(caller.account.id), self.most)
             endpoint = self._new(caller, wanted, now)
             await tx.endpoints.add(endpoint)
             return Done(endpoint)

@@ -15,7 +15,7 @@ from meetcore.domain.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import new_secret
-from meetcore.ports.deliveries import Recorded
+from meetcore.ports.deliveries import Recorded, RecordedHost
 from meetcore.ports.store import Store, StoreAway, Transaction
 from meetcore.ports.webhook_sender import OutgoingPost, SenderExhausted
 from meetcore.testing.clock import SeededEntropy
@@ -143,11 +143,13 @@ async def test_a_machine_that_runs_short_records_nothing_and_goes_on_after_a_bre
 class _Poisoned(MemoryDeliveryRepository):
     """Cannot write one of the deliveries, for whatever reason."""
 
-    async def save_attempts(self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]) -> int:
+    async def save_attempts(
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
+    ) -> int:
         first = min(self._tables.deliveries)
         if any((one.delivery.account_id, one.delivery.id) == first for one in recorded):
             raise ValueError("does not fit")
-        return await super().save_attempts(recorded, endpoints)
+        return await super().save_attempts(recorded, endpoints, hosts)
 
 
 @pytest.mark.filterwarnings("ignore")

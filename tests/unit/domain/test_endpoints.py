@@ -18,6 +18,8 @@ from meetcore.domain.endpoints import (
     EndpointEvent,
     EndpointState,
     Unset,
+    check_room,
+    disable_with_host,
     pause,
     record_failure,
     record_success,
@@ -27,7 +29,7 @@ from meetcore.domain.endpoints import (
     rotate_secret,
     update,
 )
-from meetcore.domain.errors import Conflict, InvalidRequest
+from meetcore.domain.errors import Conflict, InvalidRequest, Unprocessable
 from meetcore.domain.events import EventKind
 from meetcore.domain.webhook_urls import parse_webhook_url
 from meetcore.testing.strategies.webhooks import (
@@ -289,3 +291,37 @@ def test_event_types_and_description_keep_their_rules(
 @pytest.mark.spec("4.3/description")
 def test_description_at_its_limit_in_code_points() -> None:
     assert made("é" * 200).description == "é" * 200
+
+
+@given(endpoints())
+def test_a_failing_host_disables_what_fails_there_and_nothing_else(before: Endpoint) -> None:
+    after = disable_with_host(before, NOW)
+    if before.state is ACTIVE and before.consecutive_failures:
+        assert after == evolve(before, state=DISABLED, consecutive_failures=20, disabled_at=NOW)
+    else:
+        assert after is before
+
+
+@pytest.mark.parametrize(("endpoints_there", "limit"), [(0, 1), (49, 50)])
+def test_there_is_room_below_the_limit(endpoints_there: int, limit: int) -> None:
+    check_room(endpoints_there, limit)
+
+
+@pytest.mark.parametrize(("endpoints_there", "limit"), [(50, 50), (150_000, 50)])
+def test_at_the_limit_the_refusal_says_what_to_do(endpoints_there: int, limit: int) -> None:
+    with pytest.raises(Unprocessable, match=rf"{endpoints_there} webhooks.* may have {limit}. Delete one"):
+        check_room(endpoints_there, limit)
+
+
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("https://Hooks.Example:443", "hooks.example"),
+        ("https://hooks.example/a/b?c=//d", "hooks.example"),
+        ("https://[2606:4700::1]/x", "[2606:4700::1]"),
+        ("https://93.184.216.34/", "93.184.216.34"),
+    ],
+)
+def test_the_destination_host_is_that_of_the_normal_form(url: str, host: str) -> None:
+    parsed = parse_webhook_url(url)
+    assert evolve(made(), url=parsed.text, url_key=parsed.normalized).host == host

@@ -19,7 +19,7 @@ from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting
-from meetcore.ports.deliveries import Recorded
+from meetcore.ports.deliveries import Recorded, RecordedHost
 from meetcore.ports.meetings import LeaseView
 from meetcore.testing.account_machine import AccountMachine
 from meetcore.testing.memory_rig import MemoryRig
@@ -44,13 +44,15 @@ class TellsNobody(MemoryLedgerRepository):
 class ForgetsFailures(MemoryDeliveryRepository):
     """Records the attempt and not what it did to the endpoint."""
 
-    async def save_attempts(self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]) -> int:
+    async def save_attempts(
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
+    ) -> int:
         known = self._tables.endpoints
         forgotten = [
             evolve(one, consecutive_failures=known[one.account_id, one.id].consecutive_failures)
             for one in endpoints
         ]
-        return await super().save_attempts(recorded, forgotten)
+        return await super().save_attempts(recorded, forgotten, hosts)
 
 
 class KeepsTheHold(MemoryMeetingRepository):

@@ -510,7 +510,7 @@ class Asking:
     def __init__(self, answer: Callable[[str], Any]) -> None:
         self.answer = answer
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         if host == HANGING:
             raise HostUnresolved(host)
         await asyncio.sleep(0)
@@ -564,9 +564,9 @@ class Mixing(Asking):
         super().__init__(lambda host: found(self.last))
         self.last = ""
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         self.last = host
-        return await super().resolve(host)
+        return await super().resolve(host, account_id)
 
 
 class Patient(Asking):
@@ -575,8 +575,8 @@ class Patient(Asking):
     def __init__(self) -> None:
         super().__init__(found)
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
-        return await (asyncio.Future() if host == HANGING else super().resolve(host))
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
+        return await (asyncio.Future() if host == HANGING else super().resolve(host, account_id))
 
 
 class Queueing(Asking):
@@ -586,10 +586,10 @@ class Queueing(Asking):
         super().__init__(found)
         self.turn = asyncio.Lock()
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         try:
             async with asyncio.timeout(0.01), self.turn:
-                return await (asyncio.Future() if host == HANGING else super().resolve(host))
+                return await (asyncio.Future() if host == HANGING else super().resolve(host, account_id))
         except TimeoutError:
             raise HostUnresolved(host) from None
 
@@ -601,9 +601,9 @@ class Sharing(Asking):
         super().__init__(found)
         self.asked: asyncio.Task[tuple[Address, ...]] | None = None
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         if self.asked is None:
-            self.asked = asyncio.create_task(super().resolve(host))
+            self.asked = asyncio.create_task(super().resolve(host, account_id))
         return await self.asked
 
 

@@ -43,7 +43,7 @@ from meetcore.domain.keys import Scope, digest
 from meetcore.domain.schedule import WIB
 from meetcore.domain.webhook_urls import parse_webhook_url
 from meetcore.ports.resolver import Resolver
-from meetcore.wiring import Network, Wiring, wire
+from meetcore.wiring import Network, Wiring, system_network, wire
 
 __all__ = ["dev"]
 
@@ -71,9 +71,9 @@ class _InboxResolver:
 
     system: Resolver
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         """Every address a name has."""
-        return (IPv4Address(LOOPBACK),) if host == INBOX_HOST else await self.system.resolve(host)
+        return (IPv4Address(LOOPBACK),) if host == INBOX_HOST else await self.system.resolve(host, account_id)
 
 
 class _Server(uvicorn.Server):
@@ -184,7 +184,7 @@ def _write_private(file: Path, text: str) -> None:
 
 
 async def _run(settings: Settings, port: int, data_dir: Path, database: EmbeddedPostgres) -> None:
-    network_base = Network()
+    network_base = system_network(settings)
     async with _inbox(settings, data_dir, network_base) as (network, routes):
         async with wire(settings, network) as wiring:
             demo = await _demo(wiring, data_dir)

@@ -66,7 +66,8 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
     ),
     "unprocessable_entity": ErrorPage(
         "The request is well-formed but cannot be carried out: a meeting in the past, a recording without "
-        "sound, a webhook host that points to a private network or does not resolve.",
+        "sound, a webhook host that points to a private network or does not resolve, a webhook more than an "
+        "account may have.",
         "Read the message; it says what stands in the way.",
         "Only for a host name that did not resolve, once it does.",
         "start_at, alphabet or fields, whichever stands in the way; may be empty.",

@@ -71,7 +71,10 @@ ABOUT: Mapping[str, str] = {
     "list_notes": "Each with all of its content: ask for small pages.",
     "get_note": "`format=markdown` answers `text/markdown`. A failed note says why in `error` and costs nothing.",
     "register_webhook": "The host must lead to public addresses only; that is checked now and before every delivery. "
-    "A URL can be registered once per account. Keep the `secret`: it checks the signatures.",
+    "A URL can be registered once per account, and an account has a limited number of them (422). Keep the `secret`: "
+    "it checks the signatures. Every event of the account can be asked for, so that this scope lets a receiver read "
+    "what events carry: meetings with their join links, without `password` and `host_key`, recordings, notes with what "
+    "was said, and the balance with its transactions.",
     "list_webhooks": "Read one of them for its secret.",
     "get_webhook": "`webhooks:read` sees the record without the secret.",
     "update_webhook": "`is_active: true` resumes a webhook; one that was disabled by failures starts counting anew. "
@@ -127,8 +130,9 @@ LINKS: Mapping[str, Mapping[str, Mapping[str, str]]] = {
 """Where an answer leads: operation → the next one → its parameters."""
 
 EVENTS: Mapping[EventKind, str] = {
-    EventKind.MEETING_CREATED: "A meeting was made. `data` is the meeting.",
-    EventKind.MEETING_ENDED: "A meeting was ended, by the provider or by `DELETE /meetings/{id}`. `data` is the meeting.",
+    EventKind.MEETING_CREATED: "A meeting was made. `data` is the meeting; its `password` and `host_key` are null.",
+    EventKind.MEETING_ENDED: "A meeting was ended, by the provider or by `DELETE /meetings/{id}`. `data` is the meeting; "
+    "its `password` and `host_key` are null.",
     EventKind.RECORDING_READY: "A recording can be had. `data` is the recording.",
     EventKind.NOTE_COMPLETED: "Notes are written and paid for. `data` is the note.",
     EventKind.NOTE_FAILED: "Notes could not be written; they cost nothing. `data` is the note.",

@@ -7,12 +7,14 @@ from uuid import UUID
 
 from attrs import evolve
 
+from meetcore.adapters.memory.host_room import HostRoom
 from meetcore.adapters.memory.outbox import hold_waiting, release_held
 from meetcore.adapters.memory.state import StoredDelivery, Tables
 from meetcore.domain.deliveries import Delivery, ReleasePace, expire, hold
-from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.endpoints import Endpoint, disable_with_host
+from meetcore.domain.webhook_hosts import HostFailures
 from meetcore.ports.clock import Clock
-from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded
+from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost
 from meetcore.ports.lease import Lease
 
 __all__ = ["MemoryDeliveryRepository"]
@@ -38,9 +40,23 @@ class MemoryDeliveryRepository:
                 if turns[delivery.account_id] <= limits.per_account:
                     seated.append((turns[delivery.account_id], due_at, delivery))
         seated.sort(key=lambda seat: seat[:2])
-        chosen = sorted(seated[: limits.total], key=lambda seat: seat[1])
+        room = HostRoom(self._tables, limits, [stored.delivery for stored in self._in_flight(now)], now)
+        chosen: list[tuple[datetime, Delivery]] = []
+        for _, due_at, delivery in seated:
+            if len(chosen) == limits.total:
+                break
+            wait = room.take(delivery)
+            if wait is None:
+                chosen.append((due_at, delivery))
+            else:
+                self._delay(delivery, now + wait)
+        chosen.sort(key=lambda pair: pair[0])
         until = now + timedelta(seconds=lease.seconds)
-        return [self._claim(delivery, lease.token, until) for _, _, delivery in chosen]
+        return [self._claim(delivery, lease.token, until) for _, delivery in chosen]
+
+    def _delay(self, delivery: Delivery, until: datetime) -> None:
+        name = delivery.account_id, delivery.id
+        self._tables.deliveries[name] = StoredDelivery(evolve(delivery, next_attempt_at=until))
 
     def _in_flight(self, now: datetime) -> Iterator[StoredDelivery]:
         return (stored for stored in self._tables.deliveries.values() if stored.is_in_flight(now))
@@ -80,11 +96,16 @@ class MemoryDeliveryRepository:
         for one in claimed:
             stored = self._tables.deliveries.get((one.account_id, one.delivery_id))
             if stored is not None and stored.token == one.token:
-                found.append(ClaimedView(stored.delivery, self._endpoint(stored.delivery), now))
+                endpoint = self._endpoint(stored.delivery)
+                failures = self._tables.host_failures.get((endpoint.account_id, endpoint.host), 0)
+                host = HostFailures(endpoint.account_id, endpoint.host, failures)
+                found.append(ClaimedView(stored.delivery, endpoint, host, now))
         return found
 
-    async def save_attempts(self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]) -> int:
-        """Record attempts, what they did to their deliveries, and the endpoints that they changed."""
+    async def save_attempts(
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
+    ) -> int:
+        """Record attempts, their deliveries, and the endpoints and hosts that they changed."""
         for one in recorded:
             delivery = one.delivery
             name = delivery.account_id, delivery.id
@@ -97,7 +118,18 @@ class MemoryDeliveryRepository:
             if endpoint.is_active:
                 waiting = sum(one.endpoint_id == endpoint.id for _, one in self._waiting(now))
                 due += min(waiting, freed[endpoint.id])
+        for host in hosts:
+            self._save_host(host, now)
         return due
+
+    def _save_host(self, host: RecordedHost, now: datetime) -> None:
+        name = host.failures.account_id, host.failures.host
+        self._tables.host_failures[name] = host.failures.consecutive_failures
+        if host.is_failing:
+            for endpoint in list(self._tables.endpoints.values()):
+                disabled = disable_with_host(endpoint, now)
+                if (endpoint.account_id, endpoint.host) == name and disabled is not endpoint:
+                    self._save_endpoint(disabled, now)
 
     def _save_endpoint(self, endpoint: Endpoint, now: datetime) -> None:
         name = endpoint.account_id, endpoint.id

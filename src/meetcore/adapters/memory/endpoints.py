@@ -41,6 +41,10 @@ class MemoryEndpointRepository:
                 return endpoint
         return None
 
+    async def count(self, account_id: UUID) -> int:
+        """How many endpoints the account has."""
+        return sum(owner == account_id for owner, _ in self._tables.endpoints)
+
     async def add(self, endpoint: Endpoint) -> None:
         """Register; the caller has looked for the URL."""
         account_of(self._tables, endpoint.account_id)
@@ -73,8 +77,14 @@ class MemoryEndpointRepository:
 
     async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
         """Forget an endpoint and its deliveries that wait."""
-        if self._tables.endpoints.pop((account_id, endpoint_id), None) is None:
+        removed = self._tables.endpoints.pop((account_id, endpoint_id), None)
+        if removed is None:
             return False
+        if not any(
+            (one.account_id, one.host) == (account_id, removed.host)
+            for one in self._tables.endpoints.values()
+        ):
+            self._tables.host_failures.pop((account_id, removed.host), None)
         gone = [
             (name, stored.delivery.attempts_made)
             for name, stored in self._tables.deliveries.items()

@@ -187,6 +187,8 @@ class Tables:
     idempotency: dict[tuple[UUID, str], IdempotencyRecord] = field(factory=dict)
     idempotency_since: dict[tuple[UUID, str], datetime] = field(factory=dict)
     endpoints: dict[tuple[UUID, UUID], Endpoint] = field(factory=dict)
+    host_claims: dict[str, tuple[datetime, ...]] = field(factory=dict)
+    host_failures: dict[tuple[UUID, str], int] = field(factory=dict)
     released_until: dict[tuple[UUID, UUID], datetime] = field(factory=dict)
     events: dict[tuple[UUID, UUID], StoredEvent] = field(factory=dict)
     deliveries: dict[tuple[UUID, UUID], StoredDelivery] = field(factory=dict)

@@ -1,8 +1,9 @@
 """Which deliveries are posted next, in PostgreSQL.
 
-Two statements: the first locks the endpoints that something is due at, the second, with a snapshot
-taken under those locks, counts what is in flight and takes what there is room for. Whoever records
-an attempt holds the same locks, so that nothing is parked behind a post that is already over.
+Two statements: the first locks the endpoints that something is due at and their hosts, the second, with a
+snapshot taken under those locks, counts what is in flight and takes what there is room for. Whoever records
+an attempt holds the same locks of endpoints, so that nothing is parked behind a post that is already over.
+The lock of a host makes its limits hold over all workers; those who record need none, they only make room.
 
 Refuses to wait: what another worker is looking at is passed over, and comes in the next round.
 """
@@ -30,7 +31,8 @@ LOOK_AHEAD = 4
 LOOK_AT_LEAST = 200
 LOOKS = 16
 
-# Locks the endpoints of the longest due deliveries, in any state, and tells how many deliveries those are. The time
+# Locks the endpoints of the longest due deliveries, in any state, with their hosts, and tells how many deliveries those
+# are. The time
 # is the statement's: a volatile one could not bound the scan of the index.
 _LOCK_ENDPOINTS = """
 WITH waiting AS (
@@ -38,17 +40,21 @@ WITH waiting AS (
     WHERE status = 'pending' AND NOT is_parked AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 )
-SELECT account_id, id, (SELECT count(*) FROM waiting) AS waiting FROM webhook_endpoints
-WHERE (account_id, id) IN (SELECT account_id, endpoint_id FROM waiting)
-FOR NO KEY UPDATE SKIP LOCKED
+SELECT w.account_id, w.id, (SELECT count(*) FROM waiting) AS waiting
+FROM webhook_endpoints w JOIN webhook_hosts h USING (host)
+WHERE (w.account_id, w.id) IN (SELECT account_id, endpoint_id FROM waiting)
+FOR NO KEY UPDATE OF w, h SKIP LOCKED
 """
 
 # Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
 # room at its endpoint is parked until a post there is recorded; what its account has no room for comes back in
-# a second; what is due at an inactive endpoint is held. Until its lease runs out what was taken is due to nobody.
+# a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
+# fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
+# least in flight is first, and half of the places are the most that one has. What is due at an inactive endpoint is
+# held. Until its lease runs out what was taken is due to nobody.
 _CLAIM = """
 WITH place AS (
-    SELECT w.account_id, w.id, w.state, (
+    SELECT w.account_id, w.id, w.state, w.host, (
         SELECT count(*) FROM deliveries b
         WHERE b.account_id = w.account_id AND b.endpoint_id = w.id AND b.lease_token IS NOT NULL
             AND b.status = 'pending' AND b.due_at > statement_timestamp()) AS posts
@@ -60,12 +66,27 @@ WITH place AS (
         WHERE b.account_id = a.account_id AND b.lease_token IS NOT NULL
             AND b.status = 'pending' AND b.due_at > statement_timestamp()) AS posts
     FROM (SELECT DISTINCT account_id FROM place) a
+), host AS (
+    SELECT h.host, (
+        SELECT count(*) FROM unnest(h.claimed_at) AS taken (at)
+        WHERE taken.at > statement_timestamp() - interval '1 second') AS lately
+    FROM webhook_hosts h WHERE h.host IN (SELECT host FROM place)
+), flying AS (
+    SELECT b.lease_host AS host, b.account_id, count(*) AS posts FROM deliveries b
+    WHERE b.lease_host IN (SELECT host FROM host) AND b.lease_token IS NOT NULL
+        AND b.status = 'pending' AND b.due_at > statement_timestamp()
+    GROUP BY b.lease_host, b.account_id
+), room AS (
+    SELECT host.host, least(
+        %(per_host)s - coalesce((SELECT sum(posts) FROM flying WHERE flying.host = host.host), 0),
+        %(per_host_per_s)s - host.lately) AS seats
+    FROM host
 ), due AS (
     SELECT account_id, id, endpoint_id, due_at FROM deliveries
     WHERE status = 'pending' AND NOT is_parked AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS (
-    SELECT due.*, place.state, place.posts + row_number() OVER (
+    SELECT due.*, place.state, place.host, place.posts + row_number() OVER (
         PARTITION BY due.account_id, due.endpoint_id ORDER BY due.due_at, due.id) AS seat
     FROM due JOIN place ON place.account_id = due.account_id AND place.id = due.endpoint_id
 ), seated AS (
@@ -73,9 +94,30 @@ WITH place AS (
         PARTITION BY waiting.account_id ORDER BY waiting.due_at, waiting.id) AS turn
     FROM waiting JOIN account USING (account_id)
     WHERE waiting.state = 'active' AND waiting.seat <= %(per_endpoint)s
+), shared AS (
+    SELECT seated.*, coalesce(flying.posts, 0) + row_number() OVER (
+        PARTITION BY seated.host, seated.account_id ORDER BY seated.turn) - %(per_host_of_account)s AS over_share
+    FROM seated LEFT JOIN flying USING (host, account_id) WHERE seated.turn <= %(per_account)s
+), queued AS (
+    SELECT shared.*, row_number() OVER (
+        PARTITION BY shared.host, shared.over_share > 0 ORDER BY shared.turn, shared.due_at, shared.id
+    ) - room.seats AS over_room
+    FROM shared JOIN room USING (host)
 ), chosen AS (
-    SELECT account_id, id, due_at FROM seated WHERE turn <= %(per_account)s
+    SELECT account_id, id, due_at, host FROM queued WHERE over_share <= 0 AND over_room <= 0
     ORDER BY turn, due_at, id LIMIT %(total)s
+), paced AS (
+    UPDATE webhook_hosts h SET claimed_at = array_cat(
+        ARRAY(SELECT taken.at FROM unnest(h.claimed_at) AS taken (at)
+              WHERE taken.at > statement_timestamp() - interval '1 second'),
+        array_fill(statement_timestamp(), ARRAY[taken.posts]))
+    FROM (SELECT host, count(*)::int AS posts FROM chosen GROUP BY host) AS taken WHERE h.host = taken.host
+), delayed AS (
+    UPDATE deliveries d SET lease_token = NULL, due_at = statement_timestamp()
+        + greatest(x.over_share, x.over_room) * interval '1 second' / %(per_host_per_s)s
+    FROM queued x
+    WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
+        AND (x.over_share > 0 OR x.over_room > 0)
 ), parked AS (
     UPDATE deliveries d SET is_parked = true, lease_token = NULL FROM waiting x
     WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
@@ -89,7 +131,8 @@ WITH place AS (
     WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending' AND x.state <> 'active'
 ), claimed AS (
     UPDATE deliveries d
-    SET lease_token = %(token)s, due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
+    SET lease_token = %(token)s, lease_host = chosen.host,
+        due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM chosen WHERE d.account_id = chosen.account_id AND d.id = chosen.id AND d.status = 'pending'
     RETURNING d.account_id, d.id, d.endpoint_id, d.event_id, d.event_kind, chosen.due_at AS was_due_at
 )
@@ -132,6 +175,9 @@ async def _look(connection: Connection, limits: ClaimLimits, lease: Lease) -> tu
         "total": limits.total,
         "per_endpoint": limits.per_endpoint,
         "per_account": limits.per_account,
+        "per_host": limits.per_host,
+        "per_host_of_account": limits.per_host_of_account,
+        "per_host_per_s": limits.per_host_per_s,
         "token": lease.token,
         "lease_s": lease.seconds,
     }

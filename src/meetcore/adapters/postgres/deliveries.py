@@ -13,24 +13,40 @@ from meetcore.adapters.postgres.endpoints import ENDPOINT_COLUMNS
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.adapters.postgres.sweeping import release_held, sweep
 from meetcore.domain.deliveries import Attempt, Delivery, ReleasePace
-from meetcore.domain.endpoints import Endpoint
+from meetcore.domain.endpoints import (
+    DISABLE_AFTER_FAILURES,
+    TRANSITIONS,
+    Endpoint,
+    EndpointEvent,
+    EndpointState,
+)
+from meetcore.domain.webhook_hosts import HostFailures
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded
+from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost
 from meetcore.ports.lease import Lease
 
 __all__ = ["PostgresDeliveryRepository"]
 
-# Claimed deliveries with their endpoints, all locked, the endpoints first and in one order, so that no two
-# batches wait for each other crosswise.
+# Claimed deliveries with their hosts and endpoints, all locked: the hosts first, then the endpoints, each in one order,
+# so that no two batches wait for each other crosswise. A host that fails changes endpoints that are not in the batch:
+# nobody else records an attempt at them meanwhile.
 _LOAD = f"""
 WITH claim AS (
     SELECT * FROM jsonb_to_recordset(%(claimed)s::jsonb) AS c (account_id uuid, id uuid, token uuid)
+), posted_to AS MATERIALIZED (
+    SELECT DISTINCT w.account_id, w.id, w.host
+    FROM claim JOIN deliveries d USING (account_id, id)
+    JOIN webhook_endpoints w ON w.account_id = d.account_id AND w.id = d.endpoint_id
+    WHERE d.lease_token = claim.token
+), host AS MATERIALIZED (
+    SELECT h.account_id, h.host, h.consecutive_failures FROM webhook_account_hosts h
+    WHERE (h.account_id, h.host) IN (SELECT account_id, host FROM posted_to)
+    ORDER BY h.account_id, h.host FOR NO KEY UPDATE
 ), endpoint AS MATERIALIZED (
-    SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w
-    WHERE (w.account_id, w.id) IN (
-        SELECT d.account_id, d.endpoint_id FROM claim JOIN deliveries d USING (account_id, id)
-        WHERE d.lease_token = claim.token)
-    ORDER BY w.account_id, w.id FOR NO KEY UPDATE
+    SELECT {ENDPOINT_COLUMNS}, host.consecutive_failures AS host_failures
+    FROM webhook_endpoints w JOIN host USING (account_id, host)
+    WHERE (w.account_id, w.id) IN (SELECT account_id, id FROM posted_to)
+    ORDER BY w.account_id, w.id FOR NO KEY UPDATE OF w
 )
 SELECT endpoint.*, d.id AS delivery_id, d.event_id, d.event_kind, d.status AS delivery_status, d.attempts_made,
        d.due_at, d.held_at, d.created_at AS delivery_created_at, clock_timestamp() AS now
@@ -53,11 +69,11 @@ WITH made AS (
     ON CONFLICT DO NOTHING
 )
 UPDATE deliveries d SET status = made.status, attempts_made = made.number, due_at = made.due_at,
-    held_at = made.held_at, lease_token = NULL
+    held_at = made.held_at, lease_token = NULL, lease_host = NULL
 FROM made WHERE d.account_id = made.account_id AND d.id = made.id
 """
 
-# What the attempts did to their endpoints. At one that is inactive now whatever waits is held, but for the posts
+# What the attempts did to their endpoints and hosts. At one that is inactive now whatever waits is held, but for the posts
 # in flight, which are judged when they end; at an active one as many as were recorded come out of the park, the
 # longest due first. Tells how many may be claimed at once.
 _SAVE_ENDPOINTS = """
@@ -69,6 +85,10 @@ WITH seen AS (
     SET state = seen.state, consecutive_failures = seen.failures, disabled_at = seen.disabled_at
     FROM seen WHERE w.account_id = seen.account_id AND w.id = seen.id
         AND (w.state, w.consecutive_failures) IS DISTINCT FROM (seen.state, seen.failures)
+), host AS (
+    UPDATE webhook_account_hosts h SET consecutive_failures = s.failures
+    FROM jsonb_to_recordset(%(hosts)s::jsonb) AS s (account_id uuid, host text, failures int)
+    WHERE h.account_id = s.account_id AND h.host = s.host AND h.consecutive_failures <> s.failures
 ), held AS (
     UPDATE deliveries d
     SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false, lease_token = NULL
@@ -85,6 +105,31 @@ WITH seen AS (
 )
 SELECT (SELECT count(*) FROM unparked) AS due
 """
+
+# Disables what fails at hosts that have failed too often in a row, and holds what waits there. The endpoints of the
+# batch have been saved before.
+_DISABLE_AT_HOSTS = """
+WITH failing AS (
+    SELECT * FROM jsonb_to_recordset(%(hosts)s::jsonb) AS f (account_id uuid, host text)
+), disabled AS (
+    UPDATE webhook_endpoints w
+    SET state = %(disabled)s, consecutive_failures = %(failures)s, disabled_at = clock_timestamp()
+    FROM failing WHERE w.account_id = failing.account_id AND w.host = failing.host
+        AND w.state = %(active)s AND w.consecutive_failures > 0
+    RETURNING w.account_id, w.id
+)
+UPDATE deliveries d
+SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false, lease_token = NULL
+FROM disabled WHERE d.account_id = disabled.account_id AND d.endpoint_id = disabled.id
+    AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
+"""
+
+# `domain.endpoints.disable_with_host`, for many rows at once.
+_DISABLING = {
+    "active": EndpointState.ACTIVE.value,
+    "disabled": TRANSITIONS[EndpointState.ACTIVE, EndpointEvent.DISABLE].value,
+    "failures": DISABLE_AFTER_FAILURES,
+}
 
 
 class PostgresDeliveryRepository:
@@ -106,10 +151,12 @@ class PostgresDeliveryRepository:
         for row in found:
             if row["endpoint_id"] not in endpoints:
                 endpoints[row["endpoint_id"]] = rows.endpoint(row, self._cipher)
-        return [ClaimedView(rows.delivery(row), endpoints[row["endpoint_id"]], row["now"]) for row in found]
+        return [_view(row, endpoints[row["endpoint_id"]]) for row in found]
 
-    async def save_attempts(self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]) -> int:
-        """Record attempts, what they did to their deliveries, and the endpoints that they changed."""
+    async def save_attempts(
+        self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
+    ) -> int:
+        """Record attempts, their deliveries, and the endpoints and hosts that they changed."""
         made = [_made(one.delivery, one.attempt) for one in recorded]
         await self._connection.execute(_SAVE_DELIVERIES, {"made": _json(made)})
         of_endpoint = Counter(one.delivery.endpoint_id for one in recorded)
@@ -124,7 +171,10 @@ class PostgresDeliveryRepository:
             }
             for one in endpoints
         ]
-        row = await (await self._connection.execute(_SAVE_ENDPOINTS, {"seen": _json(seen)})).fetchone()
+        parameters = {"seen": _json(seen), "hosts": _json([_counted(one) for one in hosts])}
+        row = await (await self._connection.execute(_SAVE_ENDPOINTS, parameters)).fetchone()
+        if failing := [_counted(one) for one in hosts if one.is_failing]:
+            await self._connection.execute(_DISABLE_AT_HOSTS, _DISABLING | {"hosts": _json(failing)})
         return 0 if row is None else int(row["due"])
 
     async def release_held(self, account_id: UUID, endpoint_id: UUID, pace: ReleasePace) -> int:
@@ -134,6 +184,20 @@ class PostgresDeliveryRepository:
     async def sweep(self, pace: ReleasePace) -> int:
         """Mend what nobody else will."""
         return await sweep(self._connection, pace)
+
+
+def _view(row: rows.Row, endpoint: Endpoint) -> ClaimedView:
+    failures = HostFailures(endpoint.account_id, endpoint.host, row["host_failures"])
+    return ClaimedView(rows.delivery(row), endpoint, failures, row["now"])
+
+
+def _counted(host: RecordedHost) -> dict[str, Any]:
+    failures = host.failures
+    return {
+        "account_id": failures.account_id,
+        "host": failures.host,
+        "failures": failures.consecutive_failures,
+    }
 
 
 def _made(delivery: Delivery, attempt: Attempt) -> dict[str, Any]:

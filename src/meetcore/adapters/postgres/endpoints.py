@@ -29,8 +29,19 @@ _FIND_BY_URL = f"""
 SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.url_key = %(url_key)s
 """
 
-# Registers an endpoint. The unique key on the URL is the last word on "once per account".
+# How many endpoints an account has.
+_COUNT = "SELECT count(*) AS endpoints FROM webhook_endpoints WHERE account_id = %(account_id)s"
+
+# Registers an endpoint. The unique key on the URL is the last word on "once per account". The rows of its host are
+# locked where they are there, so that they do not go meanwhile.
 _ADD = """
+WITH host AS (
+    INSERT INTO webhook_hosts (host) VALUES (%(host)s)
+    ON CONFLICT (host) DO UPDATE SET claimed_at = webhook_hosts.claimed_at
+), account_host AS (
+    INSERT INTO webhook_account_hosts (account_id, host) VALUES (%(account_id)s, %(host)s)
+    ON CONFLICT (account_id, host) DO UPDATE SET consecutive_failures = webhook_account_hosts.consecutive_failures
+)
 INSERT INTO webhook_endpoints (account_id, id, url, url_key, description, event_types, state, consecutive_failures,
     disabled_at, created_by, created_at, secret)
 VALUES (%(account_id)s, %(id)s, %(url)s, %(url_key)s, %(description)s, %(event_types)s, %(state)s,
@@ -58,9 +69,17 @@ WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'pending
 """
 
 # Waits for whoever writes a delivery to the endpoint or records one: what they wrote is seen by the
-# statements that follow, and would not be by this one.
+# statements that follow, and would not be by this one. Its account's row of the host is locked first, as by those
+# who record.
 _LOCK_ENDPOINT = """
-SELECT w.id FROM webhook_endpoints w WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR UPDATE
+WITH account_host AS MATERIALIZED (
+    SELECT h.account_id, h.host FROM webhook_account_hosts h
+    WHERE (h.account_id, h.host) IN (
+        SELECT account_id, host FROM webhook_endpoints WHERE account_id = %(account_id)s AND id = %(id)s)
+    FOR UPDATE
+)
+SELECT w.host FROM account_host JOIN webhook_endpoints w USING (account_id, host)
+WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR UPDATE OF w
 """
 
 # Forgets an endpoint, and its deliveries that wait with what was tried of them.
@@ -73,6 +92,21 @@ WITH waiting AS (
     DELETE FROM delivery_attempts a USING waiting WHERE a.account_id = %(account_id)s AND a.delivery_id = waiting.id
 )
 DELETE FROM webhook_endpoints WHERE account_id = %(account_id)s AND id = %(id)s
+"""
+
+# Waits for other accounts that register at the host: the next statement sees what they wrote.
+_LOCK_HOST = "SELECT host FROM webhook_hosts WHERE host = %(host)s FOR UPDATE"
+
+# Forgets a host with the account's last endpoint there, and altogether with the last of all accounts.
+_FORGET_HOST = """
+WITH account_host AS (
+    DELETE FROM webhook_account_hosts h WHERE h.account_id = %(account_id)s AND h.host = %(host)s
+        AND NOT EXISTS (SELECT FROM webhook_endpoints w WHERE w.account_id = h.account_id AND w.host = h.host)
+    RETURNING h.host
+)
+DELETE FROM webhook_hosts h USING account_host
+WHERE h.host = account_host.host AND NOT EXISTS (
+    SELECT FROM webhook_account_hosts a WHERE a.host = h.host AND a.account_id <> %(account_id)s)
 """
 
 # An endpoint that something is to be sent to, locked, and the store's time.
@@ -129,6 +163,11 @@ class PostgresEndpointRepository:
         row = await cursor.fetchone()
         return None if row is None else rows.endpoint(row, self._cipher)
 
+    async def count(self, account_id: UUID) -> int:
+        """How many endpoints the account has."""
+        row = await (await self._connection.execute(_COUNT, {"account_id": account_id})).fetchone()
+        return 0 if row is None else int(row["endpoints"])
+
     async def add(self, endpoint: Endpoint) -> None:
         """Register; the caller holds the account's lock and has looked for the URL."""
         await self._connection.execute(
@@ -137,6 +176,7 @@ class PostgresEndpointRepository:
             | {
                 "url": endpoint.url,
                 "url_key": endpoint.url_key,
+                "host": endpoint.host,
                 "created_by": endpoint.created_by,
                 "created_at": endpoint.created_at,
             },
@@ -156,9 +196,12 @@ class PostgresEndpointRepository:
         """Forget an endpoint and its deliveries that wait, a claimed one included."""
         named = {"account_id": account_id, "id": endpoint_id}
         cursor = await self._connection.execute(_LOCK_ENDPOINT, named)
-        if await cursor.fetchone() is None:
+        row = await cursor.fetchone()
+        if row is None:
             return False
         await self._connection.execute(_REMOVE, named)
+        await self._connection.execute(_LOCK_HOST, row)
+        await self._connection.execute(_FORGET_HOST, named | row)
         return True
 
     async def load_for_posting(

@@ -199,6 +199,24 @@ CREATE INDEX host_reservations_ends ON host_reservations (upper(during));
 CREATE INDEX host_reservations_starts ON host_reservations (host_id, slot, lower(during));
 CREATE INDEX host_reservations_lengths ON host_reservations ((upper(during) - lower(during)));
 
+-- Destination hosts of webhooks. A claim locks the hosts that it takes deliveries for, so that posts to one host are
+-- bounded over all workers; `claimed_at` has an instant for each delivery that was taken in the last second. A row goes with
+-- the last endpoint at its host.
+CREATE TABLE webhook_hosts (
+    host        text PRIMARY KEY,
+    claimed_at  timestamptz[] NOT NULL DEFAULT '{}'
+) WITH (fillfactor = 50);
+
+-- Failed deliveries in a row at a host, over all endpoints of an account there. Locked before the endpoints by whoever
+-- records attempts.
+CREATE TABLE webhook_account_hosts (
+    account_id            uuid NOT NULL REFERENCES accounts,
+    host                  text NOT NULL REFERENCES webhook_hosts,
+    consecutive_failures  integer NOT NULL DEFAULT 0 CHECK (consecutive_failures >= 0),
+    PRIMARY KEY (account_id, host)
+) WITH (fillfactor = 70);
+CREATE INDEX webhook_account_hosts_of_host ON webhook_account_hosts (host);
+
 -- `released_until`: what was held and is released by now is due one by one until then; no more before.
 CREATE TABLE webhook_endpoints (
     account_id            uuid NOT NULL REFERENCES accounts,
@@ -214,14 +232,17 @@ CREATE TABLE webhook_endpoints (
     created_at            timestamptz NOT NULL,
     secret                bytea NOT NULL,
     released_until        timestamptz,
+    host                  text NOT NULL GENERATED ALWAYS AS (split_part(url_key, '/', 3)) STORED,
     PRIMARY KEY (account_id, id),
-    UNIQUE (account_id, url_key)
+    UNIQUE (account_id, url_key),
+    FOREIGN KEY (account_id, host) REFERENCES webhook_account_hosts
 );
+CREATE INDEX webhook_endpoints_at_host ON webhook_endpoints (account_id, host);
 
 -- The outbox: events with the sealed bytes that every attempt sends, and one delivery for each
 -- endpoint. `due_at` is when anyone may take a delivery next; taking one pushes it past the lease.
 -- What waits behind the posts in flight at its endpoint is parked, out of the way of everybody else,
--- until one of those posts is recorded. `subject_id` names the note that an event tells of, whose erasure takes the
+-- until one of those posts is recorded. `lease_host` is the host that a claimed delivery is posted to. `subject_id` names the note that an event tells of, whose erasure takes the
 -- event with it.
 CREATE TABLE events (
     account_id  uuid NOT NULL,
@@ -248,6 +269,7 @@ CREATE TABLE deliveries (
     lease_token    uuid,
     created_at     timestamptz NOT NULL,
     is_parked      boolean NOT NULL DEFAULT false,
+    lease_host     text,
     PRIMARY KEY (account_id, id),
     CHECK ((status = 'pending') = (due_at IS NOT NULL)),
     CHECK ((status = 'held') = (held_at IS NOT NULL)),
@@ -256,6 +278,7 @@ CREATE TABLE deliveries (
 CREATE INDEX deliveries_due ON deliveries (due_at) WHERE status = 'pending' AND NOT is_parked;
 CREATE INDEX deliveries_parked ON deliveries (account_id, endpoint_id, due_at) WHERE is_parked;
 CREATE INDEX deliveries_in_flight ON deliveries (account_id, endpoint_id) WHERE lease_token IS NOT NULL;
+CREATE INDEX deliveries_in_flight_at_host ON deliveries (lease_host, account_id) WHERE lease_token IS NOT NULL;
 CREATE INDEX deliveries_held ON deliveries (account_id, endpoint_id, id) WHERE status = 'held';
 CREATE INDEX deliveries_open ON deliveries (account_id, endpoint_id, id) WHERE status <> 'succeeded';
 CREATE INDEX deliveries_held_at ON deliveries (held_at) WHERE status = 'held';

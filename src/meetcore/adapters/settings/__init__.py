@@ -238,6 +238,10 @@ class Settings:
         default="",
         validator=_checked(_networks, "must be networks such as 10.0.0.0/8, comma separated"),
     )
+    webhook_denied_networks: str = field(
+        default="",
+        validator=_checked(_networks, "must be networks such as 203.0.113.0/24, comma separated"),
+    )
     webhook_ca_file: str = field(
         default="",
         validator=_checked(_check_authorities, "must be a file of PEM certificates"),
@@ -249,7 +253,12 @@ class Settings:
     # How long a process owns what it works on. Longer than the time limit of the work (10 s each), or
     # work is taken over that is still being done; shorter is for tests.
     webhook_lease_s: int = field(default=30, validator=_POSITIVE)
+    webhook_endpoints_per_account: int = field(default=50, validator=_POSITIVE)
     webhook_posts_per_endpoint: int = field(default=8, validator=_POSITIVE)
+    webhook_posts_per_host: int = field(default=16, validator=_POSITIVE)
+    webhook_posts_per_host_per_s: int = field(default=50, validator=_POSITIVE)
+    webhook_lookups_per_account: int = field(default=8, validator=_POSITIVE)
+    webhook_lookups_per_domain: int = field(default=4, validator=_POSITIVE)
     webhook_posts_in_flight: int = field(default=500, validator=_POSITIVE)
     meeting_lease_s: int = field(default=20, validator=_POSITIVE)
     # What a request and a connection may take before they are whole.
@@ -347,6 +356,11 @@ class Settings:
     def proxy_networks(self) -> tuple[Network, ...]:
         """The networks of proxies whose `X-Forwarded-For` is believed."""
         return _networks(self.trusted_proxies)
+
+    @property
+    def denied_networks(self) -> tuple[Network, ...]:
+        """Networks that no webhook goes to, the allowed ones included."""
+        return _networks(self.webhook_denied_networks)
 
     @property
     def retry_schedule(self) -> RetrySchedule:

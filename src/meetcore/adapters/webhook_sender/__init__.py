@@ -1,19 +1,20 @@
 """Posts webhooks over aiohttp, to addresses vetted for each attempt and to nothing else.
 
-`sender` makes the attempt, `resolver` asks the system for names, `dialling` pins the attempt to its vetted
-addresses, `pool` keeps the connections, `exchange` writes and reads on one of them, `answers` turns what
-came back into what is kept, `shortage` tells our own failures apart. Retries, signatures and states are
-decided elsewhere.
+`sender` makes the attempt, `resolver` asks the system for names, as many at a time as `lookup_limits` lets
+it, `dialling` pins the attempt to its vetted addresses, `pool` keeps the connections, `exchange` writes and
+reads on one of them, `answers` turns what came back into what is kept, `shortage` tells our own failures
+apart. Retries, signatures and states are decided elsewhere.
 """
 
 from typing import TYPE_CHECKING, Any
 
+from meetcore.adapters.webhook_sender.lookup_limits import LookupLimits
 from meetcore.adapters.webhook_sender.resolver import SystemResolver
 
 if TYPE_CHECKING:
     from meetcore.adapters.webhook_sender.sender import AiohttpWebhookSender
 
-__all__ = ["AiohttpWebhookSender", "SystemResolver"]
+__all__ = ["AiohttpWebhookSender", "LookupLimits", "SystemResolver"]
 
 
 def __getattr__(name: str) -> Any:

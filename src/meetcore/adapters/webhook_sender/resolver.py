@@ -10,8 +10,15 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from ipaddress import ip_address
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
+from uuid import UUID
 
+from meetcore.adapters.webhook_sender.lookup_limits import (
+    LookupLimits,
+    LookupRoom,
+    load_suffixes,
+    registrable_domain,
+)
 from meetcore.adapters.webhook_sender.shortage import is_late
 from meetcore.domain.addresses import Address
 from meetcore.domain.errors import HostUnresolved
@@ -21,6 +28,7 @@ __all__ = ["BriefAnswers", "SystemResolver"]
 
 _Found: TypeAlias = list[tuple[Any, ...]]
 _Lookup: TypeAlias = Callable[..., _Found]
+_Name = TypeVar("_Name")
 
 
 class SystemResolver:
@@ -33,27 +41,32 @@ class SystemResolver:
 
     Nobody waits for a thread, because that would be our delay on the asked name's account: there is one
     for each of `threads` names at a time, made when it is first needed, and past that a lookup fails at
-    once with the cause `OSError(EAGAIN)`.
+    once with the cause `OSError(EAGAIN)`. So that names which hang take the threads of nobody else, few may
+    be under way for one account and in one domain (`limits`); a name that is asked for already is shared by
+    all.
     """
 
     def __init__(
-        self, timeout_s: float = 3.0, *, threads: int = 512, lookup: _Lookup = socket.getaddrinfo
-    ) -> None:
+        self, timeout_s: float = 3.0, *, threads: int = 512, lookup: _Lookup = socket.getaddrinfo,
+        limits: LookupLimits | None = None,
+    ) -> None:  # fmt: skip
         self._timeout_s = timeout_s
         self._lookup = lookup
         self._most = threads
+        self._room = LookupRoom(limits or LookupLimits())
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="resolve")
         self._asked: dict[str, asyncio.Future[_Found]] = {}
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         """Give every address the name has now, without doubles, in the system's order of preference.
 
         Raises:
+            LookupsBusy: no room came free for the account or the domain.
             HostUnresolved: no answer in time, no such name, no address, or no thread to ask with.
         """
         limit = asyncio.timeout(self._timeout_s)
         try:
-            asked = self._asked.get(host) or self._ask(host)
+            asked = self._asked.get(host) or await self._begin(host, account_id)
             async with limit:
                 found = await asyncio.shield(asked)
             # The last field of an IPv6 answer is the scope; `str` keeps it as `%scope`, to be refused.
@@ -65,6 +78,20 @@ class SystemResolver:
         if not addresses:
             raise HostUnresolved(f"The host {host} has no address.")
         return addresses
+
+    async def _begin(self, host: str, account_id: UUID) -> asyncio.Future[_Found]:
+        """Ask, once there is room; an answer that somebody else has asked for meanwhile is as good."""
+        await load_suffixes()
+        domain = registrable_domain(host)
+        deadline = asyncio.get_running_loop().time() + self._room.limits.wait_s
+        while (asked := self._asked.get(host)) is None and not self._room.has(account_id, domain):
+            await self._room.wait(deadline)
+        if asked is not None:
+            return asked
+        asked = self._ask(host)
+        self._room.take(account_id, domain)
+        asked.add_done_callback(lambda _: self._room.give_back(account_id, domain))
+        return asked
 
     def _ask(self, host: str) -> asyncio.Future[_Found]:
         if len(self._asked) >= self._most:
@@ -89,8 +116,8 @@ class SystemResolver:
 class BriefAnswers:
     """Lets one answer of a resolver serve everybody who asks within `serves_s` seconds of it.
 
-    A burst of deliveries to one host is one lookup; callers that ask while it is under way share it.
-    A failure is never kept.
+    A burst of deliveries of one account to one host is one lookup; callers that ask while it is under way
+    share it. A failure is never kept.
     """
 
     def __init__(self, resolver: Resolver, clock: Callable[[], float], serves_s: float = 1.0) -> None:
@@ -98,26 +125,29 @@ class BriefAnswers:
         self._clock = clock
         self._serves_s = serves_s
         self._answers: dict[str, tuple[float, tuple[Address, ...]]] = {}
-        self._asked: dict[str, asyncio.Future[tuple[Address, ...]]] = {}
+        self._asked: dict[tuple[str, UUID], asyncio.Future[tuple[Address, ...]]] = {}
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         """As `Resolver.resolve`; an answer is at most `serves_s` seconds old.
 
         Raises:
+            LookupsBusy: as the resolver behind says.
             HostUnresolved: as the resolver behind says.
         """
         answered_at, addresses = self._answers.get(host, (0.0, ()))
         if addresses and self._clock() - answered_at < self._serves_s:
             return addresses
-        task = self._asked.get(host)
+        # Not shared among accounts: one account's question may have to wait for room that another has.
+        name = host, account_id
+        task = self._asked.get(name)
         if task is None:
-            task = self._asked[host] = asyncio.create_task(self._ask(host))
-            task.add_done_callback(partial(_forget, self._asked, host))
+            task = self._asked[name] = asyncio.create_task(self._ask(host, account_id))
+            task.add_done_callback(partial(_forget, self._asked, name))
         # Shielded: one caller that runs out of time must not fail the others.
         return await asyncio.shield(task)
 
-    async def _ask(self, host: str) -> tuple[Address, ...]:
-        addresses = await self._resolver.resolve(host)
+    async def _ask(self, host: str, account_id: UUID) -> tuple[Address, ...]:
+        addresses = await self._resolver.resolve(host, account_id)
         now = self._clock()
         # The oldest come first, so that what is kept is the hosts of the last second and no more.
         self._answers.pop(host, None)
@@ -137,8 +167,8 @@ class BriefAnswers:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _forget(asked: dict[str, asyncio.Future[Any]], host: str, question: asyncio.Future[Any]) -> None:
-    del asked[host]
+def _forget(asked: dict[_Name, asyncio.Future[Any]], name: _Name, question: asyncio.Future[Any]) -> None:
+    del asked[name]
     if not question.cancelled():
         # Retrieved here too: every caller may have gone away by now.
         question.exception()

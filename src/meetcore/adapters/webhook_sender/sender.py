@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from ipaddress import ip_address
 from time import monotonic
+from uuid import UUID
 
 import aiohttp
 from aiohttp.http import HttpProcessingError
@@ -27,8 +28,8 @@ from meetcore.domain.addresses import Address, Network, vet
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.errors import DomainError
 from meetcore.domain.webhook_urls import WebhookUrl
-from meetcore.ports.resolver import Resolver
-from meetcore.ports.webhook_sender import OutgoingPost, SenderExhausted
+from meetcore.ports.resolver import LookupsBusy, Resolver
+from meetcore.ports.webhook_sender import OutgoingPost, PostDeferred, SenderExhausted
 
 __all__ = ["AiohttpWebhookSender"]
 
@@ -49,6 +50,7 @@ class AiohttpWebhookSender:
     Args:
         resolver: asked anew for every attempt; an answer serves one second at most.
         allowed_networks: the operator's exemptions from the address rule.
+        denied_networks: the operator's additions to what is refused.
         ca_file: certificates of more authorities (PEM), believed beside those of the system.
         timeout_s: the limit for lookup, connecting, TLS, headers and body together.
         dial_overrides: for development: host names that are not looked up and not vetted but dialled
@@ -71,9 +73,11 @@ class AiohttpWebhookSender:
         max_wait_s: float = 10.0,
         max_open: int = 768,
         now: Callable[[], datetime] = _utc_now,
+        denied_networks: Iterable[Network] = (),
     ) -> None:
         self._answers = BriefAnswers(resolver, monotonic)
         self._allowed_networks = tuple(allowed_networks)
+        self._denied_networks = tuple(denied_networks)
         self._ca_file = ca_file
         self._timeout_s = timeout_s
         self._overrides = {
@@ -109,6 +113,7 @@ class AiohttpWebhookSender:
         Raises:
             RuntimeError: the sender was not started.
             SenderExhausted: no place came free in time, or this side fell short in another way.
+            PostDeferred: too many look-ups are under way for the account or the domain.
         """
         pool = self._pool
         if pool is None:
@@ -118,7 +123,7 @@ class AiohttpWebhookSender:
         try:
             at, started = self._now(), monotonic()
             exchange = Exchange()
-            error = await self._try(pool, post.url, request, exchange)
+            error = await self._try(pool, post, request, exchange)
             return self._told(exchange, error, at, round((monotonic() - started) * 1000))
         finally:
             self._places.release()
@@ -131,12 +136,12 @@ class AiohttpWebhookSender:
             raise SenderExhausted("no place for one more post came free in time") from fault
 
     async def _try(
-        self, pool: ConnectionPool, url: WebhookUrl, request: bytes, exchange: Exchange
+        self, pool: ConnectionPool, post: OutgoingPost, request: bytes, exchange: Exchange
     ) -> str | None:
         clock = asyncio.timeout(self._timeout_s)
         try:
             async with clock:
-                await self._resolve_and_send(pool, url, request, exchange)
+                await self._resolve_and_send(pool, post, request, exchange)
         except asyncio.CancelledError as fault:
             if self._pool is pool:
                 raise
@@ -145,6 +150,8 @@ class AiohttpWebhookSender:
             if is_late(clock):
                 raise SenderExhausted("this process did not look at the clock in time") from fault
             return _where_time_ran_out(exchange)
+        except LookupsBusy as fault:
+            raise PostDeferred(fault.message) from fault
         except (DomainError, aiohttp.ClientError, HttpProcessingError, OSError) as fault:
             if self._pool is not pool or is_shortage(fault, exchange.dial):
                 raise SenderExhausted("this machine fell short") from fault
@@ -156,9 +163,9 @@ class AiohttpWebhookSender:
         return None
 
     async def _resolve_and_send(
-        self, pool: ConnectionPool, url: WebhookUrl, request: bytes, exchange: Exchange
+        self, pool: ConnectionPool, post: OutgoingPost, request: bytes, exchange: Exchange
     ) -> None:
-        route = await self._route(url)
+        route = await self._route(post.url, post.account_id)
         while True:
             dial = exchange.dial = Dial(route)
             current_dial.set(dial)
@@ -171,15 +178,15 @@ class AiohttpWebhookSender:
                 if dial.is_new_connection or exchange.status is not None:
                     raise
 
-    async def _route(self, url: WebhookUrl) -> Route:
+    async def _route(self, url: WebhookUrl, account_id: UUID) -> Route:
         if (override := self._overrides.get(url.host)) is not None:
             return override
         literal = url.address
-        addresses = (literal,) if literal is not None else await self._answers.resolve(url.host)
-        return self._vetted(url.host, addresses, _HTTPS_PORT)
+        found = (literal,) if literal is not None else await self._answers.resolve(url.host, account_id)
+        return self._vetted(url.host, found, _HTTPS_PORT)
 
     def _vet(self, host: str, addresses: tuple[Address, ...], port: int) -> Route:
-        vet(addresses, self._allowed_networks)
+        vet(addresses, self._allowed_networks, self._denied_networks)
         return Route.to(host, addresses, port)
 
     def _told(self, exchange: Exchange, error: str | None, at: datetime, duration_ms: int) -> Attempt:

@@ -15,7 +15,7 @@ import structlog
 from meetcore.adapters.worker.rounds import Chore, Rounds, guarded, rest
 from meetcore.ports.deliveries import Claimed
 from meetcore.ports.store import StoreAway
-from meetcore.ports.webhook_sender import SenderExhausted
+from meetcore.ports.webhook_sender import PostDeferred, SenderExhausted
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks, Made
 
 __all__ = ["Pump"]
@@ -42,7 +42,7 @@ class Pump:
         *,
         max_in_flight: int = 500,
         batch: int = 200,
-        round_s: float = 0.5,
+        round_s: float = 0.25,
         breath_s: float = 1.0,
     ) -> None:
         self._deliver = deliver
@@ -115,6 +115,10 @@ class Pump:
                 # Not the receiver's fault: the delivery is due again when its lease runs out.
                 self._is_exhausted = True
                 log.warning("cannot post", cause=str(error))
+                return False
+            except PostDeferred as error:
+                # The account's own look-ups, or those of the domain, are in the way: others are posted to.
+                log.info("post deferred", account_id=str(claimed.account_id), cause=str(error))
                 return False
             self._made.append(made)  # whichever list it is by now: a recorder may have taken the one before
             self._has_made.set()

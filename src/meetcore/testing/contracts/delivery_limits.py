@@ -124,6 +124,74 @@ class DeliveryLimitsContract:
         assert len(_of(hog, found)) == 5
         assert len(_of(other, found)) == 1
 
+    async def test_no_more_than_its_bound_is_in_flight_at_one_host_over_all_accounts(
+        self, rig: StoreRig
+    ) -> None:
+        customers = [(await outbox(rig, 6))[0] for _ in range(3)]
+        found = await _claim_bounded(rig, 100, per_host=4)
+        assert len(found) == 4
+        assert {len(_of(customer, found)) for customer in customers} <= {1, 2}
+
+    async def test_many_workers_together_keep_the_bound_of_a_host(self, rig: StoreRig) -> None:
+        for _ in range(4):
+            await outbox(rig, 6)
+
+        async def work() -> list[Claimed]:
+            return await _claim_bounded(rig, 5, rounds=6, per_host=6)
+
+        taken = [one for mine in await asyncio.gather(*(work() for _ in range(6))) for one in mine]
+        assert len({one.delivery_id for one in taken}) == len(taken) <= 6
+
+    async def test_one_account_has_at_most_half_of_the_places_at_a_host(self, rig: StoreRig) -> None:
+        hog, _ = await outbox(rig, 20)
+        await register(rig, new_endpoint(hog))
+        await top_up(rig, hog, 5, "one-more", KIND)
+        assert len(await _claim_bounded(rig, 100, per_host=6)) == 3
+        other, _ = await outbox(rig, 5)
+        assert len(_of(other, await _claim_bounded(rig, 100, per_host=6))) == 3
+
+    async def test_no_more_than_its_bound_is_taken_for_a_host_in_one_second(self, rig: StoreRig) -> None:
+        await outbox(rig, 9)
+        began = rig.now()
+        found, _ = await claim(rig, 100, per_host_per_s=4)
+        await record_all(rig, found, GOOD)
+        again = await _claim_bounded(rig, 100, rounds=3, per_host_per_s=4)
+        if rig.now() - began < timedelta(seconds=1):
+            assert len(found) == 4
+            assert again == []
+        else:
+            assert len(found) + len(again) <= 8
+
+    async def test_what_a_host_has_no_room_for_is_due_later_and_has_had_no_attempt(
+        self, rig: StoreRig
+    ) -> None:
+        customer, _ = await outbox(rig, 12)
+        found, _ = await claim(rig, 100, per_host=4, per_host_per_s=1)
+        assert len(found) == 1
+        taken = {one.delivery_id for one in found}
+        left = [one for id_, one in (await rig.deliveries(customer.account_id)).items() if id_ not in taken]
+        assert {(one.status, one.attempts_made) for one in left} == {(PENDING, 0)}
+        due = sorted(one.next_attempt_at for one in left if one.next_attempt_at is not None)
+        assert len(due) == 11
+        assert due[0] > rig.now() - timedelta(seconds=20)
+        assert due[-1] - due[0] >= timedelta(seconds=5), "as far behind as there is before it"
+
+    async def test_what_has_no_room_at_its_host_hides_nobody(self, rig: StoreRig) -> None:
+        for _ in range(8):
+            await outbox(rig, 8)
+        url = "https://elsewhere.example/"
+        alone, _ = await outbox(rig, 1, url=url, url_key=url)
+        found = await _claim_bounded(rig, 4, rounds=1, per_host=2)
+        assert len(_of(alone, found)) == 1
+        assert len(found) == 3
+
+    async def test_a_lease_that_ran_out_takes_no_room_at_its_host(self, rig: StoreRig) -> None:
+        await outbox(rig, 2)
+        await outbox(rig, 2)
+        lost, _ = await claim(rig, seconds=-1, per_host=4)
+        assert len(lost) == 4
+        assert len(await _claim_bounded(rig, 100, per_host=4)) == 4
+
     async def test_one_look_gets_past_a_backlog_that_has_no_room(self, rig: StoreRig) -> None:
         hog, _ = await outbox(rig, 20)
         other, _ = await outbox(rig, 1)

@@ -21,6 +21,7 @@ from meetcore.testing.contracts.acts import (
     save_endpoint,
     top_up,
 )
+from meetcore.testing.contracts.host_failures import HostFailuresContract
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, record_all, sweep
 from meetcore.testing.contracts.store_rig import StoreRig
 
@@ -38,7 +39,7 @@ async def _rewrite(rig: StoreRig, claimed: Claimed, token: UUID, **fields: Any) 
     async with rig.store.begin() as tx:
         (view,) = await tx.deliveries.load_claimed([evolve(claimed, token=token)])
         delivery = evolve(view.delivery, **fields)
-        await tx.deliveries.save_attempts([Recorded(delivery, BAD)], [view.endpoint])
+        await tx.deliveries.save_attempts([Recorded(delivery, BAD)], [view.endpoint], [])
         return delivery
 
 
@@ -48,7 +49,7 @@ async def _only(rig: StoreRig, customer: Customer) -> Delivery:
 
 
 @pytest.mark.asyncio
-class DeliveryRepositoryContract:
+class DeliveryRepositoryContract(HostFailuresContract):
     """What `ports.deliveries.DeliveryRepository` promises.
 
     Give a fixture `rig` that is a `StoreRig`, where you like::

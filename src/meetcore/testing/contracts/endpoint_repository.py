@@ -54,6 +54,19 @@ class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
             async with rig.store.begin() as tx:
                 await tx.endpoints.lock_account(new_id())
 
+    async def test_the_endpoints_of_an_account_are_counted_the_inactive_ones_too(self, rig: StoreRig) -> None:
+        customer, stranger = await open_customer(rig), await open_customer(rig)
+        first = await register(rig, new_endpoint(customer))
+        await save_endpoint(rig, pause(first))
+        await register(rig, new_endpoint(customer))
+        await register(rig, new_endpoint(stranger))
+        async with rig.store.begin() as tx:
+            await tx.endpoints.lock_account(customer.account_id)
+            assert await tx.endpoints.count(customer.account_id) == 2
+            await tx.endpoints.remove(customer.account_id, first.id)
+            assert await tx.endpoints.count(customer.account_id) == 1
+            assert await tx.endpoints.count(new_id()) == 0
+
     @pytest.mark.parametrize("description", [None, "Rapat ✓ \U0001f600"])
     async def test_an_endpoint_is_read_back_as_it_was_written(
         self, rig: StoreRig, description: str | None

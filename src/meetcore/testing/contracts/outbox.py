@@ -10,11 +10,11 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.domain.deliveries import Attempt, Delivery, ReleasePace, open_delivery, record_attempt
+from meetcore.domain.deliveries import Attempt, Delivery, ReleasePace, open_delivery
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.events import Event, EventKind
 from meetcore.domain.retry_schedule import RetrySchedule
-from meetcore.ports.deliveries import Claimed, ClaimLimits, Recorded
+from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.acts import (
     AT,
@@ -27,6 +27,7 @@ from meetcore.testing.contracts.acts import (
     top_up,
 )
 from meetcore.testing.contracts.store_rig import Rig
+from meetcore.usecases.judge_attempts import JudgedAttempts
 
 __all__ = [
     "AT_ONCE",
@@ -58,12 +59,18 @@ async def outbox(rig: Rig, count: int = 1, **fields: Any) -> tuple[Customer, End
 
 
 async def claim(
-    rig: Rig, limit: int = 100, seconds: float = 60.0, per_endpoint: int = 1_000, per_account: int = 1_000
+    rig: Rig,
+    limit: int = 100,
+    seconds: float = 60.0,
+    per_endpoint: int = 1_000,
+    per_account: int = 1_000,
+    per_host: int = 2_000,
+    per_host_per_s: int = 1_000,
 ) -> tuple[list[Claimed], Lease]:
     """Claim what is due for so many seconds; the claims, and the lease they are under."""
     lease = Lease(new_id(), seconds)
     async with rig.store.begin() as tx:
-        limits = ClaimLimits(limit, per_endpoint, per_account)
+        limits = ClaimLimits(limit, per_endpoint, per_account, per_host, per_host_per_s)
         return list(await tx.deliveries.claim_due(limits, lease)), lease
 
 
@@ -83,16 +90,12 @@ async def record_all(
         How many may be claimed now that could not be before; none when every claim was lost.
     """
     async with rig.store.begin() as tx:
-        views = await tx.deliveries.load_claimed(claimed)
-        endpoints: dict[UUID, Endpoint] = {}
-        recorded = []
-        for view in views:
-            endpoint = endpoints.get(view.endpoint.id, view.endpoint)
-            delivery, endpoints[endpoint.id] = record_attempt(
-                view.delivery, endpoint, attempt, schedule, 0.5, view.now
-            )
-            recorded.append(Recorded(delivery, attempt))
-        return await tx.deliveries.save_attempts(recorded, list(endpoints.values())) if recorded else None
+        judged = JudgedAttempts(await tx.deliveries.load_claimed(claimed), schedule)
+        for one in claimed:
+            judged.add(one, attempt, 0.5)
+        if not judged.recorded:
+            return None
+        return await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
 
 
 async def sweep(rig: Rig, pace: ReleasePace = AT_ONCE) -> int:

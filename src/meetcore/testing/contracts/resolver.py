@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Mapping
 from ipaddress import ip_address
 from types import MappingProxyType
+from uuid import UUID
 
 import pytest
 
@@ -39,6 +40,7 @@ _MISSING = (
     "xn--.missing.test",
     ("a" * 63 + ".") * 3 + "missing.test",
 )
+_ACCOUNT = UUID(int=1)
 _LIMIT_S = 3.0
 _SLACK_S = 5.0  # a loaded machine is no defect of the adapter
 
@@ -61,7 +63,7 @@ class ResolverContract:
 
     @pytest.mark.parametrize("host", [host for host, records in ZONE.items() if records])
     async def test_a_name_has_all_its_addresses_once(self, resolver: Resolver, host: str) -> None:
-        found = await resolver.resolve(host)
+        found = await resolver.resolve(host, _ACCOUNT)
         assert set(found) == {ip_address(record) for record in ZONE[host]}
         assert len(found) == len(set(found))
 
@@ -103,7 +105,7 @@ class ResolverContract:
 async def _outcome(resolver: Resolver, host: str) -> set[str] | None:
     """The addresses as text, or None for the one error that the port knows."""
     try:
-        found = await resolver.resolve(host)
+        found = await resolver.resolve(host, _ACCOUNT)
     except HostUnresolved:
         return None
     assert found, "a resolver raises HostUnresolved where there is no address"

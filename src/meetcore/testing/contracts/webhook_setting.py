@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from ipaddress import IPv4Address, IPv4Network
 from types import MappingProxyType
 from typing import TypeAlias
+from uuid import UUID
 
 from attrs import define, evolve, frozen
 
@@ -19,6 +20,7 @@ from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
 from meetcore.testing.receiver import Authority, Behaviour, receiving
 
 __all__ = [
+    "ACCOUNT",
     "HOST",
     "LOCAL",
     "LOOPBACK",
@@ -35,6 +37,7 @@ __all__ = [
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
 HOST = "hooks.test"
+ACCOUNT = UUID(int=1)
 LOOPBACK = IPv4Network("127.0.0.0/8")
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 LOCAL = IPv4Address("127.0.0.1")
@@ -49,7 +52,7 @@ class StaticResolver:
     addresses: tuple[Address, ...]
     asked: int = 0
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         """Give the addresses.
 
         Raises:
@@ -65,7 +68,7 @@ class StaticResolver:
 class HangingResolver:
     """Never answers."""
 
-    async def resolve(self, host: str) -> tuple[Address, ...]:
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         """Wait for ever."""
         return await asyncio.Future()
 
@@ -100,7 +103,7 @@ def a_post(
     body: bytes = b'{"id":"1"}',
 ) -> OutgoingPost:
     """A post to the suite's host."""
-    return OutgoingPost(parse_webhook_url(url), headers, body)
+    return OutgoingPost(ACCOUNT, parse_webhook_url(url), headers, body)
 
 
 def sender_to(authority: Authority, port: int) -> SenderSetting:
