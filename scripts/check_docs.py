@@ -91,6 +91,8 @@ ABOUT = {
     "drain_s": "seconds for which `serve` goes on after SIGTERM, with `/readyz` at 503",
     "trusted_proxies": "proxies whose `X-Forwarded-For` names the client; see "
     "[behind a proxy](#behind-a-proxy)",
+    "orphan_window_s": "seconds after a creation, or after the last orphan, for which the list of a provider "
+    "that may be late is looked at for orphans: meetings that nobody keeps",
     "account_creations_percent": "of what other accounts left of the creations that the provider allows in a "
     "day, how much one account may use; 100 is no limit",
     "scratch_directory": "where media lies while it is worked on: on a disk, in files without names",

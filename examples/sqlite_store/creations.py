@@ -13,6 +13,7 @@ from . import rows
 from .connection import Connection
 from .idempotency import claim_key, load_key
 from .ledger import entry_of, load_funds, write_funds, write_usage
+from .orphan_checks import open_check
 
 __all__ = [
     "free_host",
@@ -166,6 +167,8 @@ async def save_provisioning(connection: Connection, made: Provisioning, now: dat
         "lease_until": until,
     }
     await connection.change(_WRITE_MEETING, rows.fields_of(meeting) | work)
+    if made.orphan_window_s is not None:
+        await open_check(connection, meeting, until, made.orphan_window_s)
     await write_hold(connection, meeting.account_id, made.hold)
     await write_usage(connection, meeting.account_id, made.usage)
     await write_funds(connection, made.funds)

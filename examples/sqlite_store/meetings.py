@@ -29,6 +29,7 @@ from . import creations, rows
 from .connection import Connection
 from .idempotency import claim_key, end_claim, finish_key, load_key, prolong_claim
 from .ledger import append_entry, load_funds, write_funds, write_usage
+from .orphan_checks import move_check
 from .outbox import write_events
 
 __all__ = ["SqliteMeetingRepository"]
@@ -161,8 +162,8 @@ class SqliteMeetingRepository:
         """The hold and the host are released; the idempotency key may try again."""
         now = self._clock.now()
         await self._end_hold(view, funds, usage)
-        due_at = None if look_again_s is None else now + timedelta(seconds=look_again_s)
-        await self._end_work(meeting, due_at=due_at)
+        await self._end_work(meeting, due_at=None)
+        await move_check(self._connection, meeting, now, look_again_s)
         await creations.free_host(self._connection, meeting, now, spoils_host_key=False)
         if not was_made:
             await creations.give_back_host(self._connection, meeting)

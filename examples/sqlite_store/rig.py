@@ -35,6 +35,7 @@ _SHARED = (
     "DELETE FROM host_claims",
     "DELETE FROM host_failures",
     "DELETE FROM host_reservations",
+    "DELETE FROM orphan_checks",
     "DELETE FROM meetings",
     "DELETE FROM account_creations",
     "DELETE FROM hosts",

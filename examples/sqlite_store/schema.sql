@@ -157,6 +157,19 @@ CREATE UNIQUE INDEX IF NOT EXISTS meetings_open_at_provider ON meetings (provide
 CREATE INDEX IF NOT EXISTS meetings_at_provider ON meetings (provider, provider_meeting_id);
 CREATE INDEX IF NOT EXISTS meetings_in_progress ON meetings (lease_until) WHERE lease_until IS NOT NULL;
 
+-- Creations whose provider is to be looked at for orphans.
+CREATE TABLE IF NOT EXISTS orphan_checks (
+    account_id   TEXT NOT NULL,
+    meeting_id   TEXT NOT NULL,
+    since        INTEGER NOT NULL,
+    due_at       INTEGER NOT NULL,
+    failures     INTEGER NOT NULL DEFAULT 0,
+    lease_token  TEXT,
+    PRIMARY KEY (account_id, meeting_id),
+    FOREIGN KEY (account_id, meeting_id) REFERENCES meetings
+) STRICT;
+CREATE INDEX IF NOT EXISTS orphan_checks_due ON orphan_checks (due_at);
+
 -- One row for each meeting that occupies a host. PostgreSQL says "no two overlap on one slot" by an
 -- exclusion constraint; SQLite and MySQL have none, and say it by a trigger.
 CREATE TABLE IF NOT EXISTS host_reservations (

@@ -15,6 +15,7 @@ from .idempotency import SqliteIdempotencyRepository
 from .ledger import SqliteLedgerRepository
 from .meetings import SqliteMeetingRepository
 from .notes import SqliteNoteRepository
+from .orphan_checks import SqliteOrphanCheckRepository
 from .provider_events import SqliteProviderEventInbox
 from .recordings import SqliteRecordingRepository
 
@@ -73,6 +74,11 @@ class SqliteTransaction:
     def host_keys(self) -> SqliteHostKeyRepository:
         """The keys of hosts, and whose are to be replaced."""
         return SqliteHostKeyRepository(self._connection, self._clock)
+
+    @cached_property
+    def orphan_checks(self) -> SqliteOrphanCheckRepository:
+        """Creations whose provider is still to be looked at."""
+        return SqliteOrphanCheckRepository(self._connection, self._clock)
 
 
 class SqliteStore:

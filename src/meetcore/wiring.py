@@ -54,6 +54,7 @@ from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProvi
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.record_recording import RecordRecording
+from meetcore.usecases.remove_orphans import OrphanReport, RemoveOrphans
 from meetcore.usecases.replace_host_keys import ReplaceHostKeys
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.verify_ledger import VerifyLedger
@@ -127,7 +128,15 @@ class Wiring:
         return ReconcileMeetings(
             self.store, self.provider, self.provisioner, self.cancellation, self.doorbell, self.world,
             lease_s=self.settings.meeting_lease_s, on_takeover=log_takeover,
+            orphan_window_s=self.settings.orphan_window_s,
         )  # fmt: skip
+
+    @property
+    def remove_orphans(self) -> RemoveOrphans:
+        """Removes what the provider made and nobody keeps."""
+        return RemoveOrphans(
+            self.store, self.provider, self.world, self.settings.orphan_window_s, _log_orphan
+        )
 
     @property
     def keep_time(self) -> KeepTime:
@@ -199,7 +208,7 @@ class Wiring:
             CreateMeeting(
                 store, queries, self.provider, self.provisioner, self.reconcile, catalogue, doorbell, world,
                 lease_s=lease_s, share_percent=self.settings.account_creations_percent,
-                report=_log_shortage,
+                report=_log_shortage, orphan_window_s=self.settings.orphan_window_s,
             ),
             CancelMeeting(
                 store, queries, self.provider, self.cancellation, self.reconcile, doorbell, world,
@@ -226,6 +235,19 @@ class Wiring:
 
 def _tell_of_kept_key(due: DueHostKey, refusal: ProviderRefused) -> None:
     log.warning("host key not replaced", host=due.provider_user_id, cause=str(refusal))
+
+
+def _log_orphan(report: OrphanReport) -> None:
+    check = report.check
+    named: dict[str, object] = {"meeting_id": str(check.meeting.id), "host": check.provider_user_id}
+    if report.provider_meeting_id is not None:
+        named["provider_meeting_id"] = report.provider_meeting_id
+    if report.error is None:
+        log.warning("orphan removed", **named)
+    elif report.provider_meeting_id is not None:
+        log.error("orphan not removed", cause=str(report.error), failures=check.failures + 1, **named)
+    else:
+        log.warning("orphans not looked for", cause=str(report.error), failures=check.failures + 1, **named)
 
 
 def _log_shortage(shortage: Shortage) -> None:

@@ -168,6 +168,7 @@ def _notes(wiring: Wiring, editor: AudioEditor, assistants: Assistants) -> Write
 def _chores(wiring: Wiring) -> tuple[Chore, ...]:
     return (
         Chore("reconcile", wiring.reconcile.sweep, SWEEP_EVERY_S),
+        Chore("orphans", wiring.remove_orphans.sweep, SWEEP_EVERY_S),
         Chore("keep time", wiring.keep_time.sweep, SWEEP_EVERY_S),
         Chore("host keys", wiring.replace_host_keys, SWEEP_EVERY_S),
         Chore("provider events", wiring.handle_provider_events, PROVIDER_EVENTS_EVERY_S, is_rung=True),

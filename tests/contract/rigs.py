@@ -90,9 +90,9 @@ class PostgresRig:
 
     async def reset(self) -> None:
         await self.rows(
-            """TRUNCATE hosts, account_creations, meetings, host_reservations, webhook_endpoints,
-                webhook_account_hosts, webhook_hosts, events, deliveries, delivery_attempts,
-                provider_events, recordings, notes, heard_pieces"""
+            """TRUNCATE hosts, account_creations, meetings, orphan_checks, host_reservations,
+                webhook_endpoints, webhook_account_hosts, webhook_hosts, events, deliveries,
+                delivery_attempts, provider_events, recordings, notes, heard_pieces"""
         )
 
     async def plant(self, *hosts: Host) -> None:

@@ -136,7 +136,7 @@ async def test_nothing_is_ever_asked_of_the_network(monkeypatch: pytest.MonkeyPa
     for name in ("socket", "create_connection", "getaddrinfo"):
         monkeypatch.setattr(socket, name, refuse)
     made = await provider.create(order)
-    assert await provider.find(order) == made
+    assert await provider.find(order) == (made,)
     await provider.end(made.provider_meeting_id)
     assert await provider.remove(made.provider_meeting_id) is ProviderMeetingState.REMOVED
 

@@ -124,6 +124,8 @@ class ProviderAbilities:
     `password` is none where it takes no password. `has_hosts` tells that each meeting needs a licensed
     host, `creations_per_host_day` how many it may make for one between midnights in UTC,
     `host_key_digits` how long a host's key is; none where there are no such limits and keys.
+    `remembers_meetings` tells that it can be asked which meetings exist, and `leaves_orphans` that one
+    request may make two meetings, or make one after it was given up.
     """
 
     name: str
@@ -136,6 +138,8 @@ class ProviderAbilities:
     has_hosts: bool = True
     creations_per_host_day: int | None = None
     host_key_digits: int | None = None
+    remembers_meetings: bool = True
+    leaves_orphans: bool = False
 
 
 @frozen

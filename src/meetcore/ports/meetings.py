@@ -78,6 +78,7 @@ class Provisioning:
     """A meeting about to be made: its hold, its host if there is one, its lease, its idempotency key.
 
     `counts_creation` tells that the account's creations on the host are limited, and are to be counted.
+    `orphan_window_s` opens a check for orphans that is due so long after the lease; none opens none.
     """
 
     meeting: Meeting
@@ -88,6 +89,7 @@ class Provisioning:
     claim: Claim | None
     provider_user_id: str
     counts_creation: bool = False
+    orphan_window_s: float | None = None
 
 
 @frozen
@@ -191,7 +193,7 @@ class MeetingRepository(Protocol):
             funds: after the release.
             usage: after the release.
             host_rests_until: the host gets no new meeting before, where given.
-            look_again_s: when the meeting is due for `claim_due`, where given.
+            look_again_s: a check for orphans of it is due then; none closes the one that is open.
             was_made: the provider made it, although it is given up.
         """
         ...
@@ -243,8 +245,7 @@ class MeetingRepository(Protocol):
     async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
         """Meetings that the clock must see to.
 
-        At their end, once more after they were given up, or, where they ended and were sold with a recording,
-        to look for it.
+        At their end, or, where they ended and were sold with a recording, to look for it.
 
         Each comes again after `again_s`, until it is saved as ended or cancelled, or `save_seen_to`.
         """

@@ -23,6 +23,7 @@ from meetcore.ports.host_keys import HostKeyRepository
 from meetcore.ports.idempotency import IdempotencyRepository
 from meetcore.ports.meetings import MeetingRepository
 from meetcore.ports.notes import NoteRepository
+from meetcore.ports.orphan_checks import OrphanCheckRepository
 from meetcore.ports.provider_events import ProviderEventInbox
 from meetcore.ports.recordings import RecordingRepository
 
@@ -215,6 +216,11 @@ class Transaction(Protocol):
     @property
     def host_keys(self) -> HostKeyRepository:
         """The keys of hosts, and whose are to be replaced."""
+        ...
+
+    @property
+    def orphan_checks(self) -> OrphanCheckRepository:
+        """Creations whose provider is still to be looked at."""
         ...
 
 

@@ -4,6 +4,7 @@ Three outcomes must never be confused: made, refused (nothing exists there), and
 time-out, a lost connection: it may exist). Every call ends within its time limit.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
@@ -90,8 +91,10 @@ class VideoProvider(Protocol):
         """
         ...
 
-    async def find(self, order: ProviderOrder) -> Provisioned | None:
-        """The meeting that an earlier `create` with this id made, or none.
+    async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
+        """Every meeting that exists under this order's id, the first made first.
+
+        More than one where the provider made several for one request.
 
         Raises:
             ProviderRefused, ProviderUnknown: it could not be told.

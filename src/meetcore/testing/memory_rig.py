@@ -89,6 +89,7 @@ class MemoryRig:
             tables.hosts.clear()
             tables.host_keys.clear()
             tables.creations.clear()
+            tables.orphan_checks.clear()
             tables.meetings.clear()
             tables.reservations.clear()
             tables.endpoints.clear()

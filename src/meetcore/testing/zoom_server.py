@@ -23,7 +23,7 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime
 
@@ -31,7 +31,7 @@ from attrs import frozen
 
 from meetcore.testing.planned_faults import Faults
 from meetcore.testing.wire import Reply, Request, serving
-from meetcore.testing.zoom.account import StandInMeeting, Terms, ZoomAccount
+from meetcore.testing.zoom.account import StandInMeeting, Terms, ZoomAccount, utc_now
 from meetcore.testing.zoom.admin import ZoomAdmin
 from meetcore.testing.zoom.api import Credentials, ZoomApi
 from meetcore.testing.zoom.faults import Fault
@@ -108,15 +108,26 @@ class ZoomStandIn:
     @property
     def meetings(self) -> list[StandInMeeting]:
         """The meetings that exist, in the order in which they were made."""
+        self.account.land()
         return [each for each in self.account.meetings.values() if each.status != "deleted"]
 
 
 @asynccontextmanager
 async def zoom_stand_in(
-    terms: Terms | None = None, credentials: Credentials | None = None, port: int = 0
+    terms: Terms | None = None,
+    credentials: Credentials | None = None,
+    port: int = 0,
+    now: Callable[[], datetime] = utc_now,
 ) -> AsyncIterator[ZoomStandIn]:
-    """Run a stand-in on loopback while the context lasts, on a free port unless one is given."""
-    api = ZoomApi(ZoomAccount(terms or Terms()), Faults(), credentials or Credentials())
+    """Run a stand-in on loopback while the context lasts, on a free port unless one is given.
+
+    Args:
+        terms: what can be turned.
+        credentials: who may ask for a token.
+        port: 0 for a free one.
+        now: the clock by which creations are counted and come late.
+    """
+    api = ZoomApi(ZoomAccount(terms or Terms(), now), Faults(), credentials or Credentials())
     admin = ZoomAdmin(api)
 
     async def answer(request: Request) -> Reply | None:

@@ -5,7 +5,7 @@ long is unknown, never refused.
 """
 
 import asyncio
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import TypeVar
 
 from attrs import frozen
@@ -51,8 +51,8 @@ class BoundedProvider:
         """Make a meeting."""
         return await self._within(self.provider.create(order))
 
-    async def find(self, order: ProviderOrder) -> Provisioned | None:
-        """The meeting that an earlier `create` made, or none."""
+    async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
+        """Every meeting that exists under an order's id."""
         return await self._within(self.provider.find(order))
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:

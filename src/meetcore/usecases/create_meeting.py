@@ -12,6 +12,7 @@ A process that dies in between leaves the lease, and `reconcile_meetings` finish
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 from attrs import evolve, frozen
@@ -37,6 +38,7 @@ from meetcore.domain.hosts import (
 from meetcore.domain.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.domain.ledger import Reference, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingPlan, MeetingRequest, MeetingStatus
+from meetcore.domain.orphans import DEFAULT_WINDOW_S
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.schedule import cap_day
 from meetcore.ports.doorbell import Doorbell
@@ -57,6 +59,18 @@ __all__ = ["CreateMeeting", "Shortage"]
 NO_HOST_RETRY_AFTER_S = 60
 MAX_HOST_ATTEMPTS = 64
 MAX_HOSTS_ASKED = 8
+
+# By whether there is an idempotency key, with which a retry can be given the result.
+_UNKNOWN: Final = {
+    True: "The video provider did not answer. The meeting is being looked into: it is finished or undone; "
+    "a retry with the same Idempotency-Key gets its result.",
+    False: "The video provider did not answer. Without an Idempotency-Key nobody could be given the meeting: "
+    "it is undone, and nothing is charged. Try again, with an Idempotency-Key.",
+}
+_TOO_LATE: Final = {
+    True: "The meeting took too long to make. Try again with the same key.",
+    False: "The meeting took too long to make. It was undone, and nothing was charged. Try again.",
+}
 
 
 @frozen
@@ -80,7 +94,8 @@ class CreateMeeting:
     `lease_s` must exceed the provider's time limit; `wait_s` bounds how long a duplicate waits for
     the first request's result in another process, looking after `poll_s` and then less and less often.
     `share_percent` is how much of the day's creations that others left one account may use, and `report` is
-    called with each meeting that was refused for want of hosts.
+    called with each meeting that was refused for want of hosts. `orphan_window_s` is how long after a
+    creation the provider's list must be clean.
     """
 
     store: Store
@@ -96,6 +111,7 @@ class CreateMeeting:
     poll_s: float = 0.05
     share_percent: int = DEFAULT_SHARE_PERCENT
     report: Callable[[Shortage], None] = no_report
+    orphan_window_s: float = DEFAULT_WINDOW_S
 
     async def __call__(
         self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime
@@ -246,6 +262,7 @@ class CreateMeeting:
         return Provisioning(
             meeting, hold, reserved.funds, reserved.usage, lease, intent.claim(meeting_id),
             "" if host is None else host.provider_user_id, view.creations is not None,
+            self.orphan_window_s if self.provider.abilities.leaves_orphans else None,
         )  # fmt: skip
 
     def _is_within_share(self, today: DayCreations) -> bool:
@@ -300,10 +317,7 @@ class CreateMeeting:
                 "The video provider refused the meeting. Nothing was charged; try again."
             ) from error
         except ProviderUnknown as error:
-            raise UpstreamError(
-                "The video provider did not answer. The meeting is being looked into; "
-                "a retry with the same Idempotency-Key gets its result."
-            ) from error
+            raise UpstreamError(_UNKNOWN[intent.key is not None]) from error
         finished = await self.provisioner.finish(view, made, now, intent.render)
         if finished is None or finished.payload is None:
             return await self._overtaken(meeting, made.provider_meeting_id, intent)
@@ -317,10 +331,16 @@ class CreateMeeting:
         if stored is not None and stored.provider_meeting_id == provider_meeting_id:
             return await render_for_replay(self.store, meeting.account_id, intent, _as_made(stored))
         if stored is None or stored.status is MeetingStatus.ABANDONED:
-            # Where it stays after all, the clock finds it: it looks once more for what was given up.
-            with suppress(ProviderRefused, ProviderUnknown):
-                await self.provider.remove(provider_meeting_id)
-        raise ServiceUnavailable("The meeting took too long to make. Try again with the same key.", 1)
+            await self._remove_late(meeting, provider_meeting_id)
+        raise ServiceUnavailable(_TOO_LATE[intent.key is not None], 1)
+
+    async def _remove_late(self, meeting: Meeting, provider_meeting_id: str) -> None:
+        """Remove a meeting that was made after it had been given up; where that fails, it is looked for."""
+        try:
+            await self.provider.remove(provider_meeting_id)
+        except (ProviderRefused, ProviderUnknown):
+            async with self.store.begin() as tx:
+                await tx.orphan_checks.open(meeting.account_id, meeting.id)
 
     async def _catch_up(self, caller: Caller, intent: Intent, recalled: Recalled) -> Answer | None:
         """See to work that another process has or had; none when there is nothing to tell yet."""

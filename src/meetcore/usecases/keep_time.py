@@ -2,8 +2,7 @@
 
 A host is somebody else's after that instant, so the provider is made to let go of it first, and the customer
 is told then. What was recorded of a meeting is looked for from its end on, for the provider's word of it may
-be lost. A meeting that was given up because the provider did not know it is looked for once more: a call that
-was slow beyond measure may have made it after all, and nobody paid for it.
+be lost.
 """
 
 from datetime import timedelta
@@ -21,7 +20,6 @@ from meetcore.usecases.advance import advance
 from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import clear
 from meetcore.usecases.look_for_files import LookForFiles
-from meetcore.usecases.provision import order_of
 from meetcore.usecases.together import together
 from meetcore.usecases.world import World
 
@@ -71,8 +69,8 @@ class KeepTime:
             await self._end(due)
         elif due.meeting.status is MeetingStatus.ENDED:
             await self._look_for_recording(due)
-        elif due.meeting.status is MeetingStatus.ABANDONED:
-            await self._look_again(due)
+        else:
+            await self._look_for_orphans(due)
 
     async def _end(self, due: DueMeeting) -> None:
         meeting = due.meeting
@@ -103,13 +101,8 @@ class KeepTime:
         async with self.store.begin() as tx:
             await tx.meetings.save_seen_to(meeting, again_s)
 
-    async def _look_again(self, due: DueMeeting) -> None:
-        try:
-            require_own(self.provider, due.meeting)
-            made = await self.provider.find(order_of(due.meeting, due.provider_user_id))
-            if made is not None:
-                await clear(self.provider, made.provider_meeting_id)
-        except (ProviderRefused, ProviderUnknown):
-            return
+    async def _look_for_orphans(self, due: DueMeeting) -> None:
+        # A process of an earlier release gave it up, while this one was being rolled out.
         async with self.store.begin() as tx:
+            await tx.orphan_checks.open(due.meeting.account_id, due.meeting.id)
             await tx.meetings.save_seen_to(due.meeting)

@@ -117,16 +117,17 @@ class Provisioner:
 
     async def undo(
         self, account_id: UUID, meeting_id: UUID, token: UUID, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
     ) -> bool:  # fmt: skip
-        """Release hold and host: nothing was made. False when the lease is lost.
+        """Release hold and host: the meeting is given up. False when the lease is lost.
 
         Args:
             account_id: whose.
             meeting_id: which.
             token: of the lease.
             host_rests_until: the host gets no new meeting before, where given.
-            look_again_s: after how long the provider is asked once more whether there is such a meeting.
+            look_again_s: after how long the provider is looked at for orphans; none when there can be none.
+            was_made: the provider made it.
         """
         async with self.store.begin() as tx:
             view = await tx.meetings.load_leased(account_id, meeting_id, token)
@@ -136,6 +137,6 @@ class Provisioner:
             meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
             await tx.meetings.save_abandoned(
                 view, meeting, reserved.funds, reserved.usage,
-                host_rests_until=host_rests_until, look_again_s=look_again_s,
+                host_rests_until=host_rests_until, look_again_s=look_again_s, was_made=was_made,
             )  # fmt: skip
         return True

@@ -1,32 +1,30 @@
 """Finishing or undoing what a dead process left, by asking the provider (see `create_meeting`).
 
 A meeting whose lease ran out is taken under a new lease, so that one reconciler works on it. What
-the provider does not answer now is left for the next round. A meeting whose time is over is undone, made or
-not: its customer never had the link.
+the provider does not answer now is left for the next round. A meeting is finished where a retry with its
+idempotency key can deliver the result. Without a key, or when its time is over, it is undone, made or not:
+its customer never had the link. What is at the provider then is an orphan, and `remove_orphans` removes it.
 """
 
 from collections.abc import Callable
-from typing import Final
 from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.orphans import DEFAULT_WINDOW_S, next_look_s
 from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import Lapsed, LeaseView
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.usecases.bounded_provider import require_own
-from meetcore.usecases.cancellation import Cancellation, clear
+from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.provision import Provisioner, order_of
 from meetcore.usecases.together import together
 from meetcore.usecases.world import World
 
 __all__ = ["ReconcileMeetings"]
-
-LOOK_AGAIN_S: Final = 60.0
-"""When the provider is asked once more for a meeting that it did not know: a slow call may have made it."""
 
 
 def _ignore(_: Lapsed) -> None:
@@ -38,7 +36,7 @@ class ReconcileMeetings:
     """Takes over meetings in progress, `at_once` of them at a time.
 
     `lease_s` must exceed the provider's time limit. `on_takeover` is called with each meeting whose lease
-    expired and is this process's now.
+    expired and is this process's now. `orphan_window_s` is `next_look_s`'s window.
     """
 
     store: Store
@@ -50,6 +48,7 @@ class ReconcileMeetings:
     lease_s: float = 20.0
     at_once: int = 16
     on_takeover: Callable[[Lapsed], object] = _ignore
+    orphan_window_s: float = DEFAULT_WINDOW_S
 
     async def sweep(self, limit: int = 1000) -> int:
         """See to every meeting whose lease ran out; returns how many were finished or undone.
@@ -98,18 +97,28 @@ class ReconcileMeetings:
     async def _finish_or_undo(self, view: LeaseView, token: UUID) -> bool:
         meeting = view.meeting
         require_own(self.provider, meeting)
-        made = await self.provider.find(order_of(meeting, view.provider_user_id))
-        if made is not None and self.world.now() >= meeting.end_at:
-            await clear(self.provider, made.provider_meeting_id)
-            made = None
-        if made is None:
-            return await self.provisioner.undo(
-                meeting.account_id, meeting.id, token, look_again_s=LOOK_AGAIN_S
-            )
-        finished = await self.provisioner.finish(view, made, self.world.now(), render=None)
-        if finished is not None and finished.due:
+        found = await self.provider.find(order_of(meeting, view.provider_user_id))
+        can_deliver = view.claim is not None and self.world.now() < meeting.end_at
+        if not found or not can_deliver:
+            return await self._undo(meeting, token, was_made=bool(found))
+        finished = await self.provisioner.finish(view, found[0], self.world.now(), render=None)
+        if finished is None:
+            return False
+        if finished.due:
             self.doorbell.ring()
-        return finished is not None
+        if len(found) > 1:
+            async with self.store.begin() as tx:
+                await tx.orphan_checks.open(meeting.account_id, meeting.id)
+        return True
+
+    async def _undo(self, meeting: Meeting, token: UUID, *, was_made: bool) -> bool:
+        # The money first: the provider may refuse to remove the meeting for long.
+        look_again_s = None
+        if self.provider.abilities.remembers_meetings:
+            look_again_s = 0.0 if was_made else next_look_s(0.0, self.orphan_window_s)
+        return await self.provisioner.undo(
+            meeting.account_id, meeting.id, token, look_again_s=look_again_s, was_made=was_made
+        )
 
     async def _cancel(self, view: LeaseView, token: UUID) -> bool:
         done = await self.cancellation.complete(view.meeting, token, self.world.now(), render=None)

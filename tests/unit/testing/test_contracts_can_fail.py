@@ -1,6 +1,7 @@
 """The store suites notice what goes wrong in stores: each defect here is found by a test of the kit."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
 from uuid import UUID
 
 import pytest
@@ -12,6 +13,7 @@ from meetcore.adapters.memory.host_keys import MemoryHostKeyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.adapters.memory.notes import MemoryNoteRepository
+from meetcore.adapters.memory.orphan_checks import MemoryOrphanCheckRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.state import StoredDelivery
@@ -19,6 +21,7 @@ from meetcore.domain.deliveries import Delivery
 from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage, Hold
 from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.meetings import Meeting
 from meetcore.domain.notes import Note
 from meetcore.domain.provider_events import ProviderEvent
 from meetcore.domain.recordings import Recording
@@ -28,6 +31,7 @@ from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.notes import NoteTask
+from meetcore.ports.orphan_checks import OrphanCheck
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.store import PostingView
 from meetcore.testing.contracts import StoreContract, StoreRig
@@ -271,6 +275,39 @@ class ShowsTheKeyMeanwhile(MemoryHostKeyRepository):
         return claimed
 
 
+class LetsAnybodyClose(MemoryOrphanCheckRepository):
+    """Ends a check whoever says so."""
+
+    async def close(self, check: OrphanCheck) -> None:
+        self._tables.orphan_checks.pop((check.meeting.account_id, check.meeting.id), None)
+
+
+class ForgetsTheAge(MemoryOrphanCheckRepository):
+    """Takes every look for a sighting."""
+
+    async def postpone(
+        self, check: OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
+    ) -> None:
+        await super().postpone(check, after_s, failures=failures, is_sighting=True)
+
+
+class CountsNoCreation(MemoryMeetingRepository):
+    """Counts no creation of an account."""
+
+    async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
+        return await super().save_provisioning(evolve(provisioning, counts_creation=False))
+
+
+class GivesBackWhatWasMade(MemoryMeetingRepository):
+    """Takes a meeting that was given up for one that was not made."""
+
+    async def save_abandoned(
+        self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
+        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
+    ) -> None:  # fmt: skip
+        await super().save_abandoned(view, meeting, funds, usage, look_again_s=look_again_s)
+
+
 DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "ledger", MemoryLedgerRepository, RefundsTwice,
@@ -283,6 +320,22 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     (
         "meetings", MemoryMeetingRepository, FencesNobody,
         StoreContract.test_one_lapsed_meeting_is_taken_over,
+    ),
+    (
+        "orphan_checks", MemoryOrphanCheckRepository, LetsAnybodyClose,
+        StoreContract.test_who_lost_the_lease_changes_nothing,
+    ),
+    (
+        "orphan_checks", MemoryOrphanCheckRepository, ForgetsTheAge,
+        StoreContract.test_the_age_goes_on_over_looks_unless_an_orphan_was_seen,
+    ),
+    (
+        "meetings", MemoryMeetingRepository, CountsNoCreation,
+        StoreContract.test_what_an_account_has_made_in_a_day_is_counted_on_hosts_with_the_seats,
+    ),
+    (
+        "meetings", MemoryMeetingRepository, GivesBackWhatWasMade,
+        StoreContract.test_what_was_given_up_counts_for_the_account_only_if_it_was_made,
     ),
     ("meetings", MemoryMeetingRepository, BooksTwice, StoreContract.test_twenty_race_for_one_host),
     (

@@ -24,6 +24,7 @@ STORE_SUITES = [
     contracts.RecordingRepositoryContract,
     contracts.NoteRepositoryContract,
     contracts.HostKeyRepositoryContract,
+    contracts.OrphanCheckRepositoryContract,
 ]
 # Proven by the suite that is named, because nobody meets them alone.
 WITHIN = {

@@ -666,8 +666,8 @@ class ForgetsPassword(Sandbox):
 
 
 class FindsNothing(Sandbox):
-    async def find(self, order: ProviderOrder) -> Provisioned | None:
-        return None
+    async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
+        return ()
 
 
 class RemovesAgain(Sandbox):
@@ -750,17 +750,26 @@ async def test_played_meetings(test: Test, broken: type[Playing]) -> None:
         await test(PlayedMeetingsContract(), provider, provider)
 
 
-class FindsAStranger(MakesAnother):
-    async def find(self, order: ProviderOrder) -> Provisioned | None:
-        return await super().create(order)
+class FindsTheLast(MakesAnother):
+    def __init__(self) -> None:
+        super().__init__()
+        self.made: tuple[Provisioned, ...] = ()
+
+    async def create(self, order: ProviderOrder) -> Provisioned:
+        made = await super().create(order)
+        self.made = (made,)
+        return made
+
+    async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
+        return self.made
 
 
-async def test_a_provider_that_makes_two_of_one_order_finds_one_of_them() -> None:
+async def test_a_provider_that_makes_two_of_one_order_finds_all_of_them() -> None:
     class MayMakeTwo(VideoProviderContract):
         makes_one_for_one_order = False
 
     with pytest.raises(AssertionError):
-        await MayMakeTwo().test_asking_twice_makes_one(FindsAStranger())
+        await MayMakeTwo().test_asking_twice_makes_one(FindsTheLast())
 
 
 class TakesAKeyOnce(Sandbox):

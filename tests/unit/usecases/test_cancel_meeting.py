@@ -96,7 +96,7 @@ async def test_a_meeting_that_started_early_at_the_provider_is_ended_there_witho
     town, meeting = await town_with_meeting()
     from meetcore.adapters.sandbox import SandboxMeetingState
 
-    await town.provider.state.put(meeting.provider_meeting_id, SandboxMeetingState.STARTED)
+    await town.sandbox.state.put(meeting.provider_meeting_id, SandboxMeetingState.STARTED)
     await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
     (after,) = town.meetings()
     assert after.status is MeetingStatus.ENDED
@@ -152,7 +152,7 @@ async def test_a_slow_cancellation_tells_what_its_new_owner_made_of_it(is_over: 
             await town.reconcile().sweep()
             return await town.provider.remove(provider_meeting_id)
 
-    slow = Slow("http://sandbox", town.provider.state, bytes(32))
+    slow = Slow("http://sandbox", town.sandbox.state, bytes(32))
     use_case = evolve(town.cancel(), cancellation=Cancellation(town.store, slow, town.world))
     if is_over:
         answer = await use_case(town.caller, meeting.id, town.intent("c"), town.now())
@@ -221,7 +221,7 @@ async def test_a_key_that_was_shown_while_the_provider_was_asked_is_replaced(sta
             seen.append(shown_host_key(found, town.now()))
             return await super().remove(provider_meeting_id)
 
-    town.provider = Slow("http://sandbox", town.provider.state, bytes(32))
+    town.provider = Slow("http://sandbox", town.sandbox.state, bytes(32))
     town.clock.set(near - timedelta(minutes=2))
     await town.cancel()(town.caller, meeting.id, town.intent("c"), town.now())
     assert seen == ["012345"]

@@ -24,7 +24,6 @@ from meetcore.domain.schedule import utc_text
 from meetcore.ports.store import StoreAway
 from meetcore.ports.video_provider import ProviderUnknown
 from meetcore.usecases.provision import order_of
-from meetcore.usecases.reconcile_meetings import LOOK_AGAIN_S
 from tests.unit.usecases.town import Died, Fuse, Town, request, told
 
 CRASH_POINTS = 8
@@ -284,7 +283,7 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
             await town.reconcile().sweep()
             return made
 
-    slow = evolve(town.create(), provider=Slow("http://sandbox", town.provider.state, bytes(32)))
+    slow = evolve(town.create(), provider=Slow("http://sandbox", town.sandbox.state, bytes(32)))
     answer = await slow(town.caller, request(), town.intent("k"), town.now())
     (meeting,) = town.meetings()
     assert answer.payload == told(meeting)
@@ -295,7 +294,7 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
 
 
 @pytest.mark.parametrize("fault", [None, SandboxFault.REFUSE, SandboxFault.LOST])
-async def test_a_slow_call_that_was_given_up_is_removed_now_or_by_the_clock(fault: SandboxFault | None):
+async def test_a_slow_call_that_was_given_up_is_removed_now_or_as_an_orphan(fault: SandboxFault | None):
     town = await Town().settle_in()
 
     class Slow(SandboxProvider):
@@ -312,16 +311,16 @@ async def test_a_slow_call_that_was_given_up_is_removed_now_or_by_the_clock(faul
         async def remove(self, provider_meeting_id):
             return await town.provider.remove(provider_meeting_id)
 
-    slow = evolve(town.create(), provider=Slow("http://sandbox", town.provider.state, bytes(32)))
+    slow = evolve(town.create(), provider=Slow("http://sandbox", town.sandbox.state, bytes(32)))
     if fault is not None:
         town.faults.plan(SandboxCall.REMOVE, fault)
     with pytest.raises(ServiceUnavailable):
         await slow(town.caller, request(), town.intent("k"), town.now())
     (meeting,) = town.meetings()
     assert meeting.status is MeetingStatus.ABANDONED
-    town.clock.advance(LOOK_AGAIN_S + 1)
-    await town.keep_time().sweep()
-    assert await town.provider.find(order_of(meeting, "host-0")) is None
+    town.clock.advance(61)
+    await town.remove_orphans().sweep()
+    assert await town.provider.find(order_of(meeting, "host-0")) == ()
     assert town.funds().balance == 100
     town.prove()
 
@@ -337,7 +336,7 @@ async def test_an_account_that_changed_meanwhile_is_read_again_and_nothing_is_lo
             await town.create()(town.caller, request(), town.intent(None), town.now())
             return await town.provider.create(order)
 
-    busy = evolve(town.create(), provider=Busy("http://sandbox", town.provider.state, bytes(32)))
+    busy = evolve(town.create(), provider=Busy("http://sandbox", town.sandbox.state, bytes(32)))
     await busy(town.caller, request(), town.intent("k"), town.now())
     assert town.funds().balance == 100 + 5 - 20
     assert [entry.amount for entry in town.entries()] == [100, 5, -10, -10]

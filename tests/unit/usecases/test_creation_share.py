@@ -26,7 +26,7 @@ class Limited(SandboxProvider):
 
 async def limited_town(hosts: int = 1) -> Town:
     town = await Town(hosts=hosts).settle_in()
-    town.provider = Limited("http://sandbox", town.provider.state, bytes(32))
+    town.provider = Limited("http://sandbox", town.sandbox.state, bytes(32))
     return town
 
 

@@ -1,4 +1,4 @@
-"""What the clock does: meetings end, and what was given up is looked for once more."""
+"""What the clock does: meetings end, and recordings are looked for."""
 
 from datetime import timedelta
 
@@ -11,7 +11,6 @@ from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.ports.recording_files import FilesAway
 from meetcore.usecases.keep_time import LOOKS_AFTER_S, PROVIDER_GRACE
-from meetcore.usecases.provision import order_of
 from tests.unit.usecases.studio import filmed
 from tests.unit.usecases.town import START, Town, request
 
@@ -29,7 +28,7 @@ def ended_events(town: Town) -> int:
 
 
 async def state_of(town: Town, meeting: Meeting) -> SandboxMeetingState | None:
-    return await town.provider.state.get(f"sandbox-{meeting.id}")
+    return await town.sandbox.state.get(f"sandbox-{meeting.id}")
 
 
 async def test_a_meeting_ends_at_its_end_and_is_told_once():
@@ -57,7 +56,7 @@ async def test_nobody_can_meet_there_after_the_end():
 
 async def test_a_meeting_that_runs_is_ended_at_the_provider():
     town, meeting = await town_with_meeting()
-    await town.provider.state.put(f"sandbox-{meeting.id}", SandboxMeetingState.STARTED)
+    await town.sandbox.state.put(f"sandbox-{meeting.id}", SandboxMeetingState.STARTED)
     town.clock.set(meeting.end_at)
     await town.keep_time().sweep()
     assert await state_of(town, meeting) is SandboxMeetingState.ENDED
@@ -111,82 +110,11 @@ async def test_one_that_cannot_be_seen_to_spoils_no_other():
                 raise ZeroDivisionError
             return await super().remove(provider_meeting_id)
 
-    town.provider = Broken("http://sandbox", town.provider.state, bytes(32))
+    town.provider = Broken("http://sandbox", town.sandbox.state, bytes(32))
     town.clock.set(broken.end_at)
     with pytest.RaisesGroup(ZeroDivisionError):
         await town.keep_time().sweep()
     assert [meeting.status is MeetingStatus.ENDED for meeting in town.meetings()] == [True, False, True]
-
-
-async def given_up() -> tuple[Town, Meeting]:
-    """A meeting whose making nobody could tell of, and that the provider did not know when it was asked."""
-    town = await Town().settle_in()
-    town.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
-    with pytest.raises(UpstreamError):
-        await town.create()(town.caller, request(), town.intent("k"), town.now())
-    town.lapse()
-    await town.reconcile().sweep()
-    (meeting,) = town.meetings()
-    assert meeting.status is MeetingStatus.ABANDONED
-    return town, meeting
-
-
-async def test_a_call_that_was_slow_beyond_measure_leaves_no_meeting_that_nobody_paid_for():
-    town, meeting = await given_up()
-    await town.provider.create(order_of(meeting, "host-0"))  # the lost call arrives after all
-    town.clock.advance(59)
-    assert await town.keep_time().sweep() == 0
-    town.clock.advance(1)
-    assert await town.keep_time().sweep() == 1
-    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
-    assert town.funds().balance == 100
-    town.clock.advance(3600)
-    assert await town.keep_time().sweep() == 0, "it is seen to"
-
-
-async def test_a_meeting_that_was_never_made_is_looked_for_once_more_and_no_more():
-    town, meeting = await given_up()
-    town.clock.advance(60)
-    assert await town.keep_time().sweep() == 1
-    assert await state_of(town, meeting) is None
-    town.clock.advance(3600)
-    assert await town.keep_time().sweep() == 0
-
-
-async def test_a_provider_that_does_not_answer_is_asked_again():
-    town, _ = await given_up()
-    town.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
-    town.clock.advance(60)
-    await town.keep_time().sweep()
-    town.lapse()
-    assert await town.keep_time().sweep() == 1
-
-
-async def test_a_meeting_that_the_provider_refused_is_not_looked_for():
-    town = await Town().settle_in()
-    town.faults.plan(SandboxCall.CREATE, SandboxFault.REFUSE)
-    with pytest.raises(UpstreamError):
-        await town.create()(town.caller, request(), town.intent("k"), town.now())
-    town.clock.advance(3600)
-    assert await town.keep_time().sweep() == 0
-
-
-async def test_a_meeting_that_is_found_when_its_time_is_over_is_undone_and_costs_nothing():
-    town = await Town().settle_in()
-    town.faults.plan(SandboxCall.CREATE, SandboxFault.DROP)  # it was made, and nobody heard of it
-    with pytest.raises(UpstreamError):
-        await town.create()(town.caller, request(), town.intent("k"), town.now())
-    (meeting,) = town.meetings()
-    town.clock.set(meeting.end_at - timedelta(microseconds=1))
-    town.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
-    assert await town.reconcile().sweep() == 0
-    town.lapse()
-    assert await town.reconcile().sweep() == 1
-    (after,) = town.meetings()
-    assert after.status is MeetingStatus.ABANDONED
-    assert (town.funds().balance, town.funds().held) == (100, 0)
-    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
-    assert not town.state.committed.reservations
 
 
 async def test_another_provider_is_not_asked_about_a_meeting_that_is_not_its_own():
@@ -267,3 +195,16 @@ async def test_what_was_sold_without_recording_is_not_looked_for():
     await town.keep_time().sweep()
     assert due_in_s(town) is None
     assert town.studio.calls["find"] == 0
+
+
+async def test_what_an_earlier_release_gave_up_is_looked_for():
+    town, meeting = await town_with_meeting()
+    (name,) = town.state.committed.meetings
+    stored = town.state.committed.meetings[name]
+    async with town.state.change() as tables:
+        given_up = evolve(meeting, status=MeetingStatus.ABANDONED, provider_meeting_id=None)
+        tables.meetings[name] = evolve(stored, meeting=given_up, due_at=town.now())
+    assert await town.keep_time().sweep() == 1
+    assert await town.keep_time().sweep() == 0
+    assert await town.remove_orphans().sweep() == 1
+    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED

@@ -169,7 +169,7 @@ async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() ->
             return await town.provider.remove(provider_meeting_id)
 
     town.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
-    refusing = Refusing("http://sandbox", town.provider.state, bytes(32))
+    refusing = Refusing("http://sandbox", town.sandbox.state, bytes(32))
     cancel = evolve(town.cancel(), cancellation=Cancellation(town.store, refusing, town.world))
     with pytest.raises(UpstreamError):
         await cancel(town.caller, office.meeting.id, town.intent("c"), town.now())

@@ -1,7 +1,7 @@
 """Replacing hosts' keys: each once, none without the provider, none kept that another may have replaced."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -59,7 +59,7 @@ class KeyProvider:
     async def create(self, order: ProviderOrder) -> Provisioned:
         raise NotImplementedError
 
-    async def find(self, order: ProviderOrder) -> Provisioned | None:
+    async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
         raise NotImplementedError
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:

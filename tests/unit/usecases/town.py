@@ -4,7 +4,7 @@
 last write and the commit, or after the commit, and before or after the provider did its work.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -26,14 +26,14 @@ from meetcore.domain.holds import CapUsage
 from meetcore.domain.idempotency import fingerprint
 from meetcore.domain.keys import Scope, digest
 from meetcore.domain.ledger import Entry, Funds, first_broken
-from meetcore.domain.meetings import Meeting, MeetingRequest, Provisioned
+from meetcore.domain.meetings import Meeting, MeetingRequest, ProviderAbilities, Provisioned
 from meetcore.domain.notes import Note
 from meetcore.domain.pricing import DEFAULT_TIERS
 from meetcore.domain.recordings import Recording
 from meetcore.domain.retry_schedule import NOTE_DELAYS_S, RetrySchedule
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
-from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder
+from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, VideoProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.create_meeting import CreateMeeting
@@ -48,6 +48,7 @@ from meetcore.usecases.operate import Operate
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.record_recording import RecordRecording
+from meetcore.usecases.remove_orphans import RemoveOrphans
 from meetcore.usecases.work_on_recordings import WorkOnRecordings
 from meetcore.usecases.world import World
 from meetcore.usecases.write_notes import WriteNotes
@@ -102,34 +103,42 @@ class DyingStore:
 
 
 class DyingProvider:
-    """The sandbox, called by a process that dies before or after the call."""
+    """A provider, called by a process that dies before or after the call."""
 
-    def __init__(self, provider: SandboxProvider, fuse: Fuse) -> None:
+    def __init__(self, provider: VideoProvider, fuse: Fuse) -> None:
         self._provider = provider
         self._fuse = fuse
-        self.abilities = provider.abilities
+
+    @property
+    def abilities(self) -> ProviderAbilities:
+        """As the provider's own."""
+        return self._provider.abilities
 
     async def create(self, order: ProviderOrder) -> Provisioned:
-        """As the sandbox's own."""
+        """As the provider's own."""
         self._fuse.pass_point()
         made = await self._provider.create(order)
         self._fuse.pass_point()
         return made
 
-    async def find(self, order: ProviderOrder) -> Provisioned | None:
-        """As the sandbox's own."""
+    async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
+        """As the provider's own."""
         return await self._provider.find(order)
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """As the sandbox's own."""
+        """As the provider's own."""
         self._fuse.pass_point()
         state = await self._provider.remove(provider_meeting_id)
         self._fuse.pass_point()
         return state
 
     async def end(self, provider_meeting_id: str) -> None:
-        """As the sandbox's own."""
+        """As the provider's own."""
         await self._provider.end(provider_meeting_id)
+
+    async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
+        """As the provider's own."""
+        await self._provider.set_host_key(provider_user_id, host_key)
 
 
 def told(outcome: object) -> bytes:
@@ -179,10 +188,11 @@ class Town:
         self.listener = Listener(self.studio)
         self.scribe = Scribe(self.studio)
         self.notes_doorbell = MemoryDoorbell()
-        self.provider = SandboxProvider(
+        self.sandbox = SandboxProvider(
             "http://sandbox", MemorySandboxState(), bytes(32),
             faults=self.faults, patience_s=0, now=self.clock.now,
         )  # fmt: skip
+        self.provider: VideoProvider = self.sandbox
         self.operate = Operate(self.store, self.registry, self.doorbell, self.world, "mk")
 
     async def settle_in(self) -> "Town":
@@ -227,6 +237,11 @@ class Town:
         return ReconcileMeetings(
             self.store, self.provider, provisioner, cancellation, self.doorbell, self.world, LEASE_S
         )
+
+    def remove_orphans(self, fuse: Fuse | None = None, **changes: Any) -> RemoveOrphans:
+        """Looks for what nobody keeps, in a process that may die."""
+        store, provider = self._process(fuse)
+        return evolve(RemoveOrphans(store, provider, self.world), **changes)
 
     def keep_time(self) -> KeepTime:
         """What the clock does, in a process that lives."""
@@ -291,7 +306,7 @@ class Town:
         events = self.state.committed.events.values()
         return [msgspec.json.decode(event.payload)["data"] for event in events if event.kind is kind]
 
-    def _process(self, fuse: Fuse | None):
+    def _process(self, fuse: Fuse | None) -> tuple[Store, VideoProvider]:
         if fuse is None:
             return self.store, self.provider
         return DyingStore(self.store, fuse), DyingProvider(self.provider, fuse)

@@ -103,7 +103,7 @@ ERROR_PAGES: Mapping[str, ErrorPage] = {
     ),
     "upstream_error": ErrorPage(
         "A third party (the video-conference or AI provider) refused or did not answer.",
-        "Try again; if it stays, choose another time.",
+        "Try again; if it stays, choose another time. A creation without an Idempotency-Key is undone.",
         "Yes, with the same Idempotency-Key: the work is never done twice.",
     ),
     "service_unavailable": ErrorPage(

@@ -22,6 +22,7 @@ _ABILITIES: Final = ProviderAbilities(
     has_login=False,
     has_notification=False,
     has_hosts=False,
+    remembers_meetings=False,
 )
 
 
@@ -53,9 +54,9 @@ class JitsiProvider:
             join_url=self._rooms.join_url(order.meeting_id, order.title, mic_off=order.mic_off),
         )
 
-    async def find(self, order: ProviderOrder) -> Provisioned | None:
+    async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
         """What making the meeting gives, whether or not anybody made or removed it."""
-        return await self.create(order)
+        return (await self.create(order),)
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
         """Say that it is removed, each time: there is nothing to remove, and nobody is asked who is in."""

@@ -9,6 +9,7 @@ from attrs import evolve
 from meetcore.adapters.memory.hosts import count_creation, day_creations, free_host, free_slot, reserve
 from meetcore.adapters.memory.idempotency import claim_key, end_claim, finish_key, key_view, prolong_claim
 from meetcore.adapters.memory.ledger import append_entry, entry_of_operation, write_funds, write_usage
+from meetcore.adapters.memory.orphan_checks import move_check, open_check
 from meetcore.adapters.memory.outbox import write_events
 from meetcore.adapters.memory.state import (
     ConstraintBroken,
@@ -95,6 +96,8 @@ class MemoryMeetingRepository:
             if provisioning.counts_creation:
                 count_creation(tables, meeting.account_id, host.id, meeting.created_at, 1)
         tables.meetings[owner] = StoredMeeting(meeting, hold.id, key, lease)
+        if provisioning.orphan_window_s is not None:
+            open_check(tables, owner, lease.until, provisioning.orphan_window_s)
         tables.holds[meeting.account_id, hold.id] = hold
         write_usage(tables, meeting.account_id, provisioning.usage)
         write_funds(tables, provisioning.funds)
@@ -164,8 +167,8 @@ class MemoryMeetingRepository:
         account_id, now = meeting.account_id, self._clock.now()
         write_funds(self._tables, funds)
         self._end_hold(view, account_id, usage)
-        due_at = None if look_again_s is None else now + timedelta(seconds=look_again_s)
-        self._put(evolve(self._known(meeting), status=meeting.status), due_at)
+        self._put(evolve(self._known(meeting), status=meeting.status))
+        move_check(self._tables, (account_id, meeting.id), now, look_again_s)
         if not was_made:
             self._give_back(meeting)
         self._let_rest(meeting, host_rests_until)

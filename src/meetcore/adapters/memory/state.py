@@ -43,6 +43,7 @@ __all__ = [
     "StoredHostKey",
     "StoredMeeting",
     "StoredNote",
+    "StoredOrphanCheck",
     "StoredProviderEvent",
     "StoredRecording",
     "Tables",
@@ -82,6 +83,16 @@ class StoredMeeting:
     lease: HeldLease | None
     due_at: datetime | None = None
     recording_looks: int = 0
+
+
+@frozen
+class StoredOrphanCheck:
+    """An open check for orphans of a meeting: since when it counts, when it is due, and for whom."""
+
+    since: datetime
+    due_at: datetime
+    failures: int = 0
+    token: UUID | None = field(default=None, repr=False)
 
 
 @frozen
@@ -184,6 +195,7 @@ class Tables:
     meetings: dict[tuple[UUID, UUID], StoredMeeting] = field(factory=dict)
     reservations: dict[tuple[UUID, UUID], Reservation] = field(factory=dict)
     creations: dict[tuple[UUID, date, UUID], int] = field(factory=dict)
+    orphan_checks: dict[tuple[UUID, UUID], StoredOrphanCheck] = field(factory=dict)
     idempotency: dict[tuple[UUID, str], IdempotencyRecord] = field(factory=dict)
     idempotency_since: dict[tuple[UUID, str], datetime] = field(factory=dict)
     endpoints: dict[tuple[UUID, UUID], Endpoint] = field(factory=dict)

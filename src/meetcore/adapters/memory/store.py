@@ -10,6 +10,7 @@ from meetcore.adapters.memory.idempotency import MemoryIdempotencyRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
 from meetcore.adapters.memory.notes import MemoryNoteRepository
+from meetcore.adapters.memory.orphan_checks import MemoryOrphanCheckRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.state import MemoryState, Tables
@@ -32,6 +33,7 @@ class MemoryTransaction:
         self._recordings = MemoryRecordingRepository(tables, clock, entropy)
         self._notes = MemoryNoteRepository(tables, clock, entropy)
         self._host_keys = MemoryHostKeyRepository(tables, clock)
+        self._orphan_checks = MemoryOrphanCheckRepository(tables, clock)
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:
@@ -77,6 +79,11 @@ class MemoryTransaction:
     def host_keys(self) -> MemoryHostKeyRepository:
         """The keys of hosts."""
         return self._host_keys
+
+    @property
+    def orphan_checks(self) -> MemoryOrphanCheckRepository:
+        """Creations whose provider is still to be looked at."""
+        return self._orphan_checks
 
 
 class MemoryStore:

@@ -103,6 +103,11 @@ WITH reserved AS (
         %(created_at)s, %(password)s, %(hold_id)s, %(key)s, %(lease_token)s,
         clock_timestamp() + %(lease_s)s * interval '1 second'
     FROM gate
+), checked AS (
+    INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
+    SELECT %(account_id)s, %(meeting_id)s, clock_timestamp() + %(lease_s)s * interval '1 second',
+        clock_timestamp() + (%(lease_s)s + %(orphan_window_s)s::float8) * interval '1 second'
+    FROM gate WHERE %(orphan_window_s)s::float8 IS NOT NULL
 ), hold AS (
     INSERT INTO ledger_holds (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
     SELECT %(account_id)s, %(hold_id)s, %(operation)s, %(kind)s, %(amount)s, %(reference_type)s, %(reference_id)s,
@@ -152,7 +157,7 @@ SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guar
 """
 
 # Given up: hold, cap and host are given back, and the key may try again. What was not made counts for nothing in
-# the day of host and account; the host may have to rest, and the clock may have to look once more.
+# the day of host and account; the host may have to rest, and the provider is looked at for orphans or not.
 SAVE_ABANDONED = f"""
 WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
@@ -173,9 +178,19 @@ WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
 ), bound AS (
     UPDATE idempotency_keys SET subject_id = NULL, lease_until = NULL
     WHERE account_id = %(account_id)s AND key = %(key)s::text
+), checked AS (
+    INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
+    SELECT %(account_id)s, %(meeting_id)s, clock_timestamp(),
+        clock_timestamp() + %(look_again_s)s::float8 * interval '1 second'
+    WHERE %(look_again_s)s::float8 IS NOT NULL
+    ON CONFLICT (account_id, meeting_id) DO UPDATE
+        SET due_at = EXCLUDED.due_at, failures = 0, lease_token = NULL
+), unchecked AS (
+    DELETE FROM orphan_checks
+    WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND %(look_again_s)s::float8 IS NULL
 )
 UPDATE meetings SET status = %(status)s, hold_id = NULL, idempotency_key = NULL, lease_token = NULL,
-    lease_until = NULL, due_at = clock_timestamp() + %(look_again_s)s::float8 * interval '1 second'
+    lease_until = NULL
 WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 """
 
@@ -255,6 +270,7 @@ async def save_provisioning(connection: Connection, cipher: Cipher, order: Provi
             "fingerprint": None if claim is None else claim.fingerprint,
             "today": meeting.created_at.astimezone(UTC).date(),
             "counts_creation": order.counts_creation,
+            "orphan_window_s": order.orphan_window_s,
             "lease_token": order.lease.token,
             "lease_s": order.lease.seconds,
         }

@@ -138,8 +138,8 @@ CREATE TABLE account_creations (
 ) WITH (fillfactor = 50);
 CREATE INDEX account_creations_days ON account_creations (day);
 
--- `due_at`: when the clock sees to a meeting, at its end, once more after it was given up, or to look for its
--- recording, which it has done `recording_looks` times.
+-- `due_at`: when the clock sees to a meeting, at its end, or to look for its recording, which it has done
+-- `recording_looks` times.
 CREATE TABLE meetings (
     account_id           uuid NOT NULL REFERENCES accounts,
     id                   uuid NOT NULL,
@@ -184,6 +184,20 @@ CREATE INDEX meetings_due ON meetings (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX meetings_open ON meetings (account_id, id) WHERE status IN ('scheduled', 'cancelling', 'started');
 CREATE INDEX meetings_cancelled ON meetings (account_id, id) WHERE status = 'cancelled';
 CREATE INDEX meetings_in_time ON meetings (account_id, status, start_at);
+
+-- Creations whose provider is to be looked at for meetings with our reference that no record names, since a creation
+-- or the last such meeting. `due_at` is when anyone may look next; taking a check pushes it past the lease.
+CREATE TABLE orphan_checks (
+    account_id   uuid NOT NULL,
+    meeting_id   uuid NOT NULL,
+    since        timestamptz NOT NULL,
+    due_at       timestamptz NOT NULL,
+    failures     integer NOT NULL DEFAULT 0 CHECK (failures >= 0),
+    lease_token  uuid,
+    PRIMARY KEY (account_id, meeting_id),
+    FOREIGN KEY (account_id, meeting_id) REFERENCES meetings
+) WITH (fillfactor = 50);
+CREATE INDEX orphan_checks_due ON orphan_checks (due_at);
 
 -- One row for each meeting that occupies a host; two that overlap on one slot cannot exist.
 CREATE TABLE host_reservations (

@@ -13,6 +13,7 @@ from meetcore.adapters.postgres.idempotency import PostgresIdempotencyRepository
 from meetcore.adapters.postgres.ledger import PostgresLedgerRepository
 from meetcore.adapters.postgres.meetings import PostgresMeetingRepository
 from meetcore.adapters.postgres.notes import PostgresNoteRepository
+from meetcore.adapters.postgres.orphan_checks import PostgresOrphanCheckRepository
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.provider_events import PostgresProviderEventInbox
 from meetcore.adapters.postgres.recordings import PostgresRecordingRepository
@@ -73,6 +74,11 @@ class PostgresTransaction:
     def host_keys(self) -> PostgresHostKeyRepository:
         """The keys of hosts, and whose are to be replaced."""
         return PostgresHostKeyRepository(self._connection, self._cipher)
+
+    @cached_property
+    def orphan_checks(self) -> PostgresOrphanCheckRepository:
+        """Creations whose provider is still to be looked at."""
+        return PostgresOrphanCheckRepository(self._connection, self._cipher)
 
 
 class PostgresStore:

@@ -111,8 +111,8 @@ class SandboxProvider:
             await self._fail(fault)
         return self._made(order)
 
-    async def find(self, order: ProviderOrder) -> Provisioned | None:
-        """The meeting of this order, or none when it was removed, or its making refused or lost.
+    async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
+        """The meeting of this order, or nothing when it was removed, or its making refused or lost.
 
         Raises:
             ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
@@ -121,12 +121,12 @@ class SandboxProvider:
         if fault is not None:
             await self._fail(fault)
         if not self._faults.lets_exist(order):
-            return None
+            return ()
         try:
             state = await self._state.get(provider_meeting_id(order.meeting_id))
         except StoreAway as error:
             raise ProviderUnknown("the sandbox's state does not answer") from error
-        return None if state is SandboxMeetingState.REMOVED else self._made(order)
+        return () if state is SandboxMeetingState.REMOVED else (self._made(order),)
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
         """Remove a meeting that has not started; says so when it runs, is over or gone already.

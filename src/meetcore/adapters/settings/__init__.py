@@ -31,6 +31,7 @@ from meetcore.domain.download_limits import DownloadLimits
 from meetcore.domain.hosts import DEFAULT_SHARE_PERCENT
 from meetcore.domain.idempotency import MAX_WAITING_DUPLICATES
 from meetcore.domain.keys import is_prefix
+from meetcore.domain.orphans import DEFAULT_WINDOW_S
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.rate_window import Quotas
 from meetcore.domain.recordings import RETENTION
@@ -279,6 +280,9 @@ class Settings:
         default="",
         validator=_checked(_networks, "must be networks such as 10.0.0.0/8, comma separated"),
     )
+    # How long after a creation the provider's list must be clean of orphans. Shorter than the five minutes
+    # that a provider may be late is for tests.
+    orphan_window_s: int = field(default=DEFAULT_WINDOW_S, validator=_POSITIVE)
     # Of what other accounts left of the day's creations that the provider allows its hosts.
     account_creations_percent: int = field(
         default=DEFAULT_SHARE_PERCENT,

@@ -37,7 +37,7 @@ class Listed(msgspec.Struct, frozen=True):
 
     id: int | str
     start_time: str = ""
-    topic: str = ""
+    created_at: str = ""
 
 
 class MeetingPage(msgspec.Struct, frozen=True):

@@ -34,7 +34,8 @@ def meeting_body(order: ProviderOrder) -> dict[str, object]:
             "host_video": False,
             "participant_video": False,
             "join_before_host": True,
-            "jbh_time": 15,  # minutes: who comes earlier uses a host that is not reserved yet
+            # Minutes; Zoom takes 0 (any time), 5 and 10. Earlier the host is not reserved.
+            "jbh_time": 10,
             "waiting_room": False,
             "mute_upon_entry": order.mic_off,
             "meeting_authentication": order.must_login,

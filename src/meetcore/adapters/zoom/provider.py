@@ -53,6 +53,7 @@ _ABILITIES: Final = ProviderAbilities(
     password=PasswordRule(alphabet=string.ascii_letters + string.digits + "@-_*"),
     creations_per_host_day=100,
     host_key_digits=10,
+    leaves_orphans=True,  # it knows no idempotency key, and may work on a request that nobody waits for
 )
 _NO_USER: Final = 1001
 _NO_MEETING: Final = 3001
@@ -117,18 +118,18 @@ class ZoomProvider:
             raise self._refusal_of_host(answer, order.provider_user_id)
         return provisioned(answer, order.password)
 
-    async def find(self, order: ProviderOrder) -> Provisioned | None:
-        """The meeting whose agenda names this order, or none.
+    async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
+        """Every meeting of the order's host whose agenda names this order, the first made first.
 
         Raises:
             ProviderRefused, ProviderUnknown: it could not be told.
         """
-        token = ""
+        token, listed = "", list[Listed]()
         for _ in range(_MAX_PAGES):
             page = await self._page(order.provider_user_id, token)
-            found = await self._among(page.meetings, order)
-            if found is not None or not page.next_page_token:
-                return found
+            listed += page.meetings
+            if not page.next_page_token:
+                return await self._among(listed, order)
             token = page.next_page_token
         raise ProviderUnknown(f"zoom: a host with more than {_MAX_PAGES} pages of meetings")
 
@@ -199,15 +200,16 @@ class ZoomProvider:
             return MeetingPage([])  # and with the user went its meetings
         raise self._refusal("find", answer, host=provider_user_id)
 
-    async def _among(self, listed: list[Listed], order: ProviderOrder) -> Provisioned | None:
-        """The order's meeting among some of its host's; a list shortens agendas, so each is read whole."""
-        candidates = [each for each in listed if is_at(each, order.start_at)]
-        # A title may come back changed, so it decides nothing but whom to look at first.
-        for each in sorted(candidates, key=lambda one: one.topic != order.title):
-            made = await self._meeting(text_of(each.id))
+    async def _among(self, listed: list[Listed], order: ProviderOrder) -> tuple[Provisioned, ...]:
+        """The order's meetings among its host's; a list shortens agendas, so each is read whole."""
+        # A page may repeat what moved while the pages were read.
+        candidates = {text_of(each.id): each for each in listed if is_at(each, order.start_at)}
+        found = []
+        for number in sorted(candidates, key=lambda number: (candidates[number].created_at, number)):
+            made = await self._meeting(number)
             if made is not None and reference_of(made.agenda) == order.meeting_id:
-                return of_meeting(made, order.password)
-        return None
+                found.append(of_meeting(made, order.password))
+        return tuple(found)
 
     async def _meeting(self, provider_meeting_id: str) -> Made | None:
         answer = await self._calls.ask("GET", f"/meetings/{segment(provider_meeting_id)}")

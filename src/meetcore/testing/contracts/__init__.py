@@ -14,6 +14,7 @@ Subclass a suite, give its fixture, and pytest runs it::
       .DeliveryRepository             DeliveryRepositoryContract, DeliveryLimitsContract
     ports.host_keys
       .HostKeyRepository              HostKeyRepositoryContract
+      .OrphanCheckRepository          OrphanCheckRepositoryContract
     ports.provider_events
       .ProviderEventInbox             ProviderEventInboxContract
     ports.recordings
@@ -73,6 +74,7 @@ from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContrac
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
 from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.note_writer import NoteWriterContract
+from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
 from meetcore.testing.contracts.played_meetings import Play, PlayedMeetingsContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
@@ -120,6 +122,7 @@ __all__ = [
     "MeetingRepositoryContract",
     "NoteRepositoryContract",
     "NoteWriterContract",
+    "OrphanCheckRepositoryContract",
     "Play",
     "PlayedMeetingsContract",
     "PretendCipherContract",

@@ -94,6 +94,7 @@ class Wish:
     per_day: int | None = None
     needs_host: bool = True
     with_recording: bool = True
+    orphan_window_s: float | None = None
 
     @property
     def end_at(self) -> datetime:
@@ -201,7 +202,9 @@ def provisioning(
     lease = Lease(new_id(), wish.lease_s)
     user = "" if host is None else host.provider_user_id
     is_counted = view.creations is not None
-    return Provisioning(meeting, hold, reserved.funds, reserved.usage, lease, claim, user, is_counted)
+    return Provisioning(
+        meeting, hold, reserved.funds, reserved.usage, lease, claim, user, is_counted, wish.orphan_window_s
+    )
 
 
 async def reserve(rig: Rig, customer: Customer, wish: Wish) -> Provisioning | Verdict | None:

@@ -1,4 +1,4 @@
-"""What the clock must see to: meetings whose time is over, and those that were given up not long ago."""
+"""What the clock must see to: meetings whose time is over."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, transition
-from meetcore.ports.meetings import DueMeeting, Provisioning
+from meetcore.ports.meetings import DueMeeting
 from meetcore.testing.contracts.acts import (
     Customer,
     Wish,
@@ -58,12 +58,6 @@ async def _stop(rig: StoreRig, meeting: Meeting) -> None:
 async def _seen_to(rig: StoreRig, meeting: Meeting, again_s: float | None) -> None:
     async with rig.store.begin() as tx:
         await tx.meetings.save_seen_to(meeting, again_s)
-
-
-async def _given_up(rig: StoreRig, customer: Customer, look_again_s: float | None) -> Provisioning:
-    made = await reserved(rig, customer, Wish())
-    assert await abandon(rig, made, look_again_s=look_again_s)
-    return made
 
 
 @pytest.mark.asyncio
@@ -151,15 +145,11 @@ class MeetingClockContract:
         await reserved(rig, await _customer(rig), _over(rig))
         assert await _due(rig) == []
 
-    async def test_one_that_was_given_up_is_looked_for_again_when_asked_to(self, rig: StoreRig) -> None:
+    async def test_one_that_was_given_up_is_never_due(self, rig: StoreRig) -> None:
         customer = await _customer(rig)
-        await _given_up(rig, customer, None)
-        await _given_up(rig, customer, 60)
-        made = await _given_up(rig, customer, 0)
-        given_up = evolve(made.meeting, status=MeetingStatus.ABANDONED)
-        assert await _due(rig, again_s=-1) == [DueMeeting(given_up, "host-9")]
-        async with rig.store.begin() as tx:
-            await tx.meetings.save_seen_to(given_up)
+        for look_again_s in (None, 0):
+            made = await reserved(rig, customer, _over(rig))
+            assert await abandon(rig, made, look_again_s=look_again_s)
         assert await _due(rig) == []
 
     async def test_a_scheduled_meeting_is_nobodys_work(self, rig: StoreRig) -> None:

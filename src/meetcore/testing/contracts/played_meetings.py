@@ -36,7 +36,7 @@ class PlayedMeetingsContract:
         for _ in range(2):
             said = await provider.remove(made.provider_meeting_id)
             assert said is ProviderMeetingState.IN_PROGRESS
-        assert await provider.find(order) == made
+        assert list(await provider.find(order)) == [made]
 
     async def test_one_that_is_over_is_not_removed(self, provider: VideoProvider, play: Play) -> None:
         made = await provider.create(order_for(provider))

@@ -9,6 +9,7 @@ from meetcore.testing.contracts.idempotency_repository import IdempotencyReposit
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
 from meetcore.testing.contracts.note_repository import NoteRepositoryContract
+from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.recording_repository import RecordingRepositoryContract
 
@@ -27,6 +28,7 @@ class StoreContract(
     RecordingRepositoryContract,
     NoteRepositoryContract,
     HostKeyRepositoryContract,
+    OrphanCheckRepositoryContract,
 ):
     """What `ports.store.Store`, its transactions and their repositories promise.
 

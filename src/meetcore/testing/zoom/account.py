@@ -9,14 +9,14 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Callable
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from attrs import define, field
 
 from meetcore.testing.zoom.refusals import Refused
 
-__all__ = ["StandInMeeting", "StandInUser", "Terms", "ZoomAccount"]
+__all__ = ["StandInMeeting", "StandInUser", "Terms", "ZoomAccount", "utc_now"]
 
 _FIRST_NUMBER: Final = 80_000_000_000
 _FIRST_NUMBERS: Final = 9_000_000_000
@@ -36,6 +36,7 @@ class Terms:
         token_lifetime_s: how long a token is good.
         max_page_size: meetings on a page, at most.
         has_ranges: whether the place where files lie sends parts of them.
+        clock_ahead_s: seconds by which its clock is ahead of the one it was given.
     """
 
     latency_s: float = 0.0
@@ -44,6 +45,7 @@ class Terms:
     token_lifetime_s: float = 3600
     max_page_size: int = 300
     has_ranges: bool = True
+    clock_ahead_s: float = 0.0
 
 
 @define
@@ -71,22 +73,60 @@ class StandInMeeting:
     recording_files: list[dict[str, Any]] = field(factory=list, repr=False)
 
 
-def _utc_now() -> datetime:
+def utc_now() -> datetime:
+    """The present instant, by the machine's clock."""
     return datetime.now(UTC)
 
 
 class ZoomAccount:
     """Users and meetings. Every name is a licensed user until it is said to be another, or none."""
 
-    def __init__(self, terms: Terms, now: Callable[[], datetime] = _utc_now) -> None:
+    def __init__(self, terms: Terms, now: Callable[[], datetime] = utc_now) -> None:
         self.terms = terms
-        self.now = now
+        self._now = now
+        self._late: list[tuple[datetime, StandInMeeting]] = []
+        self._latest: StandInMeeting | None = None
         self.users: dict[str, StandInUser] = {}
         self.meetings: dict[int, StandInMeeting] = {}
         self.contents: dict[str, bytes] = {}
         self.created = 0
         # Zoom gives no number twice; a stand-in that is started again should not either.
         self._first_number = _FIRST_NUMBER + secrets.randbelow(_FIRST_NUMBERS)
+
+    def now(self) -> datetime:
+        """The present instant, by the stand-in's clock."""
+        return self._now() + timedelta(seconds=self.terms.clock_ahead_s)
+
+    def land(self) -> None:
+        """Let exist what was to be made by now."""
+        now = self.now()
+        for lands_at, meeting in self._late:
+            if lands_at <= now:
+                self.meetings[meeting.number] = meeting
+        self._late = [late for late in self._late if late[0] > now]
+
+    @property
+    def unborn(self) -> int:
+        """How many meetings are still to be made."""
+        return len(self._late)
+
+    def misplace(self, doubles: int, after_s: float, *, is_answered: bool) -> None:
+        """Make the meeting that was made last so many times more; what its answer does not tell lands later.
+
+        Args:
+            doubles: how many more.
+            after_s: seconds until they exist, and the meeting itself unless its answer is given.
+            is_answered: whether the caller hears of the meeting.
+        """
+        first, self._latest = self._latest, None
+        if first is None:
+            return
+        strays = [] if is_answered else [self.meetings.pop(first.number)]
+        strays += [self._add(first.user, first.told) for _ in range(doubles)]
+        for stray in strays:
+            self.meetings.pop(stray.number, None)
+            self._late.append((self.now() + timedelta(seconds=after_s), stray))
+        self.land()
 
     def user(self, name: str) -> StandInUser:
         """A user by the name that callers use: an id or an address.
@@ -119,7 +159,11 @@ class ZoomAccount:
         if user.creations[today] >= self.terms.creations_per_user_day:
             raise Refused("rate_daily_user")
         _check(told)
-        user.creations[today] += 1
+        self._latest = self._add(user, told)
+        return self._latest
+
+    def _add(self, user: StandInUser, told: dict[str, Any]) -> StandInMeeting:
+        user.creations[self.now().date()] += 1
         self.created += 1
         number = self._first_number + 7919 * self.created
         meeting = StandInMeeting(number, _uuid(number), user, told, self.now())
@@ -212,10 +256,16 @@ def _check(told: dict[str, Any]) -> None:
         "agenda": isinstance(told.get("agenda", ""), str) and len(told.get("agenda", "")) <= 2000,
         "password": isinstance(password, str) and _PASSWORD.fullmatch(password) is not None,
         "settings": isinstance(told.get("settings", {}), dict),
+        "jbh_time": _settings(told).get("jbh_time", 0) in (0, 5, 10),
     }
     for name, is_kept in rules.items():
         if not is_kept:
             raise Refused("validation", name)
+
+
+def _settings(told: dict[str, Any]) -> dict[str, Any]:
+    settings = told.get("settings")
+    return settings if isinstance(settings, dict) else {}
 
 
 def _is_instant(text: object) -> bool:

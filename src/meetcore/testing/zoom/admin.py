@@ -7,11 +7,12 @@ request                                               does
 ``POST /stand-in/meetings/{id}/start``, `/end`        somebody starts or ends it at Zoom
 ``GET``, ``PUT /stand-in/meetings/{id}/recordings``   its `recording_files`, as a JSON list
 ``PUT /stand-in/files/{id}``                          the bytes of a file at `{url}/rec/download/{id}`
-``GET /stand-in/counts``                              meetings made, calls of each kind, most in flight
+``GET /stand-in/counts``                              meetings made and to be made, calls of each kind, most
+                                                      in flight
 ``GET /stand-in/users``                               every user that was named, with its host key
 ``PUT /stand-in/users/{name}``                        `type` (1 has no licence, 2 has one), `exists`
 ``GET``, ``POST``, ``DELETE /stand-in/faults``        what waits; one or a list of faults; forget them
-``PUT /stand-in/terms``                               latency, limits, lifetime of tokens, size of pages
+``PUT /stand-in/terms``                               latency, limits, tokens, pages, clock
 ``POST /stand-in/tokens/expire``                      every token is refused from now on
 ====================================================  ====================================================
 """
@@ -42,6 +43,7 @@ class ZoomAdmin:
         act = self._routed(request)
         if act is None:
             return as_json({"error": "no such switch"}, 404)
+        self._api.account.land()
         try:
             return as_json(act())
         except (ValueError, TypeError, AttributeError) as error:
@@ -69,6 +71,7 @@ class ZoomAdmin:
             case "GET", "counts":
                 return lambda: {
                     "created": account.created,
+                    "unborn": account.unborn,
                     "calls": dict(api.counts),
                     "most_in_flight": api.most_in_flight,
                 }

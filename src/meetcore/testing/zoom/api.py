@@ -102,6 +102,7 @@ class ZoomApi:
         self._tokens.clear()
 
     async def _answer(self, call: str, act: Callable[[], Reply], request: Request) -> Reply | None:
+        self.account.land()
         fault = self.faults.due(call, self._text_of(request).encode(errors="replace"))
         await asyncio.sleep(self.account.terms.latency_s / 2)
         reply = self._done(call, act, request, fault)
@@ -121,7 +122,11 @@ class ZoomApi:
             if call not in ("token", "content"):
                 self._check_token(request)
                 self._check_rate()
-            return act()
+            reply = act()
+            if fault is not None and call == "create":
+                is_answered = fault.fault == "answered"
+                self.account.misplace(fault.doubles, fault.after_s, is_answered=is_answered)
+            return reply
         except Refused as refused:
             return refusal(refused.name, refused.about)
 

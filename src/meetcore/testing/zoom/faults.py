@@ -5,6 +5,7 @@ fault                   the stand-in
 ======================  ==============================================================================
 ``hang``                answers nothing until the client has gone
 ``late``                answers after `late_s` seconds
+``answered``            answers as if nothing were wrong: for `doubles`
 ``drop``                closes the connection without a word
 ``garbage``             answers 200 with what is no JSON
 ``huge``                answers 200 with what was asked for, and more than anybody should read
@@ -17,6 +18,9 @@ a name of a refusal     says that, as Zoom does; nothing is done
 
 With `is_done` what was asked is done all the same, before the fault: a meeting is made and nobody hears
 of it. What is late is always done.
+
+A creation that is done makes `doubles` more of the same meeting. What nobody hears of, the doubles and a
+meeting without an answer, exists only `after_s` seconds later, by the stand-in's clock.
 """
 
 from typing import Final
@@ -32,7 +36,7 @@ CALLS: Final = (
     "token", "create", "get", "list", "delete", "status", "recordings", "user", "users", "host_key",
     "download", "content", "delete_file",
 )  # fmt: skip
-FAULTS: Final = ("hang", "late", "drop", "garbage", "huge", "cut", "stall", "page")
+FAULTS: Final = ("hang", "late", "answered", "drop", "garbage", "huge", "cut", "stall", "page")
 _HUGE_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -50,6 +54,8 @@ class Fault:
     marker: str = ""
     is_done: bool = False
     late_s: float = 30.0
+    doubles: int = 0
+    after_s: float = 0.0
 
     def __attrs_post_init__(self) -> None:
         if self.fault not in (*FAULTS, *REFUSALS) and not self.fault.isdigit():
@@ -60,7 +66,7 @@ class Fault:
     @property
     def does_the_work(self) -> bool:
         """Whether what was asked for is done all the same."""
-        return self.is_done or self.fault in ("late", "cut", "stall")
+        return self.is_done or self.fault in ("late", "answered", "cut", "stall")
 
 
 async def misbehave(fault: Fault, request: Request, reply: Reply) -> Reply | None:

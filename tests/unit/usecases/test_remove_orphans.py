@@ -1,0 +1,387 @@
+"""What the provider made and nobody keeps is removed: doubled, late, and left behind by those who died."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from datetime import timedelta
+
+import pytest
+from attrs import define, evolve
+
+from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState
+from meetcore.adapters.zoom.access import ZoomAccess
+from meetcore.adapters.zoom.provider import ZoomProvider
+from meetcore.domain.errors import DomainError, ServiceUnavailable, UpstreamError
+from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.orphans import DEFAULT_WINDOW_S
+from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
+from meetcore.usecases.provision import order_of
+from meetcore.usecases.remove_orphans import OrphanReport
+from tests.unit.usecases.town import Died, Fuse, Town, request
+
+FIVE_MINUTES = 300
+
+
+class NoLog:
+    """Says nothing."""
+
+    def warning(self, event: str, /, **fields: object) -> None: ...
+
+    def error(self, event: str, /, **fields: object) -> None: ...
+
+
+def access_of(zoom: ZoomStandIn) -> ZoomAccess:
+    known = zoom.credentials
+    return ZoomAccess(known.account_id, known.client_id, known.client_secret, zoom.api_url, zoom.oauth_url)
+
+
+@define
+class Place:
+    """A town whose provider is Zoom, both on one clock."""
+
+    town: Town
+    zoom: ZoomStandIn
+
+    async def create(self, key: str | None = None, fuse: Fuse | None = None, **fields: object) -> None:
+        """Ask for a meeting, whatever comes of it."""
+        town = self.town
+        with suppress(DomainError, Died):
+            await town.create(fuse)(town.caller, request(**fields), town.intent(key), town.now())
+
+    async def pass_time(self, seconds: float, step_s: float = 7) -> None:
+        """Let time pass, with the workers at work."""
+        passed = 0.0
+        while passed < seconds:
+            self.town.clock.advance(step_s)
+            passed += step_s
+            await self.town.reconcile().sweep()
+            await self.town.remove_orphans().sweep()
+
+    def prove(self) -> None:
+        """What is at Zoom is what is recorded, and nobody has anything more to look for."""
+        recorded = [
+            meeting.provider_meeting_id
+            for meeting in self.town.meetings()
+            if meeting.status is MeetingStatus.SCHEDULED
+        ]
+        assert [str(each.number) for each in self.zoom.meetings] == recorded
+        assert not self.town.state.committed.orphan_checks
+        self.town.prove()
+
+
+@pytest.fixture
+async def place() -> AsyncIterator[Place]:
+    town = await Town(credits=1000, hosts=1).settle_in()
+    async with zoom_stand_in(now=town.clock.now) as zoom:
+        town.provider = provider = ZoomProvider(access_of(zoom), NoLog(), now=town.clock.now)
+        try:
+            yield Place(town, zoom)
+        finally:
+            await provider.aclose()
+
+
+@pytest.mark.spec("1/meetings")
+@pytest.mark.parametrize("key", [None, "k"])
+@pytest.mark.parametrize("is_heard", [True, False])
+@pytest.mark.parametrize("after_s", [0, 1, 100, FIVE_MINUTES])
+@pytest.mark.parametrize("doubles", [0, 1, 2])
+async def test_doubled_and_late_creations_leave_no_orphan(
+    place: Place, key: str | None, is_heard: bool, after_s: float, doubles: int
+):
+    fault = "answered" if is_heard else "drop"
+    place.zoom.faults.plan(Fault(fault, "create", is_done=True, doubles=doubles, after_s=after_s))
+    await place.create(key)
+    await place.pass_time(2 * FIVE_MINUTES + 60)
+    place.prove()
+    # A key whose meeting comes before the reconciler asks is given it.
+    has_meeting = is_heard or (key is not None and after_s <= 1)
+    assert len(place.zoom.meetings) == has_meeting
+    assert place.town.funds().balance == (990 if has_meeting else 1000)
+
+
+async def test_what_lands_just_before_a_look_starts_the_time_anew(place: Place):
+    place.zoom.faults.plan(Fault("answered", "create", doubles=1, after_s=FIVE_MINUTES - 1))
+    await place.create()
+    (check,) = place.town.state.committed.orphan_checks.values()
+    place.town.clock.set(check.due_at)
+    assert await place.town.remove_orphans().sweep() == 1
+    assert len(place.zoom.meetings) == 1
+    assert await place.town.remove_orphans().sweep() == 0, "there is a schedule"
+    await place.pass_time(FIVE_MINUTES - 7)
+    assert place.town.state.committed.orphan_checks, "it has not been clean for long"
+    await place.pass_time(14)
+    place.prove()
+
+
+async def test_an_answered_creation_costs_one_look(place: Place):
+    await place.create()
+    await place.pass_time(3600, step_s=20)
+    place.prove()
+    assert (place.zoom.api.counts["list"], place.zoom.api.counts["delete"]) == (1, 0)
+
+
+async def test_a_creation_that_was_refused_costs_no_look(place: Place):
+    place.zoom.faults.plan(Fault("missing_scope", "create"))
+    await place.create()
+    await place.pass_time(2 * FIVE_MINUTES)
+    assert place.zoom.api.counts["list"] == 0
+    place.prove()
+
+
+async def test_looks_after_an_unknown_outcome_are_few(place: Place):
+    place.zoom.faults.plan(Fault("drop", "create"))
+    await place.create("k")
+    await place.pass_time(3600, step_s=20)
+    place.prove()
+    assert place.zoom.api.counts["list"] == 1 + 3, "the reconciler's, and those of the schedule"
+
+
+async def test_a_double_of_a_meeting_that_was_cancelled_goes_too(place: Place):
+    place.zoom.faults.plan(Fault("answered", "create", doubles=1))
+    await place.create()
+    (meeting,) = place.town.meetings()
+    await place.town.cancel()(place.town.caller, meeting.id, place.town.intent(None), place.town.now())
+    assert len(place.zoom.meetings) == 1
+    await place.pass_time(2 * FIVE_MINUTES + 60)
+    assert place.zoom.meetings == []
+    place.prove()
+
+
+async def test_the_recorded_meeting_stays_when_it_runs_or_is_over(place: Place):
+    place.zoom.faults.plan(Fault("answered", "create", doubles=1))
+    await place.create()
+    (meeting,) = place.town.meetings()
+    kept = place.zoom.account.meeting(meeting.provider_meeting_id or "")
+    for status in ("started", "ended"):
+        kept.status = status
+        await place.pass_time(FIVE_MINUTES + 60)
+    assert kept.status == "ended"
+    assert place.zoom.meetings == [kept]
+
+
+async def test_an_orphan_that_somebody_started_is_ended_and_done_with(place: Place):
+    place.zoom.faults.plan(Fault("drop", "create", is_done=True))
+    await place.create()
+    (orphan,) = place.zoom.meetings
+    orphan.status = "started"
+    await place.pass_time(2 * FIVE_MINUTES + 60)
+    assert orphan.status == "ended"
+    assert not place.town.state.committed.orphan_checks
+
+
+async def test_a_meeting_of_another_account_at_the_same_time_stays(place: Place):
+    other = await place.town.another_caller()
+    async with place.town.state.change() as tables:
+        ((name, host),) = tables.hosts.items()
+        tables.hosts[name] = evolve(host, max_concurrent=2)
+    place.zoom.faults.plan(Fault("answered", "create", doubles=1))
+    await place.create()
+    await place.town.create()(other, request(), place.town.intent(None), place.town.now())
+    await place.pass_time(2 * FIVE_MINUTES + 60)
+    kept = {meeting.provider_meeting_id for meeting in place.town.meetings()}
+    assert {str(each.number) for each in place.zoom.meetings} == kept
+    assert len(kept) == 2
+    assert not place.town.state.committed.orphan_checks
+
+
+@pytest.mark.parametrize("refusal", ["missing_scope", "500"])
+async def test_a_removal_that_is_refused_is_tried_again_less_and_less_often(place: Place, refusal: str):
+    times = 4 if refusal == "missing_scope" else 12  # what is not answered is repeated at once
+    place.zoom.faults.plan(Fault("drop", "create", is_done=True), Fault(refusal, "delete", times=times))
+    reports: list[OrphanReport] = []
+    await place.create()
+    remove = place.town.remove_orphans(report=reports.append)
+    place.town.lapse()
+    await place.town.reconcile().sweep()
+    waits: list[float] = []
+    while place.town.state.committed.orphan_checks and len(waits) < 20:
+        (check,) = place.town.state.committed.orphan_checks.values()
+        waits.append((check.due_at - place.town.now()).total_seconds())
+        place.town.clock.set(check.due_at)
+        await remove.sweep()
+    assert waits == [0, 30, 60, 120, 240, 60, 90, 150]
+    place.prove()
+    (orphan,) = place.zoom.account.meetings.values()
+    assert [report.error is None for report in reports] == [False] * 4 + [True]
+    assert {report.provider_meeting_id for report in reports} == {str(orphan.number)}
+
+
+async def test_a_provider_that_cannot_be_asked_is_asked_again(place: Place):
+    place.zoom.faults.plan(Fault("drop", "create", is_done=True, after_s=100))
+    reports: list[OrphanReport] = []
+    await place.create()
+    place.town.lapse()
+    await place.town.reconcile().sweep()
+    place.zoom.faults.plan(Fault("missing_scope", "list", times=20))
+    remove = place.town.remove_orphans(report=reports.append)
+    for _ in range(20):
+        (check,) = place.town.state.committed.orphan_checks.values()
+        place.town.clock.set(check.due_at)
+        await remove.sweep()
+    assert len(place.zoom.meetings) == 1
+    await place.pass_time(3600 + 2 * FIVE_MINUTES, step_s=60)
+    place.prove()
+    assert [report.provider_meeting_id for report in reports] == [None] * 20
+
+
+async def test_a_meeting_that_is_still_being_made_is_left_to_its_reconciler(place: Place):
+    place.zoom.faults.plan(Fault("drop", "create", is_done=True), Fault("missing_scope", "list", times=None))
+    await place.create("k")
+    await place.pass_time(2 * FIVE_MINUTES, step_s=20)
+    assert len(place.zoom.meetings) == 1
+    assert place.zoom.api.counts["delete"] == 0
+    place.zoom.faults.clear()
+    await place.pass_time(2 * FIVE_MINUTES)
+    place.prove()
+    assert place.town.funds().balance == 990
+
+
+async def test_a_worker_that_dies_at_any_line_leaves_the_orphan_to_the_next(place: Place):
+    point, is_alive = 0, False
+    while not is_alive:
+        point += 1
+        place.zoom.faults.plan(Fault("drop", "create", is_done=True, doubles=1))
+        await place.create()
+        place.town.lapse()
+        await place.town.reconcile().sweep()
+        try:
+            await place.town.remove_orphans(Fuse(point)).sweep()
+            is_alive = True
+        except Died:
+            pass
+        await place.pass_time(2 * FIVE_MINUTES + 60, step_s=30)
+        place.prove()
+        assert place.zoom.meetings == []
+    assert point > 5
+
+
+async def test_workers_share_what_is_due(place: Place):
+    for hour in range(10, 20):
+        await place.create(start_time=f"{hour}:00")
+    place.town.clock.advance(DEFAULT_WINDOW_S + 21)
+    looks = await asyncio.gather(*(place.town.remove_orphans().sweep() for _ in range(3)))
+    assert sum(looks) == 10
+    assert place.zoom.api.counts["list"] == 10
+    place.prove()
+
+
+async def test_a_round_has_so_many_looks_and_no_more(place: Place):
+    for hour in range(10, 16):
+        await place.create(start_time=f"{hour}:00")
+    place.town.clock.advance(DEFAULT_WINDOW_S + 21)
+    assert await place.town.remove_orphans().sweep(limit=5) == 5
+    assert await place.town.remove_orphans().sweep(limit=5) == 1
+
+
+async def test_another_providers_meeting_is_not_looked_for_here(place: Place):
+    await place.create()
+    ((name, stored),) = place.town.state.committed.meetings.items()
+    async with place.town.state.change() as tables:
+        tables.meetings[name] = evolve(stored, meeting=evolve(stored.meeting, provider="sandbox"))
+    await place.pass_time(2 * FIVE_MINUTES)
+    assert place.zoom.api.counts["list"] == 0
+    assert place.town.state.committed.orphan_checks, "it is when its own provider is configured again"
+
+
+async def test_what_was_made_too_late_and_could_not_be_removed_is_left_to_a_worker(place: Place):
+    town = place.town
+
+    class Slow(ZoomProvider):
+        """Zoom, heard of after everybody gave the meeting up and looked for it."""
+
+        async def create(self, order):
+            await place.pass_time(3 * FIVE_MINUTES, step_s=20)
+            made = await super().create(order)
+            place.zoom.faults.plan(Fault("missing_scope", "delete"))
+            return made
+
+    slow = Slow(access_of(place.zoom), NoLog(), now=town.clock.now)
+    with pytest.raises(ServiceUnavailable, match="undone"):
+        await evolve(town.create(), provider=slow)(town.caller, request(), town.intent(None), town.now())
+    await slow.aclose()
+    assert len(place.zoom.meetings) == 1
+    await place.pass_time(2 * FIVE_MINUTES)
+    assert place.zoom.meetings == []
+    place.prove()
+
+
+# On the sandbox, which makes a meeting of an order once, whenever it hears of it.
+
+
+async def state_of(town: Town, meeting: Meeting) -> SandboxMeetingState | None:
+    return await town.sandbox.state.get(f"sandbox-{meeting.id}")
+
+
+async def given_up() -> tuple[Town, Meeting]:
+    """A meeting whose making nobody could tell of, and that the provider did not know when it was asked."""
+    town = await Town().settle_in()
+    town.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
+    with pytest.raises(UpstreamError):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    town.lapse()
+    await town.reconcile().sweep()
+    (meeting,) = town.meetings()
+    assert meeting.status is MeetingStatus.ABANDONED
+    return town, meeting
+
+
+async def test_a_call_that_was_slow_beyond_measure_leaves_no_meeting_that_nobody_paid_for():
+    town, meeting = await given_up()
+    await town.provider.create(order_of(meeting, "host-0"))  # the lost call arrives after all
+    town.clock.advance(59)
+    assert await town.remove_orphans().sweep() == 0
+    town.clock.advance(1)
+    assert await town.remove_orphans().sweep() == 1
+    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
+    assert town.funds().balance == 100
+    town.clock.advance(3600)
+    assert await town.remove_orphans().sweep() == 1
+    assert not town.state.committed.orphan_checks, "it is seen to"
+
+
+async def test_a_meeting_that_was_never_made_is_looked_for_by_the_schedule_and_no_more():
+    town, meeting = await given_up()
+    for wait_s in (60, 90, 150):
+        town.clock.advance(wait_s - 1)
+        assert await town.remove_orphans().sweep() == 0
+        town.clock.advance(1)
+        assert await town.remove_orphans().sweep() == 1
+    assert await state_of(town, meeting) is None
+    assert not town.state.committed.orphan_checks
+
+
+async def test_a_provider_that_does_not_answer_is_asked_again():
+    town, _ = await given_up()
+    town.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
+    town.clock.advance(60)
+    await town.remove_orphans().sweep()
+    town.clock.advance(30)
+    assert await town.remove_orphans().sweep() == 1
+
+
+async def test_a_meeting_that_the_provider_refused_is_not_looked_for():
+    town = await Town().settle_in()
+    town.faults.plan(SandboxCall.CREATE, SandboxFault.REFUSE)
+    with pytest.raises(UpstreamError):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    town.clock.advance(3600)
+    assert await town.remove_orphans().sweep() == 0
+
+
+async def test_a_meeting_that_is_found_when_its_time_is_over_is_undone_and_costs_nothing():
+    town = await Town().settle_in()
+    town.faults.plan(SandboxCall.CREATE, SandboxFault.DROP)  # it was made, and nobody heard of it
+    with pytest.raises(UpstreamError):
+        await town.create()(town.caller, request(), town.intent("k"), town.now())
+    (meeting,) = town.meetings()
+    town.clock.set(meeting.end_at - timedelta(microseconds=1))
+    town.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
+    assert await town.reconcile().sweep() == 0
+    town.lapse()
+    assert await town.reconcile().sweep() == 1
+    (after,) = town.meetings()
+    assert after.status is MeetingStatus.ABANDONED
+    assert (town.funds().balance, town.funds().held) == (100, 0)
+    assert not town.state.committed.reservations
+    await town.remove_orphans().sweep()
+    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
