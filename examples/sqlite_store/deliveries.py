@@ -175,7 +175,7 @@ class SqliteDeliveryRepository:
         await self._connection.change(_FORGET_CLAIMS, at)
         share = {"per_host_of_account": limits.per_host_of_account}
         due = await self._connection.fetch(_DUE, rows.fields_of(limits) | share | at)
-        chosen = []
+        chosen: list[rows.Row] = []
         for row in due:
             behind = max(row["over_share"], row["over_room"])
             if behind > 0:

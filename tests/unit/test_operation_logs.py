@@ -16,6 +16,7 @@ from meetcore.operation_logs import (
     log_failed_note,
     log_takeover,
 )
+from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
 from meetcore.testing.contracts.outbox import BAD, GOOD, outbox
@@ -41,7 +42,7 @@ class Sender:
 def deliver(rig: MemoryRig, sender: Sender, schedule: RetrySchedule) -> DeliverWebhooks:
     world = World(rig.clock, SeededEntropy(5))
     return DeliverWebhooks(
-        rig.store, cast(Any, sender), schedule, world, per_endpoint=100,
+        rig.store, cast(Any, sender), schedule, world, limits=ClaimLimits(per_endpoint=100),
         on_failed=log_failed_delivery, on_disabled=log_disabled_endpoint,
     )  # fmt: skip
 
