@@ -23,7 +23,7 @@ TESTS = (
     "tests/unit/domain",
     "tests/contract/test_audio_editor.py",
     "tests/contract/test_ledger_repository.py",
-    "tests/contract/test_speech.py::TestLocal::test_what_is_heard_lies_within_the_piece",
+    "tests/contract/test_speech.py::TestLocal::test_what_is_heard_lies_within_the_piece[7.25]",
     "tests/e2e/test_notes.py",
 )
 
