@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from ipaddress import ip_address
 from pathlib import Path
@@ -13,6 +13,7 @@ from uuid import UUID
 from attrs import frozen
 
 from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.app import Service
 from meetcore.domain.addresses import Address
 from meetcore.wiring import Network, Wiring
@@ -70,11 +71,17 @@ Opened = Callable[..., AbstractAsyncContextManager[PostOffice]]
 
 
 def post_offices(postgres_server_url: str, contract: Contract, directory: Path) -> Opened:
-    """Opens a post office with a retry schedule, and with what else is set."""
+    """Opens a post office with a retry schedule, and with what else is set.
+
+    `hosts` lead to the receiver, too; `lookups` answers for the system where real look-ups are wanted.
+    """
 
     @asynccontextmanager
-    async def open_with(schedule: str, **more: Any) -> AsyncIterator[PostOffice]:
+    async def open_with(
+        schedule: str, hosts: Sequence[str] = (), lookups: Callable[..., Any] | None = None, **more: Any
+    ) -> AsyncIterator[PostOffice]:
         names = Names()
+        names.known |= dict.fromkeys(hosts, "127.0.0.1")
         wirings: list[Wiring] = []
 
         def keep(wiring: Wiring) -> list[Any]:
@@ -83,7 +90,7 @@ def post_offices(postgres_server_url: str, contract: Contract, directory: Path) 
 
         with servers.fresh_database(postgres_server_url) as url:
             migrate(url)
-            async with receiving(HOST, directory) as receiver:
+            async with receiving(HOST, directory, *hosts) as receiver:
                 settings = settings_for(
                     url,
                     webhook_allowed_networks="127.0.0.0/8",
@@ -91,7 +98,8 @@ def post_offices(postgres_server_url: str, contract: Contract, directory: Path) 
                     webhook_retry_schedule=schedule,
                     **more,
                 )
-                network = Network(names, {HOST: ("127.0.0.1", receiver.port)})
+                there = dict.fromkeys((HOST, *hosts), ("127.0.0.1", receiver.port))
+                network = Network(names if lookups is None else SystemResolver(lookup=lookups), there)
                 service = Service(settings, network, extra_routes=keep)
                 async with started(service), client_of(service, contract) as http:
                     await wirings[0].operate.add_host("host@example.test", 1000)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,6 +26,8 @@ class Received:
     path: str
     headers: dict[str, str]
     body: bytes
+    at_s: float = 0.0
+    """When it had come whole, by a clock that only this process knows."""
 
 
 @define
@@ -36,20 +40,34 @@ class Receiver:
     answers: list[int] = field(factory=list)
     """Statuses for the next requests, before `status` takes over."""
     received: list[Received] = field(factory=list)
+    takes_s: float = 0.0
+    """How long each request takes; one to a path that begins with `/hang` takes until `let_go`."""
+    let_go: asyncio.Event = field(factory=asyncio.Event)
+    under_way: int = 0
+    most_under_way: int = 0
 
     async def handle(self, request: web.Request) -> web.Response:
         body = await request.read()
         # In lower case, as HTTP leaves it open.
         headers = {name.lower(): value for name, value in request.headers.items()}
-        self.received.append(Received(request.method, request.path_qs, headers, body))
+        self.received.append(Received(request.method, request.path_qs, headers, body, time.monotonic()))
+        self.under_way += 1
+        self.most_under_way = max(self.most_under_way, self.under_way)
+        try:
+            if request.path.startswith("/hang"):
+                await self.let_go.wait()
+            elif self.takes_s:
+                await asyncio.sleep(self.takes_s)
+        finally:
+            self.under_way -= 1
         return web.Response(status=self.answers.pop(0) if self.answers else self.status)
 
 
 @asynccontextmanager
-async def receiving(host: str, directory: Path) -> AsyncIterator[Receiver]:
-    """A receiver for a host name, on a free port."""
+async def receiving(host: str, directory: Path, *more_hosts: str) -> AsyncIterator[Receiver]:
+    """A receiver for host names, on a free port."""
     receiver = Receiver(ca_file=str(directory / "ca.pem"))
-    context = _context_for(host, directory)
+    context = _context_for((host, *more_hosts), directory)
     app = web.Application()
     app.router.add_route("*", "/{tail:.*}", receiver.handle)
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
@@ -60,14 +78,15 @@ async def receiving(host: str, directory: Path) -> AsyncIterator[Receiver]:
         receiver.port = runner.addresses[0][1]
         yield receiver
     finally:
+        receiver.let_go.set()
         await runner.cleanup()
 
 
-def _context_for(host: str, directory: Path) -> ssl.SSLContext:
-    """Make an authority and a certificate of it for the host; the authority goes to `ca.pem`."""
+def _context_for(hosts: Sequence[str], directory: Path) -> ssl.SSLContext:
+    """Make an authority and a certificate of it for the hosts; the authority goes to `ca.pem`."""
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca = _certificate("Test authority", ca_key, "Test authority", ca_key, is_ca=True)
-    certificate = _certificate(host, key, "Test authority", ca_key, is_ca=False)
+    ca = _certificate("Test authority", ca_key, "Test authority", ca_key)
+    certificate = _certificate(hosts[0], key, "Test authority", ca_key, hosts)
     (directory / "ca.pem").write_bytes(ca.public_bytes(serialization.Encoding.PEM))
     (directory / "host.pem").write_bytes(
         certificate.public_bytes(serialization.Encoding.PEM)
@@ -87,8 +106,7 @@ def _certificate(
     key: ec.EllipticCurvePrivateKey,
     issuer: str,
     issuer_key: ec.EllipticCurvePrivateKey,
-    *,
-    is_ca: bool,
+    hosts: Sequence[str] = (),
 ) -> x509.Certificate:
     now = datetime.now(UTC)
     authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer_key.public_key())
@@ -100,12 +118,13 @@ def _certificate(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(minutes=5))
         .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.BasicConstraints(ca=is_ca, path_length=None), critical=True)
+        .add_extension(x509.BasicConstraints(ca=not hosts, path_length=None), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(authority, critical=False)
     )
-    if not is_ca:
-        builder = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
+    if hosts:
+        names = x509.SubjectAlternativeName([x509.DNSName(host) for host in hosts])
+        builder = builder.add_extension(names, critical=False)
     return builder.sign(issuer_key, hashes.SHA256())
 
 
