@@ -203,6 +203,8 @@ def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
     async def purge() -> None:
         await broom.purge_idempotency(timedelta(hours=REMEMBERED_HOURS).total_seconds())
         await broom.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
+        if sealed := await wiring.store.seal_join_urls():
+            log.info("join links sealed", count=sealed)
         await broom.purge_creations(wiring.world.now().astimezone(UTC).date() - timedelta(days=1))
         with suppress(RateStoreAway):  # the next round is soon enough
             await counters.purge(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)

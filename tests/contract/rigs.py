@@ -61,7 +61,7 @@ class PostgresRig:
         self.registry = PostgresRegistry(pool)
         self.housekeeping = PostgresHousekeeping(pool)
         self.audit = PostgresLedgerAudit(pool)
-        self._cipher = cipher
+        self.cipher = cipher
 
     def now(self) -> datetime:
         return datetime.now(UTC)

@@ -22,7 +22,7 @@ from attrs import define, field
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_truth import Patron, add_hosts, come_to_rest, enrolled, prove
+from tests.e2e.meeting_truth import LATE_S, Patron, add_hosts, come_to_rest, enrolled, prove
 from tests.e2e.program import Launcher, Running, Site, has_fault, until
 from tests.e2e.zoom_place import ZoomPlace, tell, zoom_place
 
@@ -47,6 +47,10 @@ FAULTS: tuple[dict[str, object], ...] = (
     {"fault": "500", "call": "create", "is_done": True},
     {"fault": "garbage", "call": "create", "is_done": True},
     {"fault": "late", "call": "create", "late_s": 0.3},
+    {"fault": "answered", "call": "create", "doubles": 1},
+    {"fault": "answered", "call": "create", "doubles": 1, "after_s": LATE_S},
+    {"fault": "drop", "call": "create", "is_done": True, "doubles": 2},
+    {"fault": "drop", "call": "create", "is_done": True, "doubles": 1, "after_s": LATE_S},
     {"fault": "rate_qps", "call": "create"},
     {"fault": "missing_scope", "call": "create"},
     {"fault": "user_not_found", "call": "create"},

@@ -10,7 +10,7 @@ money        `ledger` (double entry), `transfers` and `chain` (what it is made o
              (reservations, the daily cap), `pricing` (tiers, the coercion of recording, quotes)
 meetings     `meetings` (the life of one, the plan of a new one), `hosts` (best fit among the free),
              `schedule` (WIB in, UTC inside), `provider_events` (what a provider tells),
-             `recordings` (the files of one, gathered and measured)
+             `recordings` (the files of one, gathered and measured), `orphans` (what nobody keeps)
 notes        `notes` (the life of one), `hearing` (a recording in pieces), `transcripts`, `vtt` (a
              provider's), `quotes` (what was really said)
 requests     `keys` (form, digest, scopes), `rate_window` (the wall-clock minute),
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         ledger,
         meetings,
         notes,
+        orphans,
         pricing,
         provider_events,
         quotes,
@@ -75,6 +76,7 @@ __all__ = [
     "meetings",
     "note_markdown",
     "notes",
+    "orphans",
     "pricing",
     "provider_events",
     "quotes",

@@ -110,7 +110,7 @@ class Endpoint:
 
     `url` is what the caller gave and `url_key` its normal form, at most one for each account (spec
     4.3 rule 2). `disabled_at` is set by automatic disabling only. `created_by` is the id of the API
-    key or user.
+    key or user. `secret` is None where the stored one cannot be decrypted.
     """
 
     id: UUID
@@ -124,7 +124,7 @@ class Endpoint:
     disabled_at: datetime | None
     created_by: str
     created_at: datetime
-    secret: str = field(repr=False)
+    secret: str | None = field(repr=False)
 
     @property
     def is_active(self) -> bool:

@@ -193,7 +193,7 @@ class Provisioned:
     """What the provider answered. Null where it cannot tell or enforce a thing."""
 
     provider_meeting_id: str
-    join_url: str
+    join_url: str = field(repr=False)
     password: str | None = field(default=None, repr=False)
 
 
@@ -227,7 +227,7 @@ class Meeting:
     created_at: datetime
     password: str | None = field(default=None, repr=False)
     host_key: str | None = field(default=None, repr=False)
-    join_url: str | None = None
+    join_url: str | None = field(default=None, repr=False)
     provider_meeting_id: str | None = None
     charge_id: UUID | None = None
     credits_refunded: int | None = None

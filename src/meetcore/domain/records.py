@@ -144,7 +144,7 @@ def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Record:
         "created_by": endpoint.created_by,
         "created_at": utc_text(endpoint.created_at),
     }
-    if with_secret:
+    if with_secret and endpoint.secret is not None:
         record["secret"] = endpoint.secret
     return record
 

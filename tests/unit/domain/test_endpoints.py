@@ -227,7 +227,7 @@ def test_rotating_changes_the_secret_and_nothing_else(endpoint: Endpoint, secret
 @given(endpoints())
 def test_rotating_to_the_secret_in_use_is_a_mistake(endpoint: Endpoint) -> None:
     with pytest.raises(ValueError, match=r"^a rotation needs a new secret$"):
-        rotate_secret(endpoint, endpoint.secret)
+        rotate_secret(endpoint, endpoint.secret or "")
 
 
 @pytest.mark.parametrize("state", EndpointState)

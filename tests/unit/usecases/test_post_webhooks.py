@@ -62,6 +62,7 @@ async def test_a_test_event_tells_the_endpoint_without_its_secret_and_rings():
     await send(town.caller, endpoint.id, town.intent(None), town.now())
     (payload,) = payloads_of_tests(town)
     assert json.loads(payload)["data"]["id"] == str(endpoint.id)
+    assert endpoint.secret is not None
     assert endpoint.secret.encode() not in payload
     assert town.doorbell.rings == rings + 1
 

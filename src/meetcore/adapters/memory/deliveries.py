@@ -77,6 +77,7 @@ class MemoryDeliveryRepository:
         name = delivery.account_id, delivery.id
         self._tables.deliveries[name] = StoredDelivery(evolve(delivery, next_attempt_at=until), token)
         endpoint = self._endpoint(delivery)
+        assert endpoint.secret is not None  # nothing is sealed here
         event = self._tables.events[delivery.account_id, delivery.event_id]
         return Claimed(
             delivery.account_id,

@@ -191,7 +191,8 @@ class MemoryQueries:
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         """The secrets of every endpoint registered under a normalised URL."""
-        return [one.secret for one in self._state.committed.endpoints.values() if one.url_key == url_key]
+        found = [one for one in self._state.committed.endpoints.values() if one.url_key == url_key]
+        return [one.secret for one in found if one.secret is not None]
 
     async def ping(self) -> None:
         """Memory is always there."""

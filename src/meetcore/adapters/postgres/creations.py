@@ -145,8 +145,8 @@ WITH guard AS MATERIALIZED (
     UPDATE cap_usage SET spent = %(usage_spent)s, held = %(usage_held)s FROM guard
     WHERE cap_usage.account_id = guard.account_id AND api_key_id = %(usage_key_id)s AND day = %(usage_day)s
 ), meeting AS (
-    UPDATE meetings SET status = %(status)s, provider_meeting_id = %(provider_meeting_id)s, join_url = %(join_url)s,
-        password = %(password)s, charge_id = %(transfer_id)s, hold_id = NULL, idempotency_key = NULL,
+    UPDATE meetings SET status = %(status)s, provider_meeting_id = %(provider_meeting_id)s, join_url = NULL,
+        sealed_join_url = %(join_url)s, password = %(password)s, charge_id = %(transfer_id)s, hold_id = NULL, idempotency_key = NULL,
         lease_token = NULL, lease_until = NULL, due_at = end_at
     FROM guard WHERE meetings.account_id = guard.account_id AND meetings.id = guard.meeting_id
 ), done AS (

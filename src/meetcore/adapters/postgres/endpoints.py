@@ -55,11 +55,13 @@ WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE
 """
 
 # Writes an endpoint. What waits at one that is inactive now is held, the parked too; a post in flight keeps its
-# claim, is judged when it ends and still counts as in flight if the endpoint is active again by then.
+# claim, is judged when it ends and still counts as in flight if the endpoint is active again by then. A secret that
+# does not open stays as it is until it is rotated.
 _SAVE = """
 WITH endpoint AS (
     UPDATE webhook_endpoints SET description = %(description)s, event_types = %(event_types)s, state = %(state)s,
-        consecutive_failures = %(consecutive_failures)s, disabled_at = %(disabled_at)s, secret = %(secret)s
+        consecutive_failures = %(consecutive_failures)s, disabled_at = %(disabled_at)s,
+        secret = COALESCE(%(secret)s, secret)
     WHERE account_id = %(account_id)s AND id = %(id)s
 )
 UPDATE deliveries
@@ -244,7 +246,7 @@ class PostgresEndpointRepository:
             "is_active": endpoint.is_active,
             "consecutive_failures": endpoint.consecutive_failures,
             "disabled_at": endpoint.disabled_at,
-            "secret": self._cipher.seal(endpoint.secret.encode(), context),
+            "secret": rows.seal_text(self._cipher, endpoint.secret, context),
         }
 
 

@@ -56,7 +56,7 @@ __all__ = ["MEETING_COLUMNS", "PostgresMeetingRepository"]
 MEETING_COLUMNS = """
     m.id, m.api_key_id, m.status, m.title, m.description, m.start_at, m.end_at, m.duration, m.capacity,
     m.pricing_tier_id, m.credits, m.with_recording, m.auto_notulen, m.must_login, m.mic_off, m.email_notification,
-    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.provider_meeting_id, m.charge_id,
+    m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
     m.credits_refunded"""
 
 # The meeting in progress with its money, under the account's lock, for the bearer of the lease only.
@@ -147,6 +147,7 @@ class PostgresMeetingRepository:
     ) -> int | None:  # fmt: skip
         """The hold becomes the charge, the meeting is there; none when the view is no longer true."""
         context = rows.password_context(meeting.account_id, meeting.id)
+        link_context = rows.join_url_context(meeting.account_id, meeting.id)
         parameters = (
             self._ending(view, meeting, answer)
             | funds_parameters(funds)
@@ -158,7 +159,7 @@ class PostgresMeetingRepository:
                 "version": view.version,
                 "hold_id": None if view.hold is None else view.hold.id,
                 "provider_meeting_id": meeting.provider_meeting_id,
-                "join_url": meeting.join_url,
+                "join_url": rows.seal_text(self._cipher, meeting.join_url, link_context),
                 "password": rows.seal_text(self._cipher, meeting.password, context),
             }
         )

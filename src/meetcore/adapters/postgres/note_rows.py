@@ -4,13 +4,14 @@ from typing import Any
 from uuid import UUID
 
 import msgspec
+import structlog
 from attrs import frozen
 
 from meetcore.adapters.postgres.rows import Row, utc
 from meetcore.domain.notes import Language, Note, NoteDraft, NoteStatus, NoteStep
 from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.domain.transcripts import Transcript
-from meetcore.ports.cipher import Cipher
+from meetcore.ports.cipher import Cipher, CipherRefused
 
 __all__ = [
     "NOTE_COLUMNS",
@@ -19,6 +20,8 @@ __all__ = [
     "heard_sealed",
     "note",
     "note_parameters",
+    "readable_note",
+    "readable_recording",
     "recording",
     "recording_parameters",
 ]
@@ -41,6 +44,8 @@ class _Content:
     transcript: Transcript
 
 
+log = structlog.get_logger("meetcore.postgres")
+
 _encoder = msgspec.json.Encoder()
 _files = msgspec.json.Decoder(tuple[RecordingFile, ...])
 _content = msgspec.json.Decoder(_Content)
@@ -61,7 +66,9 @@ def _heard_context(account_id: UUID, recording_id: UUID, source: str, piece: int
 
 def recording(row: Row, cipher: Cipher) -> Recording:
     """A recording."""
-    files = cipher.open(row["files"], _files_context(row["account_id"], row["recording_id"]))
+    files = b"[]"
+    if row["files"] is not None:
+        files = cipher.open(row["files"], _files_context(row["account_id"], row["recording_id"]))
     return Recording(
         id=row["recording_id"],
         account_id=row["account_id"],
@@ -74,6 +81,18 @@ def recording(row: Row, cipher: Cipher) -> Recording:
         created_at=utc(row["recording_created_at"]),
         expires_at=utc(row["expires_at"]),
     )
+
+
+def readable_recording(row: Row, cipher: Cipher) -> Recording:
+    """A recording for a reader: one whose files do not open has none, which is logged.
+
+    Not for what is written back: the files may open again under another key.
+    """
+    try:
+        return recording(row, cipher)
+    except (CipherRefused, msgspec.DecodeError):
+        log.exception("recording does not open", recording_id=str(row["recording_id"]))
+        return recording(row | {"files": None}, cipher)
 
 
 def recording_parameters(recording: Recording, cipher: Cipher) -> dict[str, Any]:
@@ -118,6 +137,18 @@ def note(row: Row, cipher: Cipher) -> Note:
         error=row["error"],
         completed_at=None if row["completed_at"] is None else utc(row["completed_at"]),
     )
+
+
+def readable_note(row: Row, cipher: Cipher) -> Note:
+    """A note for a reader: one whose content does not open says nothing, which is logged.
+
+    Not for what is written back: the content may open again under another key.
+    """
+    try:
+        return note(row, cipher)
+    except (CipherRefused, msgspec.DecodeError):
+        log.exception("note does not open", note_id=str(row["note_id"]))
+        return note(row | {"content": None}, cipher)
 
 
 def note_parameters(note: Note, cipher: Cipher) -> dict[str, Any]:

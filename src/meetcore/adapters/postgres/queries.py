@@ -215,7 +215,7 @@ class PostgresQueries:
     async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
         """An account's recording, in any state."""
         row = await self._one(note_reads.FIND_RECORDING, {"account_id": account_id, "id": recording_id})
-        return None if row is None else note_rows.recording(row, self._cipher)
+        return None if row is None else note_rows.readable_recording(row, self._cipher)
 
     async def list_recordings(
         self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
@@ -226,12 +226,12 @@ class PostgresQueries:
             found = await self._all(note_reads.LIST_RECORDINGS, page)
         else:
             found = await self._all(note_reads.LIST_OF_MEETING, page | {"meeting_id": meeting_id})
-        return [note_rows.recording(row, self._cipher) for row in found]
+        return [note_rows.readable_recording(row, self._cipher) for row in found]
 
     async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
         """An account's note, in any state."""
         row = await self._one(note_reads.FIND_NOTE, {"account_id": account_id, "id": note_id})
-        return None if row is None else note_rows.note(row, self._cipher)
+        return None if row is None else note_rows.readable_note(row, self._cipher)
 
     async def list_notes(
         self, account_id: UUID, wanted: NoteFilter, limit: int, before: UUID | None
@@ -239,12 +239,13 @@ class PostgresQueries:
         """An account's notes that are not erased, the newest first."""
         page = {"account_id": account_id, "limit": limit, "before": before or _NEWEST} | asdict(wanted)
         found = await self._all(note_reads.notes_statement(wanted), page)
-        return [note_rows.note(row, self._cipher) for row in found]
+        return [note_rows.readable_note(row, self._cipher) for row in found]
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:
         """The secrets of every endpoint registered under a normalised URL."""
         found = await self._all(_FIND_BY_URL, {"url_key": url_key})
-        return [rows.endpoint(row, self._cipher).secret for row in found]
+        secrets = (rows.endpoint(row, self._cipher).secret for row in found)
+        return [secret for secret in secrets if secret is not None]
 
     async def ping(self) -> None:
         """Make sure that the database answers and takes writes."""

@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 from uuid import UUID
 
+import structlog
 from attrs import evolve
 
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
@@ -18,7 +19,7 @@ from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.keys import ApiKey, Scope
 from meetcore.domain.ledger import Book, Entry, Funds, Reference, Transfer, TransferKind
 from meetcore.domain.meetings import Meeting, MeetingStatus
-from meetcore.ports.cipher import Cipher
+from meetcore.ports.cipher import Cipher, CipherRefused
 
 __all__ = [
     "HOST_COLUMNS",
@@ -34,6 +35,7 @@ __all__ = [
     "host",
     "host_key_context",
     "idempotency",
+    "join_url_context",
     "key",
     "meeting",
     "meeting_with_key",
@@ -46,6 +48,8 @@ __all__ = [
     "utc",
 ]
 
+log = structlog.get_logger("meetcore.postgres")
+
 Row = dict[str, Any]
 
 HOST_COLUMNS = """
@@ -56,6 +60,11 @@ HOST_COLUMNS = """
 def password_context(account_id: UUID, meeting_id: UUID) -> str:
     """What a meeting's password is sealed for."""
     return f"{account_id}/meetings/{meeting_id}/password"
+
+
+def join_url_context(account_id: UUID, meeting_id: UUID) -> str:
+    """What a meeting's link is sealed for; Zoom's holds the password."""
+    return f"{account_id}/meetings/{meeting_id}/join-url"
 
 
 def host_key_context(host_id: UUID) -> str:
@@ -91,6 +100,15 @@ def seal_text(cipher: Cipher, text: str | None, context: str) -> bytes | None:
 def open_text(cipher: Cipher, sealed: bytes | None, context: str) -> str | None:
     """Open a text that may be absent."""
     return None if sealed is None else cipher.open(sealed, context).decode()
+
+
+def _readable(cipher: Cipher, sealed: bytes | None, context: str) -> str | None:
+    """A text of a record, or none where it does not open: that is logged and spoils no other record."""
+    try:
+        return open_text(cipher, sealed, context)
+    except CipherRefused:
+        log.exception("value does not open", context=context)
+        return None
 
 
 def _utc(at: datetime | None) -> datetime | None:
@@ -217,7 +235,7 @@ def idempotency(row: Row, cipher: Cipher) -> IdempotencyRecord | None:
 
 
 def meeting(row: Row, cipher: Cipher) -> Meeting:
-    """A meeting, its password opened."""
+    """A meeting, its password and link opened; null where they do not open."""
     return Meeting(
         id=row["id"],
         account_id=row["account_id"],
@@ -239,8 +257,8 @@ def meeting(row: Row, cipher: Cipher) -> Meeting:
         host_id=row["host_id"],
         provider=row["provider"],
         created_at=utc(row["created_at"]),
-        password=open_text(cipher, row["password"], password_context(row["account_id"], row["id"])),
-        join_url=row["join_url"],
+        password=_readable(cipher, row["password"], password_context(row["account_id"], row["id"])),
+        join_url=_join_url(row, cipher),
         provider_meeting_id=row["provider_meeting_id"],
         charge_id=row["charge_id"],
         credits_refunded=row["credits_refunded"],
@@ -253,11 +271,18 @@ def meeting_with_key(row: Row, cipher: Cipher) -> Meeting:
     if row["host_key"] is None:
         return found
     context = host_key_context(row["host_id"])
-    return evolve(found, host_key=open_text(cipher, row["host_key"], context))
+    return evolve(found, host_key=_readable(cipher, row["host_key"], context))
+
+
+def _join_url(row: Row, cipher: Cipher) -> str | None:
+    if row["sealed_join_url"] is None:
+        text: str | None = row["join_url"]  # in the clear, until it is sealed
+        return text
+    return _readable(cipher, row["sealed_join_url"], join_url_context(row["account_id"], row["id"]))
 
 
 def endpoint(row: Row, cipher: Cipher) -> Endpoint:
-    """A webhook endpoint, its secret opened."""
+    """A webhook endpoint, its secret opened; none where it does not open."""
     context = endpoint_context(row["account_id"], row["endpoint_id"])
     return Endpoint(
         id=row["endpoint_id"],
@@ -271,7 +296,7 @@ def endpoint(row: Row, cipher: Cipher) -> Endpoint:
         disabled_at=_utc(row["disabled_at"]),
         created_by=row["created_by"],
         created_at=utc(row["endpoint_created_at"]),
-        secret=cipher.open(row["secret"], context).decode(),
+        secret=_readable(cipher, row["secret"], context),
     )
 
 

@@ -17,6 +17,7 @@ from meetcore.adapters.postgres.orphan_checks import PostgresOrphanCheckReposito
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.provider_events import PostgresProviderEventInbox
 from meetcore.adapters.postgres.recordings import PostgresRecordingRepository
+from meetcore.adapters.postgres.sealing import seal_join_urls
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import ConnectionLost
 
@@ -102,6 +103,10 @@ class PostgresStore:
                     if is_over or not connection.was_cut(error):
                         raise
                     raise ConnectionLost("the connection was lost") from error
+
+    async def seal_join_urls(self) -> int:
+        """Seal links of meetings that an earlier release wrote in the clear; how many were sealed."""
+        return await seal_join_urls(self._pool, self._cipher)
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[PostgresTransaction]:

@@ -251,7 +251,7 @@ async def load_leased(rig: Rig, made: Provisioning, token: UUID | None = None) -
 
 async def schedule(
     rig: Rig, made: Provisioning, *events: Event, answer: bytes | None = None, password: str | None = "pw",
-    room: str | None = None,
+    room: str | None = None, link: str | None = None,
 ) -> Meeting | None:  # fmt: skip
     """The hold becomes the charge; none when the lease is lost. `room` is the provider's id of it."""
     meeting_id = made.meeting.id
@@ -262,7 +262,8 @@ async def schedule(
         settled = holds.settle(view.funds, view.usage, view.hold, view.hold.amount, new_id(), AT)
         entry = settled.posting.entry
         assert entry is not None
-        told = Provisioned(room or f"room-{meeting_id}", f"https://meet.example/{meeting_id}", password)
+        link = link or f"https://meet.example/{meeting_id}"
+        told = Provisioned(room or f"room-{meeting_id}", link, password)
         meeting = view.meeting.as_provisioned(told, entry.transfer.id)
         await tx.meetings.save_scheduled(
             view, meeting, settled.posting.funds, settled.usage, entry, events, answer

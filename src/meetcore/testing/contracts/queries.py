@@ -107,7 +107,7 @@ class QueriesContract(
         first = await register(rig, new_endpoint(one, url_key=url))
         second = await register(rig, new_endpoint(other, url_key=url))
         await register(rig, new_endpoint(other))
-        assert sorted(await rig.queries.find_secrets(url)) == sorted([first.secret, second.secret])
+        assert {*await rig.queries.find_secrets(url)} == {first.secret, second.secret}
         assert list(await rig.queries.find_secrets("https://nobody.example/")) == []
 
     async def test_an_endpoint_is_found_with_its_secret_by_its_account_only(self, rig: QueriesRig) -> None:

@@ -1,0 +1,151 @@
+"""One value that does not open spoils its own record and no other, and nothing that is stored."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+import structlog
+from attrs import evolve
+
+from meetcore.adapters.postgres.sealing import seal_join_urls
+from meetcore.domain.meetings import MeetingStatus
+from meetcore.ports.lease import Lease
+from meetcore.ports.queries import MeetingFilter
+from meetcore.testing.contracts.acts import (
+    Customer,
+    Wish,
+    new_endpoint,
+    new_host,
+    new_id,
+    open_customer,
+    register,
+    save_endpoint,
+    scheduled,
+)
+from meetcore.testing.contracts.note_acts import completed
+from meetcore.testing.contracts.recording_acts import keep_recording, new_recording
+from tests.contract.rigs import PostgresRig
+
+ALL = MeetingFilter(datetime(2026, 12, 1, tzinfo=UTC))
+BROKEN = b"\x01 nothing that opens"
+
+
+@pytest.fixture
+async def customer(postgres_rig: PostgresRig) -> Customer:
+    await postgres_rig.plant(new_host(max_concurrent=9))
+    return await open_customer(postgres_rig, 1000)
+
+
+async def break_values(rig: PostgresRig, table: str, id_: UUID, *columns: str) -> None:
+    for column in columns:
+        await rig.rows(f"UPDATE {table} SET {column} = %(broken)s WHERE id = %(id)s", broken=BROKEN, id=id_)
+
+
+@pytest.mark.spec("7/500")
+async def test_a_meeting_shows_null_for_what_does_not_open(postgres_rig: PostgresRig, customer: Customer):
+    rig = postgres_rig
+    first, broken, last = [await scheduled(rig, customer) for _ in range(3)]
+    await break_values(rig, "meetings", broken.id, "password", "sealed_join_url")
+    shown = evolve(broken, password=None, join_url=None)
+    with structlog.testing.capture_logs() as logs:
+        found = await rig.queries.list_meetings(customer.account_id, ALL, 10, None)
+        assert list(found) == [last, shown, first]
+        assert await rig.queries.find_meeting(customer.account_id, broken.id) == shown
+    assert len(logs) == 4
+    assert all(log["log_level"] == "error" and str(broken.id) in log["context"] for log in logs)
+
+
+async def test_a_meeting_that_does_not_open_still_ends(postgres_rig: PostgresRig, customer: Customer):
+    rig = postgres_rig
+    over = Wish(start_at=datetime(2026, 1, 1, tzinfo=UTC))
+    meetings = [await scheduled(rig, customer, over) for _ in range(2)]
+    await break_values(rig, "meetings", meetings[0].id, "password", "sealed_join_url")
+    async with rig.store.begin() as tx:
+        due = await tx.meetings.claim_due(10, 60)
+    assert {one.meeting.id for one in due} == {meeting.id for meeting in meetings}
+    async with rig.store.begin() as tx:
+        view = await tx.meetings.load_for_cancel(customer.account_id, meetings[0].id, None)
+    assert view is not None
+    assert view.meeting.status is MeetingStatus.SCHEDULED
+
+
+async def test_an_endpoint_without_a_readable_secret_is_listed_changed_and_rotated(
+    postgres_rig: PostgresRig, customer: Customer
+):
+    rig = postgres_rig
+    first, broken, last = [await register(rig, new_endpoint(customer)) for _ in range(3)]
+    await break_values(rig, "webhook_endpoints", broken.id, "secret")
+    shown = evolve(broken, secret=None)
+    assert list(await rig.queries.list_endpoints(customer.account_id, 10, None)) == [last, shown, first]
+    assert await rig.queries.find_secrets(broken.url_key) == []
+    async with rig.store.begin() as tx:
+        assert await tx.endpoints.load(customer.account_id, broken.id) == shown
+    await save_endpoint(rig, evolve(shown, description="changed"))
+    ((stored,),) = [
+        row.values()
+        for row in await rig.rows("SELECT secret FROM webhook_endpoints WHERE id = %(id)s", id=broken.id)
+    ]
+    assert stored == BROKEN, "another key may open it"
+    await save_endpoint(rig, evolve(shown, secret="whsec_rotated"))
+    found = await rig.queries.find_endpoint(customer.account_id, broken.id)
+    assert found == evolve(shown, secret="whsec_rotated")
+
+
+async def test_a_note_that_does_not_open_says_nothing(postgres_rig: PostgresRig, customer: Customer):
+    rig = postgres_rig
+    first, broken, last = [await completed(rig, customer) for _ in range(3)]
+    await break_values(rig, "notes", broken.id, "content")
+    shown = evolve(broken, draft=None, transcript=())
+    with structlog.testing.capture_logs() as logs:
+        found = await rig.queries.list_notes(customer.account_id, None, 10, None)
+        assert list(found) == [last, shown, first]
+        assert await rig.queries.find_note(customer.account_id, broken.id) == shown
+    assert [log["note_id"] for log in logs] == [str(broken.id)] * 2
+
+
+async def test_a_recording_that_does_not_open_has_no_files(postgres_rig: PostgresRig, customer: Customer):
+    rig = postgres_rig
+    kept = new_recording(customer), new_recording(customer)
+    for one in kept:
+        await keep_recording(rig, one)
+    await break_values(rig, "recordings", kept[0].id, "files")
+    found = await rig.queries.find_recording(customer.account_id, kept[0].id)
+    assert found == evolve(kept[0], files=())
+    assert await rig.queries.find_recording(customer.account_id, kept[1].id) == kept[1]
+
+
+# Links that an earlier release wrote in the clear
+
+
+async def links(rig: PostgresRig) -> list[tuple[object, bool]]:
+    found = await rig.rows("SELECT join_url, sealed_join_url FROM meetings ORDER BY id")
+    return [(row["join_url"], row["sealed_join_url"] is not None) for row in found]
+
+
+async def test_links_in_the_clear_are_read_and_sealed_portion_by_portion(
+    postgres_rig: PostgresRig, customer: Customer
+):
+    rig = postgres_rig
+    meetings = [await scheduled(rig, customer) for _ in range(5)]
+    await rig.rows("UPDATE meetings SET join_url = 'https://plain/' || id, sealed_join_url = NULL")
+    plain = [evolve(meeting, join_url=f"https://plain/{meeting.id}") for meeting in meetings]
+    expected = plain[::-1]
+    assert list(await rig.queries.list_meetings(customer.account_id, ALL, 10, None)) == expected
+    assert await seal_join_urls(rig.pool, rig.cipher, portion=2, portions=1) == 2
+    assert sum(is_sealed for _, is_sealed in await links(rig)) == 2
+    assert list(await rig.queries.list_meetings(customer.account_id, ALL, 10, None)) == expected
+    assert await seal_join_urls(rig.pool, rig.cipher) == 3
+    assert await links(rig) == [(None, True)] * 5
+    assert list(await rig.queries.list_meetings(customer.account_id, ALL, 10, None)) == expected
+    assert await seal_join_urls(rig.pool, rig.cipher) == 0
+
+
+async def test_a_claim_of_checks_survives_a_value_that_does_not_open(
+    postgres_rig: PostgresRig, customer: Customer
+):
+    rig = postgres_rig
+    meetings = [await scheduled(rig, customer, Wish(lease_s=0.0, orphan_window_s=-1)) for _ in range(2)]
+    await break_values(rig, "meetings", meetings[0].id, "password")
+    async with rig.store.begin() as tx:
+        checks = await tx.orphan_checks.claim_due(10, Lease(new_id(), 60.0))
+    assert {check.meeting.id for check in checks} == {meeting.id for meeting in meetings}
