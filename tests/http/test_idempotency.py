@@ -346,6 +346,34 @@ async def test_a_meeting_that_was_never_made_is_undone(
     assert funds.held <= TIER_CREDITS
 
 
+@pytest.mark.spec("7/502")
+async def test_a_lost_answer_without_a_key_is_undone(
+    house: House, customer: Customer, contract: Contract
+) -> None:
+    async with impatient(house, contract, lease_s=0.2, wait_s=5) as http:
+        answer = await customer.at(http).post("/meetings", house.body(title="[sandbox:drop]"))
+    assert code_of(answer) == (502, "upstream_error")
+    assert "undone, and nothing is charged" in answer.json()["error"]["message"]
+
+    async def is_undone() -> bool:
+        await house.wiring.reconcile.sweep()
+        return await customer.meetings_at_rest() == ["abandoned"]
+
+    async def is_removed() -> bool:
+        await house.wiring.remove_orphans.sweep()
+        found = await house.query(
+            """SELECT s.state FROM meetings m JOIN sandbox_meetings s
+                ON s.provider_meeting_id = 'sandbox-' || m.id WHERE m.account_id = %s""",
+            customer.account_id,
+        )
+        return found == [{"state": "removed"}]
+
+    await until(is_undone)
+    assert await customer.funds() == Funds(1000, 0, 1)
+    assert await customer.hosts_taken() == 0
+    await until(is_removed)
+
+
 @pytest.mark.spec("4/idem-replay", "7/503")
 async def test_a_duplicate_does_not_wait_for_ever(
     house: House, customer: Customer, contract: Contract

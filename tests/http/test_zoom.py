@@ -15,7 +15,7 @@ from meetcore.adapters.zoom.orders import reference_of
 from meetcore.domain.hosts import next_creation_day
 from meetcore.providers import sandbox_pages
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
-from meetcore.wiring import wire
+from meetcore.wiring import Wiring, wire
 from tests.http.contract import Contract
 from tests.http.house import Customer, Funds, House, client_of, code_of, gate_on
 
@@ -27,10 +27,8 @@ async def zoom() -> AsyncIterator[ZoomStandIn]:
 
 
 @pytest.fixture
-async def guest(
-    zoom: ZoomStandIn, house: House, customer: Customer, contract: Contract, service_settings: Settings
-) -> AsyncIterator[Customer]:
-    """A customer of a service whose provider is Zoom."""
+async def zoom_wiring(zoom: ZoomStandIn, house: House, service_settings: Settings) -> AsyncIterator[Wiring]:
+    """A service whose provider is Zoom."""
     # Zoom lets a host make a hundred meetings a day, and the other tests have made more.
     await house.query("UPDATE hosts SET creations = 0")
     known = zoom.credentials
@@ -43,11 +41,15 @@ async def guest(
         zoom_api_url=f"{zoom.api_url}/",
         zoom_oauth_url=zoom.oauth_url,
     )
-    async with (
-        wire(settings, house.wiring.network) as wiring,
-        gate_on(wiring) as gate,
-        client_of(gate, contract) as http,
-    ):
+    async with wire(settings, house.wiring.network) as wiring:
+        yield wiring
+
+
+@pytest.fixture
+async def guest(zoom_wiring: Wiring, customer: Customer, contract: Contract) -> AsyncIterator[Customer]:
+    """A customer of that service."""
+    wiring = zoom_wiring
+    async with gate_on(wiring) as gate, client_of(gate, contract) as http:
         assert sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.world) == []
         yield customer.at(http)
 
@@ -113,3 +115,14 @@ def check_midnight(answer: httpx.Response) -> None:
     midnight = next_creation_day(now)
     assert answer.json()["error"]["details"] == {"next_available_at": f"{midnight:%Y-%m-%dT%H:%M:%SZ}"}
     assert abs(int(answer.headers["Retry-After"]) - (midnight - now).total_seconds()) < 5
+
+
+async def test_an_orphan_at_zoom_is_removed(
+    guest: Customer, house: House, zoom: ZoomStandIn, zoom_wiring: Wiring
+) -> None:
+    zoom.faults.plan(Fault("answered", "create", doubles=1))
+    meeting = await guest.make_meeting()
+    assert len(zoom.meetings) == 2
+    await house.query("UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour'")
+    assert await zoom_wiring.remove_orphans.sweep() >= 1
+    assert [str(each.number) for each in zoom.meetings] == [meeting["provider_meeting_id"]]

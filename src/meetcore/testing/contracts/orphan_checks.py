@@ -98,7 +98,7 @@ class OrphanCheckRepositoryContract:
         assert len(await _due(rig, lease_s=-1)) == 1
         assert len(await _due(rig)) == 1
 
-    async def test_the_longest_due_come_first_and_no_more_than_asked_for(self, rig: StoreRig) -> None:
+    async def test_the_longest_due_checks_come_first_and_no_more_than_asked_for(self, rig: StoreRig) -> None:
         customer = await _customer(rig)
         made = [(await _made(rig, customer, -seconds)).meeting.id for seconds in (20, 40, 30)]
         assert [check.meeting.id for check in await _due(rig, 2)] == [made[1], made[2]]
