@@ -26,7 +26,7 @@ def markdown(note: Note) -> str:
     if draft.action_items:
         parts += [f"## {head['actions']}", "\n".join(_action_line(one, head) for one in draft.action_items)]
     if draft.topics:
-        parts += [f"## {head['topics']}", "\n".join(f"- {_escaped(one)}" for one in draft.topics)]
+        parts += [f"## {head['topics']}", "\n".join(f"- {_line_of(one)}" for one in draft.topics)]
     if note.transcript:
         parts += [f"## {head['transcript']}", "\n\n".join(_line(one) for one in note.transcript)]
     return "\n\n".join(parts) + "\n"
@@ -44,19 +44,30 @@ _HEADINGS: Final[Mapping[Language, Mapping[str, str]]] = MappingProxyType(
         },
     }
 )  # fmt: skip
-_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&])")
+# What begins a list, a heading's underline, a rule or a table's second line at the beginning of a line.
+_LINE_MARKUP = re.compile(r"^([-+=:])|^(\d{1,9})([.)])(?=\s|$)")
 
 
 def _paragraphs(text: str) -> str:
     """A text of several lines, of which some may be points of a list."""
     lines = (line.strip() for line in text.splitlines())
-    shown = (f"- {_escaped(line[2:])}" if line.startswith("- ") else _escaped(line) for line in lines)
+    shown = (f"- {_line_of(line[2:])}" if line.startswith("- ") else _line_of(line) for line in lines)
     return "\n".join(shown).strip()
 
 
 def _escaped(text: str) -> str:
     """Somebody's words, so that no Markdown or HTML of theirs is taken for ours; on one line."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+
+
+def _line_of(text: str) -> str:
+    """Somebody's words where a line or a point of a list begins with them."""
+
+    def escape(found: re.Match[str]) -> str:
+        return f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}"
+
+    return _LINE_MARKUP.sub(escape, _escaped(text))
 
 
 def _clock(at_s: float) -> str:
@@ -71,7 +82,7 @@ def _line(one: Utterance) -> str:
 
 
 def _decision_line(one: Decision) -> str:
-    return f"- {_escaped(one.text)}\n  > {_clock(one.at_s)} {_escaped(one.quote)}"
+    return f"- {_line_of(one.text)}\n  > {_clock(one.at_s)} {_escaped(one.quote)}"
 
 
 def _action_line(one: ActionItem, head: Mapping[str, str]) -> str:

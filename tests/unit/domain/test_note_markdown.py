@@ -5,8 +5,9 @@ from uuid import UUID
 
 import pytest
 from attrs import evolve
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
+from markdown_it import MarkdownIt
 
 from meetcore.domain.note_markdown import markdown
 from meetcore.domain.notes import (
@@ -68,12 +69,68 @@ def test_a_failed_note_says_why() -> None:
     )
 
 
-@given(st.text())
+# Words that a renderer may take for markup
+
+PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+MARKUP = st.text("-+=:*_#>|~`[]()!<>&;\\ \t\n.)019ax\u00a0", max_size=12)
+PIECES = st.sampled_from(
+    ["---", "===", "- ", "+ ", "1. ", "2) ", "# ", "> ", "***", "&lt;", "a|b", "|-|", ":-:", "~~~", "\n",
+     "    ", "[x](y)", "<b>", "123456789. ", "1234567890. ", "- [ ] ", "\\"]
+)  # fmt: skip
+WORDS = MARKUP | st.lists(PIECES | MARKUP, max_size=4).map("".join) | st.text(max_size=20)
+
+
+def shape(note: Note) -> list[str]:
+    """The structure of a note as a renderer sees it, without the text."""
+    tokens = PARSER.parse(markdown(note))
+    inner = [child.type for token in tokens for child in token.children or ()]
+    return [token.type for token in tokens] + [kind for kind in inner if kind not in ("text", "softbreak")]
+
+
+def shown(note: Note) -> list[str]:
+    """The text of each block of a note as a renderer shows it."""
+    blocks = (token.children or [] for token in PARSER.parse(markdown(note)) if token.type == "inline")
+    return [
+        "".join(child.content or "\n" * (child.type == "softbreak") for child in block) for block in blocks
+    ]
+
+
+def said_everywhere(words: str) -> Note:
+    quote = "x" if not words.split() else words
+    draft = NoteDraft(
+        f"Inti\n- {words} \n\n {words if not words.strip().startswith('- ') else 'x'}",
+        (Decision(quote, quote, 66.4),), (ActionItem(quote, quote, 1.0, quote, quote),), (quote,),
+    )  # fmt: skip
+    return evolve(
+        NOTE, draft=draft, transcript=(Utterance(0.0, 2.0, quote, quote), Utterance(1.0, 3.0, quote))
+    )
+
+
+@given(WORDS.filter(lambda words: len(words.splitlines()) < 2 and words.strip()))
+@example("---")
+@example("===")
+@example("1. satu")
+@example("10) sepuluh")
+@example("+ tambah")
+@example("- kurang")
+@example("&lt;b&gt; &copy;")
+@example(":-:")
 def test_nobodys_words_become_markup(words: str) -> None:
-    said = evolve(NOTE, draft=NoteDraft("x", topics=(words,)), transcript=())
-    (line,) = markdown(said).partition("## Topik\n\n")[2].rstrip("\n").split("\n")
-    assert line.startswith("- ")
-    plain = line[2:].replace("\\\\", "")
-    for place, letter in enumerate(plain):
-        if letter in "`*_{}[]<>#|~":
-            assert plain[place - 1] == "\\"
+    assert shape(said_everywhere(words)) == shape(said_everywhere("x"))
+
+
+@given(WORDS.filter(lambda words: bool(words.split())))
+@example("1. satu")
+@example("&lt;b&gt;")
+def test_words_are_shown_as_they_were_said(words: str) -> None:
+    note = evolve(NOTE, draft=NoteDraft("x", topics=(words,)), transcript=())
+    assert shown(note)[-1] == " ".join(words.replace("\0", "\ufffd").split())
+
+
+@pytest.mark.parametrize("line", ["===", "---", "- - -", "+ x", "1. x", "1) x", ":-: x", "-", "=", "* * *"])
+def test_a_line_of_a_summary_underlines_nothing_and_begins_nothing(line: str) -> None:
+    summary = evolve(NOTE, draft=NoteDraft(f"Judul\n{line}\nAkhir"), transcript=())
+    plain = evolve(NOTE, draft=NoteDraft("Judul\nx\nAkhir"), transcript=())
+    if line.startswith("- "):  # a point of the summary
+        plain = evolve(NOTE, draft=NoteDraft("Judul\n- x\nAkhir"), transcript=())
+    assert shape(summary) == shape(plain)
