@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
+from mypy import api
 
 from tests.http.house import Customer
 from tests.http.recorded import press
-from tests.unit.test_docs import Block, python_blocks
+from tests.unit.test_docs import ROOT, Block, python_blocks
 
 BLOCKS = list(python_blocks(runner="tests/client"))
 PATIENCE_S = 30.0
@@ -30,8 +33,9 @@ async def test_python_runs(
         noted = names["noted"]
         for button in ("start", "end"):
             await press(customer, {"join_url": noted.join_url}, button)
-        notes = await asyncio.to_thread(names["notes_of"], noted.id, PATIENCE_S)
-        assert notes.startswith("# ")
+        notes = names["client"].notes
+        note = await asyncio.to_thread(notes.wait, meeting_id=noted.id, timeout_s=PATIENCE_S)
+        assert (await asyncio.to_thread(notes.markdown, note.id)).startswith("# ")
         names["client"].close()
 
 
@@ -40,6 +44,17 @@ def run(block: Block) -> dict[str, Any]:
     for line, code in block.parts:
         exec(compile("\n" * line + code, block.name, "exec"), namespace)
     return namespace
+
+
+def test_the_page_passes_a_strict_type_checker(tmp_path: Path) -> None:
+    """All of its Python as one module, the blocks that are not run included."""
+    page = (ROOT / "docs" / "client.md").read_text("utf-8")
+    module = tmp_path / "pasted.py"
+    module.write_text("\n".join(re.findall(r"^```py(?:thon)?\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)))
+    cache = ROOT / ".mypy_cache" / "docs"
+    words = ["--strict", "--no-error-summary", "--config-file=", "--cache-dir", str(cache)]
+    out, err, status = api.run([*words, str(module)])
+    assert (out, err, status) == ("", "", 0)
 
 
 def test_there_is_python_to_run() -> None:
