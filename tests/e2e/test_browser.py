@@ -6,9 +6,11 @@ import json
 import os
 import shutil
 import subprocess
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from attrs import frozen
 
@@ -63,6 +65,39 @@ def look(url: str, size: str, place: Path) -> Seen:
         each["url"] for each in params if "url" in each and str(each.get("initiator", "")).startswith("http")
     ]
     return Seen(done.stdout, console, tuple(asked))
+
+
+PAGES = ("errors", "errors/service_unavailable", "integrating", "webhooks", "notulen")
+WIDTHS = (390, 1400)
+
+# Each page in a frame, which may be narrower than a window; the pages themselves may not be framed and run no
+# script, so copies are. The title says what of each sticks out.
+FRAME = '<iframe id="{name} {width}" srcdoc="{text}" width="{width}" height="844" frameborder="0"></iframe>'
+MEASURE = """<script>onload = () => {
+document.title = JSON.stringify(Object.fromEntries([...document.querySelectorAll("iframe")].map(frame => {
+    const view = frame.contentWindow, page = frame.contentDocument;
+    const pushed = [...page.querySelectorAll("main *")].filter(each => each.scrollWidth > each.clientWidth + 1
+        && view.getComputedStyle(each).overflowX !== "visible" && each.tagName !== "PRE");
+    return [frame.id, [page.documentElement.scrollWidth, pushed.length]] }))) }</script>"""
+
+
+def test_the_pages_of_the_documentation_fit_a_phone_and_a_desk(site: Site, tmp_path: Path) -> None:
+    with site.serve() as api, httpx.Client(base_url=f"{api.url}/docs/", trust_env=False) as http:
+        texts = {name: http.get(name).raise_for_status().text for name in PAGES}
+    frames = [
+        FRAME.format(name=name, width=width, text=escape(text))
+        for name, text in texts.items()
+        for width in WIDTHS
+    ]
+    copy = tmp_path / "pages.html"
+    copy.write_text(f"<!doctype html><title></title>{''.join(frames)}{MEASURE}", "utf-8")
+    seen = look(copy.as_uri(), DESKTOP, tmp_path)
+    told = json.loads(unescape(seen.dom.partition("<title>")[2].partition("</title>")[0]))
+    assert len(told) == len(frames)
+    for name, (page_px, pushed) in told.items():
+        assert page_px <= int(name.split()[1]), name
+        if name.startswith("errors"):
+            assert pushed == 0, f"nothing of {name} has to be pushed aside to be read"
 
 
 @pytest.mark.spec("9/3")

@@ -15,7 +15,7 @@ from cyclopts import App
 from meetcore.adapters.cli.main import program
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]
 SHARED = "<!-- the Python blocks of this page share one namespace -->"
 SERVED = re.compile(
     r"^<!-- the Python blocks of this page speak to a service: (?P<runner>\S+) runs them -->$", re.MULTILINE

@@ -38,8 +38,8 @@ _HEADERS: Final = {
     "Referrer-Policy": "no-referrer",
 }
 _STYLE = """
-:root{color-scheme:light dark;--ink:#1c2430;--paper:#fff;--soft:#f2f4f7;--line:#d8dee6;--link:#0b57d0}
-@media(prefers-color-scheme:dark){:root{--ink:#dde3ea;--paper:#12161c;--soft:#1d242d;--line:#333d49;--link:#8ab4f8}}
+:root{color-scheme:light dark;--ink:#1c2430;--paper:#fff;--soft:#f2f4f7;--line:#d8dee6;--link:#0b57d0;--dim:#5a6675}
+@media(prefers-color-scheme:dark){:root{--ink:#dde3ea;--paper:#12161c;--soft:#1d242d;--line:#333d49;--link:#8ab4f8;--dim:#9aa7b5}}
 *{box-sizing:border-box}
 body{font:16px/1.6 system-ui,sans-serif;margin:0;color:var(--ink);background:var(--paper)}
 header{border-bottom:1px solid var(--line)}
@@ -54,6 +54,11 @@ pre code{padding:0;background:none;overflow-wrap:normal}
 .wide{overflow-x:auto}table{border-collapse:collapse}
 td,th{text-align:left;padding:.4rem 1.2rem .4rem 0;vertical-align:top;border-bottom:1px solid var(--line)}
 td:first-child code{white-space:nowrap}
+@media(max-width:40rem){
+td:first-child code{white-space:normal}
+.rows,.rows tbody,.rows tr,.rows td{display:block}.rows tr:has(th){display:none}
+.rows tr{padding:.7rem 0;border-bottom:1px solid var(--line)}.rows td{padding:.1rem 0;border:0}
+.rows td[data-is]::before{content:attr(data-is) " ";color:var(--dim)}}
 """
 
 
@@ -85,14 +90,18 @@ def page_source(name: str) -> str:
 def _operations(table: Sequence[Operation]) -> str:
     rows = "".join(
         f"<tr><td><code>{each.method} {escape(each.path)}</code></td><td>{escape(each.summary)}</td>"
-        f"<td>{' or '.join(f'<code>{scope.value}</code>' for scope in each.scopes) or 'any key'}</td></tr>"
+        f'<td data-is="Scope">{_scopes_of(each)}</td></tr>'
         for each in table
     )
     return (
         f"<p>The operations, under <code>{API_ROOT}</code>. "
         f'<a href=".{API_ROOT}/openapi.json">OpenAPI document</a>.</p>'
-        f'<div class="wide"><table><tr><th>Operation</th><th>Does</th><th>Scope</th></tr>{rows}</table></div>'
+        f'<div class="wide"><table class="rows"><tr><th>Operation</th><th>Does</th><th>Scope</th></tr>{rows}</table></div>'
     )
+
+
+def _scopes_of(operation: Operation) -> str:
+    return " or ".join(f"<code>{scope.value}</code>" for scope in operation.scopes) or "any key"
 
 
 async def _home(_: Request) -> Response:
@@ -101,11 +110,12 @@ async def _home(_: Request) -> Response:
 
 async def _errors(_: Request) -> Response:
     rows = "".join(
-        f'<tr><td><a href="errors/{code}"><code>{code}</code></a></td><td>{STATUS[code]}</td>'
+        f'<tr><td><a href="errors/{code}"><code>{code}</code></a></td><td data-is="Status">{STATUS[code]}</td>'
         f"<td>{escape(page.meaning)}</td></tr>"
         for code, page in ERROR_PAGES.items()
     )
-    told = f'<div class="wide"><table><tr><th>Code</th><th>Status</th><th>Means</th></tr>{rows}</table></div>'
+    heads = "<tr><th>Code</th><th>Status</th><th>Means</th></tr>"
+    told = f'<div class="wide"><table class="rows">{heads}{rows}</table></div>'
     lead = "<p>Branch on <code>error.code</code>: it is a contract. The message is for people and may change.</p>"
     return _page("Error codes", f"<h1>Error codes</h1>{lead}{told}")
 
