@@ -11,7 +11,7 @@ import select
 import socket
 import sys
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from psycopg import AsyncConnection, Error, waiting
 from psycopg.rows import DictRow
@@ -34,6 +34,11 @@ class Connection(AsyncConnection[DictRow]):
 
     is_overdue = False
     """Whether it was dropped because the server did not answer in time."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.planned_at = 0.0
+        self.planned_rows: dict[int, int] = {}
 
     async def wait(
         self,

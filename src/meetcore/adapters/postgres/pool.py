@@ -1,8 +1,8 @@
 """Connections to PostgreSQL: how they are opened and lent, and what becomes of the driver's errors.
 
 Every connection is in autocommit mode and opens transactions explicitly, prepares each statement
-at its first use and plans it once (the statements are few and their shapes stable, and planning a
-wide CTE anew costs more than running it). Driver errors become `StoreAway` here and nowhere else.
+at its first use and plans it once for tables of a size (the statements are few and their shapes stable, and
+planning a wide CTE anew costs more than running it). Driver errors become `StoreAway` here and nowhere else.
 
 A connection is lent for a limited time. A server that does not answer within it, or takes no writes, is treated as
 unavailable: the connection is dropped, and so are the idle ones, so that one caller at most waits that long for
@@ -23,6 +23,7 @@ from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection
+from meetcore.adapters.postgres.plans import remember_sizes, renew_plans
 from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused, StoreReadOnly
 
 __all__ = ["DEADLINE_S", "Connection", "Pool", "make_pool", "network_parameters", "translated"]
@@ -80,6 +81,7 @@ class Pool(AsyncConnectionPool[Connection]):
         is_unfit = False
         timer = None if limit_s == math.inf else loop.call_at(give_up_at, connection.drop)
         try:
+            await renew_plans(connection)
             yield connection
         except psycopg.Error as error:
             if connection.is_overdue:
@@ -160,6 +162,7 @@ def make_pool(
         max_size=max_size,
         timeout=timeout_s,
         max_idle=idle_s,
+        configure=remember_sizes,
         reconnect_timeout=_RECONNECT_S,
         open=False,
     )
