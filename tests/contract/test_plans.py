@@ -1,0 +1,156 @@
+"""Statements that were planned on empty tables do not read full ones from end to end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import psycopg
+import pytest
+
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
+from meetcore.domain.deliveries import DeliveryStatus
+from meetcore.domain.ledger import TransferKind
+from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.rate_window import OperationClass
+from meetcore.ports.queries import MeetingFilter, Peek
+from meetcore.testing.contracts.acts import (
+    KIND,
+    Customer,
+    Wish,
+    new_endpoint,
+    new_host,
+    new_id,
+    open_customer,
+    register,
+    scheduled,
+    top_up,
+)
+from meetcore.testing.contracts.outbox import claim
+from tests.contract.rigs import PostgresRig
+
+SHOWN = (None, *(MeetingStatus(name) for name in ("scheduled", "started", "ended", "cancelled")))
+SOON = datetime.now(UTC) + timedelta(days=1)
+ROWS = 5_000
+
+# Rows that belong to nobody, as many in each table as a busy day leaves.
+_FILL = f"""
+CREATE TEMP TABLE strangers AS SELECT gen_random_uuid() AS id FROM generate_series(1, {ROWS});
+INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
+SELECT id, id, 'a@example.com', 'A', now(), 0, false FROM strangers;
+INSERT INTO api_keys (id, account_id, digest, scopes, created_at)
+SELECT gen_random_uuid(), id, sha256(id::text::bytea), '{{}}', now() FROM strangers;
+INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
+SELECT gen_random_uuid(), 'host-' || n, 300, 1, now() FROM generate_series(1, {ROWS}) AS n;
+INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
+SELECT gen_random_uuid(), gen_random_uuid(), id, 0, tstzrange(now() + interval '9 days', NULL) FROM hosts;
+INSERT INTO ledger_transfers
+    (account_id, id, operation, kind, amount, source, destination, reference_type, reference_id)
+SELECT id, gen_random_uuid(), 'x', 'topup', 1, 'house', 'customer', 'topup', 'x' FROM strangers;
+INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
+SELECT account_id, 1000, 'customer', id, 1, 1, now(), sha256('x') FROM ledger_transfers
+WHERE operation = 'x';
+INSERT INTO ledger_holds
+    (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
+SELECT id, gen_random_uuid(), 'x', 'meeting_charge', 1, 'meeting', 'x', id, current_date FROM strangers;
+INSERT INTO cap_usage (account_id, api_key_id, day, spent, held)
+SELECT id, id, current_date, 0, 0 FROM strangers;
+INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, created_at)
+SELECT id, 'x', 'x', true, now() FROM strangers;
+INSERT INTO webhook_endpoints
+    (account_id, id, url, url_key, event_types, state, consecutive_failures, created_by, created_at, secret)
+SELECT id, gen_random_uuid(), 'x', 'x', '{{}}', 'active', 0, 'x', now(), 'x' FROM strangers;
+INSERT INTO events (account_id, id, kind, payload, created_at)
+SELECT id, gen_random_uuid(), 'webhook.test', 'x', now() FROM strangers;
+INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, created_at)
+SELECT account_id, gen_random_uuid(), id, gen_random_uuid(), 'webhook.test', 'succeeded', now()
+FROM webhook_endpoints WHERE url = 'x';
+INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms)
+SELECT account_id, id, 1, now(), 1 FROM deliveries WHERE event_kind = 'webhook.test';
+INSERT INTO meetings
+SELECT made.* FROM meetings m, strangers a, jsonb_populate_record(m, jsonb_build_object(
+    'id', gen_random_uuid(), 'account_id', a.id, 'status', 'ended', 'provider_meeting_id', NULL,
+    'password', NULL)) AS made
+WHERE m.id = %(meeting_id)s;
+"""
+
+# Rows that were read in reading tables from end to end, of the tables that hold many.
+_READ_THROUGH = f"""
+SELECT relname, seq_tup_read FROM pg_stat_user_tables WHERE schemaname = 'public' AND n_live_tup > {ROWS // 2}
+"""
+
+
+@pytest.fixture
+async def rig(empty_database_url: str) -> AsyncIterator[PostgresRig]:
+    """A store on one connection, and on tables that are known to be empty."""
+    migrate(empty_database_url)
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute("VACUUM")
+    pool = make_pool(empty_database_url, max_size=1)
+    await pool.open()
+    try:
+        yield PostgresRig(pool, PlainCipher())
+    finally:
+        await pool.close()
+
+
+async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
+    """What requests and workers do all day."""
+    queries, now = rig.queries, datetime.now(UTC)
+    account_id, page = customer.account_id, (5, None)
+    meeting = await scheduled(rig, customer, Wish(SOON + timedelta(hours=hour), key=str(new_id())))
+    await top_up(rig, customer, 1, str(new_id()), KIND)
+    await PostgresRateCounters(rig.pool).hit(customer.key_id, OperationClass.READ, 60 * hour)
+    await claim(rig)
+    for peek in (Peek(), Peek(meeting_id=meeting.id), Peek(usage_on=now.date())):
+        assert await queries.find_caller(customer.digest, peek) is not None
+    assert await queries.find_meeting(account_id, meeting.id) is not None
+    for status in SHOWN:
+        await queries.list_meetings(account_id, MeetingFilter(now, status), *page)
+        await queries.list_meetings(account_id, MeetingFilter(now, status, SOON), *page)
+    for kind in (None, TransferKind.TOPUP):
+        await queries.list_transactions(account_id, kind, *page)
+    (endpoint, *_) = await queries.list_endpoints(account_id, *page)
+    for delivered in (None, DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED):
+        await queries.list_deliveries(account_id, endpoint.id, delivered, *page)
+    await queries.list_recordings(account_id, None, *page)
+    await queries.list_notes(account_id, None, *page)
+
+
+async def read_through(rig: PostgresRig) -> dict[str, int]:
+    await rig.rows("SELECT pg_stat_force_next_flush()")
+    return {row["relname"]: row["seq_tup_read"] for row in await rig.rows(_READ_THROUGH)}
+
+
+def fill(url: str, meeting_id: UUID) -> None:
+    options = "-c session_replication_role=replica"
+    with psycopg.connect(url, options=options, cursor_factory=psycopg.ClientCursor) as connection:
+        connection.execute(_FILL.encode(), {"meeting_id": meeting_id})
+
+
+async def test_no_statement_reads_a_table_through_that_was_empty_when_it_was_planned(
+    rig: PostgresRig, empty_database_url: str
+):
+    await rig.plant(new_host())
+    customer = await open_customer(rig, 10_000)
+    await register(rig, new_endpoint(customer))
+    for hour in range(6):
+        await use(rig, customer, hour)
+    meeting = await scheduled(rig, customer, Wish(SOON + timedelta(hours=8)))
+    fill(empty_database_url, meeting.id)
+    hour = 20
+    async with asyncio.timeout(20):
+        while True:
+            before = await read_through(rig)
+            await use(rig, customer, hour := hour + 1)
+            after = await read_through(rig)
+            read = {name: after[name] - before[name] for name in before if after[name] > before[name]}
+            if len(before) >= 12 and not read:
+                break
+    await use(rig, customer, hour + 1)
+    assert await read_through(rig) == after
