@@ -20,6 +20,8 @@ from urllib.parse import urlsplit, urlunsplit
 import psycopg
 from psycopg import sql
 
+from meetcore.adapters.postgres.roles import grant_service
+
 REDIS_URL = "redis://127.0.0.1:6379/15"
 RABBITMQ_URL = "amqp://guest:guest@127.0.0.1:5672/"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -67,6 +69,28 @@ def fresh_database(server_url: str) -> Iterator[str]:
     finally:
         with psycopg.connect(server_url, autocommit=True) as connection:
             connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(statement))
+
+
+@contextmanager
+def service_role(url: str) -> Iterator[str]:
+    """The same database for a role that may do the service's work and no more.
+
+    It is the owner on an embedded server, which lets nobody in but its own role.
+    """
+    at = urlsplit(url)
+    if "host=%2F" in at.query:
+        yield url
+        return
+    role, password = f"meetcore_test_{secrets.token_hex(6)}", secrets.token_hex(8)
+    name = sql.Identifier(role)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(name, sql.Literal(password)))
+    try:
+        grant_service(url, role)
+        yield urlunsplit(at._replace(netloc=f"{role}:{password}@{at.netloc.rpartition('@')[2]}"))
+    finally:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(sql.SQL("DROP OWNED BY {0}; DROP ROLE {0}").format(name))
 
 
 def redis_binary() -> str | None:

@@ -37,7 +37,7 @@ from meetcore.domain.addresses import Network as AddressNetwork
 from meetcore.domain.hosts import tiers_without_host
 from meetcore.ports.store import StoreAway, StoreReadOnly
 from meetcore.providers import notice_readers, sandbox_pages
-from meetcore.start_warnings import warn_of_settings
+from meetcore.start_warnings import warn_of_role, warn_of_settings
 from meetcore.usecases.admit import Admit
 from meetcore.wiring import Network, Wiring, admission, check_schema, wire
 from meetcore.workers import working
@@ -108,6 +108,9 @@ class Service:
             wiring = await stack.enter_async_context(wire(settings, self._network))
             if is_there:
                 await _tell_of_tiers_without_host(wiring)
+                if self._settings is None:
+                    with suppress(StoreAway):
+                        await asyncio.to_thread(warn_of_role, settings)
             admit = await stack.enter_async_context(admission(wiring))
             base_url = wiring.settings.base_url
             table = operations(wiring.use_cases)

@@ -5,9 +5,10 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from meetcore.adapters.postgres.roles import describe_role
 from meetcore.adapters.settings import Settings, strange_variables
 
-__all__ = ["base_url_faults", "warn_of_settings"]
+__all__ = ["base_url_faults", "warn_of_role", "warn_of_settings"]
 
 log = structlog.get_logger("meetcore")
 
@@ -20,6 +21,16 @@ def warn_of_settings(settings: Settings) -> None:
         log.warning(
             "unknown variables", variables=strange, hint="they are no settings of meetcore and change nothing"
         )
+
+
+def warn_of_role(settings: Settings) -> None:
+    """Log one line where the database's role could change the ledger, or lacks what the service needs.
+
+    Raises:
+        StoreAway: the database does not answer.
+    """
+    for told in describe_role(settings.require_database()):
+        log.warning("database role", hint=told)
 
 
 def base_url_faults(settings: Settings) -> list[str]:

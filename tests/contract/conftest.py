@@ -29,7 +29,7 @@ def store_database(postgres_server_url: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 async def store_pool(store_database: str) -> AsyncIterator[Pool]:
-    """Connections enough for a real race."""
+    """Connections of the owner, for looks behind the ports and for tampering."""
     pool = make_pool(store_database, min_size=1, max_size=12, timeout_s=20.0, idle_s=2.0)
     await pool.open()
     try:
@@ -38,9 +38,27 @@ async def store_pool(store_database: str) -> AsyncIterator[Pool]:
         await pool.close()
 
 
+@pytest.fixture(scope="session")
+def service_database(store_database: str) -> Iterator[str]:
+    """The same database for the service's own role, as it is run in production."""
+    with servers.service_role(store_database) as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+async def service_pool(service_database: str) -> AsyncIterator[Pool]:
+    """Connections of the service's role enough for a real race."""
+    pool = make_pool(service_database, min_size=1, max_size=12, timeout_s=20.0, idle_s=2.0)
+    await pool.open()
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
 @pytest.fixture
-async def postgres_rig(store_pool: Pool) -> PostgresRig:
-    rig = PostgresRig(store_pool, PlainCipher())
+async def postgres_rig(service_pool: Pool, store_pool: Pool) -> PostgresRig:
+    rig = PostgresRig(service_pool, PlainCipher(), owner=store_pool)
     await rig.reset()
     return rig
 

@@ -54,8 +54,10 @@ class PostgresRig:
 
     refusal: type[Exception] = psycopg.IntegrityError
 
-    def __init__(self, pool: Pool, cipher: Cipher) -> None:
+    def __init__(self, pool: Pool, cipher: Cipher, *, owner: Pool | None = None) -> None:
+        """`pool` is for the ports, `owner` for what no port tells: the same one when none is given."""
         self.pool = pool
+        self.owner = pool if owner is None else owner
         self.store = PostgresStore(pool, cipher)
         self.queries = PostgresQueries(pool, cipher)
         self.registry = PostgresRegistry(pool)
@@ -68,7 +70,7 @@ class PostgresRig:
 
     async def rows(self, query: str, **parameters: object) -> list[dict[str, Any]]:
         """What a statement returns."""
-        async with self.pool.connection() as connection:
+        async with self.owner.connection() as connection:
             cursor = await connection.execute(query, parameters)
             return await cursor.fetchall() if cursor.description else []
 
@@ -84,7 +86,7 @@ class PostgresRig:
 
     async def steal(self, statement: str, **parameters: object) -> None:
         """Change anything, with the triggers off."""
-        async with self.pool.connection() as connection, connection.transaction():
+        async with self.owner.connection() as connection, connection.transaction():
             await connection.execute("SET LOCAL session_replication_role = replica")
             await connection.execute(statement, parameters)
 

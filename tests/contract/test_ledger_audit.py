@@ -92,7 +92,7 @@ async def test_a_charge_that_was_returned_twice_is_named(postgres_rig: PostgresR
 
 
 async def test_several_processes_find_what_one_finds(
-    postgres_rig: PostgresRig, store_database: str, monkeypatch: pytest.MonkeyPatch
+    postgres_rig: PostgresRig, service_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A portion for each account, so that there is something to share out."""
     monkeypatch.setattr(postgres_audit, "ENTRIES_OF_A_PORTION", 1)
@@ -105,7 +105,7 @@ async def test_several_processes_find_what_one_finds(
     told: list[tuple[int, int]] = []
     alone = await VerifyLedger(rig.audit)()
     audit = await VerifyLedger(rig.audit)(
-        lambda done, total: told.append((done, total)), provers_of(store_database, 2, worth=1)
+        lambda done, total: told.append((done, total)), provers_of(service_database, 2, worth=1)
     )
     assert audit == alone
     mine = [finding for finding in audit.findings if finding.account_id in {c.account_id for c in customers}]
@@ -123,11 +123,11 @@ async def test_several_processes_find_what_one_finds(
 
 
 async def test_a_process_that_dies_is_told_and_leaves_nothing_proven_wrongly(
-    postgres_rig: PostgresRig, store_database: str
+    postgres_rig: PostgresRig, service_database: str
 ) -> None:
     await open_customer(postgres_rig, 50)
     await open_customer(postgres_rig, 50)
-    bring = provers_of(store_database, 2, worth=1)
+    bring = provers_of(service_database, 2, worth=1)
 
     @asynccontextmanager
     async def doomed(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
@@ -140,10 +140,12 @@ async def test_a_process_that_dies_is_told_and_leaves_nothing_proven_wrongly(
         await VerifyLedger(postgres_rig.audit)(provers=doomed)
 
 
-async def test_a_process_whose_moment_is_over_says_so(postgres_rig: PostgresRig, store_database: str) -> None:
+async def test_a_process_whose_moment_is_over_says_so(
+    postgres_rig: PostgresRig, service_database: str
+) -> None:
     await open_customer(postgres_rig, 50)
     async with postgres_rig.audit.snapshot() as snapshot:
         portion = await anext(aiter(snapshot.accounts()))
-    async with provers_of(store_database, 2, worth=1)(snapshot, 2) as provers:
+    async with provers_of(service_database, 2, worth=1)(snapshot, 2) as provers:
         with pytest.raises(StoreAway, match="is over"):
             await provers[0](portion, lambda _: None)

@@ -5,22 +5,25 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import Annotated
 
 import uvicorn
 from cyclopts import Parameter
 
 from meetcore.adapters.cli.inputs import Whole, check_counts
+from meetcore.adapters.cli.operator_log import log_action
 from meetcore.adapters.cli.output import ExitCode, complain, log_or_say, log_refusals, show
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, ready_settings, run_service
 from meetcore.adapters.cli.server_options import SERVER_OPTIONS
 from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, migrate
+from meetcore.adapters.postgres.roles import GrantRefused, grant_service
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs, stdlib_logging
 from meetcore.ports.store import StoreAway
-from meetcore.start_warnings import warn_of_settings
+from meetcore.start_warnings import warn_of_role, warn_of_settings
 from meetcore.wiring import wire
 from meetcore.workers import Part, working
 
@@ -79,22 +82,29 @@ def work(*, processes: Whole = 1, threads: Whole = 1, only: Part | None = None) 
     configure_logs(settings.log_level)
     if processes == 1:
         warn_of_settings(settings)
+        with suppress(StoreAway):
+            warn_of_role(settings)
         run_service(_work(settings, threads, tuple(Part) if only is None else (only,)))
     else:
         _supervise(processes, threads, only)
 
 
 def migrate_schema(
-    *, json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False
+    *,
+    grant_to: str | None = None,
+    json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False,
 ) -> None:
     """Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.
 
     Parameters
     ----------
+    grant_to:
+        Then give this role what the service needs, and nothing more. Run as the owner of the tables.
     json:
         Print one JSON document.
     """
     settings = guarded(load_settings, as_json=json)
+    configure_logs(settings.log_level)
     url = guarded(settings.require_database, as_json=json)
     try:
         with progress("migrations") as report:
@@ -104,11 +114,16 @@ def migrate_schema(
                 ),
                 as_json=json,
             )
-    except MigrationRefused as error:
-        complain("migration_refused", str(error), as_json=json)
+        if grant_to is not None:
+            guarded(lambda: grant_service(url, grant_to), as_json=json)
+            log_action("migrate --grant-to", {})
+    except (MigrationRefused, GrantRefused) as error:
+        code = "migration_refused" if isinstance(error, MigrationRefused) else "grant_refused"
+        complain(code, str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None
     applied = [f"{step.number:04}_{step.name}" for step in done]
-    show({"applied": applied if json else applied or None, "is_current": True}, as_json=json)
+    told = {"applied": applied if json else applied or None, "is_current": True}
+    show(told if grant_to is None else told | {"granted_to": grant_to}, as_json=json)
 
 
 def _say_that_it_waits(step: Migration, pause_s: float) -> None:

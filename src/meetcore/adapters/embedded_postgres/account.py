@@ -19,7 +19,7 @@ from meetcore.adapters.embedded_postgres.error import EmbeddedPostgresError
 
 ROOT_PLACE = Path("/var/lib/meetcore")
 OWN_USERS = ("meetcore", "nobody")
-"""Users that root's server runs as, the preferred one first: whatever runs as `nobody` reads its data."""
+"""Users that the server of root runs as, by preference: what else runs as `nobody` can read its data."""
 
 
 @frozen

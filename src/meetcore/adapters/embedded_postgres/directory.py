@@ -147,8 +147,7 @@ class DataDirectory:
         if self.account.drops and owner != self.account.uid:
             raise EmbeddedPostgresError(
                 f"the data in {self.cluster} belongs to user {owner}, and the server runs as user "
-                f"{self.account.uid}: `chown -R {self.account.uid} {self.home}`, "
-                "or choose another data directory"
+                f"{self.account.uid}: `chown -R {self.account.uid} {self.home}`, or choose another directory"
             )
 
     def admit(self) -> None:

@@ -11,7 +11,7 @@ from psycopg import sql
 
 from meetcore.adapters.postgres.pool import translated
 
-__all__ = ["GrantRefused", "grant_service", "role_faults", "role_warnings"]
+__all__ = ["GrantRefused", "describe_role", "grant_service", "role_faults", "role_warnings"]
 
 LEDGER: Final = ("ledger_entries", "ledger_transfers")
 """Tables that are only added to."""
@@ -68,19 +68,26 @@ def grant_service(url: str, role: str) -> None:
         StoreAway: the database does not answer.
     """
     with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
-        try:
-            with connection.transaction():
-                _check_grantee(connection, role)
-                _grant(connection, role)
-        except psycopg.errors.InsufficientPrivilege:
-            raise GrantRefused(
-                "only the owner of the tables can grant: put its name into MEETCORE_DATABASE_URL for this command"
-            ) from None
+        if not _rows(connection, _NEEDED, _PARAMETERS):
+            raise GrantRefused("there are no tables yet: run `meetcore migrate` first")
+        _check_grantor(connection)
+        _check_grantee(connection, role)
+        with connection.transaction():
+            _grant(connection, role)
         left = _excess(connection, role)
     if left["may_change"] or left["may_create"]:
         raise GrantRefused(
             f"{role} may still change the ledger or make tables, by another role that it belongs to or by PUBLIC: "
             "revoke that first"
+        )
+
+
+def _check_grantor(connection: psycopg.Connection) -> None:
+    """PostgreSQL itself only warns where nothing was granted."""
+    found = _excess(connection, None)
+    if not (found["is_superuser"] or found["is_owner"]):
+        raise GrantRefused(
+            "only the owner of the tables can grant: give this command its address in MEETCORE_DATABASE_URL"
         )
 
 
@@ -97,8 +104,6 @@ def _check_grantee(connection: psycopg.Connection, role: str) -> None:
 
 def _grant(connection: psycopg.Connection, role: str) -> None:
     tables = _rows(connection, _NEEDED, _PARAMETERS)
-    if not tables:
-        raise GrantRefused("there are no tables yet: run `meetcore migrate` first")
     grantee, schema = sql.Identifier(role), sql.Identifier(tables[0]["schema"])
     statements = [
         sql.SQL("REVOKE CREATE ON SCHEMA {} FROM {}").format(schema, grantee),
@@ -111,6 +116,16 @@ def _grant(connection: psycopg.Connection, role: str) -> None:
         statements.append(sql.SQL("GRANT {} ON {} TO {}").format(privileges, name, grantee))
     for statement in statements:
         connection.execute(statement)
+
+
+def describe_role(url: str) -> list[str]:
+    """Describe what the role of an address lacks, and what it could do to the ledger.
+
+    Raises:
+        StoreAway: the database does not answer.
+    """
+    with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        return [*role_faults(connection), *role_warnings(connection)]
 
 
 def role_faults(connection: psycopg.Connection) -> list[str]:

@@ -1,0 +1,132 @@
+"""The service's own role: it does all of the service's work, and cannot change the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import Pool, make_pool
+from meetcore.adapters.postgres.roles import GrantRefused, describe_role, grant_service
+from meetcore.testing.contracts.acts import adjust, open_customer, top_up
+from tests import servers
+from tests.contract.rigs import PostgresRig
+
+PASSWORD = "hunter2"
+
+
+def as_role(url: str, role: str) -> str:
+    """The address of the same database for another role."""
+    at = urlsplit(url)
+    return urlunsplit(at._replace(netloc=f"{role}:{PASSWORD}@{at.netloc.rpartition('@')[2]}"))
+
+
+@pytest.fixture(scope="module")
+def owned(postgres_server_url: str) -> Iterator[tuple[str, str]]:
+    """A migrated database as its owner sees it, and a role that was granted the service's work."""
+    if "host=%2F" in postgres_server_url:
+        pytest.skip("the embedded server lets nobody in but its own role")
+    role = f"service_{uuid4().hex[:8]}"
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        with psycopg.connect(url, autocommit=True) as books:
+            books.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
+            try:
+                for _ in range(2):  # after each release
+                    grant_service(url, role)
+                yield url, role
+            finally:
+                books.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+@asynccontextmanager
+async def pool_of(url: str) -> AsyncIterator[Pool]:
+    pool = make_pool(url, max_size=4)
+    await pool.open()
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+LEDGER = ("ledger_entries", "ledger_transfers")
+ATTACKS = [
+    *(f"UPDATE {table} SET amount = amount + 1000000" for table in LEDGER),
+    *(f"DELETE FROM {table}" for table in LEDGER),
+    *(f"TRUNCATE {table}" for table in LEDGER),
+    *(f"DROP TABLE {table}" for table in LEDGER),
+    *(f"ALTER TABLE {table} DISABLE TRIGGER ALL" for table in LEDGER),
+    *(f"ALTER TABLE {table} OWNER TO CURRENT_USER" for table in LEDGER),
+    "SET session_replication_role = replica",
+    "ALTER FUNCTION refuse_change() RENAME TO allow_change",
+    "CREATE OR REPLACE FUNCTION refuse_change() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NEW; END'",
+    "CREATE TABLE mine (id int)",
+    "DELETE FROM schema_migrations",
+    "UPDATE schema_migrations SET checksum = ''",
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_the_service_role_cannot_change_the_ledger(owned: tuple[str, str], attack: str) -> None:
+    url, role = owned
+    with psycopg.connect(as_role(url, role)) as books, pytest.raises(psycopg.errors.InsufficientPrivilege):
+        books.execute(attack.encode())
+
+
+async def test_the_service_role_does_the_work_of_the_ledger(owned: tuple[str, str]) -> None:
+    url, role = owned
+    async with pool_of(as_role(url, role)) as pool:
+        rig = PostgresRig(pool, PlainCipher())
+        customer = await open_customer(rig)
+        await top_up(rig, customer, 15, "INV-1")
+        assert await adjust(rig, customer, -5, "T-1")
+        assert [entry.balance_after for entry in await rig.entries(customer.account_id)] == [15, 10]
+
+
+def test_what_a_role_lacks_or_has_too_much_of_is_described(owned: tuple[str, str]) -> None:
+    url, role = owned
+    assert describe_role(as_role(url, role)) == []
+    [told] = describe_role(url)
+    assert "could rewrite the ledger" in told
+    assert "--grant-to" in told
+    with psycopg.connect(url, autocommit=True) as books:
+        books.execute(f"REVOKE INSERT ON meetings FROM {role}".encode())
+        [lacking] = describe_role(as_role(url, role))
+        assert "lacks privileges on meetings" in lacking
+        books.execute(f"GRANT UPDATE (amount) ON ledger_entries TO {role}".encode())
+        assert "may change the ledger" in describe_role(as_role(url, role))[1]
+    grant_service(url, role)
+    assert describe_role(as_role(url, role)) == []
+
+
+def test_a_role_that_cannot_be_the_services_is_refused(
+    owned: tuple[str, str], empty_database_url: str
+) -> None:
+    url, role = owned
+    with pytest.raises(GrantRefused, match="CREATE ROLE nobody_at_all"):
+        grant_service(url, "nobody_at_all")
+    with psycopg.connect(url) as books:
+        (owner,) = books.execute("SELECT current_user").fetchone() or ("",)
+    with pytest.raises(GrantRefused, match="owns the tables"):
+        grant_service(url, owner)
+    with pytest.raises(GrantRefused, match="only the owner"):
+        grant_service(as_role(url, role), role)
+    with pytest.raises(GrantRefused, match="no tables yet"):
+        grant_service(empty_database_url, role)
+    group = f"group_{uuid4().hex[:8]}"
+    with psycopg.connect(url, autocommit=True) as books:
+        books.execute(f"CREATE ROLE {group}; GRANT UPDATE ON ledger_entries TO {group}".encode())
+        books.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(group), sql.Identifier(role)))
+        try:
+            with pytest.raises(GrantRefused, match="another role that it belongs to"):
+                grant_service(url, role)
+        finally:
+            books.execute(f"DROP OWNED BY {group}; DROP ROLE {group}".encode())
+    grant_service(url, role)

@@ -1,0 +1,74 @@
+"""The program under the service's own role: it does its work, and the owner's attack fails for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from tests.e2e.customers import customer as enrolled
+from tests.e2e.program import Site, environment, until
+from tests.e2e.receiver import Receiver
+
+PASSWORD = "hunter2"
+
+
+@pytest.fixture
+def service(site: Site) -> Iterator[Site]:
+    """The same database for a role that `migrate --grant-to` made the service's."""
+    at = urlsplit(site.database_url)
+    if "host=%2F" in at.query:
+        pytest.skip("the embedded server lets nobody in but its own role")
+    role = f"service_{uuid4().hex[:8]}"
+    with psycopg.connect(site.database_url, autocommit=True) as books:
+        books.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
+        try:
+            env = environment(database_url=site.database_url)
+            done = site.launcher.run("migrate", "--grant-to", role, "--json", env=env)
+            assert done.json == {"applied": [], "is_current": True, "granted_to": role}
+            place = at.netloc.rpartition("@")[2]
+            yield Site(site.launcher, urlunsplit(at._replace(netloc=f"{role}:{PASSWORD}@{place}")))
+        finally:
+            books.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+
+
+def role_warnings(err: str) -> list[str]:
+    told = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+    return [line["hint"] for line in told if line["event"] == "database role"]
+
+
+def test_the_service_does_its_work_under_its_own_role(site: Site, service: Site, receiver: Receiver) -> None:
+    with service.serve(**receiver.settings) as api, enrolled(service, api, credits=15) as customer:
+        customer.hook(receiver.url("in"), "meeting.created", "meeting.ended")
+        meeting = customer.meet()
+        until(lambda: len(receiver.at("in")) == 1, "the creation was told")
+        cancelled = customer.api.meetings.cancel(meeting.id)
+        assert cancelled.credits_refunded == 10
+        assert customer.api.me().credits.balance == 15
+        assert role_warnings(api.err.read_text()) == []
+        _attack_fails(service, customer.account_id)
+    assert service.cli("credits", "verify")["is_sound"] is True
+    assert service.cli("account", "show", customer.account_id)["balance"] == 15
+    with site.serve() as api:
+        [warned] = role_warnings(api.err.read_text())
+        assert "could rewrite the ledger" in warned
+    told = site.launcher.run("doctor", env=service.env()).out
+    [line] = [each for each in told.splitlines() if " role " in each]
+    assert line.startswith("ok")
+
+
+def _attack_fails(service: Site, account_id: str) -> None:
+    """What made 15 credits into 1 000 015: the triggers off, then the entry and the balance rewritten."""
+    with psycopg.connect(service.database_url, autocommit=True) as books:
+        for statement in (
+            "SET session_replication_role = replica",
+            "ALTER TABLE ledger_entries DISABLE TRIGGER ALL",
+            f"UPDATE ledger_entries SET amount = 1000015 WHERE account_id = '{account_id}'",
+            f"UPDATE ledger_transfers SET amount = 1000015 WHERE account_id = '{account_id}'",
+        ):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                books.execute(statement.encode())
