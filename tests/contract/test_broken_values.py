@@ -10,7 +10,7 @@ from attrs import evolve
 from meetcore.adapters.postgres.sealing import seal_join_urls
 from meetcore.domain.meetings import MeetingStatus
 from meetcore.ports.lease import Lease
-from meetcore.ports.queries import MeetingFilter
+from meetcore.ports.queries import MeetingFilter, NoteFilter
 from meetcore.testing.contracts.acts import (
     Customer,
     Wish,
@@ -97,7 +97,7 @@ async def test_a_note_that_does_not_open_says_nothing(postgres_rig: PostgresRig,
     await break_values(rig, "notes", broken.id, "content")
     shown = evolve(broken, draft=None, transcript=())
     with structlog.testing.capture_logs() as logs:
-        found = await rig.queries.list_notes(customer.account_id, None, 10, None)
+        found = await rig.queries.list_notes(customer.account_id, NoteFilter(), 10, None)
         assert list(found) == [last, shown, first]
         assert await rig.queries.find_note(customer.account_id, broken.id) == shown
     assert [log["note_id"] for log in logs] == [str(broken.id)] * 2

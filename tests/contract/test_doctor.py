@@ -40,14 +40,13 @@ def database(postgres_server_url: str) -> Iterator[str]:
 
 def checked(database: str, deadline_s: float = 10, **settings: Any) -> dict[str, CheckResult]:
     """The outcomes, of which none tells a secret or an address."""
-    secret = {"database_url": database, "secrets_key": SECRETS_KEY} | {
+    secret: dict[str, Any] = {"database_url": database, "secrets_key": SECRETS_KEY} | {
         name: settings.pop(name)
         for name in list(settings)
         if name in ("secrets_key", "broker_url", "rate_store_url", "ai_api_key", "zoom_client_secret")
     }
-    results = run_checks(
-        Settings(**{name: SecretStr(text) for name, text in secret.items()}, **settings), deadline_s
-    )
+    secret = {name: SecretStr(text) for name, text in secret.items()}
+    results = run_checks(Settings(**secret, **settings), deadline_s)
     for result in results.values():
         assert SECRET not in result.message
         assert "127.0.0.1" not in result.message
@@ -221,7 +220,7 @@ def test_secrets_that_open_and_those_that_do_not(database: str) -> None:
 
 async def test_zoom_is_asked_for_a_token(database: str) -> None:
     async with zoom_stand_in() as zoom:
-        access = {
+        access: dict[str, Any] = {
             "provider": "zoom", "zoom_api_url": zoom.api_url, "zoom_oauth_url": zoom.oauth_url,
             "zoom_account_id": zoom.credentials.account_id, "zoom_client_id": zoom.credentials.client_id,
         }  # fmt: skip

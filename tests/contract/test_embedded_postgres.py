@@ -297,7 +297,7 @@ def test_root_prefers_a_user_of_its_own(place: Path, monkeypatch: pytest.MonkeyP
     """The system's list of users is all that is not real here: a test makes no user."""
     nobody = pwd.getpwnam("nobody")
     users = {"nobody": nobody}
-    monkeypatch.setattr(accounts.pwd, "getpwnam", users.__getitem__)
+    monkeypatch.setattr(pwd, "getpwnam", users.__getitem__)
     assert accounts.account_for(place / "data") == accounts.Account(nobody.pw_uid, nobody.pw_gid)
     with EmbeddedPostgres(place / "data"):
         pass

@@ -18,7 +18,7 @@ from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.ledger import TransferKind
 from meetcore.domain.meetings import MeetingStatus
 from meetcore.domain.rate_window import OperationClass
-from meetcore.ports.queries import MeetingFilter, Peek
+from meetcore.ports.queries import MeetingFilter, NoteFilter, Peek, TransactionFilter
 from meetcore.testing.contracts.acts import (
     KIND,
     Customer,
@@ -116,12 +116,12 @@ async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
         await queries.list_meetings(account_id, MeetingFilter(now, status), *page)
         await queries.list_meetings(account_id, MeetingFilter(now, status, SOON), *page)
     for kind in (None, TransferKind.TOPUP):
-        await queries.list_transactions(account_id, kind, *page)
+        await queries.list_transactions(account_id, TransactionFilter(kind), *page)
     (endpoint, *_) = await queries.list_endpoints(account_id, *page)
     for delivered in (None, DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED):
         await queries.list_deliveries(account_id, endpoint.id, delivered, *page)
     await queries.list_recordings(account_id, None, *page)
-    await queries.list_notes(account_id, None, *page)
+    await queries.list_notes(account_id, NoteFilter(), *page)
 
 
 async def read_through(rig: PostgresRig) -> dict[str, int]:

@@ -26,7 +26,7 @@ SHOWN = (None, *(MeetingStatus(name) for name in ("scheduled", "started", "ended
 SOON = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=3)
 
 # A thousand meetings for one: an hour apart, each in the next of the states, some of them being cancelled.
-# The record stands in FROM: in the list of columns it would be made anew for each column, which takes seconds.
+# The record stands in FROM: in the list of columns it would be made anew for each column: seconds.
 _MULTIPLY = """
 INSERT INTO meetings
 SELECT made.* FROM meetings m, generate_series(1, 6000) AS n, jsonb_populate_record(m, jsonb_build_object(
