@@ -21,7 +21,11 @@ COMMANDS = (
         "processes:migrate_schema",
         "Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.",
     ),
-    ("doctor", "doctor:check_health", "Check everything that the settings name, one line each."),
+    (
+        "doctor",
+        "doctor:check_health",
+        "Check database, servers and providers that the settings name. Ends with 1 if any check failed.",
+    ),
     (
         "mcp",
         "agents:serve_agent",
