@@ -23,8 +23,8 @@ class ErrorPage:
 ERROR_PAGES: Mapping[str, ErrorPage] = {
     "invalid_request": ErrorPage(
         "The request breaks a rule of the operation: a field is missing, unknown, of a wrong type or out of "
-        "its limits. The same code comes with status 405 for a wrong method, 413 for a body over 64 KiB and "
-        "415 for a body that is not declared as JSON.",
+        "its limits. The same code comes with status 405 for a wrong method, 413 for a body over 64 KiB, 415 "
+        "for a body that is not declared as JSON and 431 for header fields that are too large.",
         "Mend every field that details.fields names; all problems are listed at once.",
         "No: the same request gets the same answer.",
         "fields: the problems of each field.",
