@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import pytest
 from attrs import field, frozen
@@ -166,10 +167,10 @@ async def test_duplicates_of_a_registration_look_the_host_up_once(
 ) -> None:
     lookups, found, resolve = Counter[str](), asyncio.Event(), names.resolve
 
-    async def slowly(host: str) -> Any:
+    async def slowly(host: str, account_id: UUID) -> Any:
         lookups[host] += 1
         await found.wait()
-        return await resolve(host)
+        return await resolve(host, account_id)
 
     monkeypatch.setattr(names, "resolve", slowly)
     body, key = house.webhook_body(), new_key()

@@ -27,6 +27,7 @@ from tests.unit.usecases.notary import notary
 from tests.unit.usecases.test_work_on_recordings import filmed_only
 from tests.unit.usecases.town import Died, Fuse, Town, request
 
+PLENTY = ClaimLimits(per_endpoint=500, per_account=500, per_host=500, per_host_per_s=500)
 SECRET = new_secret(bytes(32))
 
 
@@ -42,7 +43,7 @@ class Sender:
 def deliver(rig: MemoryRig, sender: Sender, schedule: RetrySchedule) -> DeliverWebhooks:
     world = World(rig.clock, SeededEntropy(5))
     return DeliverWebhooks(
-        rig.store, cast(Any, sender), schedule, world, limits=ClaimLimits(per_endpoint=100),
+        rig.store, cast(Any, sender), schedule, world, limits=PLENTY,
         on_failed=log_failed_delivery, on_disabled=log_disabled_endpoint,
     )  # fmt: skip
 

@@ -25,6 +25,7 @@ from meetcore.domain.errors import (
     NotFound,
     RateLimited,
     ServiceUnavailable,
+    TooManyDownloads,
     Unprocessable,
     UpstreamError,
 )
@@ -43,6 +44,7 @@ CODES: dict[type[DomainError], tuple[str, bool]] = {
     InsufficientCredits: ("insufficient_credits", True),
     CreditCapExceeded: ("credit_cap_exceeded", True),
     RateLimited: ("rate_limited", False),
+    TooManyDownloads: ("rate_limited", False),
     InternalError: ("internal_error", False),
     UpstreamError: ("upstream_error", False),
     ServiceUnavailable: ("service_unavailable", False),
@@ -80,6 +82,10 @@ ONE_OF_EACH: dict[type[DomainError], tuple[Callable[[], DomainError], str]] = {
     RateLimited: (
         lambda: RateLimited(20, 60, 13),
         "More than 20 requests in this minute. Wait 13 s and try again.",
+    ),
+    TooManyDownloads: (
+        lambda: TooManyDownloads("of this link", 4, 10),
+        "4 downloads of this link run already, which is the most. Wait until one is over and try again.",
     ),
     InternalError: (lambda: InternalError("A fault."), "A fault."),
     UpstreamError: (lambda: UpstreamError("The provider refused."), "The provider refused."),
@@ -166,6 +172,7 @@ def test_an_invalid_request_names_every_field() -> None:
         (lambda: CreditCapExceeded(100, 95, 10, MIDNIGHT),
          {"cap": 100, "spent": 95, "required": 10, "resets_at": "2026-12-01T17:00:00Z"}),
         (lambda: RateLimited(20, 60, 13), {"limit": 20, "window_seconds": 60}),
+        (lambda: TooManyDownloads("of this link", 4, 10), {"limit": 4, "window_seconds": 1}),
         (lambda: ServiceUnavailable("Being mended.", 60, {"why": "busy"}), {"why": "busy"}),
         (lambda: NoHostFree(60), {}),
         (lambda: CreationsUsedUp(MIDNIGHT, MIDNIGHT + timedelta(microseconds=1), is_share=False),
