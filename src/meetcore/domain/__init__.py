@@ -26,6 +26,7 @@ TYPE_CHECKING = False  # what type checkers read as true; typing itself takes lo
 
 if TYPE_CHECKING:
     from meetcore.domain import (
+        accounts,
         addresses,
         chain,
         deliveries,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "accounts",
     "addresses",
     "chain",
     "deliveries",
