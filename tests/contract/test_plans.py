@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from itertools import product
 from uuid import UUID
 
 import psycopg
@@ -116,12 +117,16 @@ async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
         await queries.list_meetings(account_id, MeetingFilter(now, status), *page)
         await queries.list_meetings(account_id, MeetingFilter(now, status, SOON), *page)
     for kind in (None, TransferKind.TOPUP):
-        await queries.list_transactions(account_id, TransactionFilter(kind), *page)
+        for made_from, made_before in product((None, now - timedelta(days=1)), (None, now)):
+            wanted = TransactionFilter(kind, made_from, made_before)
+            await queries.list_transactions(account_id, wanted, *page)
     (endpoint, *_) = await queries.list_endpoints(account_id, *page)
     for delivered in (None, DeliveryStatus.SUCCEEDED, DeliveryStatus.FAILED):
         await queries.list_deliveries(account_id, endpoint.id, delivered, *page)
-    await queries.list_recordings(account_id, None, *page)
-    await queries.list_notes(account_id, NoteFilter(), *page)
+    for of_meeting in (None, meeting.id):
+        await queries.list_recordings(account_id, of_meeting, *page)
+        for of_recording in (None, meeting.id):
+            await queries.list_notes(account_id, NoteFilter(of_recording, of_meeting), *page)
 
 
 async def read_through(rig: PostgresRig) -> dict[str, int]:
