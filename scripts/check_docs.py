@@ -106,6 +106,10 @@ ABOUT = {
     "database_pool_size": "connections to PostgreSQL of each process, at most",
     "database_timeout_s": "seconds after which a transaction is given up, the wait for a connection "
     "included; PostgreSQL itself ends each statement 2 s sooner",
+    "unknown_keys_pool_percent": "of the connections, at most, that look up API keys that were not valid "
+    "in the last ten minutes",
+    "unknown_key_remembered_s": "seconds for which a key that was not found is refused without asking "
+    "PostgreSQL",
     "ready_timeout_s": "seconds within which PostgreSQL must answer `/readyz`",
     "log_level": "what is logged, from this level up",
 }
@@ -118,6 +122,7 @@ MUST = {
     "media_cpu_percent": "from 10 to 100, or 0",
     "transcript_wait_s": "a whole number of at least 0",
     "drain_s": "a whole number of at least 0",
+    "unknown_key_remembered_s": "a whole number of at least 0",
 }
 REQUIRED = {"database_url": "; required"}
 

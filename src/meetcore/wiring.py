@@ -7,6 +7,7 @@ line do.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import timedelta
 
 import dramatiq
 import structlog
@@ -47,6 +48,7 @@ from meetcore.usecases.duplicates import DuplicateLimit
 from meetcore.usecases.end_recordings import DeleteRecording
 from meetcore.usecases.estimate import Estimate
 from meetcore.usecases.keep_time import KeepTime
+from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
 from meetcore.usecases.look_for_files import LookForFiles
 from meetcore.usecases.operate import Operate
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
@@ -342,4 +344,8 @@ async def admission(wiring: Wiring) -> AsyncIterator[Admit]:
         else:
             counters = FallbackRateCounters(PostgresRateCounters(wiring.pool), MemoryRateCounters(), log)
         duplicates = DuplicateLimit(settings.duplicates_waiting)
-        yield Admit(wiring.queries, counters, settings.quotas, settings.key_prefix, duplicates)
+        lookups = KeyLookups(
+            max(1, settings.database_pool_size * settings.unknown_keys_pool_percent // 100),
+            DigestMemory(timedelta(seconds=settings.unknown_key_remembered_s)),
+        )
+        yield Admit(wiring.queries, counters, settings.quotas, settings.key_prefix, duplicates, lookups)

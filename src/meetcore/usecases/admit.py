@@ -1,6 +1,7 @@
 """Letting a request in: who asks (spec part 5), and how often they have (spec part 8)."""
 
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from attrs import field, frozen
@@ -20,6 +21,7 @@ from meetcore.domain.rate_window import (
 from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek, Queries
 from meetcore.ports.rate_counters import RateCounters
 from meetcore.usecases.duplicates import DuplicateLimit
+from meetcore.usecases.key_lookups import KeyLookups
 
 __all__ = ["Admit"]
 
@@ -36,6 +38,7 @@ class Admit:
     quotas: Quotas
     key_prefix: str
     duplicates: DuplicateLimit = field(factory=DuplicateLimit)
+    lookups: KeyLookups = field(factory=KeyLookups)
 
     async def authenticate(
         self, authorization: str | None, now: datetime, peek: Peek = NOTHING_ELSE
@@ -45,13 +48,17 @@ class Admit:
         Raises:
             InvalidApiKey: no key, a malformed one, or one that is unknown, revoked, expired or of a suspended
                 account.
+            ServiceUnavailable: too many unknown keys wait to be looked up.
             StoreAway: the database does not answer.
         """
         key_digest = digest(read_bearer(authorization, self.key_prefix))
-        caller = await self.queries.find_caller(key_digest, peek)
+        look_up = partial(self.queries.find_caller, key_digest, peek)
+        caller = await self.lookups.find(key_digest, now, look_up)
+        self.lookups.valid.forget(key_digest)
         check_usable(None if caller is None else caller.key, now)
         assert caller is not None
         check_active(caller.account.suspended_at)
+        self.lookups.valid.add(key_digest, now)
         return caller
 
     async def count(self, key_id: UUID, operation_class: OperationClass, now: datetime) -> RateVerdict:

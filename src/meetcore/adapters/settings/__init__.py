@@ -323,6 +323,14 @@ class Settings:
         default=12,
         validator=_checked(_needs(lambda number: number >= 3), "must be a whole number of at least 3"),
     )
+    unknown_keys_pool_percent: int = field(
+        default=25,
+        validator=_checked(_needs(lambda percent: 1 <= percent <= 100), "must be from 1 to 100"),
+    )
+    unknown_key_remembered_s: int = field(
+        default=10,
+        validator=_checked(_needs(lambda number: number >= 0), "must be a whole number of at least 0"),
+    )
     ready_timeout_s: int = field(default=1, validator=_POSITIVE)
     log_level: str = field(
         default="info",

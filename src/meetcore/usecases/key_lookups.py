@@ -1,0 +1,106 @@
+"""Looking keys up so that a flood of wrong ones slows nobody who has a right one.
+
+A key that was valid lately is looked up at once; validity itself is never remembered. Of all others only a
+few are looked up at a time, and one that was not found is refused without asking for a while. Both memories
+are bounded: when they are full, the oldest digests are forgotten.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
+
+from attrs import define, field
+
+from meetcore.domain.errors import ServiceUnavailable
+from meetcore.ports.queries import Caller
+
+__all__ = ["DigestMemory", "KeyLookups"]
+
+VALID_LASTS = timedelta(minutes=10)
+REMEMBERED_DIGESTS = 10_000
+MAX_WAITING = 200
+RETRY_AFTER_S = 1
+
+
+@define
+class DigestMemory:
+    """The latest digests, each for a time.
+
+    Args:
+        lasts: how long a digest is remembered.
+        at_most: how many are.
+    """
+
+    lasts: timedelta
+    at_most: int = REMEMBERED_DIGESTS
+    _until: dict[bytes, datetime] = field(factory=dict, init=False, repr=False)
+
+    def add(self, digest: bytes, now: datetime) -> None:
+        """Remember a digest from now on."""
+        self.forget(digest)
+        self._until[digest] = now + self.lasts
+        if len(self._until) > self.at_most:
+            del self._until[next(iter(self._until))]
+
+    def forget(self, digest: bytes) -> None:
+        """Remember a digest no longer."""
+        self._until.pop(digest, None)
+
+    def has(self, digest: bytes, now: datetime) -> bool:
+        """Whether a digest is remembered."""
+        until = self._until.get(digest)
+        return until is not None and now < until
+
+
+@define
+class KeyLookups:
+    """Decides when a digest is looked up.
+
+    Args:
+        at_once: how many digests are looked up at a time that were not valid lately.
+        missing: those that were not found.
+        valid: those of keys that were valid lately.
+    """
+
+    at_once: int = 2
+    missing: DigestMemory = field(factory=lambda: DigestMemory(timedelta(seconds=10)))
+    valid: DigestMemory = field(factory=lambda: DigestMemory(VALID_LASTS))
+    _waiting: int = field(default=0, init=False)
+    _places: asyncio.Semaphore = field(init=False, repr=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._places = asyncio.Semaphore(self.at_once)
+
+    async def find(
+        self, digest: bytes, now: datetime, look_up: Callable[[], Awaitable[Caller | None]]
+    ) -> Caller | None:
+        """Look a digest up, or answer `None` where it was not found a moment ago.
+
+        Raises:
+            ServiceUnavailable: too many unknown keys wait to be looked up.
+            StoreAway: the database does not answer.
+        """
+        if self.valid.has(digest, now):
+            return await look_up()
+        if self.missing.has(digest, now):
+            return None
+        if self._waiting >= MAX_WAITING:
+            raise ServiceUnavailable(
+                "Too many unknown keys are being checked. Try again soon.", RETRY_AFTER_S
+            )
+        self._waiting += 1
+        try:
+            async with self._places:
+                return await self._find_unknown(digest, now, look_up)
+        finally:
+            self._waiting -= 1
+
+    async def _find_unknown(
+        self, digest: bytes, now: datetime, look_up: Callable[[], Awaitable[Caller | None]]
+    ) -> Caller | None:
+        if self.missing.has(digest, now):  # another request has asked meanwhile
+            return None
+        caller = await look_up()
+        if caller is None:
+            self.missing.add(digest, now)
+        return caller
