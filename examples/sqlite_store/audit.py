@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import datetime
 from itertools import count
 from uuid import UUID
 
 from meetcore.domain.chain import EntryLine, line_of
+from meetcore.domain.chain_keys import Seal
 from meetcore.domain.ledger import Funds
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
 from meetcore.ports.store import StoreAway
@@ -23,9 +25,18 @@ _COUNT = "SELECT count(*) AS entries FROM entries"
 # The next accounts by id, each with the sum of its open holds.
 _ACCOUNTS = """
 SELECT a.id AS account_id, a.balance, a.held, a.low_threshold, a.is_low, a.entries, a.last_hash, a.last_at,
-    (SELECT coalesce(sum(h.amount), 0) FROM holds h WHERE h.account_id = a.id) AS open_holds
-FROM accounts a WHERE a.id > :after ORDER BY a.id LIMIT :limit
+    (SELECT coalesce(sum(h.amount), 0) FROM holds h WHERE h.account_id = a.id) AS open_holds,
+    s.entries AS sealed_entries, s.last_hash AS sealed_hash, s.key_id AS seal_key_id, s.mac AS seal_mac
+FROM accounts a LEFT JOIN seals s ON s.account_id = a.id WHERE a.id > :after ORDER BY a.id LIMIT :limit
 """
+
+# Seals an account that has no seal yet.
+_SEAL = """
+INSERT INTO seals (account_id, entries, last_hash, key_id, mac, sealed_at)
+VALUES (:account_id, :entries, :last_hash, :key_id, :mac, :at) ON CONFLICT DO NOTHING
+"""
+
+_COUNT_SEALS = "SELECT count(*) AS seals FROM seals"
 
 # The next entries of an account.
 _ENTRIES = """
@@ -76,7 +87,7 @@ class SqliteLedgerSnapshot:
         """Every account, in portions."""
         after = ""
         while found := await self._connection.fetch(_ACCOUNTS, {"after": after, "limit": ACCOUNTS_AT_ONCE}):
-            yield [StoredFunds(rows.record(Funds, row), row["open_holds"]) for row in found]
+            yield [_stored(row) for row in found]
             after = found[-1]["account_id"]
 
     async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
@@ -110,8 +121,17 @@ class SqliteLedgerSnapshot:
         return await self._connection.fetch(statement, {"limit": MAX_FLAWS})
 
 
+def _stored(row: rows.Row) -> StoredFunds:
+    funds, sealed = rows.record(Funds, row), None
+    if row["sealed_entries"] is not None:
+        sealed = Seal(
+            funds.account_id, row["sealed_entries"], row["sealed_hash"], row["seal_key_id"], row["seal_mac"]
+        )
+    return StoredFunds(funds, row["open_holds"], sealed)
+
+
 class SqliteLedgerAudit:
-    """Opens snapshots."""
+    """Opens snapshots, and keeps seals."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -135,3 +155,13 @@ class SqliteLedgerAudit:
         if name not in self._open:
             raise StoreAway("the moment that was to be joined is over")
         yield self._open[name]
+
+    async def count_seals(self) -> int:
+        """How many accounts are sealed."""
+        return sum(row["seals"] for row in await self._database.reader.fetch(_COUNT_SEALS, {}))
+
+    async def add_seals(self, seals: Sequence[Seal], at: datetime) -> None:
+        """Keep seals; one that an account has already stays."""
+        async with self._database.transaction() as connection:
+            for each in seals:
+                await connection.change(_SEAL, rows.fields_of(each) | {"at": at})

@@ -32,9 +32,11 @@ _ENTRY_OF = "SELECT * FROM entries WHERE account_id = :account_id AND operation 
 # One transfer, both legs. The table's keys refuse a second number, transfer, operation or reversal.
 _APPEND_ENTRY = """
 INSERT INTO entries (account_id, number, transfer_id, operation, kind, amount, source, destination,
-    reference_type, reference_id, reverses, api_key_id, cap_day, balance_after, at, hash)
+    reference_type, reference_id, reverses, api_key_id, cap_day, balance_after, at, hash,
+    key_id)
 VALUES (:account_id, :number, :transfer_id, :operation, :kind, :amount, :source, :destination,
-    :reference_type, :reference_id, :reverses, :api_key_id, :cap_day, :balance_after, :at, :hash)
+    :reference_type, :reference_id, :reverses, :api_key_id, :cap_day, :balance_after, :at, :hash,
+    :key_id)
 """
 
 # The funds that were decided. The threshold is the registry's to change, not the ledger's.

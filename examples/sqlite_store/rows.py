@@ -123,6 +123,7 @@ def entry(row: Row) -> Entry:
         row["balance_after"],
         instant(row["at"]),
         row["hash"],
+        row["key_id"],
     )
 
 

@@ -51,6 +51,7 @@ CREATE TABLE IF NOT EXISTS entries (
     balance_after   INTEGER NOT NULL,
     at              INTEGER NOT NULL,
     hash            BLOB NOT NULL CHECK (length(hash) = 32),
+    key_id          BLOB NOT NULL CHECK (length(key_id) IN (0, 4)),
     PRIMARY KEY (account_id, number),
     UNIQUE (account_id, transfer_id),
     UNIQUE (account_id, operation),
@@ -60,6 +61,20 @@ CREATE TABLE IF NOT EXISTS entries (
 CREATE TRIGGER IF NOT EXISTS entries_never_change BEFORE UPDATE ON entries
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE TRIGGER IF NOT EXISTS entries_never_go BEFORE DELETE ON entries
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+
+-- How far an account's history may have entries that are chained without a key, fixed under a key.
+CREATE TABLE IF NOT EXISTS seals (
+    account_id  TEXT PRIMARY KEY REFERENCES accounts,
+    entries     INTEGER NOT NULL CHECK (entries >= 1),
+    last_hash   BLOB NOT NULL CHECK (length(last_hash) = 32),
+    key_id      BLOB NOT NULL CHECK (length(key_id) = 4),
+    mac         BLOB NOT NULL CHECK (length(mac) = 32),
+    sealed_at   INTEGER NOT NULL
+) STRICT;
+CREATE TRIGGER IF NOT EXISTS seals_never_change BEFORE UPDATE ON seals
+BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS seals_never_go BEFORE DELETE ON seals
 BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 
 -- Open holds only: a row goes when its hold is settled or released.

@@ -1,9 +1,10 @@
 """Processes that prove portions of one snapshot of the ledger beside each other.
 
 The one that asks keeps the snapshot open and hands out the portions; each process reads on a connection of
-its own. They speak over pipes, in pickles: the database's address and the snapshot's name go out first (never
-over a command line), then portions; numbers of proven entries and then what was found come back, or why it
-could not be. A composition root of its own, and a small one: what a process does not need it does not import.
+its own. They speak over pipes, in pickles: the database's address, the snapshot's name and the chain's keys
+go out first (never over a command line), then portions; numbers of proven entries and then what was found
+come back, or why it could not be. A composition root of its own, and a small one: what a process does not
+need it does not import.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.pool import make_pool
+from meetcore.domain.chain_keys import ChainKey, secrets_of
 from meetcore.ports.audit import LedgerSnapshot, StoredFunds
 from meetcore.ports.store import StoreAway
 from meetcore.usecases.verify_ledger import Proven, ProvePortion, Prover, Provers
@@ -44,12 +46,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def provers_of(url: str, processes: int, *, worth: int = ENTRIES_WORTH_A_PROCESS) -> Provers:
+def provers_of(
+    url: str, processes: int, keys: Sequence[ChainKey] = (), *, worth: int = ENTRIES_WORTH_A_PROCESS
+) -> Provers:
     """Bring so many processes at most, or none where the ledger is short: then this one proves it.
 
     Args:
         url: of the database whose snapshot is to be proven.
         processes: how many at most.
+        keys: those that the chain may be under.
         worth: for how many entries a process is worth its start.
     """
 
@@ -58,21 +63,21 @@ def provers_of(url: str, processes: int, *, worth: int = ENTRIES_WORTH_A_PROCESS
         number = min(processes, entries // worth)
         if number > 1:
             with ExitStack() as stack:
-                yield [stack.enter_context(_started(url, snapshot.name)) for _ in range(number)]
+                yield [stack.enter_context(_started(url, snapshot.name, keys)) for _ in range(number)]
         else:
             _collect_seldom()
-            yield [ProvePortion(snapshot)]
+            yield [ProvePortion(snapshot, secrets_of(keys))]
 
     return bring
 
 
 @contextmanager
-def _started(url: str, name: str) -> Iterator[Prover]:
+def _started(url: str, name: str, keys: Sequence[ChainKey]) -> Iterator[Prover]:
     """Start a process; at the end it is killed, whatever it is at: it only reads."""
     with subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         prover = _Elsewhere(process)
         try:
-            prover.send((url, name))
+            prover.send((url, name, tuple(keys)))
             yield prover
         finally:
             process.kill()  # a thread that waits for its word sees the end of it
@@ -129,12 +134,12 @@ def main() -> None:
 
 
 async def _prove(of: IO[bytes], to: IO[bytes]) -> None:
-    url, name = pickle.load(of)  # noqa: S301 - our parent wrote it
+    url, name, keys = pickle.load(of)  # noqa: S301 - our parent wrote it
     pool = make_pool(url, max_size=1)
     await pool.open(wait=False)
     try:
         async with PostgresLedgerAudit(pool).joined(name) as snapshot:
-            prove = ProvePortion(snapshot)
+            prove = ProvePortion(snapshot, secrets_of(keys))
             while True:
                 portion = pickle.load(of)  # noqa: S301 - as above
                 _say(to, await prove(portion, lambda more: _say(to, more)))

@@ -29,6 +29,7 @@ from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import LookupLimits, SystemResolver
+from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.provider_events import Heed
 from meetcore.operation_logs import log_failed_note, log_takeover
 from meetcore.ports.host_keys import DueHostKey
@@ -58,6 +59,7 @@ from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.record_recording import RecordRecording
 from meetcore.usecases.remove_orphans import OrphanReport, RemoveOrphans
 from meetcore.usecases.replace_host_keys import ReplaceHostKeys
+from meetcore.usecases.seal_ledger import SealLedger
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
@@ -92,7 +94,7 @@ class Wiring:
     """The adapters of one process and the use cases on them.
 
     `video` is the provider as it is; `provider` bounds its calls. `doorbell` wakes those who send webhooks,
-    `notes_doorbell` those who write notes. `link_keys` are for download links.
+    `notes_doorbell` those who write notes. `link_keys` are for download links, `chain_keys` for the ledger.
     """
 
     settings: Settings
@@ -108,6 +110,7 @@ class Wiring:
     files: RecordingFiles
     link_keys: tuple[bytes, ...] = field(repr=False)
     network: Network
+    chain_keys: tuple[ChainKey, ...] = field(default=(), repr=False)
 
     @property
     def provider(self) -> VideoProvider:
@@ -198,7 +201,12 @@ class Wiring:
     @property
     def verify_ledger(self) -> VerifyLedger:
         """Proves the ledger."""
-        return VerifyLedger(PostgresLedgerAudit(self.pool))
+        return VerifyLedger(PostgresLedgerAudit(self.pool), self.chain_keys)
+
+    @property
+    def seal_ledger(self) -> SealLedger:
+        """Fixes what was written before entries were chained under a key."""
+        return SealLedger(PostgresLedgerAudit(self.pool), self.chain_keys, self.world)
 
     @property
     def use_cases(self) -> UseCases:
@@ -310,6 +318,7 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
     url = settings.require_database()
     keys = check_secrets(settings)
     cipher = AesGcmCipher(keys)
+    chain_keys = tuple(ChainKey.of(derive(key, "ledger chain")) for key in keys)
     pool = make_pool(url, max_size=settings.database_pool_size, deadline_s=settings.database_timeout_s)
     broker = broker_from_url(str(settings.broker_url) or None)
     doorbell = DramatiqDoorbell(broker, log, spacing_s=DOORBELL_SPACING_S)
@@ -318,10 +327,11 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
     try:
         async with chosen_provider(settings, pool, keys) as provider:
             yield Wiring(
-                settings, pool, broker, doorbell, notes_doorbell, World(SystemClock(), SystemEntropy()),
+                settings, pool, broker, doorbell, notes_doorbell,
+                World(SystemClock(), SystemEntropy(), chain_keys[0]),
                 PostgresStore(pool, cipher), PostgresQueries(pool, cipher), PostgresRegistry(pool),
                 provider, files_of(provider), tuple(derive(key, "download links") for key in keys),
-                network or system_network(settings),
+                network or system_network(settings), chain_keys,
             )  # fmt: skip
     finally:
         await asyncio.to_thread(doorbell.close)

@@ -121,7 +121,7 @@ class PostgresRig:
     async def entries(self, account_id: UUID) -> list[Entry]:
         found = await self.rows(
             f"""SELECT e.account_id, {TRANSFER_COLUMNS}, e.number, e.amount AS entry_amount, e.balance_after,
-                e.at AS entry_at, e.hash
+                e.at AS entry_at, e.hash, e.chain_key
             FROM ledger_entries e
             JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
             WHERE e.account_id = %(account_id)s AND e.book = 'customer' ORDER BY e.number""",

@@ -87,7 +87,7 @@ def test_the_migrations_arrive_at_the_canonical_schema(empty_database_url, secon
     for name in CATALOG:
         assert arrived[name] == wanted[name], name
     assert len(wanted["tables"]) >= 15
-    assert len(wanted["triggers"]) == 2
+    assert len(wanted["triggers"]) == 3
 
 
 def test_a_difference_in_the_schema_is_seen(empty_database_url, second_database_url):

@@ -1,10 +1,12 @@
 """The hash chain of an account's entries, and the proof that a history is whole.
 
 Each entry's hash covers what the entry says and the hash before it, so that changing, dropping,
-inserting or swapping any one of them shows. Owns the encoding and the fold that proves it in
-constant space; refuses to append: `ledger.post` does.
+inserting or swapping any one of them shows. It is SHA-256 in entries of version 1, and HMAC-SHA256 under
+a key (`chain_keys`) in those of version 2. Owns the encoding and the fold that proves it in constant
+space; refuses to append: `ledger.post` does.
 """
 
+import hmac
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -13,9 +15,22 @@ from uuid import UUID
 
 from attrs import frozen
 
+from meetcore.domain.chain_keys import ANY_VERSION, ChainKey, ChainPolicy
 from meetcore.domain.transfers import Transfer
 
-__all__ = ["GENESIS", "Entry", "EntryLine", "Fault", "Proof", "chain_hash", "first_broken", "line_of"]
+__all__ = [
+    "GENESIS",
+    "Entry",
+    "EntryLine",
+    "Fault",
+    "Proof",
+    "chain_hash",
+    "first_broken",
+    "line_of",
+    "policy_faults",
+]
+
+_NO_END: Final = 1 << 63
 
 GENESIS: Final = bytes(32)
 """The hash before an account's first entry."""
@@ -26,6 +41,7 @@ class Entry:
     """A customer account's own leg: numbered from 1, stamped, chained.
 
     `amount` is the change of the balance in credits, negative for what is taken; `hash` has 32 bytes.
+    `key_id` names the key that it is chained under, and is empty in entries of version 1.
     """
 
     account_id: UUID
@@ -35,6 +51,12 @@ class Entry:
     balance_after: int
     at: datetime
     hash: bytes
+    key_id: bytes = b""
+
+    @property
+    def version(self) -> int:
+        """How it is chained: 1 by SHA-256, 2 by HMAC-SHA256 under a key."""
+        return 2 if self.key_id else 1
 
 
 class EntryLine(NamedTuple):
@@ -62,6 +84,7 @@ class EntryLine(NamedTuple):
     reverses: str
     api_key_id: str
     cap_day: str
+    key_id: bytes = b""
 
 
 def line_of(entry: Entry) -> EntryLine:
@@ -74,6 +97,7 @@ def line_of(entry: Entry) -> EntryLine:
         entry.at,
         entry.amount,
         entry.hash,
+        entry.key_id,
     )
 
 
@@ -85,6 +109,7 @@ def _line(
     at: datetime,
     amount: int = 0,
     hash_: bytes = b"",
+    key_id: bytes = b"",
 ) -> EntryLine:
     return EntryLine(
         account_id.hex,
@@ -104,30 +129,42 @@ def _line(
         "" if transfer.reverses is None else transfer.reverses.hex,
         "" if transfer.api_key_id is None else transfer.api_key_id.hex,
         "" if transfer.cap_day is None else transfer.cap_day.isoformat(),
+        key_id,
     )
 
 
 def chain_hash(
-    previous: bytes, account_id: UUID, number: int, transfer: Transfer, balance_after: int, at: datetime
+    previous: bytes,
+    account_id: UUID,
+    number: int,
+    transfer: Transfer,
+    balance_after: int,
+    at: datetime,
+    key: ChainKey | None = None,
 ) -> bytes:
-    """SHA-256 over the previous hash and everything that an entry says.
+    """Hash the previous hash and everything that an entry says: under the key, or by SHA-256 without one.
 
     What has a fixed form stands first, line by line; the three texts that callers choose follow with
     their lengths before them, so that no two entries share one encoding. The instant is told in UTC
     to the microsecond: a store may give it back in another time zone, but not rounded.
     """
-    return _hashed(previous, _line(account_id, number, transfer, balance_after, at))
+    if key is None:
+        return _hashed(previous, _line(account_id, number, transfer, balance_after, at), b"")
+    line = _line(account_id, number, transfer, balance_after, at, key_id=key.id)
+    return _hashed(previous, line, key.secret)
 
 
-def _hashed(previous: bytes, line: EntryLine) -> bytes:
+def _hashed(previous: bytes, line: EntryLine, secret: bytes) -> bytes:
     (account, number, _, balance, at, _, transfer, operation, kind, moved, source, destination, about, name,
-     reverses, key, day) = line  # fmt: skip
+     reverses, key, day, key_id) = line  # fmt: skip
     # Two ids are told as numbers, without the zeros in front.
     told = (
         f"{account.lstrip('0') or 0}\n{number}\n{transfer.lstrip('0') or 0}\n{kind}\n{moved}\n"
         f"{source}\n{destination}\n{reverses}\n{key}\n{day}\n{balance}\n{at}\n"
         f"{len(operation)}:{operation}{len(about)}:{about}{len(name)}:{name}"
     )
+    if key_id:
+        return hmac.digest(secret, b"2\n" + key_id + previous + told.encode(), "sha256")
     return sha256(previous + told.encode()).digest()
 
 
@@ -141,36 +178,47 @@ class Fault:
 
 @frozen
 class Proof:
-    """What is proven of a history so far, in constant space: fold the entries into it."""
+    """What is proven of a history so far, in constant space: fold the entries into it.
+
+    `unkeyed` is the number of the last entry of version 1, 0 for none, and `unkeyed_hash` that entry's hash.
+    """
 
     account_id: UUID
     entries: int = 0
     balance: int = 0
     last_hash: bytes = GENESIS
     last_stamp: str = ""
+    unkeyed: int = 0
+    unkeyed_hash: bytes = GENESIS
 
     @property
     def last_at(self) -> datetime | None:
         """The time of the last entry."""
         return datetime.fromisoformat(self.last_stamp) if self.last_stamp else None
 
-    def extended(self, entry: Entry) -> "Proof | None":
+    def extended(self, entry: Entry, policy: ChainPolicy = ANY_VERSION) -> "Proof | None":
         """The proof with one more entry; none when the entry is not the next one of this history.
 
         It must have the next number, its transfer's amount, the running balance, a time that does
-        not go back, and the hash over all of that and its predecessor's.
+        not go back, a version that the policy allows, and the hash over all of that and its predecessor's.
         """
-        proof, fault = self.over([line_of(entry)])
+        proof, fault = self.over([line_of(entry)], policy)
         return proof if fault is None else None
 
-    def over(self, lines: Iterable[EntryLine]) -> "tuple[Proof, Fault | None]":
+    def over(
+        self, lines: Iterable[EntryLine], policy: ChainPolicy = ANY_VERSION
+    ) -> "tuple[Proof, Fault | None]":
         """The proof with all of these entries, or up to the first that is not the next one, and why not."""
-        account = self.account_id.hex
+        account, keys = self.account_id.hex, policy.keys
         number, balance, last_hash, stamp = self.entries, self.balance, self.last_hash, self.last_stamp
+        unkeyed, unkeyed_hash = self.unkeyed, self.unkeyed_hash
+        unkeyed_most = _NO_END if policy.unkeyed is None else policy.unkeyed
+        sealed_at = _NO_END if policy.unkeyed_hash is None else unkeyed_most
         fault = None
         for line in lines:
             of, has, amount, after, at, hash_ = line[:6]
-            moved, destination = line[9], line[11]
+            moved, destination, key_id = line[9], line[11], line[17]
+            secret = keys.get(key_id) if key_id else b""
             due = balance + (moved if destination == "customer" else -moved)
             if (
                 has != number + 1
@@ -178,15 +226,29 @@ class Proof:
                 or amount != due - balance
                 or at < stamp
                 or of != account
-                or _hashed(last_hash, line) != hash_
+                or secret is None
+                or _hashed(last_hash, line, secret) != hash_
+                or (has > unkeyed_most and not key_id)
+                or (has == sealed_at and hash_ != policy.unkeyed_hash)
             ):
-                fault = Fault(number + 1, _problem(line, account, number + 1, balance, due, stamp))
+                fault = Fault(number + 1, _problem(line, account, number + 1, balance, due, stamp, policy))
                 break
             number, balance, last_hash, stamp = has, after, hash_, at
-        return Proof(self.account_id, number, balance, last_hash, stamp), fault
+            if not key_id:
+                unkeyed, unkeyed_hash = has, hash_
+        return Proof(self.account_id, number, balance, last_hash, stamp, unkeyed, unkeyed_hash), fault
 
 
-def _problem(line: EntryLine, account: str, number: int, balance: int, due: int, stamp: str) -> str:
+def policy_faults(proof: Proof, policy: ChainPolicy) -> tuple[str, ...]:
+    """What a whole proven history lacks of what is sealed, in words."""
+    if policy.unkeyed is None or proof.entries >= policy.unkeyed:
+        return ()
+    return (f"its seal is over {policy.unkeyed} entries, and it has {proof.entries}",)
+
+
+def _problem(
+    line: EntryLine, account: str, number: int, balance: int, due: int, stamp: str, policy: ChainPolicy
+) -> str:
     if line.account_id != account:
         return "it is another account's"
     if line.number != number:
@@ -197,18 +259,25 @@ def _problem(line: EntryLine, account: str, number: int, balance: int, due: int,
         return f"its balance_after is {line.balance_after}, and the entries make {due}"
     if line.at < stamp:
         return "its time is before that of the entry before it"
+    if line.key_id and line.key_id not in policy.keys:
+        return f"it is chained under the key {line.key_id.hex()}, which is not given"
+    if policy.unkeyed is not None and number > policy.unkeyed and not line.key_id:
+        return "it is chained without a key, behind what is sealed"
+    if number == policy.unkeyed and policy.unkeyed_hash not in (None, line.hash):
+        return "its hash is not the sealed one"
     return "its hash is not that of what it says and of the entry before it"
 
 
-def first_broken(account_id: UUID, entries: Iterable[Entry]) -> int | None:
+def first_broken(account_id: UUID, entries: Iterable[Entry], policy: ChainPolicy = ANY_VERSION) -> int | None:
     """Prove a history from its first entry on.
 
     Args:
         account_id: whose history it is.
         entries: every entry in the order of storage.
+        policy: the keys, and which versions may be where.
 
     Returns:
         The number that the first wrong entry should have had, or none when all are right.
     """
-    _, fault = Proof(account_id).over(map(line_of, entries))
+    _, fault = Proof(account_id).over(map(line_of, entries), policy)
     return None if fault is None else fault.number

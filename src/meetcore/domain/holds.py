@@ -18,6 +18,7 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
+from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
 from meetcore.domain.ledger import Funds, Posting, post, with_held
 from meetcore.domain.schedule import cap_day, cap_day_ends_at
@@ -154,7 +155,13 @@ def release(funds: Funds, usage: CapUsage, hold: Hold) -> Reserved:
 
 
 def settle(
-    funds: Funds, usage: CapUsage, hold: Hold, amount: int, transfer_id: UUID, at: datetime
+    funds: Funds,
+    usage: CapUsage,
+    hold: Hold,
+    amount: int,
+    transfer_id: UUID,
+    at: datetime,
+    key: ChainKey | None = None,
 ) -> Settled:
     """Turn a hold into a charge of what the work really cost.
 
@@ -165,6 +172,7 @@ def settle(
         amount: credits; more than was held may take the balance below zero and pass the cap.
         transfer_id: the id for the charge.
         at: the request's instant.
+        key: see `ledger.post`.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -174,7 +182,7 @@ def settle(
     transfer = _charge(
         transfer_id, hold.operation, hold.kind, amount, hold.reference, hold.api_key_id, hold.cap_day
     )
-    posting = post(funds, transfer, at, held=funds.held - hold.amount)
+    posting = post(funds, transfer, at, held=funds.held - hold.amount, key=key)
     return Settled(
         posting,
         CapUsage(usage.api_key_id, usage.day, usage.spent + amount, usage.held - hold.amount),
@@ -191,6 +199,7 @@ def charge(
     reference: Reference,
     at: datetime,
     kind: TransferKind = TransferKind.MEETING_CHARGE,
+    key: ChainKey | None = None,
 ) -> Settled:
     """Admit and charge at once, for work that is certain when it is asked for.
 
@@ -204,6 +213,7 @@ def charge(
         reference: what is paid for.
         at: the request's instant.
         kind: what the charge is for.
+        key: see `ledger.post`.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -214,7 +224,7 @@ def charge(
     _check_usage(usage, usage.api_key_id, cap_day(at))
     _admit(funds, usage, daily_cap, amount)
     transfer = _charge(transfer_id, operation, kind, amount, reference, usage.api_key_id, usage.day)
-    posting = post(funds, transfer, at)
+    posting = post(funds, transfer, at, key=key)
     return Settled(posting, CapUsage(usage.api_key_id, usage.day, usage.spent + amount, usage.held))
 
 

@@ -18,6 +18,7 @@ from uuid import UUID
 from attrs import frozen
 
 from meetcore.domain.chain import GENESIS, Entry, Proof, chain_hash, first_broken
+from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.errors import Conflict, InsufficientCredits
 from meetcore.domain.transfers import (
     MAX_CREDITS,
@@ -38,6 +39,7 @@ __all__ = [
     "MAX_CREDITS",
     "MAX_REASON",
     "Book",
+    "ChainKey",
     "CreditsFellLow",
     "Entry",
     "Funds",
@@ -158,7 +160,9 @@ def with_held(funds: Funds, held: int) -> Funds:
     )
 
 
-def post(funds: Funds, transfer: Transfer, at: datetime, held: int | None = None) -> Posting:
+def post(
+    funds: Funds, transfer: Transfer, at: datetime, held: int | None = None, key: ChainKey | None = None
+) -> Posting:
     """Append a transfer to an account's history, whatever it does to the balance.
 
     The building block of every other decision here and in `holds`: those check that the transfer
@@ -170,6 +174,7 @@ def post(funds: Funds, transfer: Transfer, at: datetime, held: int | None = None
         transfer: the movement; its operation is not yet in the ledger.
         at: the request's instant.
         held: what open holds reserve afterwards; unchanged when none.
+        key: what the entry is chained under; by SHA-256 alone when none.
 
     Raises:
         InvalidAmount: the amount, or the balance after it, leaves the range of credits.
@@ -186,11 +191,12 @@ def post(funds: Funds, transfer: Transfer, at: datetime, held: int | None = None
         held = funds.held
     number = funds.entries + 1
     stamped = at if funds.last_at is None else max(at, funds.last_at)
-    hash_ = chain_hash(funds.last_hash, funds.account_id, number, transfer, balance, stamped)
+    hash_ = chain_hash(funds.last_hash, funds.account_id, number, transfer, balance, stamped, key)
     available = balance - held
     is_low = available < funds.low_threshold
     after = Funds(funds.account_id, balance, held, funds.low_threshold, is_low, number, hash_, stamped)
-    entry = Entry(funds.account_id, number, transfer, amount, balance, stamped, hash_)
+    key_id = b"" if key is None else key.id
+    entry = Entry(funds.account_id, number, transfer, amount, balance, stamped, hash_, key_id)
     if is_low and not funds.is_low:
         return Posting(after, entry, (CreditsFellLow(funds.account_id, available, funds.low_threshold),))
     return Posting(after, entry)
@@ -203,6 +209,7 @@ def top_up(
     amount: int,
     at: datetime,
     existing: Transfer | None = None,
+    key: ChainKey | None = None,
 ) -> Posting:
     """Add paid credits once for each reference.
 
@@ -213,6 +220,7 @@ def top_up(
         amount: credits.
         at: the request's instant.
         existing: what the ledger holds under this reference's operation, if anything.
+        key: see `post`.
 
     Raises:
         InvalidAmount: see `check_amount`.
@@ -238,7 +246,7 @@ def top_up(
         destination,
         Reference("topup", reference),
     )
-    return post(funds, transfer, at)
+    return post(funds, transfer, at, key=key)
 
 
 def top_up_operation(reference: str) -> str:
@@ -257,6 +265,7 @@ def refund(
     transfer_id: UUID,
     at: datetime,
     existing: Transfer | None = None,
+    key: ChainKey | None = None,
 ) -> Posting:
     """Give a charge back, whole and once (spec 3/cancel-before).
 
@@ -266,6 +275,7 @@ def refund(
         transfer_id: the id for the new transfer.
         at: the request's instant.
         existing: the refund that the ledger already holds for this charge, if any.
+        key: see `post`.
 
     Returns:
         The posting; without an entry when the charge was refunded before. The refund counts for
@@ -293,7 +303,7 @@ def refund(
         api_key_id=charge.api_key_id,
         cap_day=charge.cap_day,
     )
-    return post(funds, transfer, at)
+    return post(funds, transfer, at, key=key)
 
 
 def adjustment_operation(reference: str) -> str:
@@ -320,6 +330,7 @@ def adjust(
     reference: Reference,
     at: datetime,
     existing: Transfer | None = None,
+    key: ChainKey | None = None,
 ) -> Posting:
     """Correct a balance by hand: a positive amount gives, a negative one takes.
 
@@ -331,6 +342,7 @@ def adjust(
         reference: what it is about.
         at: the request's instant.
         existing: what the ledger holds under this operation, if anything.
+        key: see `post`.
 
     Raises:
         InvalidAmount: zero or out of range.
@@ -352,4 +364,4 @@ def adjust(
     source, destination = (Book.ADJUSTMENTS, Book.CUSTOMER) if gives else (Book.CUSTOMER, Book.ADJUSTMENTS)
     kind = TransferKind.ADJUSTMENT
     transfer = Transfer(transfer_id, operation, kind, amount, source, destination, reference)
-    return post(funds, transfer, at)
+    return post(funds, transfer, at, key=key)

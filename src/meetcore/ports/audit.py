@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
+from datetime import datetime
 from enum import StrEnum
 from typing import Protocol
 from uuid import UUID
@@ -9,6 +10,7 @@ from uuid import UUID
 from attrs import frozen
 
 from meetcore.domain.chain import EntryLine
+from meetcore.domain.chain_keys import Seal
 from meetcore.domain.ledger import Funds
 
 __all__ = ["MAX_FLAWS", "Flaw", "FlawKind", "LedgerAudit", "LedgerSnapshot", "StoredFunds"]
@@ -19,10 +21,11 @@ MAX_FLAWS = 100
 
 @frozen
 class StoredFunds:
-    """An account's stored figures, and what its open holds sum to."""
+    """An account's stored figures, what its open holds sum to, and its seal, if it has one."""
 
     funds: Funds
     open_holds: int
+    sealed: Seal | None = None
 
 
 class FlawKind(StrEnum):
@@ -87,7 +90,23 @@ class LedgerSnapshot(Protocol):
 
 
 class LedgerAudit(Protocol):
-    """Opens snapshots."""
+    """Opens snapshots, and keeps the seals of histories that are older than the keys."""
+
+    async def count_seals(self) -> int:
+        """How many accounts are sealed.
+
+        Raises:
+            StoreAway: the store does not answer.
+        """
+        ...
+
+    async def add_seals(self, seals: Sequence[Seal], at: datetime) -> None:
+        """Keep seals, for ever; one that an account has already stays.
+
+        Raises:
+            StoreAway: the store does not answer.
+        """
+        ...
 
     def snapshot(self) -> AbstractAsyncContextManager[LedgerSnapshot]:
         """The ledger at this moment, while others write on.

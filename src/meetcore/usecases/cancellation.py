@@ -127,7 +127,7 @@ class Cancellation:
     ) -> tuple[Meeting, tuple[Funds, CapUsage, Entry] | None]:
         charge = view.charge
         assert charge is not None
-        posting = ledger.refund(view.funds, charge, self.world.new_id(at), at)
+        posting = ledger.refund(view.funds, charge, self.world.new_id(at), at, key=self.world.chain_key)
         assert posting.entry is not None
         over = evolve(
             view.meeting,

@@ -92,8 +92,9 @@ class EndNote:
     async def _charge(self, tx: Transaction, settlement: NoteSettlement, now: datetime) -> int:
         price = self.catalogue.quote_notulen(settlement.note.duration_s).credits
         settled = holds.settle(
-            settlement.funds, settlement.usage, settlement.hold, price, self.world.new_id(now), now
-        )
+            settlement.funds, settlement.usage, settlement.hold, price, self.world.new_id(now), now,
+            self.world.chain_key,
+        )  # fmt: skip
         posting = settled.posting
         assert posting.entry is not None  # a settlement always posts
         note = notes.complete(settlement.note, price, posting.entry.transfer.id, now)

@@ -99,7 +99,9 @@ class Operate:
         async with self.store.begin() as tx:
             view = await tx.ledger.load(account_id, ledger.top_up_operation(reference))
             existing = None if view.entry is None else view.entry.transfer
-            posting = ledger.top_up(view.funds, transfer_id, reference, amount, now, existing)
+            posting = ledger.top_up(
+                view.funds, transfer_id, reference, amount, now, existing, self.world.chain_key
+            )
             if posting.entry is None:
                 assert view.entry is not None
                 return ToppedUp(view.entry, view.funds.balance, is_new=False)
@@ -136,7 +138,9 @@ class Operate:
         async with self.store.begin() as tx:
             view = await tx.ledger.load(account_id, operation)
             existing = None if view.entry is None else view.entry.transfer
-            posting = ledger.adjust(view.funds, transfer_id, operation, amount, about, now, existing)
+            posting = ledger.adjust(
+                view.funds, transfer_id, operation, amount, about, now, existing, self.world.chain_key
+            )
             if posting.entry is None:
                 assert view.entry is not None
                 return Adjusted(view.entry, view.funds.balance, is_new=False)

@@ -102,7 +102,15 @@ class Provisioner:
     ) -> Finished | None:
         if view.hold is None:
             return None
-        settled = holds.settle(view.funds, view.usage, view.hold, view.hold.amount, self.world.new_id(at), at)
+        settled = holds.settle(
+            view.funds,
+            view.usage,
+            view.hold,
+            view.hold.amount,
+            self.world.new_id(at),
+            at,
+            self.world.chain_key,
+        )
         posting = settled.posting
         assert posting.entry is not None  # a settlement always posts
         meeting = view.meeting.as_provisioned(made, posting.entry.transfer.id)

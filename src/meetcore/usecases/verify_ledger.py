@@ -6,7 +6,7 @@ order of the accounts, whoever came first.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +15,15 @@ from uuid import UUID
 
 from attrs import define, field, frozen
 
-from meetcore.domain.chain import EntryLine, Fault, Proof
+from meetcore.domain.chain import EntryLine, Fault, Proof, policy_faults
+from meetcore.domain.chain_keys import (
+    ANY_VERSION,
+    ChainKey,
+    ChainPolicy,
+    policy_of,
+    seal_fault,
+    secrets_of,
+)
 from meetcore.domain.ledger import funds_faults
 from meetcore.ports.audit import Flaw, LedgerAudit, LedgerSnapshot, StoredFunds
 
@@ -85,31 +93,31 @@ Provers = Callable[[LedgerSnapshot, int], AbstractAsyncContextManager[Sequence[P
 
 @frozen
 class ProvePortion:
-    """Proves portions of a snapshot, here and now. Fills `Prover`."""
+    """Proves portions of a snapshot, here and now. Fills `Prover`.
+
+    `secrets` are those of the chain's keys by their ids. With none, entries without a key may be anywhere.
+    """
 
     snapshot: LedgerSnapshot
+    secrets: Mapping[bytes, bytes] = field(factory=dict, repr=False)
 
     async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
         """Prove the accounts of a portion."""
         proofs = {stored.funds.account_id.hex: Proof(stored.funds.account_id) for stored in portion}
+        rules = {stored.funds.account_id.hex: _rule_of(stored, self.secrets) for stored in portion}
         faults: dict[str, Fault] = {}
         entries = 0
         async with aclosing(self.snapshot.entries(portion)) as chunks:
             async for lines in chunks:
-                _fold(lines, proofs, faults)
+                _fold(lines, proofs, faults, rules)
                 entries += len(lines)
                 on_entries(len(lines))
         findings = [
             finding
             for account, stored in zip(proofs, portion, strict=True)
-            for finding in _judged(stored, proofs[account], faults.get(account))
+            for finding in _judged(stored, proofs[account], faults.get(account), rules[account])
         ]
         return Proven(len(portion), entries, findings[:MAX_FINDINGS])
-
-
-@asynccontextmanager
-async def _prove_here(snapshot: LedgerSnapshot, _: int) -> AsyncIterator[Sequence[Prover]]:
-    yield [ProvePortion(snapshot)]
 
 
 @define
@@ -136,14 +144,18 @@ class _Tally:
 
 @frozen
 class VerifyLedger:
-    """Recomputes what is stored."""
+    """Recomputes what is stored.
+
+    `keys` are those that the chain may be under; with none, entries under a key cannot be verified.
+    """
 
     audit: LedgerAudit
+    keys: Sequence[ChainKey] = ()
 
     async def __call__(
         self,
         on_progress: Callable[[int, int], None] = lambda done, total: None,
-        provers: Provers = _prove_here,
+        provers: Provers | None = None,
     ) -> Audit:
         """Prove the ledger.
 
@@ -158,13 +170,17 @@ class VerifyLedger:
             total = await snapshot.count_entries()
             flaws = asyncio.ensure_future(snapshot.flaws())
             try:
-                async with provers(snapshot, total) as hands:
+                async with (provers or self._prove_here)(snapshot, total) as hands:
                     tally = await _shared_out(snapshot, hands, lambda done: on_progress(done, total))
                 audit = tally.audit(await flaws)
             finally:
                 await _given_up([flaws])  # when the entries cannot be read, nobody waits for it
             on_progress(audit.entries, total)
         return audit
+
+    @asynccontextmanager
+    async def _prove_here(self, snapshot: LedgerSnapshot, _: int) -> AsyncIterator[Sequence[Prover]]:
+        yield [ProvePortion(snapshot, secrets_of(self.keys))]
 
 
 async def _shared_out(
@@ -206,20 +222,40 @@ async def _given_up(works: Sequence[asyncio.Future[Any]]) -> None:
     await asyncio.wait(works)
 
 
-def _fold(lines: Sequence[EntryLine], proofs: dict[str, Proof], faults: dict[str, Fault]) -> None:
+@frozen
+class _Rule:
+    """Which versions an account's entries may have, and what is wrong with its seal, if anything."""
+
+    policy: ChainPolicy
+    seal_fault: str | None = None
+
+
+def _rule_of(stored: StoredFunds, secrets: Mapping[bytes, bytes]) -> _Rule:
+    if not secrets:
+        return _Rule(ANY_VERSION)
+    if stored.sealed is not None and (fault := seal_fault(stored.sealed, secrets)) is not None:
+        return _Rule(ChainPolicy(secrets), fault)
+    return _Rule(policy_of(stored.sealed, secrets))
+
+
+def _fold(
+    lines: Sequence[EntryLine], proofs: dict[str, Proof], faults: dict[str, Fault], rules: dict[str, _Rule]
+) -> None:
     for account, own in groupby(lines, _account_of):
         if account not in faults:
-            proofs[account], fault = proofs[account].over(own)
+            proofs[account], fault = proofs[account].over(own, rules[account].policy)
             if fault is not None:
                 faults[account] = fault
 
 
-def _judged(stored: StoredFunds, proof: Proof, fault: Fault | None) -> list[Finding]:
+def _judged(stored: StoredFunds, proof: Proof, fault: Fault | None, rule: _Rule) -> list[Finding]:
     account_id = stored.funds.account_id
+    found = [] if rule.seal_fault is None else [Finding(account_id, None, rule.seal_fault)]
     if fault is not None:
-        found = [Finding(account_id, fault.number, fault.problem)]
+        found.append(Finding(account_id, fault.number, fault.problem))
     else:
-        found = [Finding(account_id, None, problem) for problem in funds_faults(stored.funds, proof)]
+        problems = (*funds_faults(stored.funds, proof), *policy_faults(proof, rule.policy))
+        found += [Finding(account_id, None, problem) for problem in problems]
     if stored.open_holds != stored.funds.held:
         problem = f"{stored.funds.held} is held, and its open holds make {stored.open_holds}"
         found.append(Finding(account_id, None, problem))

@@ -1,10 +1,11 @@
-"""What every use case needs of the outside: the time, unguessable bytes, new ids."""
+"""What every use case needs of the outside: the time, unguessable bytes, new ids, the key of the ledger."""
 
 from datetime import datetime
 from uuid import UUID
 
 from attrs import frozen
 
+from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.ids import RANDOM_BYTES, uuid7
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
@@ -14,10 +15,11 @@ __all__ = ["World"]
 
 @frozen
 class World:
-    """Clock and entropy, and the ids made of both."""
+    """Clock and entropy, and the ids made of both; entries of the ledger are chained under `chain_key`."""
 
     clock: Clock
     entropy: Entropy
+    chain_key: ChainKey | None = None
 
     def now(self) -> datetime:
         """The present instant, in UTC."""

@@ -59,7 +59,7 @@ def another(value: Any) -> Any:
         case date():
             return value - timedelta(days=1)
         case bytes():
-            return bytes([value[0] ^ 1]) + value[1:]
+            return bytes([value[0] ^ 1]) + value[1:] if value else b"none"
         case int():
             return value + 1
         case str():

@@ -23,6 +23,7 @@ from meetcore.adapters.cli.inputs import (
 from meetcore.adapters.cli.operator_log import log_action
 from meetcore.adapters.cli.output import show
 from meetcore.adapters.cli.runner import guarded, with_wiring
+from meetcore.adapters.cli.seal import seal_credits
 from meetcore.adapters.cli.verify import verify_credits
 from meetcore.domain.hosts import Host
 from meetcore.domain.keys import ApiKey
@@ -232,6 +233,7 @@ def top_up(*, account: str, amount: Whole, reference: str | None = None, json: J
 
 
 credits_.command(adjust_credits, name="adjust")
+credits_.command(seal_credits, name="seal")
 credits_.command(verify_credits, name="verify")
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from meetcore.adapters.cli.inputs import Whole, check_counts
-from meetcore.adapters.cli.output import ExitCode, complain, show
+from meetcore.adapters.cli.output import ExitCode, complain, say, show
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, with_wiring
 from meetcore.provers import ProverLost, cores, provers_of
@@ -36,7 +36,9 @@ def verify_credits(
 
     async def work(wiring: Wiring) -> Audit:
         with progress("entries proven") as report:
-            return await wiring.verify_ledger(report, provers_of(wiring.settings.require_database(), number))
+            return await wiring.verify_ledger(
+                report, provers_of(wiring.settings.require_database(), number, wiring.chain_keys)
+            )
 
     try:
         audit = with_wiring(work, as_json=json)
@@ -52,5 +54,17 @@ def verify_credits(
         else "; ".join(map(str, audit.findings)) or None,
     }
     show(told, as_json=json)
+    if any("which is not given" in finding.problem for finding in audit.findings):
+        say(
+            "Entries are chained under keys that follow from MEETCORE_SECRETS_KEY: put the earlier ones back "
+            "into it, behind the present one.",
+            as_json=True,
+        )
+    if any("behind what is sealed" in finding.problem for finding in audit.findings):
+        say(
+            "After an upgrade from a release without keys, `meetcore credits seal` fixes its entries: once, when "
+            "no process of that release runs any more.",
+            as_json=True,
+        )
     if not audit.is_sound:
         raise SystemExit(ExitCode.REFUSED)

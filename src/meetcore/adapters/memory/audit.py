@@ -3,12 +3,13 @@
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
-from datetime import date
+from datetime import date, datetime
 from itertools import count
 from uuid import UUID
 
 from meetcore.adapters.memory.state import MemoryState, Tables
 from meetcore.domain.chain import EntryLine, line_of
+from meetcore.domain.chain_keys import Seal
 from meetcore.domain.ledger import Entry, TransferKind, legs
 from meetcore.ports.audit import Flaw, FlawKind, StoredFunds
 from meetcore.ports.store import StoreAway
@@ -36,7 +37,7 @@ class MemoryLedgerSnapshot:
         """Every account, each a portion."""
         for account_id, account in sorted(self._tables.accounts.items()):
             held = sum(hold.amount for name, hold in self._tables.holds.items() if name[0] == account_id)
-            yield [StoredFunds(account.funds, held)]
+            yield [StoredFunds(account.funds, held, self._tables.seals.get(account_id))]
 
     async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
         """The customer entries of these accounts in one chunk, by account, then by number."""
@@ -93,7 +94,7 @@ def _flaw(entry: Entry, kind: FlawKind) -> Flaw:
 
 
 class MemoryLedgerAudit:
-    """Opens snapshots."""
+    """Opens snapshots, and keeps seals."""
 
     def __init__(self, state: MemoryState) -> None:
         self._state = state
@@ -116,3 +117,13 @@ class MemoryLedgerAudit:
         if name not in self._open:
             raise StoreAway("the moment that was to be joined is over")
         yield self._open[name]
+
+    async def count_seals(self) -> int:
+        """How many accounts are sealed."""
+        return len(self._state.committed.seals)
+
+    async def add_seals(self, seals: Sequence[Seal], at: datetime) -> None:
+        """Keep seals; one that an account has already stays."""
+        async with self._state.change() as tables:
+            for each in seals:
+                tables.seals.setdefault(each.account_id, each)

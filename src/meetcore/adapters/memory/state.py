@@ -16,6 +16,7 @@ from uuid import UUID
 
 from attrs import define, evolve, field, fields, frozen
 
+from meetcore.domain.chain_keys import Seal
 from meetcore.domain.deliveries import Attempt, Delivery
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.errors import NotFound
@@ -190,6 +191,7 @@ class Tables:
     entry_of_operation: dict[tuple[UUID, str], int] = field(factory=dict)
     entry_of_transfer: dict[tuple[UUID, UUID], int] = field(factory=dict)
     entry_of_reversal: dict[tuple[UUID, UUID], int] = field(factory=dict)
+    seals: dict[UUID, Seal] = field(factory=dict)
     holds: dict[tuple[UUID, UUID], Hold] = field(factory=dict)
     usage: dict[tuple[UUID, UUID, date], CapUsage] = field(factory=dict)
     meetings: dict[tuple[UUID, UUID], StoredMeeting] = field(factory=dict)

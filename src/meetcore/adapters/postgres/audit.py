@@ -7,16 +7,19 @@ second. While one chunk is proven the database reads on, as far as the connectio
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from datetime import datetime
 from math import inf
 from typing import Any, cast
 from uuid import UUID
 
 import psycopg
+from attrs import asdict
 from psycopg import sql
 
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.domain.chain import EntryLine
+from meetcore.domain.chain_keys import Seal
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
 from meetcore.ports.store import StoreAway
 
@@ -45,8 +48,9 @@ _COUNT = "SELECT count(*) AS entries FROM ledger_entries WHERE book = 'customer'
 # The next accounts by id, each with the sum of its open holds.
 _ACCOUNTS = """
 SELECT a.id AS account_id, a.balance, a.held, a.low_threshold, a.is_low, a.entries, a.last_hash, a.last_at,
-       COALESCE((SELECT sum(h.amount) FROM ledger_holds h WHERE h.account_id = a.id), 0)::bigint AS open_holds
-FROM accounts a WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s
+       COALESCE((SELECT sum(h.amount) FROM ledger_holds h WHERE h.account_id = a.id), 0)::bigint AS open_holds,
+       s.entries AS sealed_entries, s.last_hash AS sealed_hash, s.key_id AS seal_key_id, s.mac AS seal_mac
+FROM accounts a LEFT JOIN ledger_seals s ON s.account_id = a.id WHERE a.id > %(after)s ORDER BY a.id LIMIT %(limit)s
 """
 
 # Entries in the order of their index, each with its transfer looked up: whatever else the planner would rather do sorts
@@ -55,6 +59,15 @@ _WALK = """
 SELECT set_config('enable_hashjoin', %(way)s, true), set_config('enable_mergejoin', %(way)s, true),
     set_config('enable_sort', %(way)s, true)
 """
+
+# Seals accounts that have no seal yet.
+_SEAL = """
+INSERT INTO ledger_seals (account_id, entries, last_hash, key_id, mac, sealed_at)
+VALUES (%(account_id)s, %(entries)s, %(last_hash)s, %(key_id)s, %(mac)s, %(at)s)
+ON CONFLICT DO NOTHING
+"""
+
+_COUNT_SEALS = "SELECT count(*) AS seals FROM ledger_seals"
 
 # What compares whole tables does it by hashing them: a lookup for each row takes twice as long. Its memory is bounded.
 _COMPARE = """
@@ -68,7 +81,7 @@ SELECT encode(uuid_send(e.account_id), 'hex'), e.number, e.amount, e.balance_aft
         ELSE to_char(e.at, 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00' END, e.hash,
     encode(uuid_send(t.id), 'hex'), t.operation, t.kind, t.amount, t.source, t.destination,
     t.reference_type, t.reference_id, COALESCE(encode(uuid_send(t.reverses), 'hex'), ''),
-    COALESCE(encode(uuid_send(t.api_key_id), 'hex'), ''), COALESCE(t.cap_day::text, '')
+    COALESCE(encode(uuid_send(t.api_key_id), 'hex'), ''), COALESCE(t.cap_day::text, ''), COALESCE(e.chain_key, '')
 FROM ledger_entries e JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
 WHERE e.account_id BETWEEN %(first)s AND %(last)s AND e.book = 'customer' ORDER BY e.account_id, e.number
 """
@@ -164,7 +177,7 @@ class PostgresLedgerSnapshot:
             found = await (await self._connection.execute(_ACCOUNTS, parameters)).fetchall()
             if not found:
                 return
-            for portion in _portions([StoredFunds(rows.funds(row), row["open_holds"]) for row in found]):
+            for portion in _portions([_stored(row) for row in found]):
                 yield portion
             after = found[-1]["account_id"]
 
@@ -193,6 +206,15 @@ class PostgresLedgerSnapshot:
         async with self._pool.connection(deadline_s=inf) as connection, connection.transaction():
             await _begin_reading(connection, self._name)
             return await _flaws(connection)
+
+
+def _stored(row: rows.Row) -> StoredFunds:
+    sealed = None
+    if row["sealed_entries"] is not None:
+        sealed = Seal(
+            row["account_id"], row["sealed_entries"], row["sealed_hash"], row["seal_key_id"], row["seal_mac"]
+        )
+    return StoredFunds(rows.funds(row), row["open_holds"], sealed)
 
 
 def _portions(stored: Sequence[StoredFunds]) -> Iterator[Sequence[StoredFunds]]:
@@ -261,6 +283,24 @@ class PostgresLedgerAudit:
     def joined(self, name: str) -> AbstractAsyncContextManager[PostgresLedgerSnapshot]:
         """The moment of another's snapshot, in this process or in another."""
         return self._reading(name)
+
+    async def count_seals(self) -> int:
+        """How many accounts are sealed."""
+        with translated():
+            async with self._pool.connection() as connection:
+                row = await (await connection.execute(_COUNT_SEALS)).fetchone()
+                return 0 if row is None else int(row["seals"])
+
+    async def add_seals(self, seals: Sequence[Seal], at: datetime) -> None:
+        """Keep seals; one that an account has already stays."""
+        parameters = [{**asdict(each), "at": at} for each in seals]
+        with translated():
+            async with (
+                self._pool.connection() as connection,
+                connection.transaction(),
+                connection.cursor() as cursor,
+            ):
+                await cursor.executemany(_SEAL, parameters)
 
     @asynccontextmanager
     async def _reading(self, name: str | None) -> AsyncIterator[PostgresLedgerSnapshot]:

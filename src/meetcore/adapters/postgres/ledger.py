@@ -55,11 +55,12 @@ APPEND_ENTRY = """
             %(reference_type)s, %(reference_id)s, %(reverses)s, %(transfer_api_key_id)s, %(cap_day)s
         FROM guard
     ), entry AS (
-        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
-        SELECT account_id, %(number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(at)s, leg.hash
+        INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)
+        SELECT account_id, %(number)s, leg.book, %(transfer_id)s, leg.amount, leg.balance_after, %(at)s, leg.hash,
+            leg.chain_key
         FROM guard CROSS JOIN (VALUES
-            ('customer', %(signed)s::bigint, %(balance)s::bigint, %(hash)s::bytea),
-            (%(house)s, -%(signed)s::bigint, NULL, NULL)) AS leg (book, amount, balance_after, hash)
+            ('customer', %(signed)s::bigint, %(balance)s::bigint, %(hash)s::bytea, %(chain_key)s::bytea),
+            (%(house)s, -%(signed)s::bigint, NULL, NULL, NULL)) AS leg (book, amount, balance_after, hash, chain_key)
     )"""
 
 # Writes the funds that were decided on, and tells waiting readers to read again.
@@ -74,7 +75,7 @@ WRITE_FUNDS = """
 _LOAD = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
-       {TRANSFER_COLUMNS}, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash
+       {TRANSFER_COLUMNS}, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key
 FROM locked
 LEFT JOIN ledger_transfers t ON t.account_id = locked.account_id AND t.operation = %(operation)s
 LEFT JOIN ledger_entries e ON e.account_id = locked.account_id AND e.transfer_id = t.id AND e.book = 'customer'
@@ -134,6 +135,7 @@ def entry_parameters(entry: Entry) -> dict[str, Any]:
         "signed": entry.amount,
         "at": entry.at,
         "hash": entry.hash,
+        "chain_key": entry.key_id or None,
         "house": house.value,
     }
 

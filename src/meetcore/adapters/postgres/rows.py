@@ -186,6 +186,7 @@ def entry(row: Row) -> Entry | None:
         row["balance_after"],
         utc(row["entry_at"]),
         row["hash"],
+        row["chain_key"] or b"",
     )
 
 

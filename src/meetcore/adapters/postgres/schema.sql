@@ -38,7 +38,8 @@ CREATE TABLE api_keys (
 CREATE INDEX api_keys_of_account ON api_keys (account_id, id);
 
 -- Double entry. A transfer has two legs in ledger_entries, the customer's and the house's, under
--- the customer's entry number; the customer's leg carries the running balance and the hash chain.
+-- the customer's entry number; the customer's leg carries the running balance and the hash chain. `chain_key` names
+-- the key that an entry is chained under; without one it is of version 1.
 CREATE TABLE ledger_transfers (
     account_id      uuid NOT NULL REFERENCES accounts,
     id              uuid NOT NULL,
@@ -66,8 +67,10 @@ CREATE TABLE ledger_entries (
     balance_after  bigint,
     at             timestamptz NOT NULL,
     hash           bytea,
+    chain_key      bytea,
     PRIMARY KEY (account_id, number, book),
-    CHECK ((book = 'customer') = (balance_after IS NOT NULL AND hash IS NOT NULL))
+    CHECK ((book = 'customer') = (balance_after IS NOT NULL AND hash IS NOT NULL)),
+    CONSTRAINT ledger_entries_chain_key CHECK (chain_key IS NULL OR length(chain_key) = 4 AND book = 'customer')
 );
 -- The house's leg tells the kind of an entry: by its book, and a refund from a charge by its sign.
 CREATE INDEX ledger_entries_by_kind ON ledger_entries (account_id, book, (book = 'meetings' AND amount < 0), number)
@@ -82,6 +85,19 @@ END $$;
 CREATE TRIGGER ledger_transfers_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_transfers
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER ledger_entries_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_entries
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
+
+-- What fixes the part of a history that was written before keys came into use: the number of its last entry of
+-- version 1 and that entry's hash, under a key.
+CREATE TABLE ledger_seals (
+    account_id  uuid PRIMARY KEY REFERENCES accounts,
+    entries     bigint NOT NULL CHECK (entries >= 1),
+    last_hash   bytea NOT NULL CHECK (length(last_hash) = 32),
+    key_id      bytea NOT NULL CHECK (length(key_id) = 4),
+    mac         bytea NOT NULL CHECK (length(mac) = 32),
+    sealed_at   timestamptz NOT NULL
+);
+CREATE TRIGGER ledger_seals_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_seals
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change();
 
 -- Open holds only: a hold's row goes when it is settled or released.

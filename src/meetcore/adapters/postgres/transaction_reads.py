@@ -58,7 +58,8 @@ def _page(condition: str, *, is_from: bool, is_before: bool) -> str:
     if is_before:
         condition += f" AND {_IS_BEFORE}"
     return f"""{"WITH RECURSIVE " + ", ".join(searches) if searches else ""}
-SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, {TRANSFER_COLUMNS}
+SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
+    {TRANSFER_COLUMNS}
 FROM ({_WALK.format(condition=condition)}) AS page
     JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.number = page.number AND e.book = 'customer'
     JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id

@@ -15,6 +15,7 @@ from uuid import UUID
 from attrs import evolve, frozen
 
 from meetcore.domain import holds, ledger
+from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.endpoints import Endpoint, EndpointState
 from meetcore.domain.events import Event, EventKind
 from meetcore.domain.hosts import Host, choose_host
@@ -135,12 +136,22 @@ async def open_customer(
     return customer
 
 
-async def top_up(rig: Rig, customer: Customer, amount: int, reference: str, *kinds: EventKind) -> int:
-    """Top up once for each reference, told in events of these kinds; how many deliveries are due."""
+async def top_up(
+    rig: Rig,
+    customer: Customer,
+    amount: int,
+    reference: str,
+    *kinds: EventKind,
+    key: ChainKey | None = None,
+) -> int:
+    """Top up once for each reference, told in events of these kinds; how many deliveries are due.
+
+    The entry is chained under the key, where one is given.
+    """
     async with rig.store.begin() as tx:
         view = await tx.ledger.load(customer.account_id, ledger.top_up_operation(reference))
         known = None if view.entry is None else view.entry.transfer
-        posting = ledger.top_up(view.funds, new_id(), reference, amount, AT, known)
+        posting = ledger.top_up(view.funds, new_id(), reference, amount, AT, known, key)
         if posting.entry is None:
             return 0
         events = [new_event(customer, kind) for kind in kinds]

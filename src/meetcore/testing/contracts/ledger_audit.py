@@ -2,9 +2,13 @@
 
 import pytest
 
+from meetcore.domain.chain_keys import ChainKey, seal
 from meetcore.ports.audit import FlawKind
 from meetcore.ports.store import StoreAway
+from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.testing.contracts.acts import (
+    AT,
+    Customer,
     Wish,
     finish_cancelling,
     new_host,
@@ -15,15 +19,25 @@ from meetcore.testing.contracts.acts import (
     top_up,
 )
 from meetcore.testing.contracts.store_rig import LedgerAuditRig, Theft
+from meetcore.usecases.seal_ledger import AlreadySealed, SealLedger
 from meetcore.usecases.verify_ledger import VerifyLedger
+from meetcore.usecases.world import World
 
 __all__ = ["LedgerAuditContract"]
 
+KEY, LATER, UNKNOWN = (ChainKey.of(bytes([number]) * 32) for number in range(1, 4))
 USAGE: tuple[int | None, str] = (None, FlawKind.USAGE)
 TRUNCATED: list[tuple[int | None, str]] = [
     (None, "the stored number of entries is 4, and its entries make 3"),
     (None, "the stored last hash is "),
 ]
+
+
+async def _findings(rig: LedgerAuditRig, customer: Customer, *keys: ChainKey) -> list[tuple[int | None, str]]:
+    """What is found of a customer's entries under these keys."""
+    audit = await VerifyLedger(rig.audit, keys)()
+    mine = [each for each in audit.findings if each.account_id == customer.account_id]
+    return [(each.number, each.problem) for each in mine]
 
 
 @pytest.mark.asyncio
@@ -117,3 +131,60 @@ class LedgerAuditContract:
             assert words in finding.problem
             assert str(finding).startswith(f"account {customer.account_id}:")
         assert not audit.is_sound
+
+    async def test_entries_under_a_key_hold_under_that_key_alone(self, rig: LedgerAuditRig) -> None:
+        customer = await open_customer(rig)
+        await top_up(rig, customer, 50, "first", key=KEY)
+        await top_up(rig, customer, 5, "second", key=LATER)
+        assert await _findings(rig, customer, LATER, KEY) == []
+        [(number, problem)] = await _findings(rig, customer, LATER)
+        assert (number, f"under the key {KEY.id.hex()}, which is not given" in problem) == (1, True)
+        assert (await _findings(rig, customer))[0][0] == 1
+        await rig.tamper(customer.account_id, 2, Theft.REVERSES)
+        [(number, problem), _] = await _findings(rig, customer, KEY, LATER)
+        assert (number, "its hash is not that of" in problem) == (2, True)
+
+    async def test_entries_without_a_key_hold_only_as_far_as_they_are_sealed(
+        self, rig: LedgerAuditRig
+    ) -> None:
+        customer, bare = await open_customer(rig), await open_customer(rig, 5)
+        await top_up(rig, customer, 50, "first")
+        await top_up(rig, customer, 50, "second", key=KEY)
+        behind = [(1, "it is chained without a key, behind what is sealed")]
+        assert await _findings(rig, customer, KEY) == behind
+        world = World(ManualClock(AT), SeededEntropy(1))
+        await SealLedger(rig.audit, [KEY], world)(again=True)
+        assert await _findings(rig, customer, KEY) == await _findings(rig, bare, KEY) == []
+        await top_up(rig, customer, 7, "third", key=KEY)
+        assert await _findings(rig, customer, KEY) == []
+        await top_up(rig, bare, 1_000_000, "forged")
+        assert await _findings(rig, bare, KEY) == [(2, behind[0][1])]
+        with pytest.raises(AlreadySealed):
+            await SealLedger(rig.audit, [KEY], world)()
+        await SealLedger(rig.audit, [KEY], world)(again=True)
+        assert await _findings(rig, bare, KEY) == [(2, behind[0][1])], "a seal is never replaced"
+        await rig.tamper(customer.account_id, 1, Theft.BALANCE_AFTER)
+        assert (await _findings(rig, customer, KEY))[0][0] == 1
+
+    async def test_a_history_that_does_not_hold_is_not_sealed(self, rig: LedgerAuditRig) -> None:
+        customer = await open_customer(rig, 50)
+        await rig.tamper(customer.account_id, 1, Theft.BALANCE_AFTER)
+        world = World(ManualClock(AT), SeededEntropy(1))
+        done = await SealLedger(rig.audit, [KEY], world)(again=True)
+        assert customer.account_id in [finding.account_id for finding in done.findings]
+        assert (await _findings(rig, customer, KEY))[0][0] == 1
+
+    async def test_a_seal_that_is_not_ours_is_found(self, rig: LedgerAuditRig) -> None:
+        customer, other = await open_customer(rig, 50), await open_customer(rig)
+        async with rig.audit.snapshot() as snapshot:
+            found = [each async for portion in snapshot.accounts() for each in portion]
+        hashes = {each.funds.account_id: each.funds.last_hash for each in found}
+        before = await rig.audit.count_seals()
+        forged = seal(customer.account_id, 1, hashes[customer.account_id], ChainKey(KEY.id, UNKNOWN.secret))
+        strange = seal(other.account_id, 1, bytes(32), UNKNOWN)
+        await rig.audit.add_seals([forged, strange], AT)
+        await rig.audit.add_seals([], AT)
+        assert await rig.audit.count_seals() == before + 2
+        assert await _findings(rig, customer, KEY) == [(None, "its seal is not ours")]
+        [(_, problem)] = await _findings(rig, other, KEY)
+        assert UNKNOWN.id.hex() in problem

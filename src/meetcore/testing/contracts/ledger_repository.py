@@ -9,6 +9,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain import ledger
+from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
 from meetcore.domain.ledger import Funds
 from meetcore.testing.contracts.acts import (
@@ -186,3 +187,16 @@ class LedgerRepositoryContract:
             await tx.ledger.append(posting.funds, posting.entry, [])
         await waiting
         assert (await funds_of(rig, customer)).balance == 5
+
+    async def test_an_entry_keeps_the_name_of_its_key(self, rig: StoreRig) -> None:
+        key = ChainKey.of(bytes(32))
+        customer = await open_customer(rig)
+        await top_up(rig, customer, 50, "keyed", key=key)
+        await top_up(rig, customer, 5, "bare")
+        assert [entry.key_id for entry in await rig.entries(customer.account_id)] == [key.id, b""]
+        async with rig.store.begin() as tx:
+            view = await tx.ledger.load(customer.account_id, ledger.top_up_operation("keyed"))
+        assert view.entry is not None
+        assert (view.entry.key_id, view.entry.version) == (key.id, 2)
+        newest, oldest = await rig.queries.list_transactions(customer.account_id, None, 9, None)
+        assert (newest.key_id, oldest.key_id) == (b"", key.id)

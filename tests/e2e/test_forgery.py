@@ -1,0 +1,183 @@
+"""A thief who owns the tables, and has no key: whatever is rewritten, `credits verify` finds it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from attrs import evolve
+from psycopg.rows import dict_row
+
+from meetcore.adapters.memory.cipher import PlainCipher
+from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.ledger import TRANSFER_COLUMNS
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import make_pool
+from meetcore.domain.chain import Entry
+from meetcore.domain.chain_keys import ChainKey
+from meetcore.domain.ledger import Funds, open_account, post
+from meetcore.testing.contracts.acts import open_customer
+from tests import servers
+from tests.contract.rigs import PostgresRig
+from tests.e2e.customers import enrol
+from tests.e2e.program import SECRETS_KEY, Launcher, Site
+
+THIEF = ChainKey.of(b"t" * 32)
+OTHER_KEY = base64.urlsafe_b64encode(bytes(reversed(range(32)))).decode()
+
+
+@pytest.fixture
+def books(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
+    """A ledger of this test alone."""
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        yield Site(launcher, url)
+
+
+def legacy_account(site: Site, credits: int) -> str:
+    """An account with an entry of an earlier release, which had no key."""
+
+    async def act() -> UUID:
+        pool = make_pool(site.database_url, max_size=1)
+        await pool.open()
+        try:
+            return (await open_customer(PostgresRig(pool, PlainCipher()), credits)).account_id
+        finally:
+            await pool.close()
+
+    return str(asyncio.run(act()))
+
+
+def verified(site: Site, **settings: object) -> tuple[bool, list[str]]:
+    """What `credits verify` says."""
+    done = site.launcher.run("credits", "verify", "--json", env=site.env(**settings))
+    assert done.code == (0 if done.json["is_sound"] else 1), done
+    return done.json["is_sound"], done.json["findings"]
+
+
+class Thief:
+    """Owns the tables of a ledger: triggers off, everything can be written."""
+
+    def __init__(self, site: Site, account_id: str) -> None:
+        self.account_id = UUID(account_id)
+        self._connection = psycopg.connect(site.database_url, row_factory=dict_row)
+        self._connection.execute("SET session_replication_role = replica")
+
+    def entries(self) -> list[Entry]:
+        """The account's entries."""
+        found = self._connection.execute(
+            f"""SELECT e.account_id, {TRANSFER_COLUMNS}, e.number, e.amount AS entry_amount, e.balance_after,
+                e.at AS entry_at, e.hash, e.chain_key
+            FROM ledger_entries e
+            JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
+            WHERE e.account_id = %s AND e.book = 'customer' ORDER BY e.number""".encode(), (self.account_id,),
+        ).fetchall()  # fmt: skip
+        return [entry for row in found if (entry := rows.entry(row))]
+
+    def rewrite(self, key: ChainKey | None, named: bytes = b"") -> None:
+        """Give the first top-up a million more, and chain the whole history anew."""
+        funds = open_account(self.account_id)
+        forged: list[Entry] = []
+        for number, entry in enumerate(self.entries()):
+            transfer = entry.transfer
+            if number == 0:
+                transfer = evolve(transfer, amount=transfer.amount + 1_000_000)
+            posting = post(funds, transfer, entry.at, key=key)
+            assert posting.entry is not None
+            funds = posting.funds
+            forged.append(evolve(posting.entry, key_id=named or posting.entry.key_id))
+        self._write(forged, funds)
+
+    def _write(self, forged: list[Entry], funds: Funds) -> None:
+        for entry in forged:
+            about: dict[str, Any] = {
+                "account_id": self.account_id, "number": entry.number, "amount": entry.amount,
+                "moved": entry.transfer.amount, "id": entry.transfer.id, "balance_after": entry.balance_after,
+                "hash": entry.hash, "chain_key": entry.key_id or None,
+            }  # fmt: skip
+            self._connection.execute(
+                """UPDATE ledger_entries SET amount = %(amount)s, balance_after = %(balance_after)s,
+                    hash = %(hash)s, chain_key = %(chain_key)s
+                WHERE account_id = %(account_id)s AND number = %(number)s AND book = 'customer'""", about,
+            )  # fmt: skip
+            self._connection.execute(
+                """UPDATE ledger_entries SET amount = -%(amount)s
+                WHERE account_id = %(account_id)s AND number = %(number)s AND book <> 'customer'""", about,
+            )  # fmt: skip
+            self._connection.execute(
+                """UPDATE ledger_transfers SET amount = %(moved)s
+                WHERE account_id = %(account_id)s AND id = %(id)s""", about,
+            )  # fmt: skip
+        self.run(
+            "UPDATE accounts SET balance = %s, entries = %s, last_hash = %s, last_at = %s WHERE id = %s",
+            funds.balance, funds.entries, funds.last_hash, funds.last_at, self.account_id,
+        )  # fmt: skip
+
+    def run(self, statement: str, *parameters: object) -> None:
+        """Run anything, and keep it."""
+        self._connection.execute(statement.encode(), parameters)
+        self._connection.commit()
+
+    def close(self) -> None:
+        """Leave."""
+        self._connection.close()
+
+
+def test_a_rewritten_history_is_found_whatever_it_is_chained_under(books: Site) -> None:
+    account_id, _, _ = enrol(books, credits=15)
+    books.cli("credits", "adjust", "--account", account_id, "--amount", "-5", "--reason", "r")
+    assert verified(books) == (True, [])
+    thief = Thief(books, account_id)
+    [first, _] = thief.entries()
+    assert first.version == 2
+    for key, named in ((None, b""), (THIEF, b""), (THIEF, first.key_id), (None, first.key_id)):
+        thief.rewrite(key, named)
+        is_sound, [finding] = verified(books)
+        assert (is_sound, f"account {account_id}: entry 1: it" in finding) == (False, True), finding
+    shown = books.cli("account", "show", account_id)
+    assert shown["balance"] > 1_000_000, "the attack is one that changes the balance"
+    thief.close()
+
+
+def test_an_upgraded_ledger_is_sealed_once_and_then_holds(books: Site) -> None:
+    old, cheated, empty = (legacy_account(books, credits) for credits in (15, 15, 0))
+    books.cli("credits", "topup", "--account", old, "--amount", 5)
+    is_sound, findings = verified(books)
+    assert not is_sound
+    assert {old in finding or cheated in finding for finding in findings} == {True}
+    assert all("chained without a key, behind what is sealed" in finding for finding in findings)
+    assert books.cli("credits", "seal") == {"sealed": 2, "findings": []}
+    assert verified(books) == (True, [])
+    again = books.launcher.run("credits", "seal", "--json", env=books.env())
+    assert (again.code, again.error) == (1, "already_sealed")
+    for account_id in (old, cheated, empty):
+        books.cli("credits", "topup", "--account", account_id, "--amount", 1)
+    assert verified(books) == (True, [])
+
+    thief = Thief(books, cheated)
+    thief.rewrite(None)
+    is_sound, [finding] = verified(books)
+    assert (is_sound, f"account {cheated}: entry 1: its hash is not the sealed one" in finding) == (
+        False,
+        True,
+    )
+    thief.run("DELETE FROM ledger_seals WHERE account_id = %s", thief.account_id)
+    is_sound, [finding] = verified(books)
+    assert (is_sound, f"account {cheated}: entry 1: it is chained without a key" in finding) == (False, True)
+    thief.close()
+
+
+def test_other_keys_than_those_of_the_entries_are_told_from_a_forgery(books: Site) -> None:
+    account_id, _, _ = enrol(books, credits=15)
+    rotated = f"{OTHER_KEY},{SECRETS_KEY}"
+    books.cli("credits", "topup", "--account", account_id, "--amount", 5, secrets_key=rotated)
+    assert verified(books, secrets_key=rotated) == (True, [])
+    is_sound, [finding] = verified(books)
+    assert not is_sound
+    assert f"account {account_id}: entry 2: it is chained under the key " in finding
+    assert "MEETCORE_SECRETS_KEY" in books.launcher.run("credits", "verify", env=books.env()).err
