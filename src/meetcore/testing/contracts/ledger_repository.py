@@ -12,6 +12,7 @@ from meetcore.domain import ledger
 from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
 from meetcore.domain.ledger import Funds
+from meetcore.ports.queries import TransactionFilter
 from meetcore.testing.contracts.acts import (
     AT,
     KIND,
@@ -198,5 +199,7 @@ class LedgerRepositoryContract:
             view = await tx.ledger.load(customer.account_id, ledger.top_up_operation("keyed"))
         assert view.entry is not None
         assert (view.entry.key_id, view.entry.version) == (key.id, 2)
-        newest, oldest = await rig.queries.list_transactions(customer.account_id, None, 9, None)
+        newest, oldest = await rig.queries.list_transactions(
+            customer.account_id, TransactionFilter(), 9, None
+        )
         assert (newest.key_id, oldest.key_id) == (b"", key.id)
