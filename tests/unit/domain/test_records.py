@@ -179,6 +179,9 @@ def test_a_webhook_has_exactly_the_fields_of_the_spec_and_its_secret_only_where_
     assert SECRET not in json.dumps(record)
     assert endpoint_record(ENDPOINT, with_secret=True) == {**record, "secret": SECRET}
     assert list(endpoint_record(ENDPOINT, with_secret=True)) == [*ENDPOINT_FIELDS, "secret"]
+    assert endpoint_record(evolve(ENDPOINT, secret=None), with_secret=True) == record, (
+        "it cannot be decrypted"
+    )
 
 
 @pytest.mark.spec("2.3/fields")
