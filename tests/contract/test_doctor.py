@@ -224,7 +224,7 @@ async def test_zoom_is_asked_for_a_token(database: str) -> None:
             "provider": "zoom", "zoom_api_url": zoom.api_url, "zoom_oauth_url": zoom.oauth_url,
             "zoom_account_id": zoom.credentials.account_id, "zoom_client_id": zoom.credentials.client_id,
         }  # fmt: skip
-        right = {"zoom_client_secret": zoom.credentials.client_secret}
+        right: dict[str, Any] = {"zoom_client_secret": zoom.credentials.client_secret}
         result = await asyncio.to_thread(lambda: checked(database, **access, **right)["provider"])
         assert result.status is OK
         result = await asyncio.to_thread(

@@ -62,8 +62,8 @@ def verify_credits(
         )
     if any("behind what is sealed" in finding.problem for finding in audit.findings):
         say(
-            "After an upgrade from a release without keys, `meetcore credits seal` fixes its entries: once, when "
-            "no process of that release runs any more.",
+            "After an upgrade from a release without keys, `meetcore credits seal` fixes its entries: once, "
+            "when no process of that release runs any more.",
             as_json=True,
         )
     if not audit.is_sound:
