@@ -79,6 +79,7 @@ types: $(VENV)/.dev.stamp ## mypy, strict
 	@$(BIN)/mypy --no-error-summary
 	@$(BIN)/mypy --no-error-summary tests
 	@$(BIN)/mypy --no-error-summary examples
+	@$(BIN)/mypy --no-error-summary -p benchmarks
 
 .PHONY: layers
 layers: $(VENV)/.dev.stamp ## import-linter: imports run one way

@@ -63,7 +63,7 @@ async def record_creation(wiring: Wiring, account_id: UUID) -> Creation:
     idempotency_key = uuid4()
     headers = {"authorization": f"Bearer {minted.text}", "idempotency-key": str(idempotency_key)}
     async with admission(wiring) as admit:
-        gate = Gate(operations(wiring.use_cases), admit, world, base_url, b"")
+        gate = Gate(operations(wiring.use_cases), admit, world, base_url, lambda _: b"")
         async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url=base_url) as client:
             with _disturbed(wiring, account_id), _listening() as statements:
                 answer = await client.post("/api/v1/meetings", json=wanted, headers=headers)
