@@ -8,7 +8,7 @@ from meetcore.domain.deliveries import HELD_FOR, Delivery, ReleasePace
 from meetcore.domain.endpoints import Endpoint, disable_with_host
 from meetcore.domain.webhook_hosts import HostFailures
 from meetcore.ports.clock import Clock
-from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost
+from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.lease import Lease
 
 from . import rows
@@ -216,7 +216,7 @@ class SqliteDeliveryRepository:
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> int:
+    ) -> Saved:
         """Record attempts, their deliveries, and the endpoints and hosts that they changed."""
         for one in recorded:
             delivery = one.delivery
@@ -233,21 +233,25 @@ class SqliteDeliveryRepository:
             if endpoint.is_active:
                 freed = sum(one.delivery.endpoint_id == endpoint.id for one in recorded)
                 due += min(freed, await self._waiting_at(endpoint, now))
-        for host in hosts:
-            await self._save_host(host, now)
-        return due
+        disabled = [endpoint for host in hosts for endpoint in await self._save_host(host, now)]
+        return Saved(due, disabled)
 
     async def _save_endpoint(self, endpoint: Endpoint, now: datetime) -> None:
         await self._connection.change(_WRITE_ENDPOINT, rows.fields_of(endpoint))
         if not endpoint.is_active:
             await hold_waiting(self._connection, endpoint.account_id, endpoint.id, now)
 
-    async def _save_host(self, host: RecordedHost, now: datetime) -> None:
+    async def _save_host(self, host: RecordedHost, now: datetime) -> list[Endpoint]:
+        """Write the count; the endpoints that the host disabled."""
         failures = rows.fields_of(host.failures)
         await self._connection.change(_WRITE_HOST_FAILURES, failures)
-        if host.is_failing:
-            for row in await self._connection.fetch(_AT_HOST, failures):
-                await self._save_endpoint(disable_with_host(rows.record(Endpoint, row), now), now)
+        if not host.is_failing:
+            return []
+        there = [rows.record(Endpoint, row) for row in await self._connection.fetch(_AT_HOST, failures)]
+        disabled = [one for one in (disable_with_host(one, now) for one in there) if one not in there]
+        for endpoint in disabled:
+            await self._save_endpoint(endpoint, now)
+        return disabled
 
     async def _waiting_at(self, endpoint: Endpoint, now: datetime) -> int:
         about = {"account_id": endpoint.account_id, "endpoint_id": endpoint.id, "now": now}

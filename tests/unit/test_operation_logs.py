@@ -19,6 +19,7 @@ from meetcore.operation_logs import (
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
+from meetcore.testing.contracts.acts import KIND, new_endpoint, register, top_up
 from meetcore.testing.contracts.outbox import BAD, GOOD, outbox
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
@@ -89,6 +90,23 @@ async def test_an_endpoint_that_failures_disable_is_one_line() -> None:
     [line] = disabled
     assert (line["webhook_id"], line["log_level"]) == (str(endpoint.id), "warning")
     assert line["consecutive_failures"] == DISABLE_AFTER_FAILURES
+
+
+async def test_each_endpoint_that_its_host_takes_along_is_one_line() -> None:
+    rig, sender = MemoryRig(), Sender()
+    customer, endpoint = await outbox(rig, 0, secret=SECRET)
+    other = await register(rig, new_endpoint(customer, secret=SECRET))
+    for number in range(DISABLE_AFTER_FAILURES // 2):
+        await top_up(rig, customer, 5, f"more-{number}", KIND)
+    worker = deliver(rig, sender, RetrySchedule((5,)))
+    made = [await worker.post(one) for one in await worker.claim(100)]
+    while made and made[-1].claimed.url != endpoint.url:
+        made.insert(0, made.pop())
+    with capture_logs() as lines:
+        await worker.record(made[:-1])
+        await worker.record(made[-1:])
+    disabled = [line["webhook_id"] for line in lines if line["event"] == "webhook disabled"]
+    assert sorted(disabled) == sorted([str(endpoint.id), str(other.id)])
 
 
 async def test_a_failed_note_is_one_line_without_what_was_said() -> None:

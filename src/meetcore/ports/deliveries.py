@@ -17,7 +17,7 @@ from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.webhook_hosts import HostFailures
 from meetcore.ports.lease import Lease
 
-__all__ = ["ClaimLimits", "Claimed", "ClaimedView", "DeliveryRepository", "Recorded", "RecordedHost"]
+__all__ = ["ClaimLimits", "Claimed", "ClaimedView", "DeliveryRepository", "Recorded", "RecordedHost", "Saved"]
 
 
 @frozen
@@ -83,6 +83,17 @@ class RecordedHost:
     is_failing: bool = False
 
 
+@frozen
+class Saved:
+    """What followed from attempts: how many deliveries may be claimed now that could not be before.
+
+    And the endpoints that a failing host disabled although they were not among those that were saved.
+    """
+
+    due: int = 0
+    disabled: Sequence[Endpoint] = ()
+
+
 class DeliveryRepository(Protocol):
     """The outbox as the worker sees it."""
 
@@ -102,7 +113,7 @@ class DeliveryRepository(Protocol):
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> int:
+    ) -> Saved:
         """Record attempts, what they did to their deliveries, and the endpoints and hosts that they changed.
 
         Ends the claims. At a host that is failing every other endpoint of the account goes through
@@ -113,9 +124,6 @@ class DeliveryRepository(Protocol):
             recorded: each delivery once, loaded in this transaction.
             endpoints: each endpoint of these deliveries once, in its last state.
             hosts: each host of these endpoints once, with its account.
-
-        Returns:
-            How many deliveries may be claimed now that could not be before: worth a look.
         """
         ...
 

@@ -106,9 +106,11 @@ class DeliverWebhooks:
             judged = JudgedAttempts(views, self.schedule)
             for one in made:
                 judged.add(one.claimed, one.attempt, self.world.jitter())
-            due = await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
+            saved = await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
         self._report(views, judged.recorded, judged.endpoints)
-        return due
+        for endpoint in saved.disabled:
+            self.on_disabled(endpoint)
+        return saved.due
 
     def _report(
         self, views: Sequence[ClaimedView], recorded: Sequence[Recorded], endpoints: Sequence[Endpoint]

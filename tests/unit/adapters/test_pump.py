@@ -15,7 +15,7 @@ from meetcore.domain.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import new_secret
-from meetcore.ports.deliveries import Recorded, RecordedHost
+from meetcore.ports.deliveries import Recorded, RecordedHost, Saved
 from meetcore.ports.store import Store, StoreAway, Transaction
 from meetcore.ports.webhook_sender import OutgoingPost, SenderExhausted
 from meetcore.testing.clock import SeededEntropy
@@ -145,7 +145,7 @@ class _Poisoned(MemoryDeliveryRepository):
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> int:
+    ) -> Saved:
         first = min(self._tables.deliveries)
         if any((one.delivery.account_id, one.delivery.id) == first for one in recorded):
             raise ValueError("does not fit")

@@ -19,7 +19,7 @@ from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
 from meetcore.domain.meetings import Meeting
-from meetcore.ports.deliveries import Recorded, RecordedHost
+from meetcore.ports.deliveries import Recorded, RecordedHost, Saved
 from meetcore.ports.meetings import LeaseView
 from meetcore.testing.account_machine import AccountMachine
 from meetcore.testing.memory_rig import MemoryRig
@@ -46,7 +46,7 @@ class ForgetsFailures(MemoryDeliveryRepository):
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> int:
+    ) -> Saved:
         known = self._tables.endpoints
         forgotten = [
             evolve(one, consecutive_failures=known[one.account_id, one.id].consecutive_failures)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from uuid import UUID
 
 from attrs import evolve
@@ -14,7 +15,7 @@ from meetcore.domain.deliveries import Delivery, ReleasePace, expire, hold
 from meetcore.domain.endpoints import Endpoint, disable_with_host
 from meetcore.domain.webhook_hosts import HostFailures
 from meetcore.ports.clock import Clock
-from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost
+from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.lease import Lease
 
 __all__ = ["MemoryDeliveryRepository"]
@@ -105,7 +106,7 @@ class MemoryDeliveryRepository:
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> int:
+    ) -> Saved:
         """Record attempts, their deliveries, and the endpoints and hosts that they changed."""
         for one in recorded:
             delivery = one.delivery
@@ -119,18 +120,20 @@ class MemoryDeliveryRepository:
             if endpoint.is_active:
                 waiting = sum(one.endpoint_id == endpoint.id for _, one in self._waiting(now))
                 due += min(waiting, freed[endpoint.id])
-        for host in hosts:
-            self._save_host(host, now)
-        return due
+        disabled = [endpoint for host in hosts for endpoint in self._save_host(host, now)]
+        return Saved(due, disabled)
 
-    def _save_host(self, host: RecordedHost, now: datetime) -> None:
+    def _save_host(self, host: RecordedHost, now: datetime) -> list[Endpoint]:
+        """Write the count; the endpoints that the host disabled."""
         name = host.failures.account_id, host.failures.host
         self._tables.host_failures[name] = host.failures.consecutive_failures
-        if host.is_failing:
-            for endpoint in list(self._tables.endpoints.values()):
-                disabled = disable_with_host(endpoint, now)
-                if (endpoint.account_id, endpoint.host) == name and disabled is not endpoint:
-                    self._save_endpoint(disabled, now)
+        if not host.is_failing:
+            return []
+        there = [one for one in self._tables.endpoints.values() if (one.account_id, one.host) == name]
+        disabled = [one for one in map(partial(disable_with_host, at=now), there) if one not in there]
+        for endpoint in disabled:
+            self._save_endpoint(endpoint, now)
+        return disabled
 
     def _save_endpoint(self, endpoint: Endpoint, now: datetime) -> None:
         name = endpoint.account_id, endpoint.id

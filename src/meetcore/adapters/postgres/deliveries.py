@@ -22,7 +22,7 @@ from meetcore.domain.endpoints import (
 )
 from meetcore.domain.webhook_hosts import HostFailures
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost
+from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.lease import Lease
 
 __all__ = ["PostgresDeliveryRepository"]
@@ -106,9 +106,9 @@ WITH seen AS (
 SELECT (SELECT count(*) FROM unparked) AS due
 """
 
-# Disables what fails at hosts that have failed too often in a row, and holds what waits there. The endpoints of the
-# batch have been saved before.
-_DISABLE_AT_HOSTS = """
+# Disables what fails at hosts that have failed too often in a row, and holds what waits there; tells which endpoints
+# those are. The endpoints of the batch have been saved before.
+_DISABLE_AT_HOSTS = f"""
 WITH failing AS (
     SELECT * FROM jsonb_to_recordset(%(hosts)s::jsonb) AS f (account_id uuid, host text)
 ), disabled AS (
@@ -116,12 +116,14 @@ WITH failing AS (
     SET state = %(disabled)s, consecutive_failures = %(failures)s, disabled_at = clock_timestamp()
     FROM failing WHERE w.account_id = failing.account_id AND w.host = failing.host
         AND w.state = %(active)s AND w.consecutive_failures > 0
-    RETURNING w.account_id, w.id
+    RETURNING {ENDPOINT_COLUMNS}
+), held AS (
+    UPDATE deliveries d
+    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false, lease_token = NULL
+    FROM disabled WHERE d.account_id = disabled.account_id AND d.endpoint_id = disabled.endpoint_id
+        AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
 )
-UPDATE deliveries d
-SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false, lease_token = NULL
-FROM disabled WHERE d.account_id = disabled.account_id AND d.endpoint_id = disabled.id
-    AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
+SELECT * FROM disabled
 """
 
 # `domain.endpoints.disable_with_host`, for many rows at once.
@@ -155,7 +157,7 @@ class PostgresDeliveryRepository:
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
-    ) -> int:
+    ) -> Saved:
         """Record attempts, their deliveries, and the endpoints and hosts that they changed."""
         made = [_made(one.delivery, one.attempt) for one in recorded]
         await self._connection.execute(_SAVE_DELIVERIES, {"made": _json(made)})
@@ -173,9 +175,14 @@ class PostgresDeliveryRepository:
         ]
         parameters = {"seen": _json(seen), "hosts": _json([_counted(one) for one in hosts])}
         row = await (await self._connection.execute(_SAVE_ENDPOINTS, parameters)).fetchone()
-        if failing := [_counted(one) for one in hosts if one.is_failing]:
-            await self._connection.execute(_DISABLE_AT_HOSTS, _DISABLING | {"hosts": _json(failing)})
-        return 0 if row is None else int(row["due"])
+        disabled = await self._disable_at([_counted(one) for one in hosts if one.is_failing])
+        return Saved(0 if row is None else int(row["due"]), disabled)
+
+    async def _disable_at(self, failing: Sequence[dict[str, Any]]) -> Sequence[Endpoint]:
+        if not failing:
+            return ()
+        cursor = await self._connection.execute(_DISABLE_AT_HOSTS, _DISABLING | {"hosts": _json(failing)})
+        return [rows.endpoint(row, self._cipher) for row in await cursor.fetchall()]
 
     async def release_held(self, account_id: UUID, endpoint_id: UUID, pace: ReleasePace) -> int:
         """Release the next portion of what an endpoint holds, if it is active and the last one is through."""

@@ -9,7 +9,7 @@ from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES, Endpoint, EndpointState
 from meetcore.ports.deliveries import Claimed
 from meetcore.testing.contracts.acts import KIND, Customer, new_endpoint, open_customer, register, top_up
-from meetcore.testing.contracts.outbox import BAD, GOOD, claim, record_all
+from meetcore.testing.contracts.outbox import BAD, GOOD, claim, record_all, record_batch
 from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["HostFailuresContract"]
@@ -71,7 +71,11 @@ class HostFailuresContract:
         customer, endpoints = await _customer(rig, 4)
         posts = await _posts(rig, customer, 5)
         await record_all(rig, posts[:19], BAD)
-        await record_all(rig, posts[19:], BAD)
+        saved = await record_batch(rig, posts[19:], BAD)
+        assert saved is not None
+        others = [one for one in endpoints if one.url != posts[19].url]
+        assert sorted(one.id for one in saved.disabled) == sorted(one.id for one in others)
+        assert {one.state for one in saved.disabled} == {DISABLED}
         assert await _states(rig, endpoints) == [DISABLED] * 4
 
     async def test_an_endpoint_whose_last_delivery_succeeded_stays_active(self, rig: StoreRig) -> None:

@@ -14,7 +14,7 @@ from meetcore.domain.deliveries import Attempt, Delivery, ReleasePace, open_deli
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.events import Event, EventKind
 from meetcore.domain.retry_schedule import RetrySchedule
-from meetcore.ports.deliveries import Claimed, ClaimLimits
+from meetcore.ports.deliveries import Claimed, ClaimLimits, Saved
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.acts import (
     AT,
@@ -39,6 +39,7 @@ __all__ = [
     "post_test",
     "record",
     "record_all",
+    "record_batch",
     "release",
     "sweep",
 ]
@@ -89,6 +90,14 @@ async def record_all(
     Returns:
         How many may be claimed now that could not be before; none when every claim was lost.
     """
+    saved = await record_batch(rig, claimed, attempt, schedule)
+    return None if saved is None else saved.due
+
+
+async def record_batch(
+    rig: Rig, claimed: Sequence[Claimed], attempt: Attempt, schedule: RetrySchedule = SCHEDULE
+) -> Saved | None:
+    """Record posts that all ended alike; None when every claim was lost."""
     async with rig.store.begin() as tx:
         judged = JudgedAttempts(await tx.deliveries.load_claimed(claimed), schedule)
         for one in claimed:
