@@ -38,6 +38,7 @@ from meetcore.adapters.worker.rounds import Chore
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import new_secret
+from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.world import World
@@ -62,6 +63,8 @@ IN_FLIGHT = 128
 EVENTS_PER_S = 200
 HANGING, FAILING, HEALTHY = 50, 10, 90
 GRACE_S = 3
+# The receiver has sixteen names: the limits of hosts would be what is measured. They are counted all the same.
+LIMITS = ClaimLimits(per_host=10_000, per_host_per_s=100_000)
 WARM_UP_S = 12  # until every post that hangs has hung, and the connections are open
 
 
@@ -160,7 +163,7 @@ async def _pump(url: str, cipher: AesGcmCipher, ca_file: str, port: int) -> Asyn
         await sender.start()
         timed = Timed(sender)
         world = World(SystemClock(), SystemEntropy())
-        deliver = DeliverWebhooks(PostgresStore(pool, cipher), timed, RetrySchedule(), world)
+        deliver = DeliverWebhooks(PostgresStore(pool, cipher), timed, RetrySchedule(), world, limits=LIMITS)
         pump = Pump(deliver, [Chore("sweep", deliver.sweep, SWEEP_EVERY_S)])
         running = asyncio.create_task(pump.run())
         try:
