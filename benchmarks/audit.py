@@ -21,6 +21,7 @@ from meetcore.adapters.postgres.ledger import entry_parameters
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.domain import holds, ledger
+from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ids import uuid7
 from meetcore.domain.ledger import Entry, Funds, Reference, TransferKind
@@ -34,6 +35,7 @@ __all__ = ["fill_ledger", "measure_audit", "measure_pages"]
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _TOP_UP, _PRICE = 10_000, 10
 _SMALL = 500
+_KEY = ChainKey.of(bytes(32))
 _PAGE, _FAR = 20, 10_000
 
 # What the audit reads, from one table to nowhere.
@@ -46,7 +48,8 @@ _BARE = """COPY (
 _TRANSFERS = """COPY ledger_transfers (account_id, id, operation, kind, amount, source, destination,
     reference_type, reference_id, reverses, api_key_id, cap_day) FROM STDIN"""
 _ENTRIES = (
-    "COPY ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash) FROM STDIN"
+    "COPY ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash, chain_key)"
+    " FROM STDIN"
 )
 _ACCOUNTS = """COPY accounts (id, user_id, email, full_name, created_at, balance, low_threshold, is_low,
     entries, last_hash, last_at) FROM STDIN"""
@@ -76,14 +79,14 @@ def _history(account: int, length: int) -> _History:
         transfer_id = _id(account << 32 | number, at)
         last = history.entries[-1].transfer if history.entries else None
         if funds.balance < _PRICE:
-            posting = ledger.top_up(funds, transfer_id, f"INV-{number}", _TOP_UP, at)
+            posting = ledger.top_up(funds, transfer_id, f"INV-{number}", _TOP_UP, at, key=_KEY)
         elif number % 10 == 9 and last is not None and last.kind is TransferKind.MEETING_CHARGE:
-            posting = ledger.refund(funds, last, transfer_id, at)
+            posting = ledger.refund(funds, last, transfer_id, at, key=_KEY)
         else:
             day = CapUsage(key_id, cap_day(at))
             about = Reference("meeting", str(transfer_id))
             posting = holds.charge(
-                funds, day, None, transfer_id, f"meeting:{transfer_id}", _PRICE, about, at
+                funds, day, None, transfer_id, f"meeting:{transfer_id}", _PRICE, about, at, key=_KEY
             ).posting
         assert posting.entry is not None
         funds = posting.funds
@@ -155,8 +158,9 @@ def _leg_rows(entry: Entry) -> Iterator[tuple[object, ...]]:
         entry.balance_after,
         entry.at,
         entry.hash,
+        entry.key_id,
     )
-    yield entry.account_id, entry.number, house, moved, -entry.amount, None, entry.at, None
+    yield entry.account_id, entry.number, house, moved, -entry.amount, None, entry.at, None, None
 
 
 def _copied(url: str) -> float:
@@ -173,7 +177,9 @@ async def _proven(url: str) -> float:
     await pool.open()
     try:
         started = time.perf_counter()
-        audit = await VerifyLedger(PostgresLedgerAudit(pool))(provers=provers_of(url, cores()))
+        audit = await VerifyLedger(PostgresLedgerAudit(pool), [_KEY])(
+            provers=provers_of(url, cores(), [_KEY])
+        )
         assert audit.is_sound, audit.findings
         return audit.entries / (time.perf_counter() - started)
     finally:
