@@ -19,12 +19,14 @@ import pytest
 from typed_settings import SecretStr
 
 from meetcore.adapters.postgres.migrate import load_migrations, migrate
-from meetcore.adapters.postgres.rows import endpoint_context
+from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
 from meetcore.doctor import CheckResult, CheckStatus, run_checks
+from meetcore.testing.contracts.acts import new_endpoint, open_customer, register
 from meetcore.testing.zoom_server import zoom_stand_in
 from tests import servers
+from tests.contract.rigs import PostgresRig
 from tests.e2e.program import SECRETS_KEY
 
 SECRET = "hunter2"
@@ -159,7 +161,7 @@ def altered_role(database: str, setting: str) -> Iterator[str]:
         ("default_transaction_read_only = on", "writable", "read-only"),
         ("synchronous_commit = off", "durability", "synchronous_commit is off"),
         ("default_transaction_isolation = 'serializable'", "role", "default_transaction_isolation"),
-        ("client_min_messages = 'notice'", "role", "lacks privileges on accounts"),
+        ("client_min_messages = 'notice'", "role", "lacks privileges on account"),
     ],
 )
 def test_a_role_that_does_not_do(database: str, setting: str, check: str, told: str) -> None:
@@ -195,21 +197,20 @@ def test_clocks_that_differ(empty_database_url: str, ahead_s: int, status: Check
     assert status is OK or "60 s apart" in result.message
 
 
+async def sealed_webhook(database: str, key: bytes) -> None:
+    """A webhook whose secret is sealed under this key."""
+    pool = make_pool(database, max_size=2)
+    await pool.open()
+    try:
+        rig = PostgresRig(pool, AesGcmCipher((key,)))
+        await register(rig, new_endpoint(await open_customer(rig)))
+    finally:
+        await pool.close()
+
+
 def test_secrets_that_open_and_those_that_do_not(database: str) -> None:
     key, other = bytes(range(32)), bytes(32)
-    account_id, endpoint_id = uuid4(), uuid4()
-    sealed = AesGcmCipher((key,)).seal(b"whsec_x", endpoint_context(account_id, endpoint_id))
-    with psycopg.connect(database) as books:
-        books.execute(
-            "INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)"
-            " VALUES (%s, %s, 'e', 'n', now(), 0, false)", (account_id, account_id),
-        )  # fmt: skip
-        books.execute(
-            "INSERT INTO webhook_endpoints (account_id, id, url, url_key, event_types, state,"
-            " consecutive_failures, created_by, created_at, secret)"
-            " VALUES (%s, %s, 'u', 'u', '{}', 'active', 0, 'k', now(), %s)",
-            (account_id, endpoint_id, sealed),
-        )  # fmt: skip
+    asyncio.run(sealed_webhook(database, key))
     assert checked(database)["sealed"].status is OK
     wrong = checked(database, secrets_key=urlsafe_b64encode(other).decode())
     assert (wrong["sealed"].status, wrong["secrets"].status) == (FAILED, OK)

@@ -6,7 +6,7 @@ name, so that `holds.release` and `deliveries.release` stay two things::
 
     from meetcore.domain import holds, ledger, pricing
 
-money        `ledger` (double entry), `transfers` and `chain` (what it is made of), `holds`
+money        `ledger` (double entry), `transfers`, `chain` and `chain_keys` (what it is made of), `holds`
              (reservations, the daily cap), `pricing` (tiers, the coercion of recording, quotes)
 meetings     `meetings` (the life of one, the plan of a new one), `hosts` (best fit among the free),
              `schedule` (WIB in, UTC inside), `provider_events` (what a provider tells),
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         accounts,
         addresses,
         chain,
+        chain_keys,
         deliveries,
         download_limits,
         download_links,
@@ -64,6 +65,7 @@ __all__ = [
     "accounts",
     "addresses",
     "chain",
+    "chain_keys",
     "deliveries",
     "download_limits",
     "download_links",

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 import meetcore.domain
 from meetcore.domain.chain import Entry
+from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus, hold
 from meetcore.domain.endpoints import Endpoint, EndpointState
 from meetcore.domain.events import Event, EventKind
@@ -298,6 +299,7 @@ HOLDERS = (
     ENDPOINT,
     IdempotencyRecord("key-1", bytes(32), is_done=True, answer=json.dumps({"secret": SECRET}).encode()),
     Event(ID, ID, EventKind.MEETING_CREATED, START, meeting_record(MEETING, START)),
+    ChainKey(b"", SECRET.encode()),
 )
 
 
