@@ -29,11 +29,12 @@ _FIRST_AT = """first_at_{name} (low, high) AS (
     ) e
     WHERE s.low < s.high
 )"""
-_IS_FROM = "w.number >= (SELECT low FROM first_at_made_from WHERE low = high)"
+_IS_FROM = "WHERE page.number >= (SELECT low FROM first_at_made_from WHERE low = high)"
 _IS_BEFORE = "w.number < (SELECT low FROM first_at_made_before WHERE low = high)"
 
 # The inner limits are for the planner: of a parameter it would expect a tenth of the table, and sort that instead of
-# reading an index backwards.
+# reading an index backwards. The lower bound of a range stands outside the page for the same reason: beside the upper
+# one the planner would expect few entries between them, and sort all of those.
 _WALK = f"""SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND {{condition}}
@@ -53,8 +54,6 @@ def _page(condition: str, *, is_from: bool, is_before: bool) -> str:
         for name, is_given in (("made_from", is_from), ("made_before", is_before))
         if is_given
     ]
-    if is_from:
-        condition += f" AND {_IS_FROM}"
     if is_before:
         condition += f" AND {_IS_BEFORE}"
     return f"""{"WITH RECURSIVE " + ", ".join(searches) if searches else ""}
@@ -63,6 +62,7 @@ SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at A
 FROM ({_WALK.format(condition=condition)}) AS page
     JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.number = page.number AND e.book = 'customer'
     JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
+{_IS_FROM if is_from else ""}
 ORDER BY e.number DESC
 """
 
