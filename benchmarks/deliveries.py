@@ -63,7 +63,7 @@ IN_FLIGHT = 128
 EVENTS_PER_S = 200
 HANGING, FAILING, HEALTHY = 50, 10, 90
 GRACE_S = 3
-# The receiver has sixteen names: the limits of hosts would be what is measured. They are counted all the same.
+# The receiver has sixteen names: with the limits of hosts, those would be what is measured.
 LIMITS = ClaimLimits(per_host=10_000, per_host_per_s=100_000)
 WARM_UP_S = 12  # until every post that hangs has hung, and the connections are open
 

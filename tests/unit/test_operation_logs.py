@@ -3,9 +3,12 @@
 from typing import Any, cast
 
 import pytest
+import structlog
 from attrs import evolve
 from structlog.testing import capture_logs
 
+from meetcore import operation_logs
+from meetcore.adapters.worker import note_pump
 from meetcore.adapters.worker.note_pump import NotePump
 from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.retry_schedule import RetrySchedule
@@ -30,6 +33,13 @@ from tests.unit.usecases.town import Died, Fuse, Town, request
 
 PLENTY = ClaimLimits(per_endpoint=500, per_account=500, per_host=500, per_host_per_s=500)
 SECRET = new_secret(bytes(32))
+
+
+@pytest.fixture(autouse=True)
+def _fresh_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loggers that were used under an earlier configuration keep it, and would not be captured."""
+    for module in (operation_logs, note_pump):
+        monkeypatch.setattr(module, "log", structlog.get_logger("meetcore.worker"))
 
 
 class Sender:
