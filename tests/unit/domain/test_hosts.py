@@ -219,3 +219,12 @@ def test_creations_are_counted_anew_at_midnight_in_utc() -> None:
     wib = timezone(timedelta(hours=7))
     assert next_creation_day(datetime(2026, 12, 2, 3, tzinfo=wib)) == datetime(2026, 12, 2, tzinfo=UTC)
     assert next_creation_day(datetime(2026, 12, 2, tzinfo=UTC)) == datetime(2026, 12, 3, tzinfo=UTC)
+
+
+def test_a_host_that_can_take_none_has_no_creations_left() -> None:
+    at = datetime(2026, 12, 1, 3, tzinfo=UTC)
+    assert HOST.creations_left(at, 5) == 5
+    assert HOST.used(at).creations_left(at, 5) == 4
+    assert evolve(HOST, is_active=False).creations_left(at, 5) == 0
+    assert evolve(HOST, rests_until=at + timedelta(seconds=1)).creations_left(at, 5) == 0
+    assert evolve(HOST, creations=5, creations_on=at.date()).creations_left(at, 5) == 0
