@@ -20,8 +20,8 @@ from meetcore.usecases.world import World
 from tests.http.house import BASE_URL, Customer, House, fields_of, gate_on
 
 LONG = "&".join(f"a{number}" for number in range(9_000))  # 58 KB
-NOW = (datetime.now(UTC) + timedelta(minutes=5)).replace(second=5, microsecond=0)
-"""Five seconds into a minute, and late enough for a key that expires soon after it."""
+NOW = (datetime.now(UTC) + timedelta(hours=2)).replace(second=5, microsecond=0)
+"""Five seconds into a minute, and later than any run of the tests ends: a key may expire soon after it."""
 
 
 @frozen

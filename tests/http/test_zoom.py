@@ -94,7 +94,10 @@ async def test_creating_and_cancelling_leaves_creations_of_the_day_to_other_acco
     guest: Customer, house: House, zoom: ZoomStandIn
 ) -> None:
     await house.query("UPDATE hosts SET creations = 100, creations_on = (now() AT TIME ZONE 'UTC')::date")
-    await house.query("UPDATE hosts SET creations = 96 WHERE id = (SELECT id FROM hosts LIMIT 1)")
+    await house.query(
+        """UPDATE hosts SET creations = 96, rests_until = NULL
+            WHERE id = (SELECT id FROM hosts WHERE is_active ORDER BY capacity DESC, id LIMIT 1)"""
+    )
     other, third = [(await house.customer()).at(guest.http) for _ in range(2)]
     for customer, share in ((guest, 2), (other, 1), (third, 1)):
         for _ in range(share):

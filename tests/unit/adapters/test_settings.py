@@ -102,6 +102,16 @@ def test_a_name_beside_the_one_that_it_is_like_is_no_slip(monkeypatch: pytest.Mo
     assert "MEETCORE_QUOTA_READS" in strange_variables()
 
 
+@pytest.mark.parametrize(("variable", "kind"), [("QUOTA_READ", "a whole number"), ("MCP", "true or false")])
+def test_a_value_of_another_type_is_refused_with_the_type(
+    monkeypatch: pytest.MonkeyPatch, variable: str, kind: str
+) -> None:
+    monkeypatch.setenv(f"MEETCORE_{variable}", "hunter2")
+    with pytest.raises(SettingsRefused) as caught:
+        load_settings()
+    assert str(caught.value) == f"MEETCORE_{variable} must be {kind}"
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

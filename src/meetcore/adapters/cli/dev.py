@@ -326,4 +326,8 @@ def _access(settings: Settings, data_dir: Path) -> str:
     """What a shell sets to reach this database. The key for secrets is read from its file and never shown."""
     url = shlex.quote(str(settings.database_url))
     key_file = shlex.quote(str((data_dir / "secrets.key").resolve()))
-    return f'export MEETCORE_DATABASE_URL={url} MEETCORE_SECRETS_KEY="$(cat {key_file})"'
+    base_url = shlex.quote(settings.base_url)
+    return (
+        f"export MEETCORE_BASE_URL={base_url} MEETCORE_DATABASE_URL={url} "
+        f'MEETCORE_SECRETS_KEY="$(cat {key_file})"'
+    )

@@ -10,7 +10,7 @@ from meetcore.adapters.cli.output import ExitCode, complain
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.domain.accounts import InvalidEmail
-from meetcore.domain.errors import DomainError
+from meetcore.domain.errors import DomainError, InsufficientCredits
 from meetcore.domain.keys import InvalidExpiry
 from meetcore.domain.ledger import InvalidAmount, InvalidReason
 from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused, StoreReadOnly
@@ -37,6 +37,10 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
         _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
     except InvalidAmount as error:
         _end("invalid_amount", str(error), ExitCode.USAGE, as_json=as_json)
+    except InsufficientCredits as error:
+        available = error.details["available"]
+        _end(error.code, f"at most the {available} credits that are available can be taken",
+            ExitCode.REFUSED, as_json=as_json)  # fmt: skip
     except DomainError as error:
         _end(error.code, error.message, ExitCode.REFUSED, as_json=as_json)
     except StoreAway as error:

@@ -44,6 +44,7 @@ DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 PROVIDERS = ("sandbox", "jitsi", "zoom")
 # What a provider cannot do without, by the names of the settings.
 _PROVIDER_NEEDS = {"zoom": ("zoom_account_id", "zoom_client_id", "zoom_client_secret")}
+_KINDS = {int: "a whole number", bool: "true or false"}
 _OPTION = re.compile(r"for option '(\w+)'")
 
 
@@ -476,6 +477,7 @@ def _names() -> list[str]:
 def _told(error: BaseException) -> str:
     text = str(error)
     if option := _OPTION.search(text):
-        return f"{PREFIX}{option[1].upper()} is not of the right type"
+        kind = getattr(attrs.fields(Settings), option[1]).type
+        return f"{PREFIX}{option[1].upper()} must be {_KINDS.get(kind, 'of another type')}"
     named = re.findall(rf"{PREFIX}\w+ must be [^\n]*", text)
     return "; ".join(named) or "the settings do not fit"
