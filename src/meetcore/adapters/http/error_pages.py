@@ -23,16 +23,19 @@ class ErrorPage:
 ERROR_PAGES: Mapping[str, ErrorPage] = {
     "invalid_request": ErrorPage(
         "The request breaks a rule of the operation: a field is missing, unknown, of a wrong type or out of "
-        "its limits. The same code comes with status 405 for a wrong method, 413 for a body over 64 KiB, 415 "
-        "for a body that is not declared as JSON and 431 for header fields that are too large.",
+        "its limits, or the query has more than 32 parameters or 4096 bytes (an operator can set other "
+        "bounds). The same code comes with status 405 for a wrong method, 413 for a body over 64 KiB, 415 "
+        "for a body that is not declared as JSON and 431 for an address or header fields that are too long.",
         "Mend every field that details.fields names; all problems are listed at once.",
         "No: the same request gets the same answer.",
         "fields: the problems of each field.",
     ),
     "invalid_api_key": ErrorPage(
-        "The API key is missing, malformed, unknown, revoked or expired.",
+        "The API key is missing, malformed, unknown, revoked or expired, or its account is suspended; the "
+        "message says so then.",
         "Send it as Authorization: Bearer <API_KEY>. A key has 43 characters after its prefix: was it copied "
-        "whole? Otherwise use another key.",
+        "whole? Otherwise use another key. For a suspended account no other key helps: ask the operator of "
+        "the service.",
         "No.",
     ),
     "insufficient_scope": ErrorPage(
