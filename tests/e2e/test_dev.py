@@ -158,6 +158,9 @@ def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
     with running(launcher, home, drain_s=2) as dev:
         assert dev.key == first_key, "the demo account is the same at every start"
         assert (home / "data" / "secrets.key").read_text().strip() not in dev.said
+        meeting, _ = dev.paste()  # the webhook is registered: its line would be 409
+        assert meeting["status"] == "scheduled"
+        until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
         another = dev.operate("key", "create", "--account", dev.account, "--scope", "meetings:read", "--json")
         with speaking(dev.url, another["key"]) as api:
             key = api.me().api_key

@@ -42,6 +42,7 @@ from meetcore.domain.errors import Conflict
 from meetcore.domain.keys import Scope, digest
 from meetcore.domain.schedule import WIB
 from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.ports.queries import MAX_PAGE
 from meetcore.ports.resolver import Resolver
 from meetcore.wiring import Network, Wiring, system_network, wire
 
@@ -63,6 +64,11 @@ class _Demo:
     account_id: UUID
     key: str
     inbox: str
+
+    @property
+    def inbox_url(self) -> str:
+        """What the printed line registers."""
+        return f"https://{INBOX_HOST}/{self.inbox}"
 
 
 @frozen
@@ -188,6 +194,7 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
     async with _inbox(settings, data_dir, network_base) as (network, routes):
         async with wire(settings, network) as wiring:
             demo = await _demo(wiring, data_dir)
+            is_registered = await _is_inbox_registered(wiring, demo)
         service = Service(settings, network, lambda _: routes)
         config = uvicorn.Config(service, host=LOOPBACK, port=port, **SERVER_OPTIONS)
         server = _Server(config)
@@ -195,7 +202,7 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(STARTED_POLL_S)
         if server.started:
-            say(_greeting(settings, demo, data_dir, database))
+            say(_greeting(settings, demo, data_dir, database, is_registered=is_registered))
         watching = asyncio.create_task(_end_without(database, server))
         await serving
         watching.cancel()
@@ -263,6 +270,12 @@ async def _demo_account(wiring: Wiring) -> UUID:
     return (await wiring.operate.create_account(DEMO_EMAIL, "Demo Account", DEMO_CREDITS)).id
 
 
+async def _is_inbox_registered(wiring: Wiring, demo: _Demo) -> bool:
+    """Whether the demo account has its webhook, as after an earlier start; a second one is a conflict."""
+    endpoints = await wiring.queries.list_endpoints(demo.account_id, MAX_PAGE, None)
+    return parse_webhook_url(demo.inbox_url).normalized in {each.url_key for each in endpoints}
+
+
 def _read_demo(file: Path) -> _Demo:
     try:
         told = json.loads(file.read_text("utf-8"))
@@ -272,18 +285,11 @@ def _read_demo(file: Path) -> _Demo:
         raise SystemExit(ExitCode.REFUSED) from None
 
 
-def _greeting(settings: Settings, demo: _Demo, data_dir: Path, database: EmbeddedPostgres) -> str:
+def _greeting(
+    settings: Settings, demo: _Demo, data_dir: Path, database: EmbeddedPostgres, *, is_registered: bool
+) -> str:
     base_url = settings.base_url
-    api = f"{base_url}/api/v1"
     agents = [f"  agents (MCP)     {base_url}{AGENT_PATH}"] if settings.mcp and has_agent_interface() else []
-    auth = f"-H 'Authorization: Bearer {demo.key}'"
-    sends = f"{auth} -H 'Content-Type: application/json'"
-    hook = f"https://{INBOX_HOST}/{demo.inbox}"
-    webhook = json.dumps({"url": hook, "event_types": ["meeting.created", "meeting.ended"]})
-    tomorrow = (datetime.now(WIB) + timedelta(days=1)).date().isoformat()
-    meeting = json.dumps(
-        {"title": "First meeting", "date": tomorrow, "start_time": "09:00", "pricing_tier_id": "standard-100"}
-    )
     return "\n".join(
         (
             "",
@@ -295,13 +301,7 @@ def _greeting(settings: Settings, demo: _Demo, data_dir: Path, database: Embedde
             f"  demo API key     {demo.key}",
             *_elsewhere(database),
             "",
-            "Paste these, one after the other: register a webhook, create a meeting, see what was delivered.",
-            "",
-            f"curl -sS {api}/webhooks {sends} -d '{webhook}'",
-            "",
-            f"curl -sS {api}/meetings {sends} -d '{meeting}'",
-            "",
-            f"curl -sS {base_url}/inbox.json",
+            *_first_calls(base_url, demo, is_registered=is_registered),
             "",
             "Paste this into another terminal for operator's commands, such as `meetcore key create`:",
             "",
@@ -310,6 +310,36 @@ def _greeting(settings: Settings, demo: _Demo, data_dir: Path, database: Embedde
             "Stop with Ctrl-C.",
         )
     )
+
+
+def _first_calls(base_url: str, demo: _Demo, *, is_registered: bool) -> list[str]:
+    """Lines to paste. The one that registers a webhook is left out where it would be refused with 409."""
+    api = f"{base_url}/api/v1"
+    sends = f"-H 'Authorization: Bearer {demo.key}' -H 'Content-Type: application/json'"
+    webhook = json.dumps({"url": demo.inbox_url, "event_types": ["meeting.created", "meeting.ended"]})
+    tomorrow = (datetime.now(WIB) + timedelta(days=1)).date().isoformat()
+    meeting = json.dumps(
+        {"title": "First meeting", "date": tomorrow, "start_time": "09:00", "pricing_tier_id": "standard-100"}
+    )
+    create_and_look = [
+        f"curl -sS {api}/meetings {sends} -d '{meeting}'",
+        "",
+        f"curl -sS {base_url}/inbox.json",
+    ]
+    if is_registered:
+        return [
+            "Paste these, one after the other: create a meeting, see what was delivered.",
+            "(An earlier start's webhook is registered; to register it again is 409.)",
+            "",
+            *create_and_look,
+        ]
+    return [
+        "Paste these, one after the other: register a webhook, create a meeting, see what was delivered.",
+        "",
+        f"curl -sS {api}/webhooks {sends} -d '{webhook}'",
+        "",
+        *create_and_look,
+    ]
 
 
 def _elsewhere(database: EmbeddedPostgres) -> list[str]:
