@@ -88,7 +88,7 @@ ABOUT = {
     "without a request is closed",
     "connections_per_address": "open connections from one address, or one IPv6 /64, to each process",
     "provider_event_bytes": "memory for events of a provider that are larger than 64 KiB, while they come in",
-    "drain_s": "seconds for which `serve` goes on after SIGTERM, with `/readyz` at 503",
+    "drain_s": "seconds for which `serve` and `dev` go on after SIGTERM, with `/readyz` at 503",
     "trusted_proxies": "proxies whose `X-Forwarded-For` names the client; see "
     "[behind a proxy](#behind-a-proxy)",
     "orphan_window_s": "seconds after a creation, or after the last orphan, for which the list of a provider "

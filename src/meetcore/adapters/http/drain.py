@@ -11,9 +11,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+import structlog
 from attrs import define
 
 __all__ = ["Drain", "drain_on_sigterm"]
+
+log = structlog.get_logger("meetcore.http")
 
 
 @define
@@ -46,10 +49,14 @@ def drain_on_sigterm(drain_s: float) -> Iterator[Drain]:
         return
     loop = asyncio.get_running_loop()
 
+    def end_later(number: int) -> None:
+        log.info("drain started", drain_s=drain_s)  # not in the handler, which may interrupt another log call
+        loop.call_later(drain_s, server, number, None)
+
     def begin(number: int, _: FrameType | None) -> None:
         if not drain.is_on:
             drain.is_on = True
-            loop.call_soon_threadsafe(loop.call_later, drain_s, server, number, None)
+            loop.call_soon_threadsafe(end_later, number)
 
     signal.signal(signal.SIGTERM, begin)
     try:
