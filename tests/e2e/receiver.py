@@ -80,8 +80,16 @@ class Receiver:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a process needs to be set to so as to post here."""
-        return {"webhook_allowed_networks": f"{self.address}/32", "webhook_ca_file": self.ca_file}
+        """What a process needs to be set to so as to post here.
+
+        Every endpoint of a test is at this one host: its limits would be what is tested.
+        """
+        return {
+            "webhook_allowed_networks": f"{self.address}/32",
+            "webhook_ca_file": self.ca_file,
+            "webhook_posts_per_host": 1000,
+            "webhook_posts_per_host_per_s": 1000,
+        }
 
 
 def has_hung_up(connection: socket.socket, within_s: float = 0) -> bool:
