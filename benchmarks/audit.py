@@ -27,7 +27,7 @@ from meetcore.domain.ids import uuid7
 from meetcore.domain.ledger import Entry, Funds, Reference, TransferKind
 from meetcore.domain.schedule import cap_day
 from meetcore.ports.queries import TransactionFilter
-from meetcore.provers import cores, provers_of
+from meetcore.provers import cores, verifiers_of
 from meetcore.usecases.verify_ledger import VerifyLedger
 
 __all__ = ["fill_ledger", "measure_audit", "measure_pages"]
@@ -178,7 +178,7 @@ async def _proven(url: str) -> float:
     try:
         started = time.perf_counter()
         audit = await VerifyLedger(PostgresLedgerAudit(pool), [_KEY])(
-            provers=provers_of(url, cores(), [_KEY])
+            provers=verifiers_of(url, cores(), [_KEY])
         )
         assert audit.is_sound, audit.findings
         return audit.entries / (time.perf_counter() - started)

@@ -33,15 +33,15 @@ from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
-from meetcore.adapters.worker.pump import Pump
-from meetcore.adapters.worker.rounds import Chore
+from meetcore.adapters.worker.delivery_worker import DeliveryWorker
+from meetcore.adapters.worker.scheduler import PeriodicTask
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import new_secret
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = [
     "FAILING",
@@ -154,7 +154,9 @@ def _write_events(url: str, cipher: AesGcmCipher, endpoints: list[Endpoint], cou
 
 
 @asynccontextmanager
-async def _pump(url: str, cipher: AesGcmCipher, ca_file: str, port: int) -> AsyncIterator[tuple[Pump, Timed]]:
+async def _pump(
+    url: str, cipher: AesGcmCipher, ca_file: str, port: int
+) -> AsyncIterator[tuple[DeliveryWorker, Timed]]:
     pool = make_pool(url, min_size=2, max_size=8)
     await pool.open()
     sender = AiohttpWebhookSender(here(), [IPv4Network("127.0.0.1/32")], ca_file)
@@ -162,9 +164,9 @@ async def _pump(url: str, cipher: AesGcmCipher, ca_file: str, port: int) -> Asyn
     with patch.object(sender_module, "_HTTPS_PORT", port):
         await sender.start()
         timed = Timed(sender)
-        world = World(SystemClock(), SystemEntropy())
-        deliver = DeliverWebhooks(PostgresStore(pool, cipher), timed, RetrySchedule(), world, limits=LIMITS)
-        pump = Pump(deliver, [Chore("sweep", deliver.sweep, SWEEP_EVERY_S)])
+        runtime = Runtime(SystemClock(), SystemEntropy())
+        deliver = DeliverWebhooks(PostgresStore(pool, cipher), timed, RetrySchedule(), runtime, limits=LIMITS)
+        pump = DeliveryWorker(deliver, [PeriodicTask("sweep", deliver.sweep, SWEEP_EVERY_S)])
         running = asyncio.create_task(pump.run())
         try:
             yield pump, timed

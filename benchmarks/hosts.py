@@ -20,10 +20,10 @@ from benchmarks.report import Result, middle
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.domain.hosts import choose_host
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.transactions import (
     TOMORROW,
     Customer,
-    Wish,
+    MeetingSpec,
     open_customer,
     provisioning,
     query_of,
@@ -73,7 +73,7 @@ CROSS JOIN LATERAL generate_series(0, h.max_concurrent - 1) AS n
 
 
 @frozen
-class Town:
+class ApplicationHarness:
     """A database with hosts, and customers who take turns."""
 
     rig: PostgresRig
@@ -85,7 +85,7 @@ class Town:
         Raises:
             RuntimeError: it was not reserved, or not refused.
         """
-        customer, wish = random.choice(self.customers), Wish(start_at, seats=SEATS)
+        customer, wish = random.choice(self.customers), MeetingSpec(start_at, seats=SEATS)
         query = query_of(customer, wish)
         began = time.perf_counter()
         async with self.rig.store.begin() as tx:
@@ -117,13 +117,13 @@ def _fill(url: str, hosts: int, per_host: int) -> None:
 
 
 @asynccontextmanager
-async def _town(url: str, hosts: int, per_host: int) -> AsyncIterator[Town]:
+async def _town(url: str, hosts: int, per_host: int) -> AsyncIterator[ApplicationHarness]:
     await asyncio.to_thread(_fill, url, hosts, per_host)
     pool = make_pool(url, max_size=2)
     await pool.open()
     try:
         rig = PostgresRig(pool, AesGcmCipher([bytes(range(32))]))
-        yield Town(rig, [await open_customer(rig, 10**9) for _ in range(16)])
+        yield ApplicationHarness(rig, [await open_customer(rig, 10**9) for _ in range(16)])
     finally:
         await pool.close()
 

@@ -61,8 +61,10 @@ async def furnish(wiring: Wiring) -> House:
     await _add_hosts(wiring)
     keys, key_ids, account_id = [], set(), UUID(int=0)
     for number in range(ACCOUNTS):
-        account_id = (await wiring.operate.create_account(f"bench{number}@example.com", "Bench", CREDITS)).id
-        minted = await wiring.operate.create_key(account_id, SCOPES)
+        account_id = (
+            await wiring.administration.create_account(f"bench{number}@example.com", "Bench", CREDITS)
+        ).id
+        minted = await wiring.administration.create_key(account_id, SCOPES)
         keys.append(minted.text)
         key_ids.add(minted.key.id)
     return House(keys, key_ids, account_id)
@@ -75,7 +77,7 @@ async def furnish_numbered(wiring: Wiring) -> UUID:
         The first account.
     """
     await _add_hosts(wiring)
-    now = wiring.world.now()
+    now = wiring.runtime.now()
     for number in range(1, ACCOUNTS + 1):
         digits = account_number(number)
         id_ = UUID(f"{ID_LEAD}{digits}")
@@ -84,11 +86,11 @@ async def furnish_numbered(wiring: Wiring) -> UUID:
         await wiring.registry.add_key(
             ApiKey(id_, id_, tuple(SCOPES), None, now), bytes.fromhex(f"{DIGEST_LEAD}{digits}")
         )
-        await wiring.operate.top_up(id_, CREDITS)
+        await wiring.administration.top_up(id_, CREDITS)
     return UUID(f"{ID_LEAD}{account_number(1)}")
 
 
 async def _add_hosts(wiring: Wiring) -> None:
     for capacity, count in HOSTS:
         for number in range(count):
-            await wiring.operate.add_host(f"host-{capacity}-{number}", capacity)
+            await wiring.administration.add_host(f"host-{capacity}-{number}", capacity)

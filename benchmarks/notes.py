@@ -39,9 +39,9 @@ from meetcore.ports.notes import NoteQuery
 from meetcore.usecases.create_note import NoteQueue
 from meetcore.wiring import Wiring, wire
 from meetcore.workers import Part, working
-from tests.e2e.ai_place import HEARING, AiPlace, ai_place
+from tests.e2e.ai_stack import HEARING, AiStack, ai_stack
 from tests.e2e.long_sound import long_sound
-from tests.e2e.zoom_place import ZoomPlace, zoom_place
+from tests.e2e.zoom_stack import ZoomStack, zoom_stack
 
 __all__ = ["NoteLoad", "measure_beside_notes"]
 
@@ -68,8 +68,8 @@ class Desk:
 
     url: str
     key: bytes = field(repr=False)
-    zoom: ZoomPlace
-    ai: AiPlace
+    zoom: ZoomStack
+    ai: AiStack
     endpoints: list[Endpoint]
     ca_file: str
     port: int
@@ -125,10 +125,10 @@ class Desk:
         """An account whose meetings were recorded and measured, with a note due for each."""
         lies_at = self.zoom.fill("long", sound := long_sound(self.load.recording_s))
         async with wire(self.settings) as wiring:
-            account = await wiring.operate.create_account("notes@example.com", "Bench", 10**9)
-            key = (await wiring.operate.create_key(account.id, [Scope.NOTULEN_WRITE])).key
+            account = await wiring.administration.create_account("notes@example.com", "Bench", 10**9)
+            key = (await wiring.administration.create_key(account.id, [Scope.NOTULEN_WRITE])).key
             for _ in range(self.load.recordings):
-                now = wiring.world.now()
+                now = wiring.runtime.now()
                 until = now + timedelta(seconds=self.load.recording_s)
                 file = RecordingFile(
                     "long", FileKind.AUDIO, len(sound), now, until, lies_at, self.load.recording_s
@@ -139,16 +139,16 @@ class Desk:
 async def _queue(wiring: Wiring, account_id: UUID, key_id: UUID, file: RecordingFile) -> None:
     now = file.starts_at
     recording = Recording(
-        wiring.world.new_id(now), account_id, uuid4(), "zoom", "80000000001", RecordingStatus.AVAILABLE,
+        wiring.runtime.new_id(now), account_id, uuid4(), "zoom", "80000000001", RecordingStatus.AVAILABLE,
         (file,), now, now, now + RETENTION,
     )  # fmt: skip
     async with wiring.store.begin() as tx:
         await tx.endpoints.lock_account(account_id)
         await tx.recordings.save(recording)
     query = NoteQuery(account_id, key_id, cap_day(now), recording.id, Language.INDONESIAN)
-    queue = NoteQueue(wiring.settings.catalogue, wiring.world)
+    queue = NoteQueue(wiring.settings.catalogue, wiring.runtime)
     async with wiring.store.begin() as tx:
-        admission = await tx.notes.load_admission(query)
+        admission = await tx.notes.load_note_creation(query)
         await queue.add(tx, admission, recording, Language.INDONESIAN, now)
 
 
@@ -234,7 +234,7 @@ def measure_beside_notes(url: str, rounds: int, seconds: float, load: NoteLoad) 
     results: list[Result] = []
     key = os.urandom(32)
     with ExitStack() as stack:
-        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place(load.ai_latency_s))
+        zoom, ai = stack.enter_context(zoom_stack()), stack.enter_context(ai_stack(load.ai_latency_s))
         ca_file, port, runner = stack.enter_context(place())
         endpoints = furnish(url, AesGcmCipher([key]), ["/hook"] * HEALTHY + ["/fail"] * FAILING)
         desk = Desk(url, key, zoom, ai, endpoints, ca_file, port, load)

@@ -14,7 +14,7 @@ import psycopg
 from attrs import frozen
 
 from meetcore.adapters.api.operations import operations
-from meetcore.adapters.http.gate import Gate
+from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.domain.keys import Scope, digest
 from meetcore.domain.meetings import Provisioned
@@ -53,17 +53,17 @@ async def record_creation(wiring: Wiring, account_id: UUID) -> Creation:
     Raises:
         RuntimeError: the meeting was not made.
     """
-    world, base_url = wiring.world, wiring.settings.base_url
+    runtime, base_url = wiring.runtime, wiring.settings.base_url
     start_at = datetime.now(UTC) + timedelta(days=100)
     wanted = {
         "title": "Weekly planning", "date": f"{start_at:%Y-%m-%d}", "start_time": "09:00",
         "pricing_tier_id": "standard-100", "mic_off": True,
     }  # fmt: skip
-    minted = await wiring.operate.create_key(account_id, [Scope.MEETINGS_WRITE])
+    minted = await wiring.administration.create_key(account_id, [Scope.MEETINGS_WRITE])
     idempotency_key = uuid4()
     headers = {"authorization": f"Bearer {minted.text}", "idempotency-key": str(idempotency_key)}
     async with admission(wiring) as admit:
-        gate = Gate(operations(wiring.use_cases), admit, world, base_url, lambda _: b"")
+        gate = ApiApp(operations(wiring.use_cases), admit, runtime, base_url, lambda _: b"")
         async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url=base_url) as client:
             with _disturbed(wiring, account_id), _listening() as statements:
                 answer = await client.post("/api/v1/meetings", json=wanted, headers=headers)

@@ -34,7 +34,7 @@ Call = Callable[[], object]
 def measure_rules(seconds: float) -> list[Result]:
     """The median of rounds in which both sides take turns, in µs a call."""
     tier = pricing.DEFAULT_TIERS.find("standard-100")
-    wish = pricing.RecordingWish(auto_notulen=True)
+    wish = pricing.RecordingFlags(auto_notulen=True)
     funds, usage = Funds(_ID, balance=10**6, last_at=_NOW), holds.CapUsage(_ID, _NOW.date())
     reference = Reference("meeting", str(_ID))
     cases: list[tuple[str, str, Call, Call | None]] = [

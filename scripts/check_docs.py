@@ -22,7 +22,7 @@ from meetcore.adapters.api.answers import STATUS  # noqa: E402  # the path comes
 from meetcore.adapters.http.docs import PAGES  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
 from meetcore.adapters.http.examples import payload  # noqa: E402
-from meetcore.adapters.http.words import EVENTS  # noqa: E402
+from meetcore.adapters.http.texts import EVENTS  # noqa: E402
 from meetcore.adapters.settings import PREFIX, Settings  # noqa: E402
 from meetcore.domain.events import EventKind  # noqa: E402
 from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S  # noqa: E402

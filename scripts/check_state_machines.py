@@ -175,7 +175,7 @@ MACHINES = (
         idempotency.KeyState.UNKNOWN,
         "`unknown`: there is no record. `bound`: an earlier try ended in something temporary, and the key "
         "belongs to that request, which may try again. `running`: work goes on beyond a transaction, under a "
-        "lease. `lapsed`: the lease ran out, so its process is taken for dead, and one repeated request or "
+        "lease. `expired`: the lease ran out, so its process is taken for dead, and one repeated request or "
         "the sweep takes over. `done`: the answer is kept and replayed. Only keys on which nothing runs are "
         f"forgotten, {idempotency.REMEMBERED_HOURS} hours after they were first seen.",
         "nothing takes it. The domain decides what a request is to do (below), and a store writes "

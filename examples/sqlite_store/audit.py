@@ -6,11 +6,11 @@ from datetime import datetime
 from itertools import count
 from uuid import UUID
 
-from meetcore.domain.chain import EntryLine, line_of
 from meetcore.domain.chain_keys import Seal
+from meetcore.domain.hash_chain import CanonicalEntry, line_of
 from meetcore.domain.ledger import Funds
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 
 from . import rows
 from .connection import Connection, Database
@@ -90,7 +90,7 @@ class SqliteLedgerSnapshot:
             yield [_stored(row) for row in found]
             after = found[-1]["account_id"]
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
         """The customer entries of these accounts, in chunks, by account, then by number."""
         for stored in portion:
             about = {"account_id": stored.funds.account_id, "limit": ENTRIES_AT_ONCE}
@@ -153,7 +153,7 @@ class SqliteLedgerAudit:
     async def joined(self, name: str) -> AsyncIterator[SqliteLedgerSnapshot]:
         """The moment of another's snapshot, on the same connection: SQLite shares no moment between two."""
         if name not in self._open:
-            raise StoreAway("the moment that was to be joined is over")
+            raise StoreUnavailable("the moment that was to be joined is over")
         yield self._open[name]
 
     async def count_seals(self) -> int:

@@ -21,7 +21,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 
 from .rows import Row, bound
 
@@ -60,7 +60,7 @@ def _translated() -> Iterator[None]:
     except sqlite3.OperationalError as error:
         # The low byte is the error, the others say which kind of it. Not every error has a code.
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in _AWAY:
-            raise StoreAway("the database file does not answer") from error
+            raise StoreUnavailable("the database file does not answer") from error
         raise
 
 
@@ -75,7 +75,7 @@ class Connection:
         """Run a statement and give all of its rows.
 
         Raises:
-            StoreAway: the file is locked for longer than the busy time-out, or cannot be used.
+            StoreUnavailable: the file is locked for longer than the busy time-out, or cannot be used.
             sqlite3.IntegrityError: a constraint has the last word.
         """
         return await self._run(lambda: self._driver.execute(statement, bound(parameters)).fetchall())
@@ -93,7 +93,7 @@ class Connection:
         """Become the only writer.
 
         Raises:
-            StoreAway: another process has been writing for longer than the busy time-out.
+            StoreUnavailable: another process has been writing for longer than the busy time-out.
         """
         await self._run(lambda: self._driver.execute("BEGIN IMMEDIATE"))
 
@@ -124,7 +124,7 @@ class Database:
         """Be the only writer: a clean exit commits, an exception rolls back.
 
         Raises:
-            StoreAway: see `Connection`.
+            StoreUnavailable: see `Connection`.
         """
         async with self._turn:
             try:
@@ -155,7 +155,7 @@ async def open_database(path: Path, *, busy_timeout_s: float = 5.0) -> AsyncIter
         busy_timeout_s: how long another process's transaction is waited for.
 
     Raises:
-        StoreAway: the file cannot be opened.
+        StoreUnavailable: the file cannot be opened.
     """
     async with (
         _connected(path, busy_timeout_s, _write_setup) as writer,

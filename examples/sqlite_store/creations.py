@@ -199,11 +199,11 @@ async def write_hold(connection: Connection, account_id: UUID, hold: Hold) -> No
 
 
 async def free_host(
-    connection: Connection, meeting: Meeting, now: datetime, *, spoils_host_key: bool
+    connection: Connection, meeting: Meeting, now: datetime, *, invalidates_host_key: bool
 ) -> None:
     """Give the host of a meeting back; its key is forgotten where it was the meeting's to show."""
     was_there = await connection.change(_FREE_HOST, rows.fields_of(meeting))
-    if was_there and spoils_host_key:
+    if was_there and invalidates_host_key:
         await connection.change(_SPOIL_HOST_KEY, rows.fields_of(meeting) | {"now": now})
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from meetcore.domain import ledger
 from meetcore.ports.store import Transaction
-from meetcore.testing.contracts.acts import AT, Customer, new_endpoint, new_event, new_id
+from meetcore.testing.contracts.transactions import AT, Customer, new_endpoint, new_event, new_id
 
 from .connection import open_database
 from .store import SqliteStore

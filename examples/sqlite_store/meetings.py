@@ -19,7 +19,7 @@ from meetcore.ports.meetings import (
     CreationQuery,
     CreationView,
     DueMeeting,
-    Lapsed,
+    ExpiredLease,
     LeaseView,
     MeetingView,
     Provisioning,
@@ -157,21 +157,22 @@ class SqliteMeetingRepository:
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
+        host_unavailable_until: datetime | None = None, look_again_s: float | None = None,
+        was_made: bool = False,
     ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again."""
         now = self._clock.now()
         await self._end_hold(view, funds, usage)
         await self._end_work(meeting, due_at=None)
         await move_check(self._connection, meeting, now, look_again_s)
-        await creations.free_host(self._connection, meeting, now, spoils_host_key=False)
+        await creations.free_host(self._connection, meeting, now, invalidates_host_key=False)
         if not was_made:
             await creations.give_back_host(self._connection, meeting)
-        if host_rests_until is not None:
-            await creations.let_host_rest(self._connection, meeting, host_rests_until)
+        if host_unavailable_until is not None:
+            await creations.let_host_rest(self._connection, meeting, host_unavailable_until)
         await end_claim(self._connection, meeting.account_id, view.claim)
 
-    async def load_for_cancel(
+    async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
     ) -> MeetingView | None:
         """A meeting in any state, and what is remembered of a key."""
@@ -193,7 +194,7 @@ class SqliteMeetingRepository:
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
+        events: Sequence[Event], answer: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
         """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
         if refund is not None:
@@ -203,7 +204,7 @@ class SqliteMeetingRepository:
             await write_usage(self._connection, meeting.account_id, usage)
         await self._end_work(meeting, due_at=self._looked_for_at(meeting))
         now = self._clock.now()
-        await creations.free_host(self._connection, meeting, now, spoils_host_key=spoils_host_key)
+        await creations.free_host(self._connection, meeting, now, invalidates_host_key=invalidates_host_key)
         await finish_key(self._connection, meeting.account_id, view.claim, answer)
         return await self._tell(events)
 
@@ -219,14 +220,16 @@ class SqliteMeetingRepository:
         return None if row is None else rows.record(Meeting, row)
 
     async def save_lifecycle(
-        self, meeting: Meeting, events: Sequence[Event], *, spoils_host_key: bool
+        self, meeting: Meeting, events: Sequence[Event], *, invalidates_host_key: bool
     ) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
         looked_for = {"looked_for_at": self._looked_for_at(meeting)}
         await self._connection.change(_WRITE_STATUS, rows.fields_of(meeting) | looked_for)
         if meeting.status is MeetingStatus.ENDED:
             now = self._clock.now()
-            await creations.free_host(self._connection, meeting, now, spoils_host_key=spoils_host_key)
+            await creations.free_host(
+                self._connection, meeting, now, invalidates_host_key=invalidates_host_key
+            )
         return await self._tell(events)
 
     async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
@@ -241,7 +244,7 @@ class SqliteMeetingRepository:
             for row in found
         ]
 
-    async def save_seen_to(self, meeting: Meeting, again_s: float | None = None) -> None:
+    async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
         """The clock need not see to this meeting again, or not before so many seconds."""
         due_at = None if again_s is None else self._clock.now() + timedelta(seconds=again_s)
         await self._set_due(meeting, due_at)
@@ -257,27 +260,27 @@ class SqliteMeetingRepository:
     async def _end_work(self, meeting: Meeting, *, due_at: datetime | None) -> None:
         await self._connection.change(_END_WORK, rows.fields_of(meeting) | {"due_at": due_at})
 
-    async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
+    async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
         """Take over meetings whose lease ran out, the longest lapsed first."""
         now = self._clock.now()
         found = await self._connection.fetch(_LAPSED, {"now": now, "limit": limit})
         names = [(UUID(row["account_id"]), UUID(row["id"])) for row in found]
         taken = [await self._take_over(*name, lease, now) for name in names]
-        return [lapsed for lapsed in taken if lapsed is not None]
+        return [expired for expired in taken if expired is not None]
 
-    async def lease_lapsed(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> Lapsed | None:
+    async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
         """Take over one meeting if its lease ran out."""
         return await self._take_over(account_id, meeting_id, lease, self._clock.now())
 
     async def _take_over(
         self, account_id: UUID, meeting_id: UUID, lease: Lease, now: datetime
-    ) -> Lapsed | None:
+    ) -> ExpiredLease | None:
         until = now + timedelta(seconds=lease.seconds)
         bearer = {"account_id": account_id, "id": meeting_id, "token": lease.token, "until": until}
         if not await self._connection.change(_TAKE_OVER, bearer | {"now": now}):
             return None
         await prolong_claim(self._connection, account_id, meeting_id, until)
-        return Lapsed(account_id, meeting_id, lease.token)
+        return ExpiredLease(account_id, meeting_id, lease.token)
 
     async def _end_hold(self, view: LeaseView, funds: Funds, usage: CapUsage) -> None:
         account_id = funds.account_id

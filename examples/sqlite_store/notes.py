@@ -18,7 +18,7 @@ from meetcore.domain.transcripts import Transcript
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.lease import Lease
-from meetcore.ports.notes import NoteAdmission, NoteQuery, NoteSettlement, NoteTask
+from meetcore.ports.notes import NoteCreationView, NoteQuery, NoteSettlement, NoteTask
 
 from . import note_statements as sql
 from . import rows
@@ -39,19 +39,19 @@ class SqliteNoteRepository:
         self._clock = clock
         self._entropy = entropy
 
-    async def load_admission(self, query: NoteQuery) -> NoteAdmission:
+    async def load_note_creation(self, query: NoteQuery) -> NoteCreationView:
         """Everything that the decision on a new note needs."""
         asked = rows.fields_of(query)
         key = await self._connection.fetch_one(sql.DAILY_CAP, asked)
         recording = await self._connection.fetch_one(FIND_RECORDING, asked | {"id": query.recording_id})
-        rival = await self._connection.fetch_one(sql.RIVAL, asked)
+        existing_note = await self._connection.fetch_one(sql.RIVAL, asked)
         unused = CapUsage(query.api_key_id, query.cap_day)
-        return NoteAdmission(
+        return NoteCreationView(
             funds=await load_funds(self._connection, query.account_id),
             usage=await load_usage(self._connection, query.account_id, unused),
             daily_cap=None if key is None else key["daily_cap"],
             recording=None if recording is None else rows.recording(recording),
-            rival=None if rival is None else rows.note(rival),
+            existing_note=None if existing_note is None else rows.note(existing_note),
         )
 
     async def save_queued(self, note: Note, hold: Hold, funds: Funds, usage: CapUsage) -> None:

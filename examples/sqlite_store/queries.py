@@ -16,14 +16,14 @@ from meetcore.domain.notes import Note
 from meetcore.domain.recordings import Recording
 from meetcore.ports.clock import Clock
 from meetcore.ports.queries import (
-    NOTHING_ELSE,
-    AccountCard,
+    NO_INCLUDES,
+    AccountSummary,
     Caller,
+    CallerIncludes,
     DeliveryHistory,
     FreeStartQuery,
     MeetingFilter,
     NoteFilter,
-    Peek,
     TransactionFilter,
 )
 
@@ -110,18 +110,18 @@ class SqliteQueries:
         self._reader = database.reader
         self._clock = clock
 
-    async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
+    async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account."""
         key = await self._reader.fetch_one(_FIND_KEY, {"digest": key_digest})
         card = None if key is None else await self._reader.fetch_one(_FIND_CARD, key)
         if key is None or card is None:
             return None
-        found = Caller(rows.record(ApiKey, key), rows.record(AccountCard, card))
-        if peek.meeting_id is not None:
-            meeting = await self.find_meeting(found.account.id, peek.meeting_id)
-            return evolve(found, open_meeting=lambda: meeting)
-        if peek.usage_on is not None:
-            return evolve(found, usage=await self._usage(found.key, peek.usage_on))
+        found = Caller(rows.record(ApiKey, key), rows.record(AccountSummary, card))
+        if includes.meeting_id is not None:
+            meeting = await self.find_meeting(found.account.id, includes.meeting_id)
+            return evolve(found, load_meeting=lambda: meeting)
+        if includes.usage_on is not None:
+            return evolve(found, usage=await self._usage(found.key, includes.usage_on))
         return found
 
     async def _usage(self, key: ApiKey, day: date) -> CapUsage:

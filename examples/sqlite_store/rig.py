@@ -8,7 +8,7 @@ from meetcore.domain.deliveries import Delivery
 from meetcore.domain.hosts import Host
 from meetcore.domain.ledger import Entry, legs
 from meetcore.testing.clock import ManualClock, SeededEntropy
-from meetcore.testing.contracts import Theft
+from meetcore.testing.contracts import Tampering
 
 from . import rows
 from .audit import SqliteLedgerAudit
@@ -54,16 +54,16 @@ ON CONFLICT (id) DO UPDATE SET provider_user_id = excluded.provider_user_id, cap
 _GUARDS = "SELECT name, sql FROM sqlite_schema WHERE type = 'trigger' AND tbl_name = 'entries'"
 
 _THEFTS = {
-    Theft.BALANCE_AFTER: """UPDATE entries SET balance_after = balance_after + 1
+    Tampering.BALANCE_AFTER: """UPDATE entries SET balance_after = balance_after + 1
         WHERE account_id = :account_id AND number = :number""",
-    Theft.AMOUNT: """UPDATE entries SET amount = amount + 1
+    Tampering.AMOUNT: """UPDATE entries SET amount = amount + 1
         WHERE account_id = :account_id AND number = :number""",
-    Theft.REVERSES: """UPDATE entries SET reverses = '00000000-0000-0000-0000-000000000001'
+    Tampering.REVERSES: """UPDATE entries SET reverses = '00000000-0000-0000-0000-000000000001'
         WHERE account_id = :account_id AND number = :number""",
-    Theft.GONE: "DELETE FROM entries WHERE account_id = :account_id AND number = :number",
-    Theft.BALANCE: "UPDATE accounts SET balance = balance + 1 WHERE id = :account_id",
-    Theft.HELD: "UPDATE accounts SET held = held + 1 WHERE id = :account_id",
-    Theft.USAGE: "UPDATE cap_usage SET spent = spent + 1 WHERE account_id = :account_id",
+    Tampering.GONE: "DELETE FROM entries WHERE account_id = :account_id AND number = :number",
+    Tampering.BALANCE: "UPDATE accounts SET balance = balance + 1 WHERE id = :account_id",
+    Tampering.HELD: "UPDATE accounts SET held = held + 1 WHERE id = :account_id",
+    Tampering.USAGE: "UPDATE cap_usage SET spent = spent + 1 WHERE account_id = :account_id",
 }
 
 
@@ -98,13 +98,13 @@ class SqliteRig:
             for statement in _SHARED:
                 await connection.change(statement, {})
 
-    async def plant(self, *hosts: Host) -> None:
+    async def put_hosts(self, *hosts: Host) -> None:
         """Put hosts in place as they are."""
         async with self.database.transaction() as connection:
             for host in hosts:
                 await connection.change(_PLANT, rows.fields_of(host))
 
-    async def tamper(self, account_id: UUID, number: int, theft: Theft) -> None:
+    async def tamper(self, account_id: UUID, number: int, theft: Tampering) -> None:
         """Steal while the triggers that would refuse it are away."""
         async with self.database.transaction() as connection:
             guards = await connection.fetch(_GUARDS, {})

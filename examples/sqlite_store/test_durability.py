@@ -18,12 +18,12 @@ from meetcore.domain import ledger
 from meetcore.domain.errors import InsufficientCredits
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.lease import Lease
-from meetcore.ports.store import StoreAway
-from meetcore.testing.contracts.acts import (
+from meetcore.ports.store import StoreUnavailable
+from meetcore.testing.contracts.transactions import (
     AT,
     KIND,
     Customer,
-    Wish,
+    MeetingSpec,
     adjust,
     new_endpoint,
     new_host,
@@ -102,10 +102,10 @@ class TestSqliteFile:
             rig = SqliteRig(database)
             customer = await open_customer(rig, 100, cap=90)
             endpoint = await register(rig, new_endpoint(customer))
-            await rig.plant(new_host(max_concurrent=2))
+            await rig.put_hosts(new_host(max_concurrent=2))
             await top_up(rig, customer, 5, "INV-1", KIND)
             meeting = await scheduled(rig, customer)
-            made = await reserved(rig, customer, Wish(key="k"))
+            made = await reserved(rig, customer, MeetingSpec(key="k"))
             before = await picture(rig, customer)
         async with open_database(path) as database:
             rig = SqliteRig(database)
@@ -127,7 +127,7 @@ class TestSqliteFile:
         await register(rig, new_endpoint(customer))
         before = await picture(rig, customer)
         writer = await start_half_writer(path, customer.account_id)
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             await top_up(rig, customer, 5, "meanwhile")
         caller = await rig.queries.find_caller(customer.digest)
         assert caller is not None
@@ -186,13 +186,13 @@ class TestSqliteFile:
 
     async def test_the_file_refuses_two_meetings_on_one_slot_whoever_asks(self, rig: SqliteRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        await reserved(rig, customer, Wish())
+        await rig.put_hosts(new_host())
+        await reserved(rig, customer, MeetingSpec())
         with pytest.raises(sqlite3.IntegrityError, match="the slot of this host is taken"):
             async with rig.database.transaction() as connection:
                 await connection.change(_DOUBLE_BOOK, {})
 
     async def test_a_folder_that_is_not_there_is_a_store_that_is_away(self, tmp_path: Path) -> None:
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             async with open_database(tmp_path / "nowhere" / "meetcore.db"):
                 raise AssertionError("there is no database")

@@ -16,27 +16,27 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from meetcore.adapters.api.calls import API_ROOT, Operation
 from meetcore.adapters.api.client_address import client_address
 from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.api.operations import operations
+from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.bounded_query import BoundedQuery
 from meetcore.adapters.http.connections import ConnectionLimits, Connections
 from meetcore.adapters.http.docs import docs_routes
 from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_access_logs
 from meetcore.adapters.http.drain import Drain, drain_on_sigterm
-from meetcore.adapters.http.gate import Gate
 from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.http.protocol import FRONT, Front
 from meetcore.adapters.http.provider_events import provider_event_routes
 from meetcore.adapters.http.refuse import Refuse
-from meetcore.adapters.mcp.entrance import Entrance
+from meetcore.adapters.mcp.lazy_app import LazyMcpApp
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import allow_open_files, configure_logs
 from meetcore.domain.addresses import Network as AddressNetwork
 from meetcore.domain.hosts import tiers_without_host
-from meetcore.ports.store import StoreAway, StoreReadOnly
-from meetcore.providers import notice_readers, sandbox_pages
+from meetcore.ports.store import StoreReadOnly, StoreUnavailable
+from meetcore.providers import sandbox_pages, webhook_parsers
 from meetcore.start_warnings import warn_of_role, warn_of_settings
 from meetcore.usecases.admit import Admit
 from meetcore.wiring import Network, Wiring, admission, check_schema, wire
@@ -69,7 +69,7 @@ class Service:
         self._settings = settings
         self._network = network
         self._extra_routes = extra_routes
-        self._gate: Gate | None = None
+        self._api_app: ApiApp | None = None
         self._door: ASGIApp | None = None
         self._pages = Starlette(lifespan=self._lifespan)
         # A redirect would repeat the signed query of a link, to whatever host the request named.
@@ -87,8 +87,8 @@ class Service:
             await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if self._gate is not None and _is_of_the_api(scope["path"]):
-            await self._gate(scope, receive, send)
+        if self._api_app is not None and _is_of_the_api(scope["path"]):
+            await self._api_app(scope, receive, send)
         elif self._door is not None and scope["path"] == AGENT_PATH:
             await self._door(scope, receive, send)
         else:
@@ -109,26 +109,26 @@ class Service:
             if is_there:
                 await _tell_of_tiers_without_host(wiring)
                 if self._settings is None:
-                    with suppress(StoreAway):
+                    with suppress(StoreUnavailable):
                         await asyncio.to_thread(warn_of_role, settings)
             admit = await stack.enter_async_context(admission(wiring))
             base_url = wiring.settings.base_url
             table = operations(wiring.use_cases)
             document = daily_document(table, base_url)
             limits = _request_limits(wiring.settings)
-            self._gate = Gate(table, admit, wiring.world, base_url, document, limits)
+            self._api_app = ApiApp(table, admit, wiring.runtime, base_url, document, limits)
             self._door = await stack.enter_async_context(_agent_door(wiring, table, admit, limits))
-            refuse = Refuse("page", wiring.world, base_url, {"Cache-Control": "no-store"})
+            refuse = Refuse("page", wiring.runtime, base_url, {"Cache-Control": "no-store"})
             self._bounded_pages = BoundedQuery(self._pages, limits, refuse)
             drain = stack.enter_context(drain_on_sigterm(settings.drain_s))
             self._pages.router.routes[:] = [
                 *_health_routes(wiring, drain),
                 *docs_routes(table),
-                *sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.world),
+                *sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.runtime),
                 *provider_event_routes(
-                    notice_readers(settings),
+                    webhook_parsers(settings),
                     wiring.receive_provider_event,
-                    wiring.world,
+                    wiring.runtime,
                     base_url,
                     limits,
                     settings.provider_event_bytes,
@@ -136,7 +136,7 @@ class Service:
                 *download_routes(
                     wiring.download_recording,
                     {wiring.files.provider: wiring.files},
-                    wiring.world,
+                    wiring.runtime,
                     base_url,
                     settings.download_limits,
                 ),
@@ -144,8 +144,8 @@ class Service:
             ]
             if not str(wiring.settings.broker_url):
                 await stack.enter_async_context(working(wiring))
-            yield {FRONT: _front(settings, self._gate, drain)}
-            self._gate = self._door = None
+            yield {FRONT: _front(settings, self._api_app, drain)}
+            self._api_app = self._door = None
 
 
 @asynccontextmanager
@@ -156,9 +156,9 @@ async def _agent_door(
     if not (wiring.settings.mcp and has_agent_interface()):
         yield None
         return
-    entrance = Entrance(table, admit, wiring.world, wiring.settings.base_url, limits)
-    async with entrance.open():
-        yield entrance
+    lazy_app = LazyMcpApp(table, admit, wiring.runtime, wiring.settings.base_url, limits)
+    async with lazy_app.open():
+        yield lazy_app
 
 
 def has_agent_interface() -> bool:
@@ -170,7 +170,7 @@ async def _is_ready(settings: Settings) -> bool:
     """Whether the database is there and has the schema; while it is away, the service answers 503."""
     try:
         await asyncio.to_thread(check_schema, settings)
-    except StoreAway:
+    except StoreUnavailable:
         return False
     return True
 
@@ -179,7 +179,7 @@ async def _tell_of_tiers_without_host(wiring: Wiring) -> None:
     """They stay on sale, as hosts may be added any time; nobody else would notice before a customer does."""
     if not wiring.provider.abilities.has_hosts:
         return
-    with suppress(StoreAway):
+    with suppress(StoreUnavailable):
         hosts = await wiring.registry.list_hosts()
         lacking = tiers_without_host(wiring.settings.catalogue.on_sale(), hosts)
         if lacking:
@@ -193,7 +193,7 @@ def _request_limits(settings: Settings) -> RequestLimits:
     )  # fmt: skip
 
 
-def _front(settings: Settings, gate: Gate, drain: Drain) -> Front:
+def _front(settings: Settings, gate: ApiApp, drain: Drain) -> Front:
     # An accept that finds no file left refuses everybody; the database and the workers need some, too.
     files = allow_open_files(settings.connections + settings.webhook_posts_in_flight + OTHER_FILES)
     limits = ConnectionLimits(
@@ -220,7 +220,7 @@ def _health_routes(wiring: Wiring, drain: Drain) -> list[Route]:
                 await wiring.queries.ping()
         except StoreReadOnly:
             return _unready("the database takes no writes")
-        except (StoreAway, TimeoutError):
+        except (StoreUnavailable, TimeoutError):
             return _unready("the database does not answer")
         return PlainTextResponse("ok\n")
 

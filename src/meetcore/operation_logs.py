@@ -9,7 +9,7 @@ from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.notes import Note, NoteFault
 from meetcore.ports.deliveries import Recorded
-from meetcore.ports.meetings import Lapsed
+from meetcore.ports.meetings import ExpiredLease
 
 __all__ = ["log_disabled_endpoint", "log_failed_delivery", "log_failed_note", "log_takeover"]
 
@@ -45,8 +45,8 @@ def log_failed_note(note: Note, fault: NoteFault) -> None:
     )  # fmt: skip
 
 
-def log_takeover(lapsed: Lapsed) -> None:
+def log_takeover(expired: ExpiredLease) -> None:
     """Log that a meeting is worked on by another process because its lease expired."""
     log.warning(
-        "expired lease taken over", account_id=str(lapsed.account_id), meeting_id=str(lapsed.meeting_id)
+        "expired lease taken over", account_id=str(expired.account_id), meeting_id=str(expired.meeting_id)
     )

@@ -24,10 +24,10 @@ from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.domain.chain_keys import ChainKey, secrets_of
 from meetcore.ports.audit import LedgerSnapshot, StoredFunds
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.verify_ledger import Proven, ProvePortion, Prover, Provers
 
-__all__ = ["ProverLost", "cores", "provers_of"]
+__all__ = ["ProverLost", "cores", "verifiers_of"]
 
 ENTRIES_WORTH_A_PROCESS = 50_000
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
@@ -46,7 +46,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def provers_of(
+def verifiers_of(
     url: str, processes: int, keys: Sequence[ChainKey] = (), *, worth: int = ENTRIES_WORTH_A_PROCESS
 ) -> Provers:
     """Bring so many processes at most, or none where the ledger is short: then this one proves it.
@@ -95,7 +95,7 @@ class _Elsewhere:
         try:
             await asyncio.to_thread(self.send, portion)
             while not isinstance(told := await asyncio.to_thread(self.receive), Proven):
-                if isinstance(told, StoreAway):
+                if isinstance(told, StoreUnavailable):
                     raise told
                 on_entries(told)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
@@ -127,8 +127,8 @@ def main() -> None:
     sys.stdout = sys.stderr  # the line is for words of ours alone
     try:
         asyncio.run(_prove(sys.stdin.buffer, out))
-    except StoreAway as error:
-        _say(out, StoreAway(str(error)))
+    except StoreUnavailable as error:
+        _say(out, StoreUnavailable(str(error)))
     except (EOFError, BrokenPipeError):
         pass  # hung up
 

@@ -19,19 +19,19 @@ from meetcore.adapters.secrets import derive
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock
 from meetcore.domain.meetings import Meeting, MeetingEvent
-from meetcore.ports.provider_events import ReadNotice
+from meetcore.ports.provider_events import WebhookParser
 from meetcore.ports.queries import Queries
 from meetcore.ports.recording_files import RecordingFiles
 from meetcore.ports.video_provider import VideoProvider
+from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.track_meeting import TrackMeeting
-from meetcore.usecases.world import World
 
 if TYPE_CHECKING:
     from starlette.routing import Route
 
     from meetcore.adapters.zoom import ZoomAccess, ZoomProvider
 
-__all__ = ["chosen_provider", "files_of", "notice_readers", "sandbox_pages", "zoom_access"]
+__all__ = ["chosen_provider", "files_of", "sandbox_pages", "webhook_parsers", "zoom_access"]
 
 log = structlog.get_logger("meetcore")
 
@@ -99,7 +99,7 @@ def files_of(provider: VideoProvider) -> RecordingFiles:
     return JitsiRecordingFiles()
 
 
-def notice_readers(settings: Settings) -> dict[str, ReadNotice]:
+def webhook_parsers(settings: Settings) -> dict[str, WebhookParser]:
     """How the requests of each provider that may tell us something are read, by the provider's name.
 
     A provider may tell whenever the secret is set that it signs with, whoever runs the meetings now: those of
@@ -108,13 +108,13 @@ def notice_readers(settings: Settings) -> dict[str, ReadNotice]:
     secret = str(settings.zoom_webhook_token)
     if not secret:
         return {}
-    from meetcore.adapters.zoom.events import PROVIDER, zoom_notices
+    from meetcore.adapters.zoom.events import PROVIDER, zoom_webhook_parser
 
-    return {PROVIDER: zoom_notices(secret)}
+    return {PROVIDER: zoom_webhook_parser(secret)}
 
 
 def sandbox_pages(
-    provider: VideoProvider, queries: Queries, track: TrackMeeting, world: World
+    provider: VideoProvider, queries: Queries, track: TrackMeeting, runtime: Runtime
 ) -> "list[Route]":
     """The join pages of the sandbox; none where another provider runs the meetings.
 
@@ -132,9 +132,9 @@ def sandbox_pages(
     name = provider.abilities.name
 
     async def on_event(kind: str, provider_meeting_id: str) -> None:
-        await track(name, provider_meeting_id, happened[kind], world.now())
+        await track(name, provider_meeting_id, happened[kind], runtime.now())
 
     async def lookup(provider_meeting_id: str) -> Meeting | None:
         return await queries.find_at_provider(name, provider_meeting_id)
 
-    return sandbox_routes(provider, lookup, on_event, now=world.now)
+    return sandbox_routes(provider, lookup, on_event, now=runtime.now)

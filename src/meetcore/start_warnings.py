@@ -27,7 +27,7 @@ def warn_of_role(settings: Settings) -> None:
     """Log one line where the database's role could change the ledger, or lacks what the service needs.
 
     Raises:
-        StoreAway: the database does not answer.
+        StoreUnavailable: the database does not answer.
     """
     for told in describe_role(settings.require_database()):
         log.warning("database role", hint=told)

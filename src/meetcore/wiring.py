@@ -13,7 +13,7 @@ import dramatiq
 import structlog
 from attrs import field, frozen
 
-from meetcore.adapters.api.calls import UseCases
+from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.migrate import MigrationRefused, missing
@@ -23,14 +23,14 @@ from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.queue.broker import NOTES_QUEUE, broker_from_url
-from meetcore.adapters.queue.doorbell import DramatiqDoorbell
+from meetcore.adapters.queue.worker_notifier import DramatiqWorkerNotifier
 from meetcore.adapters.rate_fallback import FallbackRateCounters
 from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import LookupLimits, SystemResolver
 from meetcore.domain.chain_keys import ChainKey
-from meetcore.domain.provider_events import Heed
+from meetcore.domain.provider_events import EventOutcome
 from meetcore.operation_logs import log_failed_note, log_takeover
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.provider_events import ClaimedEvent
@@ -38,36 +38,36 @@ from meetcore.ports.recording_files import RecordingFiles
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.video_provider import ProviderRefused, VideoProvider
 from meetcore.providers import chosen_provider, files_of
+from meetcore.usecases.administration import Administration
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
+from meetcore.usecases.collect_recording_files import CollectRecordingFiles
 from meetcore.usecases.create_meeting import CreateMeeting, Shortage
 from meetcore.usecases.create_note import CreateNote, NoteQueue
 from meetcore.usecases.download_recording import DownloadRecording
 from meetcore.usecases.duplicates import DuplicateLimit
-from meetcore.usecases.end_recordings import DeleteRecording
+from meetcore.usecases.end_due_meetings import EndDueMeetings
 from meetcore.usecases.estimate import Estimate
-from meetcore.usecases.keep_time import KeepTime
+from meetcore.usecases.expire_recordings import DeleteRecording
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
-from meetcore.usecases.look_for_files import LookForFiles
-from meetcore.usecases.operate import Operate
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
 from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
-from meetcore.usecases.record_recording import RecordRecording
 from meetcore.usecases.remove_orphans import OrphanReport, RemoveOrphans
 from meetcore.usecases.replace_host_keys import ReplaceHostKeys
+from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.seal_ledger import SealLedger
+from meetcore.usecases.sync_recording_files import SyncRecordingFiles
 from meetcore.usecases.track_meeting import TrackMeeting
 from meetcore.usecases.verify_ledger import VerifyLedger
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
-from meetcore.usecases.world import World
 
 __all__ = ["Network", "Wiring", "admission", "check_schema", "check_secrets", "system_network", "wire"]
 
-DOORBELL_SPACING_S = 0.02
+NOTIFICATION_SPACING_S = 0.02
 
 log = structlog.get_logger("meetcore")
 
@@ -93,16 +93,16 @@ def system_network(settings: Settings) -> Network:
 class Wiring:
     """The adapters of one process and the use cases on them.
 
-    `video` is the provider as it is; `provider` bounds its calls. `doorbell` wakes those who send webhooks,
-    `notes_doorbell` those who write notes. `link_keys` are for download links, `chain_keys` for the ledger.
+    `video` is the provider as it is; `provider` bounds its calls. `notifier` wakes those who send webhooks,
+    `notes_notifier` those who write notes. `link_keys` are for download links, `chain_keys` for the ledger.
     """
 
     settings: Settings
     pool: Pool
     broker: dramatiq.Broker
-    doorbell: DramatiqDoorbell
-    notes_doorbell: DramatiqDoorbell
-    world: World
+    notifier: DramatiqWorkerNotifier
+    notes_notifier: DramatiqWorkerNotifier
+    runtime: Runtime
     store: PostgresStore
     queries: PostgresQueries
     registry: PostgresRegistry
@@ -120,18 +120,18 @@ class Wiring:
     @property
     def provisioner(self) -> Provisioner:
         """Finishes or undoes a meeting in progress."""
-        return Provisioner(self.store, self.world)
+        return Provisioner(self.store, self.runtime)
 
     @property
     def cancellation(self) -> Cancellation:
         """Carries a cancellation to its end."""
-        return Cancellation(self.store, self.provider, self.world)
+        return Cancellation(self.store, self.provider, self.runtime)
 
     @property
     def reconcile(self) -> ReconcileMeetings:
         """Sees to what dead processes left."""
         return ReconcileMeetings(
-            self.store, self.provider, self.provisioner, self.cancellation, self.doorbell, self.world,
+            self.store, self.provider, self.provisioner, self.cancellation, self.notifier, self.runtime,
             lease_s=self.settings.meeting_lease_s, on_takeover=log_takeover,
             orphan_window_s=self.settings.orphan_window_s,
         )  # fmt: skip
@@ -140,14 +140,14 @@ class Wiring:
     def remove_orphans(self) -> RemoveOrphans:
         """Removes what the provider made and nobody keeps."""
         return RemoveOrphans(
-            self.store, self.provider, self.world, self.settings.orphan_window_s, _log_orphan
+            self.store, self.provider, self.runtime, self.settings.orphan_window_s, _log_orphan
         )
 
     @property
-    def keep_time(self) -> KeepTime:
+    def end_due_meetings(self) -> EndDueMeetings:
         """Ends the meetings whose time is over."""
-        return KeepTime(
-            self.store, self.provider, self.look_for_files, self.doorbell, self.world,
+        return EndDueMeetings(
+            self.store, self.provider, self.sync_recording_files, self.notifier, self.runtime,
             again_s=self.settings.meeting_lease_s,
         )  # fmt: skip
 
@@ -155,33 +155,35 @@ class Wiring:
     def replace_host_keys(self) -> ReplaceHostKeys:
         """Gives hosts another key."""
         return ReplaceHostKeys(
-            self.store, self.provider, self.world, _tell_of_kept_key, self.settings.meeting_lease_s
+            self.store, self.provider, self.runtime, _tell_of_kept_key, self.settings.meeting_lease_s
         )
 
     @property
     def track(self) -> TrackMeeting:
         """Told what a provider says of its meetings."""
-        return TrackMeeting(self.store, self.doorbell, self.world)
+        return TrackMeeting(self.store, self.notifier, self.runtime)
 
     @property
     def receive_provider_event(self) -> ReceiveProviderEvent:
         """Takes in what a provider tells."""
-        return ReceiveProviderEvent(self.store, self.doorbell, self.world)
+        return ReceiveProviderEvent(self.store, self.notifier, self.runtime)
 
     @property
     def handle_provider_events(self) -> HandleProviderEvents:
         """Works on what providers told."""
-        return HandleProviderEvents(self.store, self.track, self.record, self.world, _tell_of_event)
+        return HandleProviderEvents(self.store, self.track, self.record, self.runtime, _tell_of_event)
 
     @property
-    def record(self) -> RecordRecording:
+    def record(self) -> CollectRecordingFiles:
         """Gathers a meeting's files."""
-        return RecordRecording(self.store, self.notes_doorbell, self.world, self.settings.recording_retention)
+        return CollectRecordingFiles(
+            self.store, self.notes_notifier, self.runtime, self.settings.recording_retention
+        )
 
     @property
-    def look_for_files(self) -> LookForFiles:
+    def sync_recording_files(self) -> SyncRecordingFiles:
         """Asks the provider what it has of a recording."""
-        return LookForFiles(self.store, self.files, self.record, self.world)
+        return SyncRecordingFiles(self.store, self.files, self.record, self.runtime)
 
     @property
     def download_recording(self) -> DownloadRecording:
@@ -191,12 +193,14 @@ class Wiring:
     @property
     def note_queue(self) -> NoteQueue:
         """Puts notes where the workers find them."""
-        return NoteQueue(self.settings.catalogue, self.world, log_failed_note)
+        return NoteQueue(self.settings.catalogue, self.runtime, log_failed_note)
 
     @property
-    def operate(self) -> Operate:
+    def administration(self) -> Administration:
         """The operator's use cases."""
-        return Operate(self.store, self.registry, self.doorbell, self.world, self.settings.key_prefix)
+        return Administration(
+            self.store, self.registry, self.notifier, self.runtime, self.settings.key_prefix
+        )
 
     @property
     def verify_ledger(self) -> VerifyLedger:
@@ -206,36 +210,36 @@ class Wiring:
     @property
     def seal_ledger(self) -> SealLedger:
         """Fixes what was written before entries were chained under a key."""
-        return SealLedger(PostgresLedgerAudit(self.pool), self.chain_keys, self.world)
+        return SealLedger(PostgresLedgerAudit(self.pool), self.chain_keys, self.runtime)
 
     @property
     def use_cases(self) -> UseCases:
         """What the API calls."""
-        store, doorbell, world, queries = self.store, self.doorbell, self.world, self.queries
+        store, notifier, runtime, queries = self.store, self.notifier, self.runtime, self.queries
         catalogue = self.settings.catalogue
         settings, lease_s = self.settings, self.settings.meeting_lease_s
         return UseCases(
             CreateMeeting(
-                store, queries, self.provider, self.provisioner, self.reconcile, catalogue, doorbell, world,
+                store, queries, self.provider, self.provisioner, self.reconcile, catalogue, notifier, runtime,
                 lease_s=lease_s, share_percent=self.settings.account_creations_percent,
                 report=_log_shortage, orphan_window_s=self.settings.orphan_window_s,
             ),
             CancelMeeting(
-                store, queries, self.provider, self.cancellation, self.reconcile, doorbell, world,
+                store, queries, self.provider, self.cancellation, self.reconcile, notifier, runtime,
                 lease_s=lease_s, limit=DuplicateLimit(self.settings.duplicates_waiting),
             ),
             RegisterWebhook(
-                store, self.network.resolver, settings.allowed_networks, world,
+                store, self.network.resolver, settings.allowed_networks, runtime,
                 denied_networks=settings.denied_networks, most=settings.webhook_endpoints_per_account,
             ),
-            UpdateWebhook(store, doorbell),
+            UpdateWebhook(store, notifier),
             RemoveWebhook(store),
-            RotateSecret(store, doorbell, world),
-            SendTestEvent(store, doorbell, world),
-            ResendDelivery(store, doorbell, world),
+            RotateSecret(store, notifier, runtime),
+            SendTestEvent(store, notifier, runtime),
+            ResendDelivery(store, notifier, runtime),
             self.download_recording,
-            DeleteRecording(store, doorbell, self.notes_doorbell, world),
-            CreateNote(store, self.note_queue, self.notes_doorbell),
+            DeleteRecording(store, notifier, self.notes_notifier, runtime),
+            CreateNote(store, self.note_queue, self.notes_notifier),
             Estimate(catalogue, self.provider.abilities),
             queries,
             catalogue,
@@ -270,11 +274,11 @@ def _log_shortage(shortage: Shortage) -> None:
     )  # fmt: skip
 
 
-def _tell_of_event(claimed: ClaimedEvent, heed: Heed) -> None:
+def _tell_of_event(claimed: ClaimedEvent, outcome: EventOutcome) -> None:
     event = claimed.event
     log.info(
         "provider event handled", provider=event.provider, kind=event.kind.value,
-        provider_meeting_id=event.provider_meeting_id, heed=heed.name.lower(), tries=claimed.tries,
+        provider_meeting_id=event.provider_meeting_id, outcome=outcome.name.lower(), tries=claimed.tries,
     )  # fmt: skip
 
 
@@ -295,7 +299,7 @@ def check_schema(settings: Settings) -> None:
 
     Raises:
         SettingsRefused: it lacks a migration, or knows one that this release does not.
-        StoreAway: it does not answer.
+        StoreUnavailable: it does not answer.
     """
     try:
         lacking = missing(settings.require_database())
@@ -321,21 +325,21 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
     chain_keys = tuple(ChainKey.of(derive(key, "ledger chain")) for key in keys)
     pool = make_pool(url, max_size=settings.database_pool_size, deadline_s=settings.database_timeout_s)
     broker = broker_from_url(str(settings.broker_url) or None)
-    doorbell = DramatiqDoorbell(broker, log, spacing_s=DOORBELL_SPACING_S)
-    notes_doorbell = DramatiqDoorbell(broker, log, queue=NOTES_QUEUE, spacing_s=DOORBELL_SPACING_S)
+    notifier = DramatiqWorkerNotifier(broker, log, spacing_s=NOTIFICATION_SPACING_S)
+    notes_notifier = DramatiqWorkerNotifier(broker, log, queue=NOTES_QUEUE, spacing_s=NOTIFICATION_SPACING_S)
     await pool.open(wait=False)
     try:
         async with chosen_provider(settings, pool, keys) as provider:
             yield Wiring(
-                settings, pool, broker, doorbell, notes_doorbell,
-                World(SystemClock(), SystemEntropy(), chain_keys[0]),
+                settings, pool, broker, notifier, notes_notifier,
+                Runtime(SystemClock(), SystemEntropy(), chain_keys[0]),
                 PostgresStore(pool, cipher), PostgresQueries(pool, cipher), PostgresRegistry(pool),
                 provider, files_of(provider), tuple(derive(key, "download links") for key in keys),
                 network or system_network(settings), chain_keys,
             )  # fmt: skip
     finally:
-        await asyncio.to_thread(doorbell.close)
-        await asyncio.to_thread(notes_doorbell.close)
+        await asyncio.to_thread(notifier.close)
+        await asyncio.to_thread(notes_notifier.close)
         await pool.close()
 
 

@@ -17,23 +17,23 @@ from meetcore.adapters.media import AvAudioEditor
 from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.queue.broker import NOTES_QUEUE, QUEUE
-from meetcore.adapters.queue.worker import WakeUpWorker
+from meetcore.adapters.queue.worker import NotificationConsumer
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender
-from meetcore.adapters.worker.note_pump import NotePump
-from meetcore.adapters.worker.pump import Pump
-from meetcore.adapters.worker.rounds import Chore
+from meetcore.adapters.worker.delivery_worker import DeliveryWorker
+from meetcore.adapters.worker.note_worker import NoteWorker
+from meetcore.adapters.worker.scheduler import PeriodicTask
 from meetcore.assistants import Assistants, chosen_assistants
 from meetcore.domain.idempotency import REMEMBERED_HOURS
 from meetcore.operation_logs import log_disabled_endpoint, log_failed_delivery, log_failed_note
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.deliveries import ClaimLimits
-from meetcore.ports.rate_counters import RateStoreAway
+from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.ports.recordings import RecordingTask
 from meetcore.provers import cores
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
-from meetcore.usecases.end_note import EndNote
-from meetcore.usecases.end_recordings import ExpireRecordings
-from meetcore.usecases.hear_recording import HearRecording
+from meetcore.usecases.expire_recordings import ExpireRecordings
+from meetcore.usecases.finalize_note import FinalizeNote
+from meetcore.usecases.transcribe_recording import TranscribeRecording
 from meetcore.usecases.work_on_recordings import WorkOnRecordings
 from meetcore.usecases.write_notes import WriteNotes
 from meetcore.wiring import Wiring
@@ -83,7 +83,7 @@ async def working(
             return lambda: loop.call_soon_threadsafe(wake)
 
         on_wake: Mapping[str, Callable[[], object]] = {queue: ringing(wake) for queue, wake in bells.items()}
-        bell = WakeUpWorker(wiring.broker, on_wake, log, threads=threads)
+        bell = NotificationConsumer(wiring.broker, on_wake, log, threads=threads)
         bell.start()
         stack.push_async_callback(asyncio.to_thread, bell.stop)
         yield
@@ -105,7 +105,7 @@ async def _sending(wiring: Wiring) -> AsyncIterator[Wake]:
         wiring.store,
         sender,
         settings.retry_schedule,
-        wiring.world,
+        wiring.runtime,
         lease_s=settings.webhook_lease_s,
         limits=ClaimLimits(
             total=settings.webhook_posts_in_flight,
@@ -117,12 +117,12 @@ async def _sending(wiring: Wiring) -> AsyncIterator[Wake]:
         on_failed=log_failed_delivery,
         on_disabled=log_disabled_endpoint,
     )
-    chores = (Chore("sweep", deliver.sweep, SWEEP_EVERY_S), *_chores(wiring))
-    pump = Pump(deliver, chores, max_in_flight=settings.webhook_posts_in_flight)
+    periodic_tasks = (PeriodicTask("sweep", deliver.sweep, SWEEP_EVERY_S), *_periodic_tasks(wiring))
+    worker = DeliveryWorker(deliver, periodic_tasks, max_in_flight=settings.webhook_posts_in_flight)
     await sender.start()
     try:
-        async with _running(pump):
-            yield pump.wake
+        async with _running(worker):
+            yield worker.wake
     finally:
         await sender.close()
 
@@ -134,18 +134,18 @@ async def _writing(wiring: Wiring) -> AsyncIterator[Wake]:
         settings.scratch_directory or None, processors=cores(), share=settings.media_cpu_percent / 100 or None
     )
     async with chosen_assistants(settings) as assistants:
-        pump = NotePump(_notes(wiring, editor, assistants), _recording_chores(wiring, editor))
-        async with _running(pump):
-            yield pump.wake
+        worker = NoteWorker(_notes(wiring, editor, assistants), _recording_tasks(wiring, editor))
+        async with _running(worker):
+            yield worker.wake
 
 
 @asynccontextmanager
-async def _running(pump: Pump | NotePump) -> AsyncIterator[None]:
-    task = asyncio.create_task(pump.run())
+async def _running(worker: DeliveryWorker | NoteWorker) -> AsyncIterator[None]:
+    task = asyncio.create_task(worker.run())
     try:
         yield
     finally:
-        pump.stop()
+        worker.stop()
         await task
 
 
@@ -153,11 +153,11 @@ def _notes(wiring: Wiring, editor: AudioEditor, assistants: Assistants) -> Write
     settings, store = wiring.settings, wiring.store
     return WriteNotes(
         store,
-        wiring.look_for_files,
-        HearRecording(store, wiring.files, editor, assistants.transcriber),
+        wiring.sync_recording_files,
+        TranscribeRecording(store, wiring.files, editor, assistants.transcriber),
         assistants.note_writer,
-        EndNote(store, settings.catalogue, wiring.doorbell, wiring.world, log_failed_note),
-        wiring.world,
+        FinalizeNote(store, settings.catalogue, wiring.notifier, wiring.runtime, log_failed_note),
+        wiring.runtime,
         settings.note_schedule,
         in_flight=settings.notes_in_flight,
         lease_s=settings.note_lease_s,
@@ -165,27 +165,29 @@ def _notes(wiring: Wiring, editor: AudioEditor, assistants: Assistants) -> Write
     )
 
 
-def _chores(wiring: Wiring) -> tuple[Chore, ...]:
+def _periodic_tasks(wiring: Wiring) -> tuple[PeriodicTask, ...]:
     return (
-        Chore("reconcile", wiring.reconcile.sweep, SWEEP_EVERY_S),
-        Chore("orphans", wiring.remove_orphans.sweep, SWEEP_EVERY_S),
-        Chore("keep time", wiring.keep_time.sweep, SWEEP_EVERY_S),
-        Chore("host keys", wiring.replace_host_keys, SWEEP_EVERY_S),
-        Chore("provider events", wiring.handle_provider_events, PROVIDER_EVENTS_EVERY_S, is_rung=True),
-        Chore("purge", _purge(wiring), PURGE_EVERY_S),
+        PeriodicTask("reconcile", wiring.reconcile.sweep, SWEEP_EVERY_S),
+        PeriodicTask("orphans", wiring.remove_orphans.sweep, SWEEP_EVERY_S),
+        PeriodicTask("keep time", wiring.end_due_meetings.sweep, SWEEP_EVERY_S),
+        PeriodicTask("host keys", wiring.replace_host_keys, SWEEP_EVERY_S),
+        PeriodicTask(
+            "provider events", wiring.handle_provider_events, PROVIDER_EVENTS_EVERY_S, runs_on_notify=True
+        ),
+        PeriodicTask("purge", _purge(wiring), PURGE_EVERY_S),
     )
 
 
-def _recording_chores(wiring: Wiring, editor: AudioEditor) -> tuple[Chore, ...]:
-    bells = wiring.doorbell, wiring.notes_doorbell
+def _recording_tasks(wiring: Wiring, editor: AudioEditor) -> tuple[PeriodicTask, ...]:
+    bells = wiring.notifier, wiring.notes_notifier
     work = WorkOnRecordings(
-        wiring.store, wiring.files, editor, wiring.note_queue, *bells, wiring.world,
+        wiring.store, wiring.files, editor, wiring.note_queue, *bells, wiring.runtime,
         lease_s=wiring.settings.note_lease_s, tell=_tell_of_recording,
     )  # fmt: skip
-    expire = ExpireRecordings(wiring.store, *bells, wiring.world)
+    expire = ExpireRecordings(wiring.store, *bells, wiring.runtime)
     return (
-        Chore("recordings", work, RECORDINGS_EVERY_S, is_rung=True),
-        Chore("expiry", expire, EXPIRY_EVERY_S),
+        PeriodicTask("recordings", work, RECORDINGS_EVERY_S, runs_on_notify=True),
+        PeriodicTask("expiry", expire, EXPIRY_EVERY_S),
     )
 
 
@@ -205,8 +207,8 @@ def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
         await broom.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
         if sealed := await wiring.store.seal_join_urls():
             log.info("join links sealed", count=sealed)
-        await broom.purge_creations(wiring.world.now().astimezone(UTC).date() - timedelta(days=1))
-        with suppress(RateStoreAway):  # the next round is soon enough
-            await counters.purge(int(wiring.world.now().timestamp()) - RATE_WINDOWS_KEPT_S)
+        await broom.purge_creations(wiring.runtime.now().astimezone(UTC).date() - timedelta(days=1))
+        with suppress(RateStoreUnavailable):  # the next round is soon enough
+            await counters.purge(int(wiring.runtime.now().timestamp()) - RATE_WINDOWS_KEPT_S)
 
     return purge

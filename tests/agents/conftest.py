@@ -10,11 +10,12 @@ import pytest
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.app import Service
 from tests import servers
-from tests.agents.speaking import ERAS, Agent
+from tests.agents.clients import ERAS, Agent
+from tests.http.api_harness import BASE_URL, Customer
 from tests.http.conftest import (
     contract,
     customer,
-    house,
+    harness,
     http,
     names,
     quiet_log,
@@ -22,10 +23,9 @@ from tests.http.conftest import (
     service_settings,
     wiring,
 )
-from tests.http.house import BASE_URL, Customer
 
 __all__ = [
-    "contract", "customer", "house", "http", "names", "quiet_log", "service", "service_settings", "wiring",
+    "contract", "customer", "harness", "http", "names", "quiet_log", "service", "service_settings", "wiring",
 ]  # fmt: skip
 
 

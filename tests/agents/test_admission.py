@@ -16,23 +16,23 @@ from meetcore.adapters.api.operations import operations
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.app import Service
 from meetcore.domain.keys import Scope
-from meetcore.usecases.world import World
-from tests.agents.speaking import Agent, ToolAnswer, door_on
-from tests.http.house import BASE_URL, Customer, House, settings_for, started
+from meetcore.usecases.runtime import Runtime
+from tests.agents.clients import Agent, ToolAnswer, mcp_on
+from tests.http.api_harness import BASE_URL, ApiHarness, Customer, settings_for, started
 from tests.http.relay import relay_to
 
 READ, TOOL = 3, 2
 
 
 @asynccontextmanager
-async def strict(house: House) -> AsyncIterator[Agent]:
+async def strict(harness: ApiHarness) -> AsyncIterator[Agent]:
     """An agent at a door with small quotas, on a clock that stands still at second 10 of a minute."""
     minute = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
     clock = ManualClock(minute + timedelta(seconds=10))
-    settings = evolve(house.wiring.settings, quota_read=READ, quota_tool=TOOL)
-    world = World(clock, house.wiring.world.entropy)
-    key = (await house.customer()).key.text
-    async with door_on(house.wiring, settings=settings, world=world) as line:
+    settings = evolve(harness.wiring.settings, quota_read=READ, quota_tool=TOOL)
+    runtime = Runtime(clock, harness.wiring.runtime.entropy)
+    key = (await harness.customer()).key.text
+    async with mcp_on(harness.wiring, settings=settings, runtime=runtime) as line:
         yield Agent(line, key)
 
 
@@ -67,10 +67,10 @@ async def test_without_a_good_key_nothing_is_said(
 
 
 async def test_a_revoked_key_is_refused_at_its_next_request(
-    house: House, agent: Agent, customer: Customer
+    harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
     assert (await agent.call("get_me")).value["api_key"]["id"] == str(customer.key.key.id)
-    await house.wiring.operate.revoke_key(customer.key.key.id)
+    await harness.wiring.administration.revoke_key(customer.key.key.id)
     assert (await agent.ask("tools/call", name="get_me", arguments={})).status_code == 401
 
 
@@ -85,10 +85,10 @@ async def test_somebody_is_greeted_with_what_there_is_to_know(agent: Agent) -> N
 @pytest.mark.spec("1/op/agent-tools", "5/5", "7/403")
 @pytest.mark.parametrize("scope", list(Scope))
 async def test_a_tool_is_listed_to_those_who_may_call_it(
-    house: House, line: httpx.AsyncClient, era: str, scope: Scope
+    harness: ApiHarness, line: httpx.AsyncClient, era: str, scope: Scope
 ) -> None:
-    table = operations(house.wiring.use_cases)
-    few = await house.customer(scopes=[scope])
+    table = operations(harness.wiring.use_cases)
+    few = await harness.customer(scopes=[scope])
     agent = Agent(line, few.key.text, era)
     listed = await agent.tools()
     assert listed.keys() == {each.name for each in table if not each.scopes or scope in each.scopes}
@@ -99,23 +99,23 @@ async def test_a_tool_is_listed_to_those_who_may_call_it(
 
 
 @pytest.mark.spec("1/op/agent-tools", "8/3", "8/6")
-async def test_a_tool_call_counts_as_one_and_as_nothing_else(house: House) -> None:
-    async with strict(house) as agent:
+async def test_a_tool_call_counts_as_one_and_as_nothing_else(harness: ApiHarness) -> None:
+    async with strict(harness) as agent:
         assert remaining((await agent.call("get_me")).http) == ("tool", TOOL - 1)
         assert remaining(await agent.ask("tools/list")) == ("read", READ - 1)
-        made = await agent.call("create_meeting", **house.body(), idempotency_key="one")
+        made = await agent.call("create_meeting", **harness.body(), idempotency_key="one")
         assert made.value["status"] == "scheduled"
         assert remaining(made.http) == ("tool", TOOL - 2)
         assert remaining(await agent.ask("tools/list")) == ("read", READ - 2)
 
 
 @pytest.mark.spec("1/op/agent-tools", "8/4", "8/5", "8/7", "7/429")
-async def test_beyond_the_quota_the_tool_says_how_long_to_wait(house: House, era: str) -> None:
-    async with strict(house) as anyone:
+async def test_beyond_the_quota_the_tool_says_how_long_to_wait(harness: ApiHarness, era: str) -> None:
+    async with strict(harness) as anyone:
         agent = evolve(anyone, era=era)
         for _ in range(TOOL):
             assert not (await agent.call("list_pricing_tiers")).is_error
-        body = house.body(title="Nobody is to meet")
+        body = harness.body(title="Nobody is to meet")
         for _ in range(2):
             refused = await agent.call("create_meeting", **body, idempotency_key="late")
             assert refused.http.headers["X-RateLimit-Remaining"] == "0"
@@ -125,13 +125,13 @@ async def test_beyond_the_quota_the_tool_says_how_long_to_wait(house: House, era
                 "limit": TOOL, "window_seconds": 60, "retry_after_seconds": 50,
             }  # fmt: skip
         assert (await agent.ask("tools/list")).status_code == 200  # its own quota is whole
-    rows = await house.query("SELECT count(*) AS found FROM meetings WHERE title = %s", body["title"])
+    rows = await harness.query("SELECT count(*) AS found FROM meetings WHERE title = %s", body["title"])
     assert rows[0]["found"] == 0
 
 
 @pytest.mark.spec("8/6")
-async def test_what_is_no_tool_call_counts_as_a_read(house: House, era: str) -> None:
-    async with strict(house) as anyone:
+async def test_what_is_no_tool_call_counts_as_a_read(harness: ApiHarness, era: str) -> None:
+    async with strict(harness) as anyone:
         agent = evolve(anyone, era=era)
         left = [
             remaining(await agent.greet()),
@@ -229,8 +229,10 @@ async def test_every_answer_has_an_id_of_its_own(agent: Agent) -> None:
 
 
 @pytest.mark.spec("7/503")
-async def test_while_the_database_is_away_the_tool_says_so(migrated_url: str, house: House, era: str) -> None:
-    key = (await house.customer()).key.text
+async def test_while_the_database_is_away_the_tool_says_so(
+    migrated_url: str, harness: ApiHarness, era: str
+) -> None:
+    key = (await harness.customer()).key.text
     async with relay_to(migrated_url) as (_, url):
         service = Service(settings_for(url))
         async with (
@@ -246,8 +248,8 @@ async def test_while_the_database_is_away_the_tool_says_so(migrated_url: str, ho
     assert listing.headers["Retry-After"] == "5"
 
 
-async def test_switched_off_there_is_no_such_place(migrated_url: str, house: House) -> None:
-    key = (await house.customer()).key.text
+async def test_switched_off_there_is_no_such_place(migrated_url: str, harness: ApiHarness) -> None:
+    key = (await harness.customer()).key.text
     service = Service(settings_for(migrated_url, mcp=False))
     async with (
         started(service),
@@ -256,8 +258,8 @@ async def test_switched_off_there_is_no_such_place(migrated_url: str, house: Hou
         assert (await Agent(line, key).ask("tools/list")).status_code == 404
 
 
-async def test_the_first_agents_wait_for_one_door(migrated_url: str, house: House, era: str) -> None:
-    key = (await house.customer()).key.text
+async def test_the_first_agents_wait_for_one_door(migrated_url: str, harness: ApiHarness, era: str) -> None:
+    key = (await harness.customer()).key.text
     service = Service(settings_for(migrated_url))
     async with (
         started(service),

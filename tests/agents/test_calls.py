@@ -9,13 +9,13 @@ import httpx
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.api.calls import UseCases
+from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.refusals import refusals_of
 from meetcore.adapters.mcp.tools import tools_of
 from meetcore.domain.keys import Scope
-from tests.agents.speaking import SINGLE, Agent, door_on
-from tests.http.house import RECORDING_CREDITS, TIER_CREDITS, Customer, House, new_key
+from tests.agents.clients import SINGLE, Agent, mcp_on
+from tests.http.api_harness import RECORDING_CREDITS, TIER_CREDITS, ApiHarness, Customer, new_key
 
 UNKNOWN = "01890000-0000-7000-8000-000000000000"
 
@@ -41,13 +41,13 @@ async def test_a_tool_tells_what_http_tells(agent: Agent, customer: Customer, to
 
 @pytest.mark.spec("1/op/agent-tools", "1/meetings", "1/op/estimate", "4.1/5", "4.1/1")
 async def test_an_agent_plans_prices_books_and_cancels(
-    house: House, agent: Agent, customer: Customer
+    harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
     tier = (await agent.call("list_pricing_tiers", limit=1)).value["data"][0]["id"]
     wish: dict[str, Any] = {"pricing_tier_id": tier, "auto_notulen": True}
     price = (await agent.call("estimate_credits", type="meeting", **wish)).value
     assert (price["credits"], price["sufficient"]) == (TIER_CREDITS + RECORDING_CREDITS, True)
-    booking = house.body(**wish) | {"idempotency_key": new_key()}
+    booking = harness.body(**wish) | {"idempotency_key": new_key()}
     made = (await agent.call("create_meeting", **booking)).value
     assert made["credits_deducted"] == price["credits"]
     assert made == (await customer.get(f"/meetings/{made['id']}")).json()
@@ -58,8 +58,10 @@ async def test_an_agent_plans_prices_books_and_cancels(
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused", "1/op/agent-tools")
-async def test_a_retry_pays_once_over_either_wire(house: House, agent: Agent, customer: Customer) -> None:
-    key, body = new_key(), house.body()
+async def test_a_retry_pays_once_over_either_wire(
+    harness: ApiHarness, agent: Agent, customer: Customer
+) -> None:
+    key, body = new_key(), harness.body()
     first = await agent.call("create_meeting", **body, idempotency_key=key)
     assert "meetcore/idempotent_replayed" not in first.meta
     again = await agent.call("create_meeting", **body, idempotency_key=key)
@@ -74,16 +76,20 @@ async def test_a_retry_pays_once_over_either_wire(house: House, agent: Agent, cu
 
 
 @pytest.mark.spec("4/idem-replay")
-async def test_retries_at_the_same_time_pay_once(house: House, agent: Agent, customer: Customer) -> None:
-    booking = house.body() | {"idempotency_key": new_key()}
+async def test_retries_at_the_same_time_pay_once(
+    harness: ApiHarness, agent: Agent, customer: Customer
+) -> None:
+    booking = harness.body() | {"idempotency_key": new_key()}
     made = await asyncio.gather(*(agent.call("create_meeting", **booking) for _ in range(5)))
     assert len({each.value["id"] for each in made}) == 1
     assert await customer.balance() == 1000 - TIER_CREDITS
 
 
 @pytest.mark.spec("7/400", "1/op/agent-tools")
-async def test_what_costs_is_not_done_without_a_key(house: House, agent: Agent, customer: Customer) -> None:
-    refused = await agent.call("create_meeting", **house.body())
+async def test_what_costs_is_not_done_without_a_key(
+    harness: ApiHarness, agent: Agent, customer: Customer
+) -> None:
+    refused = await agent.call("create_meeting", **harness.body())
     assert refused.problems == {"idempotency_key": ["is required"]}
     assert await customer.balance() == 1000
     assert await customer.meetings_at_rest() == []
@@ -132,9 +138,9 @@ async def test_an_argument_that_does_not_fit_is_named(
 @pytest.mark.spec("5/8", "7/404", "4.4/3")
 @pytest.mark.parametrize("tool", ["get_meeting", "cancel_meeting", "get_webhook", "remove_webhook"])
 async def test_another_accounts_data_and_what_is_no_id_are_not_found(
-    house: House, agent: Agent, tool: str
+    harness: ApiHarness, agent: Agent, tool: str
 ) -> None:
-    stranger = await house.customer()
+    stranger = await harness.customer()
     thing = await (stranger.make_meeting() if "meeting" in tool else stranger.make_webhook())
     for id_ in (thing["id"], UNKNOWN, "no id", "a/b"):
         assert (await agent.call(tool, id=id_)).error["code"] == "not_found"
@@ -151,8 +157,8 @@ async def test_a_list_goes_on_where_it_stopped(agent: Agent, customer: Customer)
     assert (await agent.call("list_webhooks", cursor=first["next_cursor"])).problems.keys() == {"cursor"}
 
 
-async def test_an_agent_keeps_webhooks(house: House, agent: Agent) -> None:
-    made = (await agent.call("register_webhook", **house.webhook_body())).value
+async def test_an_agent_keeps_webhooks(harness: ApiHarness, agent: Agent) -> None:
+    made = (await agent.call("register_webhook", **harness.webhook_body())).value
     assert made["secret"].startswith("whsec_")
     paused = (await agent.call("update_webhook", id=made["id"], is_active=False, description=None)).value
     assert (paused["is_active"], paused["description"]) == (False, None)
@@ -168,27 +174,27 @@ async def test_an_agent_keeps_webhooks(house: House, agent: Agent) -> None:
 
 
 async def test_a_key_that_may_only_read_sees_no_secret(
-    house: House, agent: Agent, customer: Customer
+    harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
     webhook = await customer.make_webhook()
-    reader = await house.colleague(customer, scopes=[Scope.WEBHOOKS_READ])
+    reader = await harness.another_key(customer, scopes=[Scope.WEBHOOKS_READ])
     told = await evolve(agent, key=reader.key.text).call("get_webhook", id=webhook["id"])
     assert "secret" not in told.value
 
 
 @pytest.mark.spec("5/7", "7/other")
 async def test_credits_and_cap_refuse_as_they_do_over_http(
-    house: House, agent: Agent, customer: Customer
+    harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
-    capped = await house.colleague(customer, daily_cap=TIER_CREDITS - 1)
+    capped = await harness.another_key(customer, daily_cap=TIER_CREDITS - 1)
     refused = await evolve(agent, key=capped.key.text).call(
-        "create_meeting", **house.body(), idempotency_key=new_key()
+        "create_meeting", **harness.body(), idempotency_key=new_key()
     )
     assert refused.error["code"] == "credit_cap_exceeded"
     assert refused.error["details"]["required"] == TIER_CREDITS
-    poor = await house.customer(credits=TIER_CREDITS - 1)
+    poor = await harness.customer(credits=TIER_CREDITS - 1)
     refused = await evolve(agent, key=poor.key.text).call(
-        "create_meeting", **house.body(), idempotency_key=new_key()
+        "create_meeting", **harness.body(), idempotency_key=new_key()
     )
     assert refused.error["code"] == "insufficient_credits"
     assert refused.error["details"] == {"required": TIER_CREDITS, "available": TIER_CREDITS - 1}
@@ -196,9 +202,9 @@ async def test_credits_and_cap_refuse_as_they_do_over_http(
 
 @pytest.mark.spec("4.1/3", "7/503")
 async def test_when_no_host_is_free_the_tool_says_when_to_try_again(
-    house: House, agent: Agent, customer: Customer
+    harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
-    body = house.body()
+    body = harness.body()
     booked = [await customer.post("/meetings", body) for _ in range(3)]
     assert sorted(each.status_code for each in booked) == [201, 201, 503]
     refused = await agent.call("create_meeting", **body, idempotency_key=new_key())
@@ -207,14 +213,16 @@ async def test_when_no_host_is_free_the_tool_says_when_to_try_again(
 
 
 @pytest.mark.spec("7/500")
-async def test_a_fault_tells_nothing_but_its_request_id(house: House, customer: Customer, era: str) -> None:
+async def test_a_fault_tells_nothing_but_its_request_id(
+    harness: ApiHarness, customer: Customer, era: str
+) -> None:
     async def broken(*_: object) -> Any:
         raise RuntimeError("SELECT secret FROM vault")
 
     def with_fault(use: UseCases) -> UseCases:
         return evolve(use, cancel_meeting=broken)  # type: ignore[arg-type]  # it is called and no more
 
-    async with door_on(house.wiring, with_fault) as line:
+    async with mcp_on(harness.wiring, with_fault) as line:
         refused = await Agent(line, customer.key.text, era).call("cancel_meeting", id=UNKNOWN)
     assert refused.error["code"] == "internal_error"
     assert refused.error["details"] == {}
@@ -229,12 +237,12 @@ HOSTILE: tuple[Any, ...] = (
 
 
 async def test_whatever_is_asked_is_answered_as_documented(
-    house: House, line: httpx.AsyncClient, customer: Customer
+    harness: ApiHarness, line: httpx.AsyncClient, customer: Customer
 ) -> None:
     agent = Agent(line, customer.key.text, SINGLE)
-    booked = house.body() | {"idempotency_key": "hostile"}
+    booked = harness.body() | {"idempotency_key": "hostile"}
     begins_with = {"create_meeting": booked, "create_note": {"idempotency_key": "hostile"}}
-    for tool in tools_of(operations(house.wiring.use_cases)):
+    for tool in tools_of(operations(harness.wiring.use_cases)):
         known = {refusal.code for refusal in refusals_of(tool.operation)} | {"invalid_request"}
         known -= {"internal_error", "rate_limited"}
         for name in (*tool.input_schema["properties"], "unheard_of"):

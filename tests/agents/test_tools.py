@@ -13,21 +13,21 @@ from openapi_schema_validator import OAS31Validator
 
 from meetcore.adapters.api import records
 from meetcore.adapters.api.bodies import CreateMeetingBody
-from meetcore.adapters.api.calls import Operation
+from meetcore.adapters.api.operation import Operation
 from meetcore.adapters.api.operations import operations
-from meetcore.adapters.mcp import words
+from meetcore.adapters.mcp import texts
 from meetcore.adapters.mcp.tools import Tool, tools_of
 from meetcore.domain.rate_window import OperationClass
-from tests.agents.speaking import Agent
+from tests.agents.clients import Agent
 from tests.e2e.program import ROOT
+from tests.http.api_harness import ApiHarness, Customer
 from tests.http.contract import Contract
-from tests.http.house import Customer, House
 from tests.http.recorded import a_recording, note_in
 
 
 @pytest.fixture(scope="session")
-def table(house: House) -> tuple[Operation, ...]:
-    return tuple(operations(house.wiring.use_cases))
+def table(harness: ApiHarness) -> tuple[Operation, ...]:
+    return tuple(operations(harness.wiring.use_cases))
 
 
 @pytest.fixture(scope="session")
@@ -42,12 +42,12 @@ def test_every_documented_operation_is_a_tool_or_left_out_on_purpose(
     documented = {
         each["operationId"] for item in contract.document["paths"].values() for each in item.values()
     }
-    assert tools.keys() | words.LEFT_OUT.keys() == documented
-    assert not tools.keys() & words.LEFT_OUT.keys()
+    assert tools.keys() | texts.LEFT_OUT.keys() == documented
+    assert not tools.keys() & texts.LEFT_OUT.keys()
 
 
 def test_words_are_there_for_tools_and_for_nothing_else(tools: dict[str, Tool]) -> None:
-    assert words.WHEN.keys() == tools.keys()
+    assert texts.WHEN.keys() == tools.keys()
 
 
 def test_an_operation_that_nobody_has_words_for_is_refused(table: tuple[Operation, ...]) -> None:
@@ -150,7 +150,7 @@ def test_the_language_of_notes_is_chosen_from_what_there_is(tools: dict[str, Too
 @pytest.mark.spec("1/op/agent-tools")
 def test_the_way_to_notes_is_told_in_its_order() -> None:
     flow = ("list_recordings", "create_note", "get_note")
-    places = [words.INSTRUCTIONS.index(name) for name in flow]
+    places = [texts.INSTRUCTIONS.index(name) for name in flow]
     assert places == sorted(places)
 
 
@@ -169,7 +169,9 @@ def test_every_answer_has_a_shape(tools: dict[str, Tool]) -> None:
         assert tool.operation.response in shapes or tool.operation.success == 204, tool.name
 
 
-async def test_results_fit_the_shape_that_was_told(house: House, agent: Agent, customer: Customer) -> None:
+async def test_results_fit_the_shape_that_was_told(
+    harness: ApiHarness, agent: Agent, customer: Customer
+) -> None:
     meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
     sent = await agent.call("test_webhook", id=webhook["id"])
     recording = await a_recording(customer)
@@ -181,11 +183,11 @@ async def test_results_fit_the_shape_that_was_told(house: House, agent: Agent, c
         "get_credits": {},
         "list_transactions": {},
         "estimate_credits": {"type": "notulen", "duration": 90},
-        "create_meeting": house.body() | {"idempotency_key": "k"},
+        "create_meeting": harness.body() | {"idempotency_key": "k"},
         "list_meetings": {},
         "get_meeting": {"id": meeting["id"]},
         "cancel_meeting": {"id": meeting["id"]},
-        "register_webhook": house.webhook_body(),
+        "register_webhook": harness.webhook_body(),
         "list_webhooks": {},
         "get_webhook": {"id": webhook["id"]},
         "update_webhook": {"id": webhook["id"], "description": "x"},

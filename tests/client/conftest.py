@@ -13,23 +13,23 @@ from meetcore.adapters.postgres.migrate import migrate
 from meetcore.app import Service
 from meetcore.client import MeetcoreError
 from tests import servers
-from tests.client.bad_day import BadDay, Step
-from tests.client.speaking import KINDS, Speaker, Waits, served, speaker
+from tests.client.clients import KINDS, ClientUnderTest, Waits, open_client, served
+from tests.client.scripted_server import ScriptedServer, Step
+from tests.http.api_harness import Customer
 from tests.http.conftest import (
     Names,
     contract,
     customer,
-    house,
+    harness,
     http,
     quiet_log,
     service,
     service_settings,
     wiring,
 )
-from tests.http.house import Customer
 
 __all__ = [
-    "contract", "customer", "house", "http", "quiet_log", "service", "service_settings",
+    "contract", "customer", "harness", "http", "quiet_log", "service", "service_settings",
     "wiring",
 ]  # fmt: skip
 
@@ -67,9 +67,9 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def speak(kind: str, service_url: str, customer: Customer) -> AsyncIterator[Speaker]:
+async def speak(kind: str, service_url: str, customer: Customer) -> AsyncIterator[ClientUnderTest]:
     """A client of a new customer with 1000 credits."""
-    async with speaker(kind, service_url, customer.key.text) as speak:
+    async with open_client(kind, service_url, customer.key.text) as speak:
         yield speak
 
 
@@ -77,8 +77,8 @@ async def speak(kind: str, service_url: str, customer: Customer) -> AsyncIterato
 class Trial:
     """A client, the server that it meets, and the waits that it was seen to make."""
 
-    speak: Speaker
-    server: BadDay
+    speak: ClientUnderTest
+    server: ScriptedServer
     waits: Waits
 
     async def refused(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
@@ -89,14 +89,14 @@ class Trial:
 
 
 @pytest.fixture
-def bad_day() -> Iterator[Callable[..., BadDay]]:
+def bad_day() -> Iterator[Callable[..., ScriptedServer]]:
     """Opens servers that answer as they are told."""
     with ExitStack() as stack:
-        yield lambda *script: stack.enter_context(BadDay(*script))
+        yield lambda *script: stack.enter_context(ScriptedServer(*script))
 
 
 @pytest.fixture
-async def against(kind: str, bad_day: Callable[..., BadDay]) -> AsyncIterator[Callable[..., Any]]:
+async def against(kind: str, bad_day: Callable[..., ScriptedServer]) -> AsyncIterator[Callable[..., Any]]:
     """Opens a client on a server with a script; time passes only as it waits."""
     async with AsyncExitStack() as stack:
 
@@ -104,7 +104,7 @@ async def against(kind: str, bad_day: Callable[..., BadDay]) -> AsyncIterator[Ca
             server, waits = bad_day(*script), Waits()
             told: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
             told |= {"jitter": lambda: 0.5} | options
-            speak = await stack.enter_async_context(speaker(kind, server.url, API_KEY, **told))
+            speak = await stack.enter_async_context(open_client(kind, server.url, API_KEY, **told))
             return Trial(speak, server, waits)
 
         yield opened

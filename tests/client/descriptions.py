@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from meetcore.client.calls import Call
+from meetcore.client.descriptors import listing, operation, procedure
 from meetcore.client.note_operations import NoteOperations, RecordingOperations
 from meetcore.client.operations import (
     AccountOperations,
@@ -14,7 +15,6 @@ from meetcore.client.operations import (
     MeetingOperations,
     WebhookOperations,
 )
-from meetcore.client.surface import listing, operation, procedure
 from tests.client.samples import ID
 
 ROOMS = (

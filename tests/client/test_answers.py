@@ -12,7 +12,7 @@ from meetcore.client import ApiError, MeetcoreError, RateLimit, UnexpectedAnswer
 from meetcore.client import errors as tree
 from meetcore.client.calls import Call
 from meetcore.client.errors import error_for
-from meetcore.client.exchange import Answer, Lost, understand
+from meetcore.client.exchange import Answer, NoResponse, understand
 from meetcore.client.rate_limit import read_rate_limit
 from tests.client.descriptions import calls
 from tests.client.samples import balance, delivery, estimate, meeting, transaction, webhook
@@ -83,7 +83,7 @@ def test_an_answer_is_a_record_or_an_error_of_the_tree(
         assert isinstance(found, into)
 
 
-def outcome(call: Call[Any], reply: Answer | Lost) -> Any:
+def outcome(call: Call[Any], reply: Answer | NoResponse) -> Any:
     """What a reply is understood as: a record, or an error of the tree."""
     try:
         return understand(call, reply)
@@ -94,7 +94,7 @@ def outcome(call: Call[Any], reply: Answer | Lost) -> Any:
 @given(words=st.text(), is_timeout=st.booleans())
 def test_no_answer_is_an_error_of_the_tree(words: str, is_timeout: bool) -> None:
     kind = tree.TimedOut if is_timeout else tree.ConnectionFailed
-    assert {type(outcome(call, Lost(words, is_timeout))) for call in CALLS} == {kind}
+    assert {type(outcome(call, NoResponse(words, is_timeout))) for call in CALLS} == {kind}
 
 
 def test_every_code_of_the_api_has_a_class_of_its_own() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mypy import api
 
-from tests.http.house import Customer
+from tests.http.api_harness import Customer
 from tests.http.recorded import press
 from tests.unit.test_docs import ROOT, Block, python_blocks
 

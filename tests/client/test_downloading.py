@@ -18,24 +18,24 @@ from attrs import evolve
 from meetcore.adapters.settings import Settings
 from meetcore.app import Service
 from meetcore.client import ConnectionFailed, Gone, InternalError, UnexpectedAnswer
-from tests.client.bad_day import BadDay, Drop, answer, refusal
+from tests.client.clients import open_client
 from tests.client.conftest import API_KEY, Trial
 from tests.client.samples import ID
-from tests.client.speaking import speaker
+from tests.client.scripted_server import Drop, ScriptedServer, answer, refusal
 from tests.client.test_retries import Against
-from tests.http.house import Customer, started
+from tests.http.api_harness import Customer, started
 from tests.http.recorded import a_recording
 
 CONTENT = bytes(range(256)) * 500
 HALF = len(CONTENT) // 2
 
 
-def link(server: BadDay, part: int = 1) -> bytes:
+def link(server: ScriptedServer, part: int = 1) -> bytes:
     url = f"{server.url}/downloads/recordings/{ID}?part={part}&signature=geheim"
     return answer(200, {"url": url, "expires_at": "2026-12-01T03:10:00Z"})
 
 
-def behind(server: BadDay, part: int) -> str:
+def behind(server: ScriptedServer, part: int) -> str:
     """The header that leads to a part."""
     return f'<{server.url}/downloads/recordings/{ID}?part={part}&signature=geheim>; rel="next"'
 
@@ -251,7 +251,7 @@ async def test_a_recording_of_the_service(
     customer: Customer, kind: str, reachable: str, tmp_path: Path
 ) -> None:
     recording: dict[str, Any] = await a_recording(customer)
-    async with speaker(kind, reachable, customer.key.text) as speak:
+    async with open_client(kind, reachable, customer.key.text) as speak:
         done = await speak("recordings.download", recording["id"], tmp_path / "a.mp4")
         found = await speak("recordings.download_url", recording["id"])
     async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport()) as http:

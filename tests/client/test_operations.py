@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.api.calls import UseCases
+from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.client import (
@@ -33,9 +33,9 @@ from meetcore.client import (
 )
 from meetcore.domain.keys import Scope
 from meetcore.domain.schedule import WIB
-from tests.client.speaking import Speaker, served, speaker
+from tests.client.clients import ClientUnderTest, open_client, served
+from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on
 from tests.http.contract import Contract
-from tests.http.house import BASE_URL, Customer, Funds, House, gate_on
 
 Needs = Callable[[str, str], None]
 NO_ID = "01890000-0000-7000-8000-000000000000"
@@ -52,7 +52,7 @@ def needs(contract: Contract) -> Callable[[str, str], None]:
     return check
 
 
-async def test_who_asks(speak: Speaker, customer: Customer) -> None:
+async def test_who_asks(speak: ClientUnderTest, customer: Customer) -> None:
     account = await speak("me")
     assert account.user.id == str(customer.user_id)
     assert (account.user.email, account.user.full_name) == (customer.email, "Sari Dewi")
@@ -61,7 +61,7 @@ async def test_who_asks(speak: Speaker, customer: Customer) -> None:
     assert account.api_key.daily_credit_cap is None
 
 
-async def test_the_tiers(speak: Speaker) -> None:
+async def test_the_tiers(speak: ClientUnderTest) -> None:
     tiers = await speak.items("pricing_tiers", page_size=2)
     assert [tier.id for tier in tiers] == [
         "standard-100", "standard-100-long", "plus-300", "large-500", "event-1000",
@@ -69,8 +69,8 @@ async def test_the_tiers(speak: Speaker) -> None:
     assert (tiers[0].credits, tiers[0].recording_credits, tiers[0].duration_unit) == (10, 5, "minutes")
 
 
-async def test_the_life_of_a_meeting(speak: Speaker, house: House) -> None:
-    body = house.body(title="Rapat 🎉", auto_notulen=True, description="Baris\nkedua", password="rahasia1")
+async def test_the_life_of_a_meeting(speak: ClientUnderTest, harness: ApiHarness) -> None:
+    body = harness.body(title="Rapat 🎉", auto_notulen=True, description="Baris\nkedua", password="rahasia1")
     meeting = await speak("meetings.create", **body)
     start = datetime.strptime(f"{body['date']} {body['start_time']}", "%Y-%m-%d %H:%M").replace(tzinfo=WIB)
     assert meeting.start_at == start
@@ -88,16 +88,16 @@ async def test_the_life_of_a_meeting(speak: Speaker, house: House) -> None:
     assert (await speak("me")).credits.balance == 1000
 
 
-async def test_a_meeting_by_dates_and_times(speak: Speaker, house: House) -> None:
-    body = house.body(date=..., start_time=...)
-    start = house.slots.take()
+async def test_a_meeting_by_dates_and_times(speak: ClientUnderTest, harness: ApiHarness) -> None:
+    body = harness.body(date=..., start_time=...)
+    start = harness.slots.take()
     made = await speak("meetings.create", **body, date=start.date(), start_time=start.time())
     assert made.start_at == start
 
 
 @pytest.mark.spec("4/idem-replay")
-async def test_the_same_key_is_the_same_meeting(speak: Speaker, house: House) -> None:
-    body = house.body()
+async def test_the_same_key_is_the_same_meeting(speak: ClientUnderTest, harness: ApiHarness) -> None:
+    body = harness.body()
     first = await speak("meetings.create", **body, idempotency_key="order-4711")
     assert await speak("meetings.create", **body, idempotency_key="order-4711") == first
     assert (await speak("me")).credits.balance == 990
@@ -106,9 +106,11 @@ async def test_the_same_key_is_the_same_meeting(speak: Speaker, house: House) ->
     assert caught.value.idempotency_key == "order-4711"
 
 
-async def test_refusals_carry_what_there_is_to_know(speak: Speaker, house: House, service_url: str) -> None:
+async def test_refusals_carry_what_there_is_to_know(
+    speak: ClientUnderTest, harness: ApiHarness, service_url: str
+) -> None:
     with pytest.raises(InvalidRequest) as invalid:
-        await speak("meetings.create", **house.body(title="", date="soon"))
+        await speak("meetings.create", **harness.body(title="", date="soon"))
     assert set(invalid.value.fields) == {"title", "date"}
     assert all(invalid.value.fields.values())
     assert str(invalid.value).startswith(f"invalid_request: {invalid.value.message} ")
@@ -124,32 +126,32 @@ async def test_refusals_carry_what_there_is_to_know(speak: Speaker, house: House
     assert str(error) == f"not_found: {error.message} (request {error.request_id})"
     yesterday = datetime.now(WIB) - timedelta(days=1)
     with pytest.raises(Unprocessable):
-        await speak("meetings.create", **house.body(date=f"{yesterday:%Y-%m-%d}"))
+        await speak("meetings.create", **harness.body(date=f"{yesterday:%Y-%m-%d}"))
 
 
-async def test_who_may_not(house: House, kind: str, service_url: str) -> None:
-    poor = await house.customer(credits=3, scopes=(Scope.MEETINGS_WRITE,))
-    capped = await house.customer(daily_cap=4)
-    async with speaker(kind, service_url, poor.key.text) as speak:
+async def test_who_may_not(harness: ApiHarness, kind: str, service_url: str) -> None:
+    poor = await harness.customer(credits=3, scopes=(Scope.MEETINGS_WRITE,))
+    capped = await harness.customer(daily_cap=4)
+    async with open_client(kind, service_url, poor.key.text) as speak:
         with pytest.raises(InsufficientCredits) as short:
-            await speak("meetings.create", **house.body())
+            await speak("meetings.create", **harness.body())
         with pytest.raises(InsufficientScope) as narrow:
             await speak.items("webhooks.list")
     assert (short.value.required, short.value.available) == (10, 3)
     assert narrow.value.required == ("webhooks:read", "webhooks:write")
-    async with speaker(kind, service_url, capped.key.text) as speak:
+    async with open_client(kind, service_url, capped.key.text) as speak:
         with pytest.raises(CreditCapExceeded) as over:
-            await speak("meetings.create", **house.body())
+            await speak("meetings.create", **harness.body())
     assert (over.value.cap, over.value.spent, over.value.required) == (4, 0, 10)
     assert over.value.resets_at is not None
     assert over.value.resets_at.astimezone(WIB).time() == time(0)
-    async with speaker(kind, service_url, f"mk_live_{'x' * 43}") as speak:
+    async with open_client(kind, service_url, f"mk_live_{'x' * 43}") as speak:
         with pytest.raises(InvalidApiKey):
             await speak("me")
 
 
-async def test_the_life_of_a_webhook(speak: Speaker, house: House) -> None:
-    body = house.webhook_body(event_types=[EventKind.MEETING_CREATED, "meeting.ended"], description="A")
+async def test_the_life_of_a_webhook(speak: ClientUnderTest, harness: ApiHarness) -> None:
+    body = harness.webhook_body(event_types=[EventKind.MEETING_CREATED, "meeting.ended"], description="A")
     made = await speak("webhooks.create", **body)
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", made.secret)
     assert (made.url, made.event_types) == (body["url"], ("meeting.created", "meeting.ended"))
@@ -166,8 +168,10 @@ async def test_the_life_of_a_webhook(speak: Speaker, house: House) -> None:
         await speak("webhooks.get", made.id)
 
 
-async def test_an_update_changes_what_is_given_and_nothing_else(speak: Speaker, house: House) -> None:
-    made = await speak("webhooks.create", **house.webhook_body(description="A"))
+async def test_an_update_changes_what_is_given_and_nothing_else(
+    speak: ClientUnderTest, harness: ApiHarness
+) -> None:
+    made = await speak("webhooks.create", **harness.webhook_body(description="A"))
     changed = await speak("webhooks.update", made.id, event_types=(EventKind.CREDIT_LOW,))
     assert (changed.event_types, changed.description, changed.is_active) == (("credit.low",), "A", True)
     changed = await speak("webhooks.update", made.id, description=None)
@@ -180,8 +184,8 @@ async def test_an_update_changes_what_is_given_and_nothing_else(speak: Speaker, 
         await speak("webhooks.test", made.id)
 
 
-async def test_deliveries_are_read_page_after_page(speak: Speaker, house: House) -> None:
-    hook = await speak("webhooks.create", **house.webhook_body())
+async def test_deliveries_are_read_page_after_page(speak: ClientUnderTest, harness: ApiHarness) -> None:
+    hook = await speak("webhooks.create", **harness.webhook_body())
     sent = [await speak("webhooks.test", hook.id) for _ in range(5)]
     newest_first = [each.id for each in reversed(sent)]
     assert {each.event_type for each in sent} == {EventKind.WEBHOOK_TEST}
@@ -201,14 +205,14 @@ async def test_deliveries_are_read_page_after_page(speak: Speaker, house: House)
     assert none == []
 
 
-async def test_webhooks_are_listed_without_their_secrets(speak: Speaker, house: House) -> None:
-    made = [await speak("webhooks.create", **house.webhook_body()) for _ in range(3)]
+async def test_webhooks_are_listed_without_their_secrets(speak: ClientUnderTest, harness: ApiHarness) -> None:
+    made = [await speak("webhooks.create", **harness.webhook_body()) for _ in range(3)]
     listed = await speak.items("webhooks.list", page_size=1)
     assert [each.id for each in listed] == [each.id for each in reversed(made)]
     assert {each.secret for each in listed} == {None}
 
 
-async def test_the_rate_state_is_the_last_seen(speak: Speaker) -> None:
+async def test_the_rate_state_is_the_last_seen(speak: ClientUnderTest) -> None:
     before = speak.client.rate_limit
     assert before is None
     await speak("me")
@@ -223,7 +227,7 @@ async def test_the_rate_state_is_the_last_seen(speak: Speaker) -> None:
     assert seen_by(speak).operation_class == "write", "a refusal tells it too"
 
 
-def seen_by(speak: Speaker) -> RateLimit:
+def seen_by(speak: ClientUnderTest) -> RateLimit:
     """The rate state that an answer told."""
     seen = speak.client.rate_limit
     assert seen is not None
@@ -233,16 +237,16 @@ def seen_by(speak: Speaker) -> RateLimit:
 @pytest.mark.spec("4/idem-replay", "7/502")
 @pytest.mark.parametrize("fault", ["late", "drop"])
 async def test_a_meeting_whose_answer_was_lost_comes_with_the_retry(
-    house: House, customer: Customer, kind: str, fault: str
+    harness: ApiHarness, customer: Customer, kind: str, fault: str
 ) -> None:
-    state = PostgresSandboxState(house.wiring.pool)
+    state = PostgresSandboxState(harness.wiring.pool)
     provider = SandboxProvider(BASE_URL, state, bytes(32), patience_s=0.05)
     async with (
-        gate_on(house.wiring, settle_soon, video=provider) as gate,
+        api_on(harness.wiring, settle_soon, video=provider) as gate,
         served(gate) as url,
-        speaker(kind, url, customer.key.text) as speak,
+        open_client(kind, url, customer.key.text) as speak,
     ):
-        made = await speak("meetings.create", **house.body(title=f"[sandbox:{fault}]"))
+        made = await speak("meetings.create", **harness.body(title=f"[sandbox:{fault}]"))
     assert made.status == MeetingStatus.SCHEDULED
     assert await customer.funds() == Funds(990, 0, 2)
     assert await customer.meetings_at_rest() == ["scheduled"]
@@ -257,33 +261,35 @@ def settle_soon(use: UseCases) -> UseCases:
 
 
 async def test_the_balance_and_the_daily_cap(
-    speak: Speaker, house: House, kind: str, service_url: str, needs: Needs
+    speak: ClientUnderTest, harness: ApiHarness, kind: str, service_url: str, needs: Needs
 ) -> None:
     needs("get", "/credits")
     balance = await speak("credits.get")
     assert (balance.balance, balance.held, balance.available, balance.daily_cap) == (1000, 0, 1000, None)
-    capped = await house.customer(daily_cap=40)
-    async with speaker(kind, service_url, capped.key.text) as other:
-        await other("meetings.create", **house.body())
+    capped = await harness.customer(daily_cap=40)
+    async with open_client(kind, service_url, capped.key.text) as other:
+        await other("meetings.create", **harness.body())
         cap = (await other("credits.get")).daily_cap
     assert (cap.cap, cap.spent, cap.remaining) == (40, 10, 30)
     assert cap.resets_at > datetime.now(UTC)
 
 
-async def test_what_is_estimated_is_charged(speak: Speaker, house: House, needs: Needs) -> None:
+async def test_what_is_estimated_is_charged(
+    speak: ClientUnderTest, harness: ApiHarness, needs: Needs
+) -> None:
     needs("post", "/credits/estimate")
     told = await speak("credits.estimate_meeting", pricing_tier_id="standard-100", auto_notulen=True)
     assert (told.type, told.credits, told.with_recording, told.sufficient) == ("meeting", 15, True, True)
     assert sum(item.credits for item in told.items) == told.credits
-    made = await speak("meetings.create", **house.body(auto_notulen=True))
+    made = await speak("meetings.create", **harness.body(auto_notulen=True))
     assert made.credits_deducted == told.credits
     notes = await speak("credits.estimate_notulen", duration=90)
     assert (notes.type, notes.credits, notes.balance) == ("notulen", 90, 1000 - 15)
 
 
-async def test_the_ledger(speak: Speaker, house: House, needs: Needs) -> None:
+async def test_the_ledger(speak: ClientUnderTest, harness: ApiHarness, needs: Needs) -> None:
     needs("get", "/credits/transactions")
-    made = await speak("meetings.create", **house.body())
+    made = await speak("meetings.create", **harness.body())
     await speak("meetings.cancel", made.id)
     refund, charge, topup = await speak.items("credits.transactions", page_size=2)
     assert [each.kind for each in (topup, charge, refund)] == [
@@ -295,9 +301,9 @@ async def test_the_ledger(speak: Speaker, house: House, needs: Needs) -> None:
     assert refund.balance_after == 1000
 
 
-async def test_meetings_are_listed(speak: Speaker, house: House, needs: Needs) -> None:
+async def test_meetings_are_listed(speak: ClientUnderTest, harness: ApiHarness, needs: Needs) -> None:
     needs("get", "/meetings")
-    made = [await speak("meetings.create", **house.body()) for _ in range(3)]
+    made = [await speak("meetings.create", **harness.body()) for _ in range(3)]
     await speak("meetings.cancel", made[0].id)
     assert [each.id for each in await speak.items("meetings.list", page_size=2)] == [
         each.id for each in reversed(made)

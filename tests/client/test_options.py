@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from meetcore.client import AsyncClient, Client, InternalError, MeetcoreError, Response, TimedOut
-from tests.client.bad_day import REQUEST_ID, Hang, answer, refusal
+from tests.client.clients import ClientUnderTest, open_client
 from tests.client.conftest import API_KEY, Trial
 from tests.client.samples import ID, WANTED, meeting, note
-from tests.client.speaking import Speaker, speaker
+from tests.client.scripted_server import REQUEST_ID, Hang, answer, refusal
 from tests.client.test_retries import Against
 
 BROKEN = refusal(500, "internal_error")
 
 
-def changed(trial: Trial, **options: Any) -> Speaker:
+def changed(trial: Trial, **options: Any) -> ClientUnderTest:
     """The same client with other options."""
-    return Speaker(trial.speak.client.with_options(**options))
+    return ClientUnderTest(trial.speak.client.with_options(**options))
 
 
 async def test_options_hold_for_the_client_that_was_made_with_them(against: Against) -> None:
@@ -47,8 +47,8 @@ async def test_no_wait_is_begun_that_would_pass_the_time_that_was_chosen(against
 async def test_headers_of_the_caller_are_sent_beside_the_clients_own(against: Against) -> None:
     trial = await against(answer(200, meeting()), answer(201, meeting()), answer(200, meeting()))
     traced = trial.speak.client.with_options(headers={"traceparent": "00-ab-cd-01"})
-    await Speaker(traced)("meetings.get", ID)
-    await Speaker(traced.with_options(headers={"X-Order": "4711"}))("meetings.create", **WANTED)
+    await ClientUnderTest(traced)("meetings.get", ID)
+    await ClientUnderTest(traced.with_options(headers={"X-Order": "4711"}))("meetings.create", **WANTED)
     await trial.speak("meetings.get", ID)
     first, second, third = (heard.headers for heard in trial.server.heard)
     assert (first["traceparent"], second["traceparent"], second["x-order"]) == (
@@ -86,7 +86,7 @@ async def test_connections_and_the_rate_are_shared(against: Against) -> None:
     )
     trial = await against(rated)
     other = trial.speak.client.with_options(timeout_s=5)
-    await Speaker(other)("meetings.get", ID)
+    await ClientUnderTest(other)("meetings.get", ID)
     assert trial.speak.client.rate_limit is not None
     assert trial.speak.client.rate_limit == other.rate_limit
     if isinstance(trial.speak.client, AsyncClient):
@@ -94,7 +94,7 @@ async def test_connections_and_the_rate_are_shared(against: Against) -> None:
     else:
         trial.speak.client.close()
     with pytest.raises(RuntimeError, match="closed"):
-        await Speaker(other)("meetings.get", ID)
+        await ClientUnderTest(other)("meetings.get", ID)
 
 
 # The environment
@@ -106,7 +106,7 @@ async def test_settings_come_from_the_environment(
     trial = await against(answer(200, meeting()))
     monkeypatch.setenv("MEETCORE_BASE_URL", trial.server.url)
     monkeypatch.setenv("MEETCORE_API_KEY", API_KEY)
-    async with speaker(kind, None, None) as speak:
+    async with open_client(kind, None, None) as speak:
         assert (await speak("meetings.get", ID)).id == ID
     assert trial.server.heard[0].headers["authorization"] == f"Bearer {API_KEY}"
 

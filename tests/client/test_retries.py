@@ -23,11 +23,11 @@ from meetcore.client import (
     UnexpectedAnswer,
     UpstreamError,
 )
-from meetcore.client.exchange import Answer, Lost, RetryPolicy, conduct
-from tests.client.bad_day import REQUEST_ID, Drip, Drop, Hang, Step, answer, refusal
+from meetcore.client.exchange import Answer, NoResponse, RetryPolicy, run_with_retries
+from tests.client.clients import Waits, open_client
 from tests.client.descriptions import calls
 from tests.client.samples import ID, WANTED, meeting
-from tests.client.speaking import Waits, speaker
+from tests.client.scripted_server import REQUEST_ID, Drip, Drop, Hang, Step, answer, refusal
 from tests.e2e.program import free_port
 
 Against = Callable[..., Any]
@@ -243,7 +243,7 @@ async def test_a_body_that_drips_ends(against: Against) -> None:
 async def test_nobody_there(kind: str) -> None:
     waits = Waits()
     told: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
-    async with speaker(kind, f"http://127.0.0.1:{free_port()}", "key", **told) as speak:
+    async with open_client(kind, f"http://127.0.0.1:{free_port()}", "key", **told) as speak:
         with pytest.raises(ConnectionFailed) as caught:
             await speak("me")
     assert caught.value.attempts == 6
@@ -253,7 +253,7 @@ async def test_nobody_there(kind: str) -> None:
 async def test_a_huge_answer_is_not_read_to_its_end(
     against: Against, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("meetcore.client.shells.MAX_ANSWER_BYTES", 1000)
+    monkeypatch.setattr("meetcore.client.transport.MAX_ANSWER_BYTES", 1000)
     trial = await against(answer(200, b" " * 1001), answer(200, b" " * 1001), max_attempts=2)
     error = await trial.refused("me")
     assert type(error) is ConnectionFailed
@@ -286,7 +286,7 @@ def test_a_wait_is_never_less_than_asked_and_bounded_above(
 
 
 replies = st.one_of(
-    st.builds(Lost, st.just("x"), st.booleans()),
+    st.builds(NoResponse, st.just("x"), st.booleans()),
     st.builds(
         Answer,
         st.sampled_from([400, 404, 429, 500, 502, 503]),
@@ -302,10 +302,10 @@ replies = st.one_of(
     jitter=st.floats(0, 1, exclude_max=True),
 )
 def test_a_call_ends_in_time_whatever_comes(
-    policy: RetryPolicy, told: list[tuple[Answer | Lost, float]], jitter: float
+    policy: RetryPolicy, told: list[tuple[Answer | NoResponse, float]], jitter: float
 ) -> None:
     call, now, ended = calls()["meeting.cancel"], Waits(), []
-    steps = conduct(call, policy, now.clock, lambda: jitter)
+    steps = run_with_retries(call, policy, now.clock, lambda: jitter)
     send = next(steps)
     for attempt, (reply, share) in enumerate(told, 1):
         assert send.call is call

@@ -23,9 +23,9 @@ from meetcore.client import (
     errors,
 )
 from meetcore.client.errors import error_for
-from tests.client.bad_day import Drop, answer, refusal
 from tests.client.conftest import API_KEY
 from tests.client.samples import ID, WANTED, meeting, webhook
+from tests.client.scripted_server import Drop, answer, refusal
 from tests.client.test_retries import Against
 
 SECRETS = (API_KEY, "k" * 43, "rahasia1", "whsec_abc", "982451", "pwd=")

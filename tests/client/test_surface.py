@@ -23,9 +23,9 @@ from meetcore.client import (
     UnexpectedAnswer,
 )
 from meetcore.client.calls import day_text, instant_text, path_of, time_text
-from meetcore.client.surface import procedure
+from meetcore.client.descriptors import procedure
 from meetcore.domain.schedule import WIB
-from tests.client.bad_day import Drop, answer
+from tests.client.clients import open_client
 from tests.client.conftest import API_KEY
 from tests.client.descriptions import arguments_of, calls, described
 from tests.client.samples import (
@@ -39,7 +39,7 @@ from tests.client.samples import (
     transaction,
     webhook,
 )
-from tests.client.speaking import speaker
+from tests.client.scripted_server import Drop, answer
 from tests.client.test_retries import Against
 from tests.http.contract import Contract
 
@@ -380,6 +380,6 @@ def test_a_base_url_that_cannot_be_meant(base_url: str, told: str) -> None:
 @pytest.mark.parametrize("path", ["", "/", "/behind/a/path", "/behind/a/path/"])
 async def test_a_base_url_with_a_path(against: Against, kind: str, path: str) -> None:
     trial = await against(answer(200, meeting()))
-    async with speaker(kind, trial.server.url + path, "key") as speak:
+    async with open_client(kind, trial.server.url + path, "key") as speak:
         await speak("meetings.get", ID)
     assert trial.server.heard[0].target == f"{path.rstrip('/')}/api/v1/meetings/{ID}"

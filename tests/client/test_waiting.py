@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from meetcore.client import NoteFailed, NotFound, WaitTimedOut
-from tests.client.bad_day import Drop, answer, refusal
 from tests.client.samples import ID, note
+from tests.client.scripted_server import Drop, answer, refusal
 from tests.client.test_retries import Against
 
 QUEUED, PROCESSING = answer(200, note(status="queued")), answer(200, note(status="processing"))

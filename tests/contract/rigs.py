@@ -21,7 +21,7 @@ from meetcore.domain.deliveries import Delivery
 from meetcore.domain.hosts import Host
 from meetcore.domain.ledger import Entry
 from meetcore.ports.cipher import Cipher
-from meetcore.testing.contracts import Theft
+from meetcore.testing.contracts import Tampering
 
 __all__ = ["PostgresRig"]
 
@@ -35,17 +35,17 @@ _LEGS = "WHERE account_id = %(account_id)s AND number = %(number)s"
 _TRANSFER = f"""WHERE account_id = %(account_id)s AND id = (
     SELECT transfer_id FROM ledger_entries {_LEGS} AND book = 'customer')"""
 _THEFTS = {
-    Theft.BALANCE_AFTER: f"""UPDATE ledger_entries SET balance_after = balance_after + 1
+    Tampering.BALANCE_AFTER: f"""UPDATE ledger_entries SET balance_after = balance_after + 1
         {_LEGS} AND book = 'customer'""",
-    Theft.AMOUNT: f"""WITH legs AS (UPDATE ledger_entries SET amount = amount + sign(amount)::int {_LEGS})
+    Tampering.AMOUNT: f"""WITH legs AS (UPDATE ledger_entries SET amount = amount + sign(amount)::int {_LEGS})
         UPDATE ledger_transfers SET amount = amount + 1 {_TRANSFER}""",
-    Theft.REVERSES: f"""UPDATE ledger_transfers SET reverses = '00000000-0000-0000-0000-000000000001'
+    Tampering.REVERSES: f"""UPDATE ledger_transfers SET reverses = '00000000-0000-0000-0000-000000000001'
         {_TRANSFER}""",
-    Theft.GONE: f"""WITH transfer AS (DELETE FROM ledger_transfers {_TRANSFER})
+    Tampering.GONE: f"""WITH transfer AS (DELETE FROM ledger_transfers {_TRANSFER})
         DELETE FROM ledger_entries {_LEGS}""",
-    Theft.BALANCE: "UPDATE accounts SET balance = balance + 1 WHERE id = %(account_id)s",
-    Theft.HELD: "UPDATE accounts SET held = held + 1 WHERE id = %(account_id)s",
-    Theft.USAGE: "UPDATE cap_usage SET spent = spent + 1 WHERE account_id = %(account_id)s",
+    Tampering.BALANCE: "UPDATE accounts SET balance = balance + 1 WHERE id = %(account_id)s",
+    Tampering.HELD: "UPDATE accounts SET held = held + 1 WHERE id = %(account_id)s",
+    Tampering.USAGE: "UPDATE cap_usage SET spent = spent + 1 WHERE account_id = %(account_id)s",
 }
 
 
@@ -81,7 +81,7 @@ class PostgresRig:
             s=seconds,
         )
 
-    async def tamper(self, account_id: UUID, number: int, theft: Theft) -> None:
+    async def tamper(self, account_id: UUID, number: int, theft: Tampering) -> None:
         await self.steal(_THEFTS[theft], account_id=account_id, number=number)
 
     async def steal(self, statement: str, **parameters: object) -> None:
@@ -97,7 +97,7 @@ class PostgresRig:
                 delivery_attempts, provider_events, recordings, notes, heard_pieces"""
         )
 
-    async def plant(self, *hosts: Host) -> None:
+    async def put_hosts(self, *hosts: Host) -> None:
         await self.rows(
             """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, creations,
                 creations_on, rests_until, created_at)

@@ -12,9 +12,11 @@ from meetcore.adapters.postgres.sealing import seal_join_urls
 from meetcore.domain.meetings import MeetingStatus
 from meetcore.ports.lease import Lease
 from meetcore.ports.queries import MeetingFilter, NoteFilter
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.note_transactions import completed
+from meetcore.testing.contracts.recording_transactions import keep_recording, new_recording
+from meetcore.testing.contracts.transactions import (
     Customer,
-    Wish,
+    MeetingSpec,
     new_endpoint,
     new_host,
     new_id,
@@ -23,8 +25,6 @@ from meetcore.testing.contracts.acts import (
     save_endpoint,
     scheduled,
 )
-from meetcore.testing.contracts.note_acts import completed
-from meetcore.testing.contracts.recording_acts import keep_recording, new_recording
 from tests.contract.rigs import PostgresRig
 
 ALL = MeetingFilter(datetime(2026, 12, 1, tzinfo=UTC))
@@ -40,7 +40,7 @@ def fresh_logs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def customer(postgres_rig: PostgresRig) -> Customer:
-    await postgres_rig.plant(new_host(max_concurrent=9))
+    await postgres_rig.put_hosts(new_host(max_concurrent=9))
     return await open_customer(postgres_rig, 1000)
 
 
@@ -66,14 +66,14 @@ async def test_a_meeting_shows_null_for_what_does_not_open(postgres_rig: Postgre
 
 async def test_a_meeting_that_does_not_open_still_ends(postgres_rig: PostgresRig, customer: Customer):
     rig = postgres_rig
-    over = Wish(start_at=datetime(2026, 1, 1, tzinfo=UTC))
+    over = MeetingSpec(start_at=datetime(2026, 1, 1, tzinfo=UTC))
     meetings = [await scheduled(rig, customer, over) for _ in range(2)]
     await break_values(rig, "meetings", meetings[0].id, "password", "sealed_join_url")
     async with rig.store.begin() as tx:
         due = await tx.meetings.claim_due(10, 60)
     assert {one.meeting.id for one in due} == {meeting.id for meeting in meetings}
     async with rig.store.begin() as tx:
-        view = await tx.meetings.load_for_cancel(customer.account_id, meetings[0].id, None)
+        view = await tx.meetings.load_locked(customer.account_id, meetings[0].id, None)
     assert view is not None
     assert view.meeting.status is MeetingStatus.SCHEDULED
 
@@ -154,7 +154,9 @@ async def test_a_claim_of_checks_survives_a_value_that_does_not_open(
     postgres_rig: PostgresRig, customer: Customer
 ):
     rig = postgres_rig
-    meetings = [await scheduled(rig, customer, Wish(lease_s=0.0, orphan_window_s=-1)) for _ in range(2)]
+    meetings = [
+        await scheduled(rig, customer, MeetingSpec(lease_s=0.0, orphan_window_s=-1)) for _ in range(2)
+    ]
     await break_values(rig, "meetings", meetings[0].id, "password")
     async with rig.store.begin() as tx:
         checks = await tx.orphan_checks.claim_due(10, Lease(new_id(), 60.0))

@@ -6,7 +6,7 @@ import pytest
 
 from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
-from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContract
+from meetcore.testing.contracts.cipher import CipherContract, ReversibleCipherContract
 
 
 class TestAesGcm(CipherContract):
@@ -21,7 +21,7 @@ class TestAesGcmWhileKeysRotate(CipherContract):
         return AesGcmCipher([os.urandom(KEY_BYTES) for _ in range(3)])
 
 
-class TestPlain(PretendCipherContract):
+class TestPlain(ReversibleCipherContract):
     """It hides nothing and detects no change: for tests only."""
 
     @pytest.fixture

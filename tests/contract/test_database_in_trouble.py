@@ -24,8 +24,8 @@ from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.errors import NotFound
 from meetcore.domain.rate_window import OperationClass
 from meetcore.ports.queries import MeetingFilter
-from meetcore.ports.rate_counters import RateStoreAway
-from meetcore.ports.store import StoreAway, StoreReadOnly
+from meetcore.ports.rate_counters import RateStoreUnavailable
+from meetcore.ports.store import StoreReadOnly, StoreUnavailable
 from tests.own_postgres import OwnPostgres, own_postgres
 
 NOBODY = UUID(int=7)
@@ -62,7 +62,7 @@ async def until_it_answers(pool: Pool, within_s: float) -> None:
         while True:
             try:
                 return await queries.ping()
-            except StoreAway:
+            except StoreUnavailable:
                 await asyncio.sleep(0.05)
 
 
@@ -106,12 +106,12 @@ async def test_a_frozen_server_is_given_up_within_the_deadline(server: OwnPostgr
         faults = await asyncio.gather(*calls, return_exceptions=True)
         took_s = time.monotonic() - started
         started = time.monotonic()
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             await lookup(pool)
         later_s = time.monotonic() - started
     finally:
         server.thaw()
-    assert {type(fault) for fault in faults} == {StoreAway}
+    assert {type(fault) for fault in faults} == {StoreUnavailable}
     assert took_s < DEADLINE_S + SLACK_S
     assert later_s < DEADLINE_S + SLACK_S, "idle connections are given up together with the first"
     await until_it_answers(pool, 5)
@@ -128,7 +128,7 @@ async def test_a_connection_is_lent_for_its_time_in_all(pool: Pool):
                 while True:
                     await connection.execute("SELECT pg_sleep(0.2)")
 
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await dawdle()
     assert time.monotonic() - started < DEADLINE_S + SLACK_S
     await change(pool)
@@ -153,7 +153,7 @@ async def test_the_rate_store_is_given_up_early(server: OwnPostgres, pool: Pool)
     server.freeze()
     started = time.monotonic()
     try:
-        with pytest.raises(RateStoreAway):
+        with pytest.raises(RateStoreUnavailable):
             await PostgresRateCounters(pool).hit(NOBODY, OperationClass.READ, 60)
     finally:
         server.thaw()
@@ -203,7 +203,7 @@ async def test_a_change_whose_connection_is_cut_is_not_made_once_more(server: Ow
 
     making = asyncio.create_task(make())
     await waiting_backend(pool, "INSERT INTO made")
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await making
     assert execute(server.url, "SELECT count(*) FROM made") == [(0,)]
 
@@ -218,7 +218,7 @@ async def test_a_transaction_that_the_server_ended_for_idling_is_no_bug(server: 
                         await asyncio.sleep(0.01)
                 await connection.execute("SELECT 1")
 
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await idle()
     await change(pool)
 
@@ -253,9 +253,9 @@ async def test_a_hot_standby_is_read_only_to_everybody():
                 async with PostgresStore(pool, PlainCipher()).begin() as tx:
                     await tx.ledger.load(NOBODY, "topup:x")
             counters = PostgresRateCounters(pool)
-            with pytest.raises(RateStoreAway):
+            with pytest.raises(RateStoreUnavailable):
                 await counters.hit(NOBODY, OperationClass.READ, 60)
-            with pytest.raises(RateStoreAway):
+            with pytest.raises(RateStoreUnavailable):
                 await counters.purge(60)
             await lookup(pool)
 

@@ -6,12 +6,12 @@ from meetcore.domain import ledger
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.testing.contracts import DeliveryLimitsContract, DeliveryRepositoryContract
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.outbox import BAD, claim, outbox, record
+from meetcore.testing.contracts.transactions import (
     AT,
     new_event,
     new_id,
 )
-from meetcore.testing.contracts.outbox import BAD, claim, outbox, record
 from tests.contract.rigs import PostgresRig
 
 

@@ -23,7 +23,7 @@ from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
 from meetcore.doctor import CheckResult, CheckStatus, run_checks
-from meetcore.testing.contracts.acts import new_endpoint, open_customer, register
+from meetcore.testing.contracts.transactions import new_endpoint, open_customer, register
 from meetcore.testing.zoom_server import zoom_stand_in
 from tests import servers
 from tests.contract.rigs import PostgresRig

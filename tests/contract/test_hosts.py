@@ -6,8 +6,8 @@ import psycopg
 import pytest
 
 from meetcore.testing.contracts import HostsContract
-from meetcore.testing.contracts.acts import (
-    Wish,
+from meetcore.testing.contracts.transactions import (
+    MeetingSpec,
     new_host,
     open_customer,
     provisioning,
@@ -25,8 +25,8 @@ class TestHosts(HostsContract):
 
 async def test_postgres_refuses_two_meetings_on_one_slot_whoever_asks(postgres_rig: PostgresRig):
     rig = postgres_rig
-    await rig.plant(new_host())
-    made = await reserved(rig, await open_customer(rig, 100), Wish())
+    await rig.put_hosts(new_host())
+    made = await reserved(rig, await open_customer(rig, 100), MeetingSpec())
     with pytest.raises(psycopg.errors.ExclusionViolation):
         await rig.rows(
             """INSERT INTO host_reservations
@@ -38,16 +38,16 @@ async def test_postgres_refuses_two_meetings_on_one_slot_whoever_asks(postgres_r
 
 async def test_a_free_host_in_other_hands_is_contended_and_waited_for(postgres_rig: PostgresRig):
     rig = postgres_rig
-    await rig.plant(new_host())
+    await rig.put_hosts(new_host())
     one, other = await open_customer(rig, 100), await open_customer(rig, 100)
-    query = query_of(one, Wish())
+    query = query_of(one, MeetingSpec())
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_creation(query)
         assert len(view.free_hosts) == 1
-        async with rig.store.begin() as rival:
-            seen = await rival.meetings.load_creation(query_of(other, Wish()))
+        async with rig.store.begin() as existing_note:
+            seen = await existing_note.meetings.load_creation(query_of(other, MeetingSpec()))
             assert (list(seen.free_hosts), seen.is_contended) == ([], True)
-        waiting = asyncio.create_task(reserve(rig, other, Wish()))
-        made = provisioning(one, Wish(), view, view.free_hosts[0], query.operation)
+        waiting = asyncio.create_task(reserve(rig, other, MeetingSpec()))
+        made = provisioning(one, MeetingSpec(), view, view.free_hosts[0], query.operation)
         assert await tx.meetings.save_provisioning(made)
     assert await waiting is None

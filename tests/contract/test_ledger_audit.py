@@ -9,11 +9,12 @@ import pytest
 
 from meetcore.adapters.postgres import audit as postgres_audit
 from meetcore.ports.audit import FlawKind, LedgerSnapshot
-from meetcore.ports.store import StoreAway
-from meetcore.provers import ProverLost, provers_of
+from meetcore.ports.store import StoreUnavailable
+from meetcore.provers import ProverLost, verifiers_of
 from meetcore.testing.contracts import LedgerAuditContract
-from meetcore.testing.contracts.acts import (
-    Wish,
+from meetcore.testing.contracts.store_rig import Tampering
+from meetcore.testing.contracts.transactions import (
+    MeetingSpec,
     finish_cancelling,
     new_host,
     new_id,
@@ -22,7 +23,6 @@ from meetcore.testing.contracts.acts import (
     start_cancelling,
     top_up,
 )
-from meetcore.testing.contracts.store_rig import Theft
 from meetcore.usecases.verify_ledger import Prover, VerifyLedger
 from tests.contract.rigs import PostgresRig
 
@@ -68,10 +68,10 @@ async def test_a_leg_that_is_not_its_transfers_is_named(
 async def test_a_charge_that_was_returned_twice_is_named(postgres_rig: PostgresRig) -> None:
     """The unique index would refuse it: it must be gone first."""
     rig = postgres_rig
-    await rig.plant(new_host())
+    await rig.put_hosts(new_host())
     customer = await open_customer(rig, 50)
     for _ in range(2):
-        meeting = await scheduled(rig, customer, Wish())
+        meeting = await scheduled(rig, customer, MeetingSpec())
         await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting))
     [index] = await rig.rows(
         "SELECT pg_get_indexdef('ledger_transfers_reversed_once'::regclass) AS definition"
@@ -101,11 +101,11 @@ async def test_several_processes_find_what_one_finds(
     for customer in customers:
         await top_up(rig, customer, 5, "second")
     for customer in (customers[3], customers[1]):
-        await rig.tamper(customer.account_id, 2, Theft.BALANCE_AFTER)
+        await rig.tamper(customer.account_id, 2, Tampering.BALANCE_AFTER)
     told: list[tuple[int, int]] = []
     alone = await VerifyLedger(rig.audit)()
     audit = await VerifyLedger(rig.audit)(
-        lambda done, total: told.append((done, total)), provers_of(service_database, 2, worth=1)
+        lambda done, total: told.append((done, total)), verifiers_of(service_database, 2, worth=1)
     )
     assert audit == alone
     mine = [finding for finding in audit.findings if finding.account_id in {c.account_id for c in customers}]
@@ -127,7 +127,7 @@ async def test_a_process_that_dies_is_told_and_leaves_nothing_proven_wrongly(
 ) -> None:
     await open_customer(postgres_rig, 50)
     await open_customer(postgres_rig, 50)
-    bring = provers_of(service_database, 2, worth=1)
+    bring = verifiers_of(service_database, 2, worth=1)
 
     @asynccontextmanager
     async def doomed(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
@@ -146,6 +146,6 @@ async def test_a_process_whose_moment_is_over_says_so(
     await open_customer(postgres_rig, 50)
     async with postgres_rig.audit.snapshot() as snapshot:
         portion = await anext(aiter(snapshot.accounts()))
-    async with provers_of(service_database, 2, worth=1)(snapshot, 2) as provers:
-        with pytest.raises(StoreAway, match="is over"):
+    async with verifiers_of(service_database, 2, worth=1)(snapshot, 2) as provers:
+        with pytest.raises(StoreUnavailable, match="is over"):
             await provers[0](portion, lambda _: None)

@@ -11,14 +11,14 @@ from meetcore.adapters.postgres import ledger as statements
 from meetcore.domain import ledger
 from meetcore.domain.ledger import Reference
 from meetcore.testing.contracts import LedgerRepositoryContract
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.reads import funds_of
+from meetcore.testing.contracts.transactions import (
     AT,
     adjust,
     new_id,
     open_customer,
     top_up,
 )
-from meetcore.testing.contracts.reads import funds_of
 from tests.contract.rigs import PostgresRig
 
 

@@ -5,8 +5,8 @@ import pytest
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts import MeetingRepositoryContract
-from meetcore.testing.contracts.acts import (
-    Wish,
+from meetcore.testing.contracts.transactions import (
+    MeetingSpec,
     new_host,
     new_id,
     open_customer,
@@ -24,9 +24,9 @@ async def test_a_meeting_in_a_bearers_hands_is_not_taken_over(postgres_rig: Post
     """Its lease lapsed, but the transaction that loaded it is about to finish the meeting."""
     rig = postgres_rig
     customer = await open_customer(rig, 100)
-    await rig.plant(new_host())
-    made: Provisioning = await reserved(rig, customer, Wish(lease_s=-1))
+    await rig.put_hosts(new_host())
+    made: Provisioning = await reserved(rig, customer, MeetingSpec(lease_s=-1))
     async with rig.store.begin() as tx:
         assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.lease.token)
         async with rig.store.begin() as other:
-            assert await other.meetings.claim_lapsed(10, Lease(new_id(), 60)) == []
+            assert await other.meetings.claim_expired(10, Lease(new_id(), 60)) == []

@@ -17,7 +17,7 @@ from meetcore.adapters.postgres.migrate import (
     migrate,
     missing,
 )
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from tests import servers
 from tests.own_postgres import own_postgres
 
@@ -128,11 +128,11 @@ def catalog_of_tables(url: str) -> list[tuple[str]]:
 
 
 def test_two_migrators_at_once_apply_each_step_once(empty_database_url):
-    together = threading.Barrier(4)
+    gather_all = threading.Barrier(4)
     done: list[list[Migration]] = []
 
     def run() -> None:
-        together.wait(timeout=10)
+        gather_all.wait(timeout=10)
         done.append(migrate(empty_database_url))
 
     threads = [threading.Thread(target=run) for _ in range(4)]
@@ -231,7 +231,7 @@ def test_nothing_of_a_step_that_fails_is_kept(empty_database_url):
 def test_a_database_that_is_gone_is_away(postgres_server_url):
     nowhere = servers.with_path(postgres_server_url, "meetcore_test_no_such_database")
     for ask in (migrate, missing):
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             ask(nowhere)
 
 

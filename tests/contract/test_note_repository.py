@@ -3,8 +3,8 @@
 import pytest
 
 from meetcore.testing.contracts import NoteRepositoryContract
-from meetcore.testing.contracts.acts import open_customer
-from meetcore.testing.contracts.note_acts import claim_notes, queued, recorded
+from meetcore.testing.contracts.note_transactions import claim_notes, queued, recorded
+from meetcore.testing.contracts.transactions import open_customer
 from tests.contract.rigs import PostgresRig
 
 

@@ -18,22 +18,22 @@ from hypothesis import strategies as st
 
 from meetcore.adapters.openai import AiAccess
 from meetcore.adapters.openai.drafts import draft_of
-from meetcore.adapters.openai.line import Answer
-from meetcore.adapters.openai.outcomes import require_done, told_wait_s
+from meetcore.adapters.openai.errors import require_done, retry_after_s
+from meetcore.adapters.openai.http import Answer
 from meetcore.adapters.openai.prompts import parts_of
-from meetcore.adapters.openai.shapes import (
+from meetcore.adapters.openai.schemas import (
     WrittenAction,
     WrittenDecision,
     WrittenNotes,
     WrongShape,
     read,
 )
+from meetcore.adapters.openai.text import one_line, paragraphs
 from meetcore.adapters.openai.transcriber import MAX_FILE_BYTES, _transcript
-from meetcore.adapters.openai.words import one_line, paragraphs
 from meetcore.adapters.openai.writer import MOST_PARTS
 from meetcore.domain.notes import ActionItem, Decision, Language
 from meetcore.domain.transcripts import Transcript, Utterance, join
-from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
 from meetcore.testing.ai_server import Fault, Models
 from meetcore.testing.contracts import NoteWriterContract, TranscriberContract
@@ -110,7 +110,7 @@ both = pytest.mark.parametrize("call", [hears, writes])
 ])  # fmt: skip
 async def test_what_may_pass_is_away_and_is_asked_once(ai: Ai, call: Call, fault: str):
     ai.stand_in.faults.plan(Fault(fault))
-    with pytest.raises(AiAway):
+    with pytest.raises(AiUnavailable):
         await call(ai)
     assert ai.stand_in.tally.calls.total() == 1
     await call(ai)
@@ -133,7 +133,7 @@ async def test_what_does_not_pass_is_refused_and_logged_without_a_word_of_the_me
 @pytest.mark.parametrize("fault", ["redirect", "401", "402", "403", "404", "405"])
 async def test_a_wrong_setting_is_for_the_operator_and_the_note_waits(ai: Ai, call: Call, fault: str):
     ai.stand_in.faults.plan(Fault(fault))
-    with pytest.raises(AiAway):
+    with pytest.raises(AiUnavailable):
         await call(ai)
     assert ai.log.events == [("error", "ai_settings_refused")]
 
@@ -147,7 +147,7 @@ async def test_settings_that_the_endpoint_does_not_take_are_for_the_operator(
     call: Call, changes: dict[str, Any]
 ):
     async with ai_at_hand(**changes) as ai:
-        with pytest.raises(AiAway):
+        with pytest.raises(AiUnavailable):
             await call(ai)
         assert ai.log.events == [("error", "ai_settings_refused")]
 
@@ -157,7 +157,7 @@ async def test_settings_that_the_endpoint_does_not_take_are_for_the_operator(
 async def test_one_clock_runs_over_a_whole_call(impatient: Ai, call: Call, fault: str):
     impatient.stand_in.faults.plan(Fault(fault))
     begun = asyncio.get_running_loop().time()
-    with pytest.raises(AiAway):
+    with pytest.raises(AiUnavailable):
         await call(impatient)
     assert asyncio.get_running_loop().time() - begun < IMPATIENT_S + 5
 
@@ -167,7 +167,7 @@ async def test_a_place_where_nobody_answers_is_away(call: Call):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         async with ai_at_hand(base_url=f"http://127.0.0.1:{taken.getsockname()[1]}/v1") as ai:
-            with pytest.raises(AiAway):
+            with pytest.raises(AiUnavailable):
                 await call(ai)
 
 
@@ -187,20 +187,20 @@ async def test_the_proxy_of_the_environment_is_not_asked(ai: Ai, call: Call, mon
 @both
 async def test_how_long_it_asks_to_wait(ai: Ai, call: Call, value: str, wait_s: float | None):
     ai.stand_in.faults.plan(Fault("rate_limit", retry_after=value))
-    with pytest.raises(AiAway) as away:
+    with pytest.raises(AiUnavailable) as away:
         await call(ai)
     assert away.value.retry_after_s == wait_s
 
 
 @given(st.text(max_size=40))
 def test_no_retry_after_raises(text: str):
-    wait_s = told_wait_s(Answer(429, {"Retry-After": text}, b""), NOW)
+    wait_s = retry_after_s(Answer(429, {"Retry-After": text}, b""), NOW)
     assert wait_s is None or 0 <= wait_s <= 86_400
 
 
 @given(st.integers(300, 599), st.binary(max_size=60))
 def test_every_answer_that_did_nothing_has_one_of_two_meanings(status: int, body: bytes):
-    with pytest.raises((AiAway, AiRefused)):
+    with pytest.raises((AiUnavailable, AiRefused)):
         require_done(Answer(status, {}, body), Lines(), lambda: NOW)
 
 
@@ -213,7 +213,7 @@ async def test_the_key_is_nowhere_but_in_the_request(ai: Ai):
     logged: list[object] = []
     for fault in ("drop", "garbage", "401", "400", "500", "hang"):
         ai.stand_in.faults.plan(Fault(fault))
-        with pytest.raises((AiAway, AiRefused)) as caught:
+        with pytest.raises((AiUnavailable, AiRefused)) as caught:
             async with ai_at_hand(base_url=ai.stand_in.base_url, timeout_s=IMPATIENT_S, api_key=key) as other:
                 await writes(other)
         logged += other.log.lines
@@ -225,7 +225,7 @@ async def test_the_key_is_nowhere_but_in_the_request(ai: Ai):
 
 async def test_without_a_key_none_is_sent(ai: Ai):
     async with ai_at_hand(base_url=ai.stand_in.base_url, api_key="") as other:
-        with pytest.raises(AiAway):
+        with pytest.raises(AiUnavailable):
             await writes(other)
     assert "api_key" not in repr(AiAccess("http://x/v1", "sk-1", "a", "b"))
 
@@ -303,7 +303,7 @@ def test_what_segments_mean(told: list[dict[str, Any]], expected: list[Utterance
     b"", b"[]", b"null", b'{"segments": [{}]}', b'{"segments": 3}', b'{"text": 4}', b"\xff", b"[" * 100_000,
 ])  # fmt: skip
 def test_what_is_no_transcript_is_away(body: bytes):
-    with pytest.raises(AiAway):
+    with pytest.raises(AiUnavailable):
         _transcript(body, 10.0)
 
 
@@ -330,7 +330,7 @@ async def test_what_was_wrong_is_said_by_its_place(ai: Ai):
 
 async def test_two_answers_out_of_shape_are_away(ai: Ai):
     ai.stand_in.faults.plan(Fault("out_of_shape", times=None))
-    with pytest.raises(AiAway):
+    with pytest.raises(AiUnavailable):
         await writes(ai)
     assert ai.stand_in.tally.calls["completions"] == 2
 
@@ -450,7 +450,7 @@ def test_a_fence_around_the_answer_is_passed_over():
 
 @pytest.mark.parametrize("body", ["null", "{}", '{"choices": []}', '{"choices": [{}]}', "[" * 100_000])
 async def test_what_is_no_completion_is_away(ai: Ai, body: str):
-    with pytest.raises(AiAway):
+    with pytest.raises(AiUnavailable):
         ai.writer._content(body.encode())
 
 

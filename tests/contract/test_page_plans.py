@@ -11,8 +11,13 @@ from meetcore.adapters.postgres import note_reads, transaction_reads
 from meetcore.domain.ids import id_bound
 from meetcore.domain.ledger import TransferKind
 from meetcore.ports.queries import NoteFilter, TransactionFilter
-from meetcore.testing.contracts.acts import AT, Customer, open_customer, top_up
-from meetcore.testing.contracts.note_acts import completed, end_over_the_workers_head, queued, recorded
+from meetcore.testing.contracts.note_transactions import (
+    completed,
+    end_over_the_workers_head,
+    queued,
+    recorded,
+)
+from meetcore.testing.contracts.transactions import AT, Customer, open_customer, top_up
 from tests.contract.rigs import PostgresRig
 
 ENTRIES = 20_000

@@ -19,11 +19,12 @@ from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.ledger import TransferKind
 from meetcore.domain.meetings import MeetingStatus
 from meetcore.domain.rate_window import OperationClass
-from meetcore.ports.queries import MeetingFilter, NoteFilter, Peek, TransactionFilter
-from meetcore.testing.contracts.acts import (
+from meetcore.ports.queries import CallerIncludes, MeetingFilter, NoteFilter, TransactionFilter
+from meetcore.testing.contracts.outbox import claim
+from meetcore.testing.contracts.transactions import (
     KIND,
     Customer,
-    Wish,
+    MeetingSpec,
     new_endpoint,
     new_host,
     new_id,
@@ -32,7 +33,6 @@ from meetcore.testing.contracts.acts import (
     scheduled,
     top_up,
 )
-from meetcore.testing.contracts.outbox import claim
 from tests.contract.rigs import PostgresRig
 
 SHOWN = (None, *(MeetingStatus(name) for name in ("scheduled", "started", "ended", "cancelled")))
@@ -106,12 +106,16 @@ async def use(rig: PostgresRig, customer: Customer, hour: int) -> None:
     """What requests and workers do all day."""
     queries, now = rig.queries, datetime.now(UTC)
     account_id, page = customer.account_id, (5, None)
-    meeting = await scheduled(rig, customer, Wish(SOON + timedelta(hours=hour), key=str(new_id())))
+    meeting = await scheduled(rig, customer, MeetingSpec(SOON + timedelta(hours=hour), key=str(new_id())))
     await top_up(rig, customer, 1, str(new_id()), KIND)
     await PostgresRateCounters(rig.pool).hit(customer.key_id, OperationClass.READ, 60 * hour)
     await claim(rig)
-    for peek in (Peek(), Peek(meeting_id=meeting.id), Peek(usage_on=now.date())):
-        assert await queries.find_caller(customer.digest, peek) is not None
+    for includes in (
+        CallerIncludes(),
+        CallerIncludes(meeting_id=meeting.id),
+        CallerIncludes(usage_on=now.date()),
+    ):
+        assert await queries.find_caller(customer.digest, includes) is not None
     assert await queries.find_meeting(account_id, meeting.id) is not None
     for status in SHOWN:
         await queries.list_meetings(account_id, MeetingFilter(now, status), *page)
@@ -143,12 +147,12 @@ def fill(url: str, meeting_id: UUID) -> None:
 async def test_no_statement_reads_a_table_through_that_was_empty_when_it_was_planned(
     rig: PostgresRig, empty_database_url: str
 ):
-    await rig.plant(new_host())
+    await rig.put_hosts(new_host())
     customer = await open_customer(rig, 10_000)
     await register(rig, new_endpoint(customer))
     for hour in range(6):
         await use(rig, customer, hour)
-    meeting = await scheduled(rig, customer, Wish(SOON + timedelta(hours=8)))
+    meeting = await scheduled(rig, customer, MeetingSpec(SOON + timedelta(hours=8)))
     fill(empty_database_url, meeting.id)
     hour = 20
     async with asyncio.timeout(20):

@@ -12,9 +12,9 @@ from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.meetings import Meeting, MeetingStatus, shown_status
 from meetcore.ports.queries import MAX_PAGE, MeetingFilter
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.contracts import QueriesContract
-from meetcore.testing.contracts.acts import Wish, new_host, open_customer, scheduled
+from meetcore.testing.contracts.transactions import MeetingSpec, new_host, open_customer, scheduled
 from tests.contract.rigs import PostgresRig
 
 
@@ -43,8 +43,8 @@ async def test_a_page_of_many_meetings_is_that_of_few(postgres_rig: PostgresRig)
     """Whether a range is read whole or walked through makes no difference."""
     rig = postgres_rig
     customer = await open_customer(rig, 100)
-    await rig.plant(new_host())
-    first = await scheduled(rig, customer, Wish(SOON))
+    await rig.put_hosts(new_host())
+    first = await scheduled(rig, customer, MeetingSpec(SOON))
     await rig.rows(_MULTIPLY, id=first.id)
     everything: list[Meeting] = []
     wanted = MeetingFilter(SOON)
@@ -82,9 +82,9 @@ async def test_a_database_that_is_gone_is_away():
     pool = make_pool(nowhere, min_size=0, max_size=1, timeout_s=0.2)
     await pool.open()
     try:
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             await PostgresQueries(pool, PlainCipher()).ping()
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             async with PostgresStore(pool, PlainCipher()).begin():
                 raise AssertionError("there is no transaction")
     finally:

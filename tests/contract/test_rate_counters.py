@@ -18,7 +18,7 @@ from meetcore.adapters.rate_fallback import FallbackRateCounters
 from meetcore.adapters.redis.pipeline import read_address
 from meetcore.adapters.redis.rate_counters import RedisRateCounters
 from meetcore.domain.rate_window import OperationClass
-from meetcore.ports.rate_counters import RateStoreAway
+from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
 from tests import servers
 
@@ -154,9 +154,11 @@ async def test_redis_counters_expire(redis_url: str, redis_prefix: str):
     await asyncio.gather(counters.hit(uuid4(), READ, MINUTE), counters.hit(uuid4(), CREDIT, MINUTE))
     await counters.aclose()
     async with redis.asyncio.from_url(redis_url) as client:
-        lives = [await client.ttl(key) async for key in client.scan_iter(match=redis_prefix + "*")]
-    assert len(lives) == 2
-    assert all(60 < life <= 600 for life in lives)
+        account_histories = [
+            await client.ttl(key) async for key in client.scan_iter(match=redis_prefix + "*")
+        ]
+    assert len(account_histories) == 2
+    assert all(60 < life <= 600 for life in account_histories)
 
 
 async def test_redis_dials_again_after_its_connection_was_cut(redis_url: str, redis_prefix: str):
@@ -179,7 +181,7 @@ async def test_redis_hits_on_their_way_are_told_when_the_line_goes(redis_url, re
         await asyncio.sleep(0)
     await counters.aclose()
     assert all(
-        isinstance(told, RateStoreAway) for told in await asyncio.gather(*hits, return_exceptions=True)
+        isinstance(told, RateStoreUnavailable) for told in await asyncio.gather(*hits, return_exceptions=True)
     )
     assert (counters._line, counters._dialling) == (None, None)  # no line is opened that nobody will close
 
@@ -192,7 +194,7 @@ async def test_redis_errors_are_an_absent_store_for_that_counter_alone(redis_url
     told = await asyncio.gather(
         counters.hit(spoilt, READ, MINUTE), counters.hit(sound, READ, MINUTE), return_exceptions=True
     )
-    assert isinstance(told[0], RateStoreAway)
+    assert isinstance(told[0], RateStoreUnavailable)
     assert told[1] == 1
     assert await counters.hit(sound, READ, MINUTE) == 2
     await counters.aclose()
@@ -208,7 +210,7 @@ async def test_redis_refusing_the_login_is_an_absent_store(redis_url: str):
     at = urlsplit(redis_url)
     stranger = at._replace(netloc=f"nobody:wrong@{at.hostname}:{at.port or 6379}").geturl()
     counters = RedisRateCounters(stranger, timeout_s=5.0)
-    with pytest.raises(RateStoreAway, match="login"):
+    with pytest.raises(RateStoreUnavailable, match="login"):
         await counters.hit(uuid4(), READ, MINUTE)
     await counters.aclose()
 
@@ -245,13 +247,13 @@ def postgres_at(port: int) -> Callable[[], Awaitable[int]]:
 
 @pytest.mark.parametrize("store", [redis_at, postgres_at])
 async def test_a_closed_port_is_an_absent_store(store, closed_port: int):
-    with pytest.raises(RateStoreAway):
+    with pytest.raises(RateStoreUnavailable):
         await store(closed_port)()
 
 
 @pytest.mark.parametrize("store", [redis_at, postgres_at])
 async def test_a_server_that_never_answers_is_an_absent_store(store, silent_port: int):
-    with pytest.raises(RateStoreAway):
+    with pytest.raises(RateStoreUnavailable):
         await asyncio.wait_for(store(silent_port)(), timeout=10)
 
 
@@ -260,7 +262,7 @@ async def test_everybody_who_waits_for_an_absent_redis_is_told(closed_port: int)
     told = await asyncio.gather(
         *(counters.hit(uuid4(), READ, MINUTE) for _ in range(20)), return_exceptions=True
     )
-    assert all(isinstance(one, RateStoreAway) for one in told)
+    assert all(isinstance(one, RateStoreUnavailable) for one in told)
     assert (
         len({id(one) for one in told}) == 20
     )  # one exception raised in many tasks grows its traceback for ever
@@ -304,7 +306,7 @@ class Patchy:
         self.asked += 1
         await asyncio.sleep(0)
         if self.is_away:
-            raise RateStoreAway("taken away by the test")
+            raise RateStoreUnavailable("taken away by the test")
         return await self._counters.hit(key_id, operation_class, window_start)
 
 

@@ -27,7 +27,7 @@ from meetcore.adapters.sandbox import (
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.recording_files import LENGTH_S
 from meetcore.domain.recordings import FileKind, RecordingFile
-from meetcore.ports.recording_files import FilesAway
+from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.testing.contracts.recording_files import RecordingFilesContract, RecordingPlace
 from meetcore.testing.contracts.video_provider import order_for
 from tests.contract.zoom import zoom_at_hand
@@ -179,7 +179,7 @@ async def test_a_planned_fault_is_met_once(call: SandboxCall, fault: SandboxFaul
 
     faults.plan(call, fault)
     async with asyncio.timeout(5):
-        with pytest.raises(FilesAway):
+        with pytest.raises(FilesUnavailable):
             await act()
         is_removed = call is SandboxCall.REMOVE_FILE and fault.does_the_work
         assert len(await files.find(made)) == (1 if is_removed else 2)

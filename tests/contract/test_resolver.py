@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from meetcore.adapters.webhook_sender import SystemResolver
-from meetcore.adapters.webhook_sender.resolver import BriefAnswers
+from meetcore.adapters.webhook_sender.resolver import DnsCache
 from meetcore.domain.errors import HostUnresolved
 from meetcore.testing.contracts.resolver import HANGING, ZONE, ResolverContract
 from meetcore.testing.contracts.webhook_setting import StaticResolver
@@ -53,7 +53,7 @@ class TestSystem(ResolverContract):
 class TestBriefAnswers(ResolverContract):
     @pytest.fixture
     async def resolver(self, zoned: SystemResolver):
-        answers = BriefAnswers(zoned, lambda: 0.0)
+        answers = DnsCache(zoned, lambda: 0.0)
         yield answers
         await answers.close()
 
@@ -117,7 +117,7 @@ async def test_a_lookup_that_hangs_ends_at_its_limit(gate: threading.Event) -> N
 
 async def test_callers_at_one_time_share_a_lookup_and_a_failure_is_forgotten() -> None:
     now_s, inner = [0.0], StaticResolver(())
-    answers = BriefAnswers(inner, lambda: now_s[0])
+    answers = DnsCache(inner, lambda: now_s[0])
     outcomes = await asyncio.gather(
         *(answers.resolve(HOST, ACCOUNT) for _ in range(5)), return_exceptions=True
     )

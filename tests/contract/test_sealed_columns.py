@@ -11,10 +11,20 @@ from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.transcripts import Utterance
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.lease import Lease
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.note_transactions import (
+    claim_notes,
+    completed,
+    erase,
+    find_note,
+    queued,
+    written,
+)
+from meetcore.testing.contracts.provider_event_inbox import new_file, tell, told
+from meetcore.testing.contracts.recording_transactions import keep_recording, new_recording
+from meetcore.testing.contracts.transactions import (
     KIND,
     Customer,
-    Wish,
+    MeetingSpec,
     finish_cancelling,
     new_endpoint,
     new_event,
@@ -27,9 +37,6 @@ from meetcore.testing.contracts.acts import (
     schedule,
     start_cancelling,
 )
-from meetcore.testing.contracts.note_acts import claim_notes, completed, erase, find_note, queued, written
-from meetcore.testing.contracts.provider_event_inbox import new_file, tell, told
-from meetcore.testing.contracts.recording_acts import keep_recording, new_recording
 from tests.contract.rigs import PostgresRig
 
 PLAIN = "not-a-secret"
@@ -45,15 +52,15 @@ async def sealed_rig(store_pool: Pool) -> PostgresRig:
 async def live(rig: PostgresRig) -> Customer:
     """A customer's life in which every sealed column is written, by every statement that writes one."""
     customer = await open_customer(rig, 1000)
-    await rig.plant(new_host(max_concurrent=9), new_host(capacity=1))
+    await rig.put_hosts(new_host(max_concurrent=9), new_host(capacity=1))
     async with rig.store.begin() as tx:
         (due,) = await tx.host_keys.claim_due(10, Lease(new_id(), 60.0))
         assert await tx.host_keys.save(due.host_id, due.token, "SEALED-host-key")
     endpoint = await register(rig, new_endpoint(customer, secret="SEALED-hook", description=PLAIN))
     await save_endpoint(rig, evolve(endpoint, secret="SEALED-hook-2"))
     event = new_event(customer, KIND, password="SEALED-event")
-    made = await reserved(rig, customer, Wish(key="a", password="SEALED-draft-pw"))
-    await reserved(rig, customer, Wish(key="left in progress", password="SEALED-draft-pw"))
+    made = await reserved(rig, customer, MeetingSpec(key="a", password="SEALED-draft-pw"))
+    await reserved(rig, customer, MeetingSpec(key="left in progress", password="SEALED-draft-pw"))
     link = "https://meet.example/j/7?pwd=SEALED-link"
     meeting = await schedule(rig, made, event, answer=b"SEALED-answer", password="SEALED-room-pw", link=link)
     assert meeting is not None
@@ -147,11 +154,11 @@ async def test_a_hosts_key_does_not_open_on_another_host(postgres_rig: PostgresR
     rig = postgres_rig
     customer = await open_customer(rig, 100)
     one, other = new_host(), new_host()
-    await rig.plant(one, other)
+    await rig.put_hosts(one, other)
     async with rig.store.begin() as tx:
         for due in await tx.host_keys.claim_due(10, Lease(new_id(), 60.0)):
             assert await tx.host_keys.save(due.host_id, due.token, f"{due.host_id}")
-    meeting = await schedule(rig, await reserved(rig, customer, Wish()))
+    meeting = await schedule(rig, await reserved(rig, customer, MeetingSpec()))
     assert meeting is not None
     found = await rig.queries.find_meeting(customer.account_id, meeting.id)
     assert found is not None

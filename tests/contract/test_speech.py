@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from meetcore.adapters.speech import LocalTranscriber, can_hear
-from meetcore.ports.ai import AiAway
+from meetcore.ports.ai import AiUnavailable
 from meetcore.ports.audio_editor import Sound
 from meetcore.testing.contracts import TranscriberContract
 from meetcore.testing.sounds import silence, sound_of
@@ -59,7 +59,7 @@ async def test_without_the_extra_nothing_can_hear(monkeypatch: pytest.MonkeyPatc
 
 
 async def test_a_child_that_takes_too_long_is_ended(piece: Sound, hanging: None):
-    with pytest.raises(AiAway, match="too long"):
+    with pytest.raises(AiUnavailable, match="too long"):
         await LocalTranscriber(timeout_s=0.3).transcribe(piece)
     assert children() == []
 
@@ -81,7 +81,7 @@ async def test_one_hears_at_a_time(piece: Sound, hanging: None):
         most = max(most, len(children()))
         await asyncio.sleep(0.05)
     assert most == 1
-    assert all(isinstance(task.exception(), AiAway) for task in waiting)
+    assert all(isinstance(task.exception(), AiUnavailable) for task in waiting)
 
 
 @pytest.mark.parametrize(("program", "words"), [
@@ -95,7 +95,7 @@ async def test_a_child_that_fails_is_away(
 ):
     (tmp_path / "hear.py").write_text(program)
     monkeypatch.setattr("meetcore.adapters.speech.transcriber._PROGRAM", tmp_path / "hear.py")
-    with pytest.raises(AiAway, match=words):
+    with pytest.raises(AiUnavailable, match=words):
         await LocalTranscriber().transcribe(piece)
     assert children() == []
 

@@ -26,14 +26,14 @@ from meetcore.adapters.sandbox import (
 from meetcore.adapters.sandbox.links import meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.state import STEPS
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import (
     HostUnavailable,
     ProviderMeetingState,
     ProviderRefused,
     ProviderUnknown,
 )
-from meetcore.testing.contracts.played_meetings import PlayedMeetingsContract
+from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
 from meetcore.usecases.bounded_provider import BoundedProvider
 
@@ -95,7 +95,7 @@ class SandboxPlay:
         assert await self.state.put(provider_meeting_id, ENDED)
 
 
-class TestSandboxPlayed(PlayedMeetingsContract):
+class TestSandboxPlayed(InteractiveProviderContract):
     @pytest.fixture
     def provider(self, state):
         return SandboxProvider(BASE_URL, state, KEY)
@@ -208,12 +208,12 @@ async def test_of_a_start_and_a_removal_at_once_one_wins(state: SandboxState):
 async def test_a_state_that_is_away_is_an_unknown_outcome(database_url: str):
     pool = make_pool(database_url, min_size=0, max_size=1)  # never opened
     state = PostgresSandboxState(pool)
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await state.get("sandbox-1")
     provider = SandboxProvider(BASE_URL, state, KEY)
     order = order_for(provider)
     name = (await provider.create(order)).provider_meeting_id
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await state.host_key("host-1")
     key_is_set = provider.set_host_key("host-1", "123456")
     for call in (provider.find(order), provider.remove(name), provider.end(name), key_is_set):

@@ -399,7 +399,7 @@ async def test_nothing_is_written_to_a_pooled_peer_that_is_not_vetted(
     authority: Authority, at_port: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The guard behind the pool's key: with one key for everything the peer is still checked."""
-    monkeypatch.setattr(dialling.Route, "pseudonym", "one.invalid")
+    monkeypatch.setattr(dialling.VettedRoute, "pseudonym", "one.invalid")
     clock = Clock()
     monkeypatch.setattr(sender_module, "monotonic", clock)
     async with receiving(authority.certified(HOST), answering(OK)) as receiver:
@@ -416,8 +416,8 @@ async def test_nothing_is_written_to_a_pooled_peer_that_is_not_vetted(
 
 @pytest.mark.spec("4.3/1")
 def test_no_socket_is_opened_to_another_address() -> None:
-    route = dialling.Route.to(HOST, (IPv4Address("127.0.0.1"),), 443)
-    token = dialling.current_dial.set(dialling.Dial(route))
+    route = dialling.VettedRoute.to(HOST, (IPv4Address("127.0.0.1"),), 443)
+    token = dialling.current_attempt.set(dialling.ConnectionAttempt(route))
     try:
         for peer in [("127.0.0.1", 80), ("127.0.0.2", 443), ("::ffff:127.0.0.1", 443, 0, 0)]:
             family = socket.AF_INET6 if ":" in str(peer[0]) else socket.AF_INET
@@ -426,12 +426,12 @@ def test_no_socket_is_opened_to_another_address() -> None:
         vetted = (socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", ("127.0.0.1", 443))
         dialling.vetted_socket(vetted).close()
     finally:
-        dialling.current_dial.reset(token)
+        dialling.current_attempt.reset(token)
 
 
 def test_the_pool_knows_a_connection_by_name_and_peers() -> None:
     one, two = IPv4Address("8.8.8.1"), IPv4Address("8.8.8.2")
-    route = dialling.Route.to
+    route = dialling.VettedRoute.to
     assert route("a", (one, two), 443).pseudonym == route("a", (two, one), 443).pseudonym
     ways = [
         route("a", (one, two), 443),
@@ -444,7 +444,7 @@ def test_the_pool_knows_a_connection_by_name_and_peers() -> None:
 
 @pytest.mark.parametrize("address", ["2001:db8::7", "::ffff:127.0.0.1", "64:ff9b::7f00:1"])
 def test_a_peer_is_known_however_the_system_writes_its_address(address: str) -> None:
-    route = dialling.Route.to(HOST, (ip_address(address),), 443)
+    route = dialling.VettedRoute.to(HOST, (ip_address(address),), 443)
     as_the_system_writes = socket.inet_ntop(socket.AF_INET6, socket.inet_pton(socket.AF_INET6, address))
     assert route.leads_to(as_the_system_writes, 443)
     assert not route.leads_to("127.0.0.1", 443)

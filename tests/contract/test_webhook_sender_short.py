@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver, shortage
-from meetcore.adapters.webhook_sender.dialling import Dial, Route
+from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver, local_faults
+from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute
 from meetcore.domain.deliveries import judge
 from meetcore.domain.errors import HostUnresolved
 from meetcore.ports.resolver import Resolver
@@ -43,7 +43,7 @@ def authority(tmp_path: Path) -> Authority:
 async def in_hard_times(*words: str) -> dict[str, object]:
     """What `hard_times` printed."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.contract.hard_times", *words,
+        sys.executable, "-m", "tests.contract.exhaustion_child", *words,
         cwd=ROOT, env=os.environ | {"PYTHONPATH": "src"}, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     told, _ = await child.communicate()
@@ -154,7 +154,7 @@ async def test_posts_under_way_when_the_sender_closes_blame_nobody(
 async def test_a_process_that_stood_still_does_not_say_that_the_receiver_did(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shortage, "_LATE_S", 0.2)
+    monkeypatch.setattr(local_faults, "_LATE_S", 0.2)
     arrived = asyncio.Event()
 
     async def hangs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -221,8 +221,10 @@ async def test_a_thread_that_cannot_be_started_is_our_shortage(
 # The telling apart
 
 
-def _dial(*addresses: str, peer: str | None = None, shortage: OSError | None = None) -> Dial:
-    return Dial(Route.to(HOST, tuple(map(ip_address, addresses)), 443), True, shortage, peer)
+def _dial(*addresses: str, peer: str | None = None, local_faults: OSError | None = None) -> ConnectionAttempt:
+    return ConnectionAttempt(
+        VettedRoute.to(HOST, tuple(map(ip_address, addresses)), 443), True, local_faults, peer
+    )
 
 
 def _unresolved(cause: Exception) -> HostUnresolved:
@@ -248,7 +250,7 @@ _REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
     (_REFUSED, _dial("8.8.8.8"), False),
     (_NO_MORE, _dial("8.8.8.8"), True),
     # One address refused, for the other no socket was left: aiohttp gives an error without a number.
-    (OSError("Multiple exceptions"), _dial("8.8.8.8", "8.8.4.4", shortage=_NO_MORE), True),
+    (OSError("Multiple exceptions"), _dial("8.8.8.8", "8.8.4.4", local_faults=_NO_MORE), True),
     (OSError("Multiple exceptions"), _dial("8.8.8.8", "8.8.4.4"), False),
     (_ASSIGNED, _dial("8.8.8.8"), True),
     (_ASSIGNED, _dial("2001:db8::1"), False),
@@ -259,5 +261,5 @@ _REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
     (RuntimeError("a defect"), _dial("8.8.8.8", peer="8.8.8.8"), False),
     (MemoryError(), _dial("8.8.8.8", peer="8.8.8.8"), True),
 ])  # fmt: skip
-def test_whose_fault_it_is(fault: Exception, dial: Dial | None, is_ours: bool) -> None:
-    assert shortage.is_shortage(fault, dial) is is_ours
+def test_whose_fault_it_is(fault: Exception, dial: ConnectionAttempt | None, is_ours: bool) -> None:
+    assert local_faults.is_local_fault(fault, dial) is is_ours

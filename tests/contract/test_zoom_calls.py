@@ -14,10 +14,10 @@ from attrs import evolve
 
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.zoom import ZoomProvider
-from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight, told_wait_s
-from meetcore.adapters.zoom.line import Answer, Line
+from meetcore.adapters.zoom.http import Answer, HttpClient
+from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight, retry_after_s
 from meetcore.adapters.zoom.tokens import Tokens
-from meetcore.ports.recording_files import FilesAway
+from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.video_provider import (
     ProviderMeetingState,
     ProviderRefused,
@@ -65,7 +65,7 @@ async def test_a_token_that_is_refused_twice_is_not_tried_for_ever(zoom: Zoom):
 
 async def test_a_token_is_renewed_before_it_ends(zoom: Zoom):
     elapsed = 0.0
-    line = Line()
+    line = HttpClient()
     tokens = Tokens(access_to(zoom.stand_in), line, zoom.log, monotonic=lambda: elapsed)
     try:
         first = await tokens.get()
@@ -194,7 +194,7 @@ async def test_where_nobody_listens_nothing_was_done(zoom: Zoom):
             provider.set_host_key("host-1", "123456"), provider.files.find("1"),
         )  # fmt: skip
         for call in calls:
-            with pytest.raises((ProviderRefused, FilesAway)):
+            with pytest.raises((ProviderRefused, FilesUnavailable)):
                 await call
         await provider.aclose()
 
@@ -330,7 +330,7 @@ def test_the_three_limits_are_told_apart():
     ],
 )
 def test_the_wait_is_read_in_every_form(headers: dict[str, str], wait_s: float | None):
-    assert told_wait_s(Answer(429, headers, b""), NOW) == wait_s
+    assert retry_after_s(Answer(429, headers, b""), NOW) == wait_s
 
 
 def test_the_day_of_a_host_turns_in_utc():

@@ -12,7 +12,7 @@ from attrs import evolve
 from meetcore.adapters.zoom import ZoomAccess, ZoomRecordingFiles
 from meetcore.adapters.zoom.calls import ZoomCalls
 from meetcore.domain.recordings import RecordingFile
-from meetcore.ports.recording_files import ByteRange, FileGone, FilesAway, RangeUnsatisfiable
+from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, RangeUnsatisfiable
 from meetcore.testing.contracts.video_provider import order_for
 from meetcore.testing.wire import Reply, Request, serving
 from meetcore.testing.zoom_server import Fault
@@ -84,7 +84,7 @@ async def test_a_file_at_an_address_that_is_not_zooms_is_not_asked_for(zoom: Zoo
             "",
             "//x",
         ):
-            with pytest.raises(FilesAway):
+            with pytest.raises(FilesUnavailable):
                 await read(zoom, evolve(file, url=address))
         assert came == []
 
@@ -118,7 +118,7 @@ async def test_who_is_zoom(zoom: Zoom, file: RecordingFile, address: str, is_zoo
 async def test_no_redirect_leads_out_of_encryption(zoom: Zoom, file: RecordingFile, address: str):
     async with elsewhere(302, b"", Location=address) as (url, came):
         zoom.stand_in.api.files_url = url
-        with pytest.raises(FilesAway, match="without encryption"):
+        with pytest.raises(FilesUnavailable, match="without encryption"):
             await read(zoom, file)
         assert len(came) == 1
 
@@ -129,14 +129,14 @@ async def test_a_redirect_to_what_is_no_address_is_the_providers_fault(
 ):
     async with elsewhere(302, b"", Location=address) as (url, _):
         zoom.stand_in.api.files_url = url
-        with pytest.raises(FilesAway):
+        with pytest.raises(FilesUnavailable):
             await read(zoom, file)
 
 
 async def test_redirects_end(zoom: Zoom, file: RecordingFile):
     async with elsewhere(302, b"", Location="/again") as (url, came):
         zoom.stand_in.api.files_url = url
-        with pytest.raises(FilesAway, match="redirects"):
+        with pytest.raises(FilesUnavailable, match="redirects"):
             await read(zoom, file)
         assert len(came) == 5
 
@@ -146,7 +146,7 @@ async def test_an_old_token_is_fetched_anew_once(zoom: Zoom, file: RecordingFile
     assert await read(zoom, file) == CONTENT
     assert zoom.calls("token") == 2
     zoom.stand_in.faults.plan(Fault("token_expired", "download", times=None))
-    with pytest.raises(FilesAway, match="401"):
+    with pytest.raises(FilesUnavailable, match="401"):
         await read(zoom, file)
     assert zoom.calls("token") == 3
 
@@ -155,7 +155,7 @@ async def test_a_page_that_asks_to_sign_in_is_no_file(zoom: Zoom, file: Recordin
     zoom.stand_in.faults.plan(Fault("page", "download"))
     assert await read(zoom, file) == CONTENT
     zoom.stand_in.faults.plan(Fault("page", "download", times=None))
-    with pytest.raises(FilesAway):
+    with pytest.raises(FilesUnavailable):
         await read(zoom, file)
 
 
@@ -163,7 +163,7 @@ async def test_a_page_that_asks_to_sign_in_is_no_file(zoom: Zoom, file: Recordin
 @pytest.mark.parametrize("fault", ["500", "503", "429", "403", "drop"])
 async def test_no_answer_is_away(zoom: Zoom, file: RecordingFile, fault: str, call: str):
     zoom.stand_in.faults.plan(Fault(fault, call, times=None))
-    with pytest.raises(FilesAway):
+    with pytest.raises(FilesUnavailable):
         await read(zoom, file)
     zoom.stand_in.faults.clear()
     assert await read(zoom, file) == CONTENT
@@ -187,7 +187,7 @@ async def test_a_file_that_breaks_off_is_no_whole_one(zoom: Zoom, file: Recordin
             async for chunk in opened.chunks:
                 came.extend(chunk)
 
-    with pytest.raises(FilesAway):
+    with pytest.raises(FilesUnavailable):
         await take()
     assert CONTENT.startswith(came)
     assert 0 < len(came) < len(CONTENT)
@@ -205,7 +205,7 @@ async def test_a_silence_has_its_limit(zoom: Zoom, file: RecordingFile, fault: s
             async for _ in opened.chunks:
                 pass
 
-    with pytest.raises(FilesAway, match="Timeout"):
+    with pytest.raises(FilesUnavailable, match="Timeout"):
         await take()
     await files.aclose()
     await calls.aclose()
@@ -238,7 +238,7 @@ async def test_another_part_than_was_wanted_is_not_taken(
 ):
     async with elsewhere(status, b"0123456789", **headers) as (url, _):
         zoom.stand_in.api.files_url = url
-        with pytest.raises(FilesAway):
+        with pytest.raises(FilesUnavailable):
             await read(zoom, file, ByteRange(10, 19))
 
 
@@ -262,7 +262,7 @@ async def test_removing_is_for_good(zoom: Zoom, file: RecordingFile):
 @pytest.mark.parametrize("fault", ["validation", "missing_scope", "500", "drop", "rate_daily_account"])
 async def test_what_may_still_be_there_is_not_removed(zoom: Zoom, file: RecordingFile, fault: str):
     zoom.stand_in.faults.plan(Fault(fault, "delete_file", times=None))
-    with pytest.raises(FilesAway):
+    with pytest.raises(FilesUnavailable):
         await zoom.provider.files.remove(zoom.made[0], file)
     assert "a1" in zoom.stand_in.account.contents
 
@@ -272,7 +272,7 @@ async def test_nothing_of_what_is_secret_is_in_what_is_raised_or_logged(zoom: Zo
     faults = [(fault, "download") for fault in ("500", "404", "token_expired", "drop", "page")]
     for fault, call in (*faults, ("500", "content"), ("drop", "content"), ("cut", "content")):
         zoom.stand_in.faults.plan(Fault(fault, call, times=2))
-        with pytest.raises((FilesAway, FileGone)) as told:
+        with pytest.raises((FilesUnavailable, FileGone)) as told:
             await read(zoom, file)
         said += [str(told.value), repr(told.value.__cause__)]
         zoom.stand_in.faults.clear()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
 from meetcore.domain.recordings import FileKind
-from meetcore.ports.recording_files import FilesAway
+from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.video_provider import (
     HostUnavailable,
     ProviderMeetingState,
@@ -20,7 +20,7 @@ from meetcore.ports.video_provider import (
     ProviderRefused,
     ProviderUnknown,
 )
-from meetcore.testing.contracts.played_meetings import PlayedMeetingsContract
+from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract, order_for
 from meetcore.testing.zoom.account import StandInMeeting
 from meetcore.testing.zoom.refusals import REFUSALS
@@ -65,7 +65,7 @@ class ZoomPlay:
         self.account.meeting(provider_meeting_id).status = "ended"
 
 
-class TestZoomPlayed(PlayedMeetingsContract):
+class TestZoomPlayed(InteractiveProviderContract):
     @pytest.fixture
     def play(self, zoom: Zoom):
         return ZoomPlay(zoom.stand_in)
@@ -348,7 +348,7 @@ async def test_of_a_meeting_that_is_gone_there_is_no_recording(zoom: Zoom):
 async def test_times_that_cannot_be_read_are_not_guessed(zoom: Zoom, order: ProviderOrder):
     made = await zoom.provider.create(order)
     only(zoom).recording_files = [file_of("a1", "MP4", "02:04:00", "soon")]
-    with pytest.raises(FilesAway):
+    with pytest.raises(FilesUnavailable):
         await zoom.provider.files.find(made.provider_meeting_id)
 
 
@@ -392,7 +392,7 @@ async def test_every_refusal_is_one_and_changes_nothing(call: str):
         before = [(each.number, each.status) for each in zoom.stand_in.meetings]
         for name in REFUSALS.keys() - HAS_A_MEANING[call]:
             zoom.stand_in.faults.plan(Fault(name, call, times=None))
-            with pytest.raises((ProviderRefused, FilesAway)) as told:
+            with pytest.raises((ProviderRefused, FilesUnavailable)) as told:
                 await ask(zoom, call, order, made)
             zoom.stand_in.faults.clear()
             assert not isinstance(told.value, HostUnavailable), name

@@ -9,7 +9,7 @@ import pytest
 
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
-from tests.e2e.note_place import NotePlaces
+from tests.e2e.note_stack import NoteStacks
 from tests.e2e.program import Launcher, Site
 from tests.e2e.receiver import Receiver, receiving
 
@@ -52,5 +52,5 @@ def receiver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Receiver]:
 @pytest.fixture
 def note_places(
     launcher: Launcher, postgres_server_url: str, receiver: Receiver, tmp_path: Path
-) -> NotePlaces:
-    return NotePlaces(launcher, postgres_server_url, receiver, tmp_path)
+) -> NoteStacks:
+    return NoteStacks(launcher, postgres_server_url, receiver, tmp_path)

@@ -3,7 +3,7 @@
 Run as a script. Reads one JSON object a line: `{"arguments", "environment", "cwd", "out", "err"}` starts the
 program in a fork and answers its pid; `{"wait": pid, "seconds"}` answers its exit code, minus the signal's
 number when it was killed, or null when it still runs. It imports the program and starts nothing of it itself.
-A child whose environment asks for a fuse gets one; see `fuse.py`.
+A child whose environment asks for a fuse gets one; see `crash_points.py`.
 """
 
 import gc
@@ -18,7 +18,7 @@ from meetcore.adapters.cli.main import main, program
 from meetcore.adapters.settings import load_settings
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
-from tests.e2e import fuse
+from tests.e2e import crash_points
 
 ENDED: dict[int, int] = {}
 
@@ -82,5 +82,5 @@ if __name__ == "__main__":
     gc.freeze()
     told = run()
     if told is not None:
-        fuse.fit()
+        crash_points.fit()
         main(told)

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from meetcore.adapters import sandbox
 from meetcore.client import Meeting
 from tests.e2e.customers import Customer
-from tests.e2e.zoom_place import ZoomPlace, tell
+from tests.e2e.zoom_stack import ZoomStack, tell
 
 __all__ = ["SOUND", "SOUND_S", "VTT", "Stretch", "record", "take_place"]
 
@@ -31,7 +31,7 @@ class Stretch:
     claimed: timedelta = timedelta(minutes=40)
 
 
-def record(zoom: ZoomPlace, url: str, number: str, *stretches: Stretch) -> list[str]:
+def record(zoom: ZoomStack, url: str, number: str, *stretches: Stretch) -> list[str]:
     """Let Zoom have recorded a meeting, and tell so.
 
     Returns:
@@ -53,7 +53,7 @@ def record(zoom: ZoomPlace, url: str, number: str, *stretches: Stretch) -> list[
     return [each["id"] for each in files if each["file_type"] == "M4A"]
 
 
-def take_place(zoom: ZoomPlace, url: str, customer: Customer, *stretches: Stretch, **fields: Any) -> Meeting:
+def take_place(zoom: ZoomStack, url: str, customer: Customer, *stretches: Stretch, **fields: Any) -> Meeting:
     """Make a meeting, let it start and end at Zoom, and be recorded."""
     meeting = customer.meet(**{"with_recording": True} | fields)
     number = str(meeting.provider_meeting_id)

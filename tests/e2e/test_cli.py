@@ -24,7 +24,7 @@ from tests.e2e.customers import enrol
 from tests.e2e.program import Done, Launcher, Site, environment, free_port, until
 
 SECRET = "hunter2"
-EARLY = "0001-01-01T00:00+14:00"
+TOO_EARLY = "0001-01-01T00:00+14:00"
 UNKNOWN = "0190a1b2-0000-7000-8000-000000000000"
 
 
@@ -220,7 +220,7 @@ MISTAKES = {
         "--expires-at",
     ),
     "time before the calendar": (
-        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", EARLY),
+        ("key", "create", "--account", UNKNOWN, "--scope", "credits:read", "--expires-at", TOO_EARLY),
         "--expires-at",
     ),
     "time that is over": (

@@ -57,7 +57,7 @@ class Dev:
     def account(self) -> str:
         return str(re.findall(r"demo account +(\S+)", self.said)[0])
 
-    def operate(self, *words: str) -> dict[str, Any]:
+    def administration(self, *words: str) -> dict[str, Any]:
         """Give a command in a shell that the printed line has set up."""
         (line,) = [each for each in self.said.splitlines() if each.startswith("export ")]
         command = [sys.executable, "-m", "meetcore.adapters.cli.main", *words]
@@ -161,7 +161,9 @@ def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
         meeting, _ = dev.paste()  # the webhook is registered: its line would be 409
         assert meeting["status"] == "scheduled"
         until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
-        another = dev.operate("key", "create", "--account", dev.account, "--scope", "meetings:read", "--json")
+        another = dev.administration(
+            "key", "create", "--account", dev.account, "--scope", "meetings:read", "--json"
+        )
         with speaking(dev.url, another["key"]) as api:
             key = api.me().api_key
         assert key is not None

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 from attrs import define, field
 
-from tests.e2e.ai_place import HEARING
+from tests.e2e.ai_stack import HEARING
 from tests.e2e.customers import customer
 from tests.e2e.long_sound import long_sound
-from tests.e2e.note_place import NotePlaces
+from tests.e2e.note_stack import NoteStacks
 from tests.e2e.program import until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
@@ -83,7 +83,7 @@ def watched(pid: int) -> Iterator[Watch]:
 
 
 @pytest.mark.spec("1/notes")
-def test_a_recording_of_hours_is_heard_in_little_memory(note_places: NotePlaces, receiver: Receiver) -> None:
+def test_a_recording_of_hours_is_heard_in_little_memory(note_places: NoteStacks, receiver: Receiver) -> None:
     seconds = int(HOURS * 3600)
     with ExitStack() as stack:
         site, zoom, ai = stack.enter_context(note_places.open())

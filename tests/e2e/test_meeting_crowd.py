@@ -23,10 +23,10 @@ from meetcore.adapters.postgres.migrate import migrate
 from meetcore.domain.schedule import WIB
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_truth import Patron, add_hosts, enrolled, prove
+from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, enrolled, prove
 from tests.e2e.outbox import ask
 from tests.e2e.program import Launcher, Running, Site
-from tests.e2e.zoom_place import ZoomPlace, zoom_place
+from tests.e2e.zoom_stack import ZoomStack, zoom_stack
 
 CLIENTS = 40
 PATRONS = 4
@@ -48,32 +48,32 @@ QUIET_S = 2.0
 
 
 @frozen
-class Town:
+class ApplicationHarness:
     """A database, a provider, and customers."""
 
     site: Site
-    zoom: ZoomPlace
-    patrons: list[Patron]
+    zoom: ZoomStack
+    patrons: list[MeetingCustomer]
 
 
 @pytest.fixture
-def town(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[Town]:
+def town(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[ApplicationHarness]:
     """Tiers of an hour for every size of host; a broker, so that the APIs do nothing but answer."""
     (tmp_path / "tiers.toml").write_text(TIERS)
     with ExitStack() as stack:
         url = stack.enter_context(servers.fresh_database(postgres_server_url))
         migrate(url)
-        zoom = stack.enter_context(zoom_place())
+        zoom = stack.enter_context(zoom_stack())
         more = {
             "broker_url": stack.enter_context(servers.own_redis(tmp_path)),
             "tiers_file": tmp_path / "tiers.toml",
         }
         site = Site(launcher, url, zoom.settings | more)
-        yield Town(site, zoom, [enrolled(site) for _ in range(PATRONS)])
+        yield ApplicationHarness(site, zoom, [enrolled(site) for _ in range(PATRONS)])
 
 
 @frozen
-class Wish:
+class MeetingSpec:
     """An hour, counted from the day after tomorrow, for so many."""
 
     hour: int
@@ -90,11 +90,13 @@ class Wish:
         }  # fmt: skip
 
 
-def compete(town: Town, apis: list[Running], wishes: list[Wish]) -> Counter[tuple[Wish, int]]:
+def compete(
+    town: ApplicationHarness, apis: list[Running], wishes: list[MeetingSpec]
+) -> Counter[tuple[MeetingSpec, int]]:
     """All clients at once, each with its share of the wishes; the status of each answer."""
     start = threading.Barrier(CLIENTS)
 
-    def want(number: int) -> list[tuple[Wish, int]]:
+    def want(number: int) -> list[tuple[MeetingSpec, int]]:
         patron, api = town.patrons[number % PATRONS], apis[number % len(apis)]
         with client(api.url, patron.api_key) as http:
             start.wait()
@@ -104,7 +106,7 @@ def compete(town: Town, apis: list[Running], wishes: list[Wish]) -> Counter[tupl
         return Counter(answer for each in pool.map(want, range(CLIENTS)) for answer in each)
 
 
-def _ask(patron: Patron, http: httpx.Client, wish: Wish) -> int:
+def _ask(patron: MeetingCustomer, http: httpx.Client, wish: MeetingSpec) -> int:
     key = secrets.token_hex(8)
     patron.wanted[key] = wish.body
     answer = http.post("/meetings", json=wish.body, headers={"Idempotency-Key": key})
@@ -124,12 +126,12 @@ _MOST_AT_ONCE = """
 
 
 @pytest.mark.spec("4.1/3")
-def test_forty_clients_fill_the_pool_to_its_last_slot_and_not_beyond(town: Town) -> None:
+def test_forty_clients_fill_the_pool_to_its_last_slot_and_not_beyond(town: ApplicationHarness) -> None:
     for seats, at_once, hosts in POOL:
         add_hosts(town.site, hosts, capacity=seats, max_concurrent=at_once)
     # As many wishes of each size as there are slots of it: one small meeting on a large host, one refusal too
     # many, and they do not come out even.
-    wishes = [Wish(hour, seats) for hour in range(HOURS) for seats in SLOTS.elements()]
+    wishes = [MeetingSpec(hour, seats) for hour in range(HOURS) for seats in SLOTS.elements()]
     random.shuffle(wishes)
     wishes.sort(key=lambda wish: wish.hour // 3)
     with town.site.serve() as one, town.site.serve() as other:
@@ -139,7 +141,9 @@ def test_forty_clients_fill_the_pool_to_its_last_slot_and_not_beyond(town: Town)
         refused = {each: count for each, count in answers.items() if each[1] != 201}
         print(f"{CLIENTS} clients, {len(wishes)} slots filled in {lasted_s:.1f} s, refused: {refused}")
         assert not refused, "nobody is refused while a fitting host is free"
-        late = compete(town, [one, other], [Wish(hour, seats) for hour in range(HOURS) for seats in SLOTS])
+        late = compete(
+            town, [one, other], [MeetingSpec(hour, seats) for hour in range(HOURS) for seats in SLOTS]
+        )
         assert {status for _, status in late} == {503}, "nothing is left"
     assert ask(town.site, _MOST_AT_ONCE) == [(0,)], "no host has more at once than it may, all have as many"
     prove(town.site, town.zoom, town.patrons)
@@ -163,7 +167,7 @@ _STUCK = f"""
 """
 
 
-def watch(town: Town, url: str, path: str, is_over: Callable[[], bool]) -> Watch:
+def watch(town: ApplicationHarness, url: str, path: str, is_over: Callable[[], bool]) -> Watch:
     """Read until it is over, and look into the database meanwhile."""
     seen = Watch()
     with client(url, town.patrons[0].api_key) as http:
@@ -178,7 +182,7 @@ def watch(town: Town, url: str, path: str, is_over: Callable[[], bool]) -> Watch
     return seen
 
 
-async def make_many(town: Town, url: str) -> int:
+async def make_many(town: ApplicationHarness, url: str) -> int:
     """All creations at once; how often one had to be asked for again."""
     # No connection is kept: one that the server closes at the wrong moment would cost an answer.
     limits = httpx.Limits(max_connections=IN_FLIGHT, max_keepalive_connections=0)
@@ -188,7 +192,7 @@ async def make_many(town: Town, url: str) -> int:
 
         async def make(number: int) -> int:
             patron, key = town.patrons[number % PATRONS], secrets.token_hex(8)
-            patron.wanted[key] = Wish(number % HOURS, 100).body
+            patron.wanted[key] = MeetingSpec(number % HOURS, 100).body
             headers = {"Idempotency-Key": key, "Authorization": f"Bearer {patron.api_key}"}
             for again in range(20):
                 answer = await http.post("/meetings", json=patron.wanted[key], headers=headers)
@@ -203,12 +207,12 @@ async def make_many(town: Town, url: str) -> int:
         return sum(await asyncio.gather(*(make(number) for number in range(IN_FLIGHT))))
 
 
-def test_two_hundred_in_the_making_hold_no_connection(town: Town) -> None:
+def test_two_hundred_in_the_making_hold_no_connection(town: ApplicationHarness) -> None:
     add_hosts(town.site, IN_FLIGHT)
     with town.site.serve(database_pool_size=POOL_SIZE) as api, ThreadPoolExecutor(1) as pool:
         first = town.patrons[0]
         with client(api.url, first.api_key) as http:
-            assert _ask(first, http, Wish(HOURS, 100)) == 201  # and the token is there
+            assert _ask(first, http, MeetingSpec(HOURS, 100)) == 201  # and the token is there
         (made,) = first.made.values()
         path = f"/meetings/{made['id']}"
         quiet_until = time.monotonic() + QUIET_S

@@ -24,10 +24,10 @@ from attrs import define, field, frozen
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_truth import Patron, add_hosts, come_to_rest, enrolled, prove
+from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, come_to_rest, enrolled, prove
 from tests.e2e.outbox import ask
 from tests.e2e.program import Launcher, Running, Site, until
-from tests.e2e.zoom_place import ZoomPlace, tell, zoom_place
+from tests.e2e.zoom_stack import ZoomStack, tell, zoom_stack
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 LEASE_S = 2
@@ -50,7 +50,7 @@ class Work:
     name: str
     steps: tuple[str, ...]
     prepare: Callable[[Place], str]
-    ask: Callable[[Patron, httpx.Client, str], bool]
+    ask: Callable[[MeetingCustomer, httpx.Client, str], bool]
     faults: tuple[dict[str, object], ...] = ()
     is_answered: bool = True
 
@@ -60,9 +60,9 @@ class Place:
     """A database, a provider, an API that lives, and a customer."""
 
     site: Site
-    zoom: ZoomPlace
+    zoom: ZoomStack
     api: Running
-    patron: Patron
+    patron: MeetingCustomer
     trails: Path
     hours: Iterator[int] = field(factory=itertools.count)
     numbers: Iterator[int] = field(factory=itertools.count)
@@ -115,7 +115,7 @@ class Place:
         self.zoom.plan(*(fault | {"marker": key} for fault in work.faults))
         trail = self.trails / f"{next(self.numbers)}"
         try:
-            with self.site.serve(fuse=die_at, fuse_trail=trail, meeting_lease_s=lease_s) as api:
+            with self.site.serve(crash_point=die_at, fuse_trail=trail, meeting_lease_s=lease_s) as api:
                 self._ask(work, api, key, dies=die_at > 0)
         finally:
             self.zoom.forgive()
@@ -141,41 +141,44 @@ def no_scope(call: str) -> dict[str, object]:
     return {"fault": "missing_scope", "call": call}
 
 
-CREATE = Work("a creation", (*TRANSACTION, *TOKEN, *MAKE, *FINISH), Place.wish, Patron.create)
-CANCEL = Work("a cancellation", (*TRANSACTION, *TOKEN, *REMOVE, *TRANSACTION), Place.meeting, Patron.cancel)
+CREATE = Work("a creation", (*TRANSACTION, *TOKEN, *MAKE, *FINISH), Place.wish, MeetingCustomer.create)
+CANCEL = Work(
+    "a cancellation", (*TRANSACTION, *TOKEN, *REMOVE, *TRANSACTION), Place.meeting, MeetingCustomer.cancel
+)
 OFTEN = (CREATE, CANCEL)
 LESS_OFTEN = (
     Work(
         "a creation that Zoom refuses",
         (*TRANSACTION, *TOKEN, "POST /meetings", "POST /meetings 400", *TRANSACTION),
-        Place.wish, Patron.create, (no_scope("create"),), is_answered=False,
+        Place.wish, MeetingCustomer.create, (no_scope("create"),), is_answered=False,
     ),
     Work(
         "a creation whose first host cannot",
         (*TRANSACTION, *TOKEN, "POST /meetings", "POST /meetings 404", *TRANSACTION, *TRANSACTION, *MAKE,
          *FINISH),
-        Place.wish, Patron.create, ({"fault": "user_not_found", "call": "create"},),
+        Place.wish, MeetingCustomer.create, ({"fault": "user_not_found", "call": "create"},),
     ),
     Work(
         "a cancellation that Zoom refuses",
         (*TRANSACTION, *TOKEN, "DELETE /meetings/n", "DELETE /meetings/n 400", *TRANSACTION),
-        Place.meeting, Patron.cancel, (no_scope("delete"),), is_answered=False,
+        Place.meeting, MeetingCustomer.cancel, (no_scope("delete"),), is_answered=False,
     ),
     Work(
         "a cancellation that nobody knows of",
         (*TRANSACTION, *TOKEN, *["DELETE /meetings/n"] * 3, *TRANSACTION),
-        Place.meeting, Patron.cancel, ({"fault": "drop", "call": "delete", "times": 3, "is_done": True},),
+        Place.meeting, MeetingCustomer.cancel,
+        ({"fault": "drop", "call": "delete", "times": 3, "is_done": True},),
         is_answered=False,
     ),
     Work(
         "a cancellation of what runs unknown to us",
         (*TRANSACTION, *TOKEN, "DELETE /meetings/n", "DELETE /meetings/n 400", *END, *TRANSACTION),
-        Place.begun, Patron.cancel,
+        Place.begun, MeetingCustomer.cancel,
     ),
     Work(
         "the end of what runs",
         (*TRANSACTION, *TOKEN, "DELETE /meetings/n", "DELETE /meetings/n 400", *END, *TRANSACTION),
-        Place.running, Patron.cancel,
+        Place.running, MeetingCustomer.cancel,
     ),
 )  # fmt: skip
 
@@ -186,7 +189,7 @@ def place(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Itera
     with ExitStack() as stack:
         url = stack.enter_context(servers.fresh_database(postgres_server_url))
         migrate(url)
-        zoom = stack.enter_context(zoom_place())
+        zoom = stack.enter_context(zoom_stack())
         broker = stack.enter_context(servers.own_redis(tmp_path))
         # Small pools: many processes at once, beside other tests, are to stay within what a server admits.
         more = {"broker_url": broker, "meeting_lease_s": LEASE_S, "database_pool_size": 4}
@@ -296,12 +299,13 @@ TAKE_OVER = TRANSACTION * 3  # it is found unfinished, taken, and read
 LATE_CREATION = Work(
     "taking over a creation",
     (*TAKE_OVER, *TOKEN, *FOUND, *FINISH, *TRANSACTION, *TRANSACTION),
-    lambda place: place.left(CREATE, CREATE.steps.index("POST /meetings 201") + 1), Patron.create,
+    lambda place: place.left(CREATE, CREATE.steps.index("POST /meetings 201") + 1), MeetingCustomer.create,
 )  # fmt: skip
 LATE_CANCELLATION = Work(
     "taking over a cancellation",
     (*TAKE_OVER, *TOKEN, "DELETE /meetings/n", "DELETE /meetings/n 404", *TRANSACTION, *TRANSACTION),
-    lambda place: place.left(CANCEL, CANCEL.steps.index("DELETE /meetings/n 204") + 1), Patron.cancel,
+    lambda place: place.left(CANCEL, CANCEL.steps.index("DELETE /meetings/n 204") + 1),
+    MeetingCustomer.cancel,
 )  # fmt: skip
 
 

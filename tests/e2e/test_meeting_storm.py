@@ -22,9 +22,9 @@ from attrs import define, field
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_truth import LATE_S, Patron, add_hosts, come_to_rest, enrolled, prove
+from tests.e2e.meeting_invariants import LATE_S, MeetingCustomer, add_hosts, come_to_rest, enrolled, prove
 from tests.e2e.program import Launcher, Running, Site, has_fault, until
-from tests.e2e.zoom_place import ZoomPlace, tell, zoom_place
+from tests.e2e.zoom_stack import ZoomStack, tell, zoom_stack
 
 WANTED = int(os.environ.get("MEETCORE_TEST_KILLS", "30"))
 # Those of `test_meeting_steps`, which walks more ways in the long run.
@@ -82,9 +82,9 @@ class Storm:
     """
 
     site: Site
-    zoom: ZoomPlace
+    zoom: ZoomStack
     steady: Running
-    patrons: list[Patron]
+    patrons: list[MeetingCustomer]
     told: list[tuple[str, str]] = field(factory=list)
 
     @property
@@ -92,7 +92,7 @@ class Storm:
         """How many answers of success there were."""
         return sum(len(patron.made) + len(patron.cancelled) for patron in self.patrons)
 
-    def ask(self, url: str, until_at: float, again: Callable[[Patron, str], None]) -> None:
+    def ask(self, url: str, until_at: float, again: Callable[[MeetingCustomer, str], None]) -> None:
         """Ask, as a customer does, until the server is gone; then perhaps once more, elsewhere."""
         patron = random.choice(self.patrons)
         with client(url, patron.api_key) as http:
@@ -107,7 +107,7 @@ class Storm:
                         patron.forsaken.add(key)
                     return
 
-    def _live(self, patron: Patron, http: httpx.Client, key: str, url: str) -> None:
+    def _live(self, patron: MeetingCustomer, http: httpx.Client, key: str, url: str) -> None:
         if not patron.create(http, key):
             return
         if random.random() < STARTED:
@@ -126,7 +126,7 @@ class Storm:
         for kind, each in random.sample(events * 2, len(events) * 2):
             tell(url, kind, each)
 
-    def again(self, patron: Patron, key: str) -> None:
+    def again(self, patron: MeetingCustomer, key: str) -> None:
         """The same once more, at the API that lives, while the lease of the dead one lasts."""
         with client(self.steady.url, patron.api_key) as http:
             if patron.create(http, key) and key in patron.cancels:
@@ -141,7 +141,7 @@ class Storm:
         with self.site.serve(quiet_port()) as api:
             last = time.monotonic() + 5
 
-            def again(patron: Patron, key: str) -> None:
+            def again(patron: MeetingCustomer, key: str) -> None:
                 retries.append(retrying.submit(self.again, patron, key))
 
             clients = [asking.submit(self.ask, api.url, last, again) for _ in range(CLIENTS)]
@@ -162,7 +162,7 @@ def storm(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Itera
     with ExitStack() as stack:
         url = stack.enter_context(servers.fresh_database(postgres_server_url))
         migrate(url)
-        zoom = stack.enter_context(zoom_place(LATENCY_S))
+        zoom = stack.enter_context(zoom_stack(LATENCY_S))
         broker = stack.enter_context(servers.own_redis(tmp_path))
         # Small pools: many processes at once, beside other tests, are to stay within what a server admits.
         more = {"broker_url": broker, "meeting_lease_s": LEASE_S, "database_pool_size": 4}

@@ -12,16 +12,16 @@ from attrs import frozen
 
 from meetcore.client import Language, Note, Recording
 from meetcore.testing.sounds import silence
-from tests.e2e.ai_place import HEARING, WRITING, AiPlace
+from tests.e2e.ai_stack import HEARING, WRITING, AiStack
 from tests.e2e.customers import Customer, customer
-from tests.e2e.meeting_truth import add_hosts
-from tests.e2e.note_place import NotePlaces
-from tests.e2e.note_truth import are_at_rest, prove
+from tests.e2e.meeting_invariants import add_hosts
+from tests.e2e.note_invariants import are_at_rest, prove
+from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
 from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import Stretch, take_place
-from tests.e2e.zoom_place import ZoomPlace
+from tests.e2e.zoom_stack import ZoomStack
 
 RECORDINGS = 50
 LANGUAGES = (Language.INDONESIAN, Language.ENGLISH)
@@ -36,8 +36,8 @@ class Place:
 
     site: Site
     api: Running
-    zoom: ZoomPlace
-    ai: AiPlace
+    zoom: ZoomStack
+    ai: AiStack
     customer: Customer
 
     def recordings(self) -> list[Recording]:
@@ -58,7 +58,7 @@ class Place:
 
 
 @pytest.fixture
-def place(note_places: NotePlaces, receiver: Receiver) -> Iterator[Place]:
+def place(note_places: NoteStacks, receiver: Receiver) -> Iterator[Place]:
     with ExitStack() as stack:
         site, zoom, ai = stack.enter_context(
             note_places.open(ai_s=AI_LATENCY_S, database_pool_size=4, notes_in_flight=IN_FLIGHT)

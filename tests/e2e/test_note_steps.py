@@ -20,17 +20,17 @@ import pytest
 from attrs import define, field, frozen
 
 from meetcore.testing.ai_server import Models
-from tests.e2e.ai_place import HEARING, WRITING, AiPlace
+from tests.e2e.ai_stack import HEARING, WRITING, AiStack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.long_sound import long_sound
-from tests.e2e.meeting_truth import add_hosts
-from tests.e2e.note_place import NotePlaces
-from tests.e2e.note_truth import are_at_rest, let_leases_lapse, prove, set_aside
+from tests.e2e.meeting_invariants import add_hosts
+from tests.e2e.note_invariants import are_at_rest, let_leases_lapse, prove, set_aside
+from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
 from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import SOUND, VTT, Stretch, take_place
-from tests.e2e.zoom_place import ZoomPlace
+from tests.e2e.zoom_stack import ZoomStack
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 KILLS = 9
@@ -114,8 +114,8 @@ class Place:
     """A database, Zoom, an AI provider, an API and a worker that see to the rest, and a customer."""
 
     site: Site
-    zoom: ZoomPlace
-    ai: AiPlace
+    zoom: ZoomStack
+    ai: AiStack
     api: Running
     customer: Customer
     scratch: Path
@@ -179,7 +179,7 @@ def _holds(process: Path, directory: Path) -> bool:
 
 
 @pytest.fixture
-def place(note_places: NotePlaces, receiver: Receiver, tmp_path: Path) -> Iterator[Place]:
+def place(note_places: NoteStacks, receiver: Receiver, tmp_path: Path) -> Iterator[Place]:
     """Everything of its own. A worker sends webhooks; those who write notes are the test's."""
     with ExitStack() as stack:
         scratch = tmp_path / "scratch"

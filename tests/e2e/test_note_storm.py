@@ -23,17 +23,17 @@ from meetcore.client import Conflict, Gone, InsufficientCredits, Recording, Upst
 from meetcore.domain.notes import NoteFault, describe
 from meetcore.testing.ai_server import Models
 from meetcore.testing.sounds import silence
-from tests.e2e.ai_place import HEARING, WRITING, AiPlace
+from tests.e2e.ai_stack import HEARING, WRITING, AiStack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.long_sound import long_sound
-from tests.e2e.meeting_truth import add_hosts
-from tests.e2e.note_place import NotePlaces
-from tests.e2e.note_truth import are_at_rest, hurry, prove, under_way
+from tests.e2e.meeting_invariants import add_hosts
+from tests.e2e.note_invariants import are_at_rest, hurry, prove, under_way
+from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
 from tests.e2e.program import Running, Site, has_fault, until
 from tests.e2e.receiver import Receiver
 from tests.e2e.recorded import VTT, Stretch, take_place
-from tests.e2e.zoom_place import ZoomPlace
+from tests.e2e.zoom_stack import ZoomStack
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 KILLS = 200 if IS_LONG else 10
@@ -96,8 +96,8 @@ class Storm:
     """The place, its customers, the last of whom is short of credits, and what they have wanted."""
 
     site: Site
-    zoom: ZoomPlace
-    ai: AiPlace
+    zoom: ZoomStack
+    ai: AiStack
     api: Running
     customers: list[Customer]
     wanted: Counter[str] = field(factory=Counter)
@@ -143,7 +143,7 @@ class Storm:
 
 
 @pytest.fixture
-def storm(note_places: NotePlaces, receiver: Receiver) -> Iterator[Storm]:
+def storm(note_places: NoteStacks, receiver: Receiver) -> Iterator[Storm]:
     with ExitStack() as stack:
         opened = note_places.open(
             zoom_s=0.01, ai_s=0.2, database_pool_size=4, note_lease_s=LEASE_S, webhook_lease_s=3,

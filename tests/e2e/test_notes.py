@@ -14,13 +14,13 @@ from attrs import frozen
 
 from meetcore.client import Gone, Note, Recording
 from meetcore.domain.signature import verify
-from tests.e2e.ai_place import HEARING, WRITING, AiPlace, ai_place
+from tests.e2e.ai_stack import HEARING, WRITING, AiStack, ai_stack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.outbox import ask
 from tests.e2e.program import Running, Site, until
 from tests.e2e.receiver import Post, Receiver
 from tests.e2e.recorded import SOUND, SOUND_S, VTT, Stretch, take_place
-from tests.e2e.zoom_place import ZoomPlace, zoom_place
+from tests.e2e.zoom_stack import ZoomStack, zoom_stack
 
 KINDS = ("recording.ready", "note.completed", "note.failed")
 TIER_CREDITS, RECORDING_CREDITS = 10, 5
@@ -47,8 +47,8 @@ class Stage:
     customer: Customer
     api: Running
     worker: Running
-    zoom: ZoomPlace
-    ai: AiPlace
+    zoom: ZoomStack
+    ai: AiStack
     receiver: Receiver
     secret: str
 
@@ -93,7 +93,7 @@ class Stage:
 @pytest.fixture
 def stage(site: Site, receiver: Receiver, rabbitmq_url: str) -> Iterator[Stage]:
     with ExitStack() as stack:
-        zoom, ai = stack.enter_context(zoom_place()), stack.enter_context(ai_place())
+        zoom, ai = stack.enter_context(zoom_stack()), stack.enter_context(ai_stack())
         more = {
             "broker_url": rabbitmq_url, "note_retry_schedule": ",".join(["1"] * 20), "log_level": "debug",
             "media_cpu_percent": 100,

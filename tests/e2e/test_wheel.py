@@ -200,7 +200,7 @@ def test_the_script_says_what_to_install(clean: Clean) -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["meetcore.app", "meetcore.adapters.http.gate", "meetcore.adapters.postgres.store"]
+    "module", ["meetcore.app", "meetcore.adapters.http.api_app", "meetcore.adapters.postgres.store"]
 )
 def test_the_service_names_the_package_that_it_misses(clean: Clean, module: str) -> None:
     done = clean.run("python", "-I", "-c", f"import {module}", code=1)

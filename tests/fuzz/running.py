@@ -25,7 +25,7 @@ from meetcore.app import Service
 from meetcore.domain.addresses import Address
 from meetcore.wiring import Network, wire
 from tests.e2e.program import ROOT
-from tests.http.house import ALL_SCOPES, settings_for
+from tests.http.api_harness import ALL_SCOPES, settings_for
 from tests.http.recorded import keep_recording
 
 MANY = 100_000_000
@@ -77,9 +77,9 @@ async def target(database_url: str) -> AsyncIterator[Target]:
         network = Network(AnyName(), Everywhere())
         async with wire(settings, network) as wiring:
             for number in range(HOSTS):
-                await wiring.operate.add_host(f"host-{number}@example.test", 1000)
-            account = await wiring.operate.create_account("fuzz@example.test", "Fuzz", MANY)
-            key = await wiring.operate.create_key(account.id, ALL_SCOPES)
+                await wiring.administration.add_host(f"host-{number}@example.test", 1000)
+            account = await wiring.administration.create_account("fuzz@example.test", "Fuzz", MANY)
+            key = await wiring.administration.create_key(account.id, ALL_SCOPES)
             # Nothing that the API takes makes one, and nothing that it tells of one would be seen.
             for number in range(RECORDINGS):
                 await keep_recording(wiring, account.id, uuid4(), f"fuzz-{number}", 61.0 * number)

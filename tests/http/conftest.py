@@ -18,9 +18,9 @@ from meetcore.app import Service
 from meetcore.domain.addresses import Address
 from meetcore.domain.errors import HostUnresolved
 from meetcore.wiring import Network, Wiring, wire
+from tests.http.api_harness import ALL_SCOPES, ApiHarness, Customer, Slots, client_of, settings_for, started
 from tests.http.contract import Contract
-from tests.http.house import ALL_SCOPES, Customer, House, Slots, client_of, settings_for, started
-from tests.http.post_office import Opened, post_offices
+from tests.http.delivery_harness import Opened, delivery_harnesses
 
 NAMES = {
     "hooks.test": "93.184.216.34",
@@ -105,20 +105,20 @@ async def http(service: Service, contract: Contract) -> AsyncIterator[httpx.Asyn
 
 
 @pytest.fixture(scope="session")
-async def house(wiring: Wiring, http: httpx.AsyncClient) -> House:
+async def harness(wiring: Wiring, http: httpx.AsyncClient) -> ApiHarness:
     """The service with two hosts that take every tier."""
     for number in (1, 2):
-        await wiring.operate.add_host(f"host-{number}@example.test", 1000)
-    return House(wiring, http, Slots())
+        await wiring.administration.add_host(f"host-{number}@example.test", 1000)
+    return ApiHarness(wiring, http, Slots())
 
 
 @pytest.fixture
-async def customer(house: House) -> Customer:
+async def customer(harness: ApiHarness) -> Customer:
     """An account with 1000 credits and a key that may do everything."""
-    return await house.customer(scopes=ALL_SCOPES)
+    return await harness.customer(scopes=ALL_SCOPES)
 
 
 @pytest.fixture
 def opened(postgres_server_url: str, contract: Contract, tmp_path: Path) -> Opened:
     """Opens a service that delivers, with a retry schedule."""
-    return post_offices(postgres_server_url, contract, tmp_path)
+    return delivery_harnesses(postgres_server_url, contract, tmp_path)

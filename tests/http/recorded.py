@@ -10,7 +10,7 @@ from uuid import UUID
 from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.records import recording_record
 from meetcore.wiring import Wiring
-from tests.http.house import BASE_URL, Customer, until
+from tests.http.api_harness import BASE_URL, Customer, until
 
 __all__ = [
     "a_recording",
@@ -27,25 +27,25 @@ async def plant_recording(customer: Customer, media_s: float = 90.0) -> dict[str
     """A recording that was measured, of a meeting to come: there at once, and no file behind it."""
     meeting = await customer.make_meeting(with_recording=True)
     recording = await keep_recording(
-        customer.house.wiring,
+        customer.harness.wiring,
         customer.account_id,
         UUID(meeting["id"]),
         meeting["provider_meeting_id"],
         media_s,
     )
-    return recording_record(recording, customer.house.wiring.world.now())
+    return recording_record(recording, customer.harness.wiring.runtime.now())
 
 
 async def keep_recording(
     wiring: Wiring, account_id: UUID, meeting_id: UUID, provider_meeting_id: str, media_s: float
 ) -> Recording:
     """The same as the database has it, of any meeting."""
-    now = wiring.world.now()
+    now = wiring.runtime.now()
     file = RecordingFile(
         "a1", FileKind.AUDIO, 1_000_000, now, now + timedelta(hours=1), "sandbox:a1", media_s
     )
     recording = Recording(
-        wiring.world.new_id(now), account_id, meeting_id, "sandbox", provider_meeting_id,
+        wiring.runtime.new_id(now), account_id, meeting_id, "sandbox", provider_meeting_id,
         RecordingStatus.AVAILABLE, (file,), now, now, now + RETENTION,
     )  # fmt: skip
     async with wiring.store.begin() as tx:

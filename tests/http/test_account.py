@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from meetcore.domain.pricing import DEFAULT_TIERS
-from tests.http.house import RECORDING_CREDITS, TIER, TIER_CREDITS, Customer, House
+from tests.http.api_harness import RECORDING_CREDITS, TIER, TIER_CREDITS, ApiHarness, Customer
 
 
 @pytest.mark.spec("2.2/fields", "4.2/1", "5/6", "1/credits", "1/base")
@@ -28,25 +28,27 @@ async def test_the_account_record(customer: Customer) -> None:
 
 
 @pytest.mark.spec("2.2/fields")
-async def test_text_comes_back_as_it_was_given(house: House) -> None:
-    account = await house.wiring.operate.create_account("o'mega+1@example.test", 'Sari "Ω" 🎉 </script>', 0)
-    key = await house.wiring.operate.create_key(account.id, [])
-    answer = await house.http.get("/me", headers={"Authorization": f"Bearer {key.text}"})
+async def test_text_comes_back_as_it_was_given(harness: ApiHarness) -> None:
+    account = await harness.wiring.administration.create_account(
+        "o'mega+1@example.test", 'Sari "Ω" 🎉 </script>', 0
+    )
+    key = await harness.wiring.administration.create_key(account.id, [])
+    answer = await harness.http.get("/me", headers={"Authorization": f"Bearer {key.text}"})
     assert answer.json()["user"]["full_name"] == 'Sari "Ω" 🎉 </script>'
     assert answer.json()["credits"]["balance"] == 0
 
 
 @pytest.mark.spec("1/credits", "2.2/fields")
-async def test_two_keys_see_one_balance_and_their_own_caps(house: House, customer: Customer) -> None:
-    colleague = await house.colleague(customer, daily_cap=0)
+async def test_two_keys_see_one_balance_and_their_own_caps(harness: ApiHarness, customer: Customer) -> None:
+    another_key = await harness.another_key(customer, daily_cap=0)
     await customer.make_meeting()
-    assert await colleague.balance() == await customer.balance() == 1000 - TIER_CREDITS
-    assert (await colleague.get("/me")).json()["api_key"]["daily_credit_cap"] == 0
+    assert await another_key.balance() == await customer.balance() == 1000 - TIER_CREDITS
+    assert (await another_key.get("/me")).json()["api_key"]["daily_credit_cap"] == 0
 
 
 @pytest.mark.spec("1/credits")
-async def test_a_top_up_shows_at_once(house: House, customer: Customer) -> None:
-    await house.wiring.operate.top_up(customer.account_id, 50)
+async def test_a_top_up_shows_at_once(harness: ApiHarness, customer: Customer) -> None:
+    await harness.wiring.administration.top_up(customer.account_id, 50)
     assert await customer.balance() == 1050
 
 
@@ -74,13 +76,13 @@ async def test_the_tiers_on_sale(customer: Customer) -> None:
 
 
 @pytest.mark.spec("1/op/pricing-tiers", "4.2/scope")
-async def test_the_tiers_need_no_scope(house: House) -> None:
-    assert (await (await house.customer(scopes=[])).get("/pricing-tiers")).status_code == 200
+async def test_the_tiers_need_no_scope(harness: ApiHarness) -> None:
+    assert (await (await harness.customer(scopes=[])).get("/pricing-tiers")).status_code == 200
 
 
 @pytest.mark.spec("4.1/tier", "2.1/capacity", "1/meetings", "1/op/pricing-tiers")
-async def test_what_a_tier_says_is_what_a_meeting_costs(house: House) -> None:
-    customer = await house.customer(credits=10_000)
+async def test_what_a_tier_says_is_what_a_meeting_costs(harness: ApiHarness) -> None:
+    customer = await harness.customer(credits=10_000)
     balance = 10_000
     for tier in (await customer.get("/pricing-tiers")).json()["data"]:
         for recording in (False, True):
@@ -94,12 +96,12 @@ async def test_what_a_tier_says_is_what_a_meeting_costs(house: House) -> None:
 
 
 @pytest.mark.spec("1/op/pricing-tiers", "1/meetings")
-async def test_the_flow_from_tier_to_join_link(house: House, customer: Customer) -> None:
+async def test_the_flow_from_tier_to_join_link(harness: ApiHarness, customer: Customer) -> None:
     tiers = (await customer.get("/pricing-tiers")).json()["data"]
     cheapest = min(tiers, key=lambda tier: int(tier["credits"]))
     assert cheapest["id"] == TIER
     meeting = await customer.make_meeting(pricing_tier_id=cheapest["id"], auto_notulen=True)
     assert meeting["credits_deducted"] == TIER_CREDITS + RECORDING_CREDITS
-    page = await house.http.get(meeting["join_url"])
+    page = await harness.http.get(meeting["join_url"])
     assert page.status_code == 200
     assert meeting["title"] in page.text

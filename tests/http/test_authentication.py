@@ -8,9 +8,9 @@ import httpx
 import pytest
 
 from meetcore.domain.keys import Scope
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
+from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 from tests.http.contract import Contract
-from tests.http.house import Customer, House, client_of, code_of, gate_on
 
 UNKNOWN_ID = "01890000-0000-7000-8000-000000000000"
 DELIVERIES = f"/webhooks/{UNKNOWN_ID}/deliveries"
@@ -121,28 +121,28 @@ async def test_a_wrong_key_of_the_right_length(http: httpx.AsyncClient, secret: 
 
 
 @pytest.mark.spec("5/3", "4.2/1", "7/401")
-async def test_a_revoked_key_stops_at_its_next_request(house: House, customer: Customer) -> None:
+async def test_a_revoked_key_stops_at_its_next_request(harness: ApiHarness, customer: Customer) -> None:
     assert (await customer.get("/me")).status_code == 200
-    await house.wiring.operate.revoke_key(customer.key.key.id)
+    await harness.wiring.administration.revoke_key(customer.key.key.id)
     assert code_of(await customer.get("/me")) == REFUSED
-    assert code_of(await customer.post("/meetings", house.body())) == REFUSED
-    colleague = await house.colleague(customer)
-    assert (await colleague.get("/me")).status_code == 200, "the other keys of the account go on"
+    assert code_of(await customer.post("/meetings", harness.body())) == REFUSED
+    another_key = await harness.another_key(customer)
+    assert (await another_key.get("/me")).status_code == 200, "the other keys of the account go on"
 
 
 @pytest.mark.spec("5/3", "7/401")
 async def test_the_keys_of_a_suspended_account_stop_at_their_next_request(
-    house: House, customer: Customer
+    harness: ApiHarness, customer: Customer
 ) -> None:
-    colleague, stranger = await house.colleague(customer), await house.customer()
-    await house.wiring.operate.suspend_account(customer.account_id)
-    for one in (customer, colleague):
+    another_key, stranger = await harness.another_key(customer), await harness.customer()
+    await harness.wiring.administration.suspend_account(customer.account_id)
+    for one in (customer, another_key):
         answer = await one.get("/me")
         assert code_of(answer) == REFUSED
         assert "suspended" in answer.json()["error"]["message"]
-        assert code_of(await one.post("/meetings", house.body())) == REFUSED
+        assert code_of(await one.post("/meetings", harness.body())) == REFUSED
     assert (await stranger.get("/me")).status_code == 200
-    await house.wiring.registry.resume_account(customer.account_id)
+    await harness.wiring.registry.resume_account(customer.account_id)
     assert (await customer.get("/me")).status_code == 200
 
 
@@ -155,11 +155,11 @@ class SteppingClock:
 
 
 @pytest.mark.spec("5/3", "4.2/1", "7/401")
-async def test_an_expired_key_stops_at_its_instant(house: House, contract: Contract) -> None:
+async def test_an_expired_key_stops_at_its_instant(harness: ApiHarness, contract: Contract) -> None:
     expires_at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     clock = SteppingClock(expires_at - timedelta(milliseconds=1))
-    customer = await house.customer(expires_at=expires_at)
-    async with gate_on(house.wiring, world=World(clock, house.wiring.world.entropy)) as gate:
+    customer = await harness.customer(expires_at=expires_at)
+    async with api_on(harness.wiring, runtime=Runtime(clock, harness.wiring.runtime.entropy)) as gate:
         there = customer.at(client_of(gate, contract))
         assert (await there.get("/me")).status_code == 200
         clock.at = expires_at
@@ -167,8 +167,8 @@ async def test_an_expired_key_stops_at_its_instant(house: House, contract: Contr
 
 
 @pytest.mark.spec("5/3")
-async def test_wrong_and_revoked_cannot_be_told_apart(house: House, customer: Customer) -> None:
-    await house.wiring.operate.revoke_key(customer.key.key.id)
+async def test_wrong_and_revoked_cannot_be_told_apart(harness: ApiHarness, customer: Customer) -> None:
+    await harness.wiring.administration.revoke_key(customer.key.key.id)
     revoked = (await customer.get("/me")).json()["error"]
     header = {"Authorization": "Bearer mk_live_" + "a" * 43}
     wrong = (await customer.http.get("/me", headers=header)).json()["error"]
@@ -178,9 +178,9 @@ async def test_wrong_and_revoked_cannot_be_told_apart(house: House, customer: Cu
 @pytest.mark.spec("5/5", "7/403", "4.2/2", "5/4", "4.1/scope", "4.3/scope", "4.4/scope", "1/keys")
 @pytest.mark.parametrize(("method", "path", "wanted", "_"), SCOPED)
 async def test_a_key_without_the_scope(
-    house: House, method: str, path: str, wanted: set[Scope], _: str
+    harness: ApiHarness, method: str, path: str, wanted: set[Scope], _: str
 ) -> None:
-    customer = await house.customer(scopes=[scope for scope in Scope if scope not in wanted])
+    customer = await harness.customer(scopes=[scope for scope in Scope if scope not in wanted])
     # The scope comes before the body: what is sent makes no difference.
     answer = await customer.send(method, path, raw=b"{broken")
     assert code_of(answer) == (403, "insufficient_scope")
@@ -189,19 +189,19 @@ async def test_a_key_without_the_scope(
 
 
 @pytest.mark.spec("5/5", "4.1/scope", "4.3/scope", "4.4/scope")
-async def test_the_one_scope_is_enough(house: House) -> None:
-    organiser = await house.customer(scopes=[Scope.MEETINGS_WRITE])
+async def test_the_one_scope_is_enough(harness: ApiHarness) -> None:
+    organiser = await harness.customer(scopes=[Scope.MEETINGS_WRITE])
     meeting = await organiser.make_meeting()
     assert (await organiser.delete(f"/meetings/{meeting['id']}")).status_code == 200
-    integrator = await house.customer(scopes=[Scope.WEBHOOKS_WRITE])
+    integrator = await harness.customer(scopes=[Scope.WEBHOOKS_WRITE])
     webhook = await integrator.make_webhook()
     assert (await integrator.patch(f"/webhooks/{webhook['id']}", {})).status_code == 200
     assert (await integrator.get(f"/webhooks/{webhook['id']}")).status_code == 200
 
 
 @pytest.mark.spec("4.2/scope", "5/6", "4.2/2")
-async def test_me_needs_no_scope(house: House) -> None:
-    customer = await house.customer(scopes=[])
+async def test_me_needs_no_scope(harness: ApiHarness) -> None:
+    customer = await harness.customer(scopes=[])
     answer = await customer.get("/me")
     assert answer.status_code == 200
     assert answer.json()["api_key"]["scopes"] == []
@@ -209,8 +209,8 @@ async def test_me_needs_no_scope(house: House) -> None:
 
 
 @pytest.mark.spec("5/4")
-async def test_no_operation_changes_a_scope(house: House, contract: Contract) -> None:
-    customer = await house.customer(scopes=[Scope.MEETINGS_READ])
+async def test_no_operation_changes_a_scope(harness: ApiHarness, contract: Contract) -> None:
+    customer = await harness.customer(scopes=[Scope.MEETINGS_READ])
     for method in ("PUT", "PATCH", "POST"):
         answer = await customer.send(method, "/me", {"scopes": ["meetings:write"]})
         assert answer.status_code == 405
@@ -219,9 +219,11 @@ async def test_no_operation_changes_a_scope(house: House, contract: Contract) ->
 
 
 @pytest.mark.spec("5/8", "7/404", "4.4/3")
-async def test_foreign_data_is_answered_as_if_it_were_not_there(house: House, customer: Customer) -> None:
+async def test_foreign_data_is_answered_as_if_it_were_not_there(
+    harness: ApiHarness, customer: Customer
+) -> None:
     meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
-    stranger = await house.customer()
+    stranger = await harness.customer()
     asked = [
         ("GET", "meetings", meeting, None),
         ("DELETE", "meetings", meeting, None),
@@ -240,8 +242,8 @@ async def test_foreign_data_is_answered_as_if_it_were_not_there(house: House, cu
 
 
 @pytest.mark.spec("5/6", "5/7")
-async def test_me_tells_scopes_and_cap(house: House) -> None:
-    customer = await house.customer(scopes=[Scope.WEBHOOKS_READ, Scope.MEETINGS_WRITE], daily_cap=70)
+async def test_me_tells_scopes_and_cap(harness: ApiHarness) -> None:
+    customer = await harness.customer(scopes=[Scope.WEBHOOKS_READ, Scope.MEETINGS_WRITE], daily_cap=70)
     key = (await customer.get("/me")).json()["api_key"]
     assert key["id"] == str(customer.key.key.id)
     assert key["scopes"] == ["webhooks:read", "meetings:write"]

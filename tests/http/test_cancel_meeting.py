@@ -12,9 +12,9 @@ from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
+from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on, client_of, code_of, new_key
 from tests.http.contract import Contract
-from tests.http.house import BASE_URL, Customer, Funds, House, client_of, code_of, gate_on, new_key
 from tests.http.recorded import press
 
 
@@ -23,7 +23,7 @@ async def status_of(customer: Customer, meeting: dict[str, Any]) -> str:
 
 
 @pytest.mark.spec("3/cancel-before", "3/cancel-shape", "1/op/meeting-delete")
-async def test_before_the_start_the_credits_come_back(house: House, customer: Customer) -> None:
+async def test_before_the_start_the_credits_come_back(harness: ApiHarness, customer: Customer) -> None:
     meeting = await customer.make_meeting(auto_notulen=True)
     assert await customer.balance() == 985
     answer = await customer.delete(f"/meetings/{meeting['id']}")
@@ -39,8 +39,8 @@ async def test_before_the_start_the_credits_come_back(house: House, customer: Cu
 
 
 @pytest.mark.spec("3/cancel-before", "4.1/3")
-async def test_the_host_is_free_again(house: House, customer: Customer) -> None:
-    body = house.body()
+async def test_the_host_is_free_again(harness: ApiHarness, customer: Customer) -> None:
+    body = harness.body()
     made = [(await customer.post("/meetings", body)).json() for _ in range(2)]
     assert (await customer.post("/meetings", body)).status_code == 503
     await customer.delete(f"/meetings/{made[0]['id']}")
@@ -88,12 +88,17 @@ async def test_a_meeting_that_has_ended(customer: Customer) -> None:
     [(-0.001, "cancelled", 10), (0, "ended", 0), (59.999, "ended", 0), (60, None, 0)],
 )
 async def test_the_clock_starts_and_ends_a_meeting(
-    house: House, customer: Customer, contract: Contract, minutes: float, status: str | None, refunded: int
+    harness: ApiHarness,
+    customer: Customer,
+    contract: Contract,
+    minutes: float,
+    status: str | None,
+    refunded: int,
 ) -> None:
     meeting = await customer.make_meeting()
     start = datetime.fromisoformat(meeting["start_at"])
-    world = World(ManualClock(start + timedelta(minutes=minutes)), house.wiring.world.entropy)
-    async with gate_on(house.wiring, world=world) as gate, client_of(gate, contract) as http:
+    runtime = Runtime(ManualClock(start + timedelta(minutes=minutes)), harness.wiring.runtime.entropy)
+    async with api_on(harness.wiring, runtime=runtime) as gate, client_of(gate, contract) as http:
         answer = await customer.at(http).delete(f"/meetings/{meeting['id']}")
     if status is None:
         assert code_of(answer) == (409, "conflict")
@@ -103,9 +108,9 @@ async def test_the_clock_starts_and_ends_a_meeting(
 
 
 @pytest.mark.spec("3/cancel-running")
-async def test_running_at_the_provider_though_nobody_told_us(house: House, customer: Customer) -> None:
+async def test_running_at_the_provider_though_nobody_told_us(harness: ApiHarness, customer: Customer) -> None:
     meeting = await customer.make_meeting()
-    await house.query(
+    await harness.query(
         "INSERT INTO sandbox_meetings (provider_meeting_id, state) VALUES (%s, 'started')",
         meeting["provider_meeting_id"],
     )
@@ -117,16 +122,16 @@ async def test_running_at_the_provider_though_nobody_told_us(house: House, custo
 @pytest.mark.spec("7/502", "3/cancel-before")
 @pytest.mark.parametrize("fault", [fault for fault in SandboxFault if fault is not SandboxFault.FULL])
 async def test_a_provider_that_does_not_let_go(
-    house: House, customer: Customer, contract: Contract, fault: SandboxFault
+    harness: ApiHarness, customer: Customer, contract: Contract, fault: SandboxFault
 ) -> None:
     meeting = await customer.make_meeting()
     key = new_key()
     faults = SandboxFaults()
     faults.plan(SandboxCall.REMOVE, fault)
-    state = PostgresSandboxState(house.wiring.pool)
+    state = PostgresSandboxState(harness.wiring.pool)
     provider = SandboxProvider(BASE_URL, state, bytes(32), faults=faults, patience_s=0.05)
     path = f"/meetings/{meeting['id']}"
-    async with gate_on(house.wiring, video=provider) as gate, client_of(gate, contract) as http:
+    async with api_on(harness.wiring, video=provider) as gate, client_of(gate, contract) as http:
         there = customer.at(http)
         assert code_of(await there.delete(path, idem=key)) == (502, "upstream_error")
         assert await customer.funds() == Funds(990, 0, 2), "nothing is refunded yet"
@@ -157,11 +162,11 @@ async def test_cancelling_is_replayed_under_its_key(customer: Customer) -> None:
 
 
 @pytest.mark.spec("3/cancel-before", "1/credits")
-async def test_a_cap_gets_back_what_was_refunded(house: House) -> None:
-    customer = await house.customer(daily_cap=10)
+async def test_a_cap_gets_back_what_was_refunded(harness: ApiHarness) -> None:
+    customer = await harness.customer(daily_cap=10)
     for _ in range(3):
         meeting = await customer.make_meeting()
-        assert (await customer.post("/meetings", house.body())).status_code == 422
+        assert (await customer.post("/meetings", harness.body())).status_code == 422
         await customer.delete(f"/meetings/{meeting['id']}")
     assert await customer.balance() == 1000
 

@@ -11,19 +11,19 @@ import pytest
 
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.schedule import WIB
-from meetcore.usecases.world import World
-from tests.http.contract import Contract
-from tests.http.house import (
+from meetcore.usecases.runtime import Runtime
+from tests.http.api_harness import (
     BASE_URL,
     RECORDING_CREDITS,
     TIER_CREDITS,
+    ApiHarness,
     Customer,
     Funds,
-    House,
+    api_on,
     client_of,
     code_of,
-    gate_on,
 )
+from tests.http.contract import Contract
 
 FIELDS = {
     "id",
@@ -48,8 +48,8 @@ FIELDS = {
 
 
 @pytest.mark.spec("2.1/fields", "4.1/4", "1/meetings", "4.1/date", "4.1/start_time")
-async def test_the_meeting_record(house: House, customer: Customer) -> None:
-    body = house.body(title="Rapat 🎉 “mingguan”")
+async def test_the_meeting_record(harness: ApiHarness, customer: Customer) -> None:
+    body = harness.body(title="Rapat 🎉 “mingguan”")
     before = datetime.now(UTC).replace(microsecond=0)
     answer = await customer.post("/meetings", body)
     assert answer.status_code == 201
@@ -114,16 +114,16 @@ async def test_values_at_the_edge_that_are_taken(customer: Customer, field: str,
 
 @pytest.mark.spec("4.1/tier", "7/404", "4.1/errors")
 @pytest.mark.parametrize("tier", ["standard-101", "STANDARD-100", "' OR 1=1", "🎉", "a" * 5000])
-async def test_a_tier_that_is_not_on_sale(house: House, customer: Customer, tier: str) -> None:
-    answer = await customer.post("/meetings", house.body(pricing_tier_id=tier))
+async def test_a_tier_that_is_not_on_sale(harness: ApiHarness, customer: Customer, tier: str) -> None:
+    answer = await customer.post("/meetings", harness.body(pricing_tier_id=tier))
     assert code_of(answer) == (404, "not_found")
     assert await customer.funds() == Funds(1000, 0, 1)
 
 
 @pytest.mark.spec("7/422", "4.1/password", "4.1/errors")
-async def test_a_password_that_the_provider_cannot_take(house: House, customer: Customer) -> None:
+async def test_a_password_that_the_provider_cannot_take(harness: ApiHarness, customer: Customer) -> None:
     for password in ("abc def", "pässword", "ab#cd"):
-        answer = await customer.post("/meetings", house.body(password=password))
+        answer = await customer.post("/meetings", harness.body(password=password))
         assert code_of(answer) == (422, "unprocessable_entity")
         assert "@-_*" in answer.json()["error"]["message"]
     assert await customer.funds() == Funds(1000, 0, 1)
@@ -137,11 +137,11 @@ async def test_generated_passwords_differ(customer: Customer) -> None:
 
 
 @pytest.mark.spec("4.1/date", "4.1/start_time", "7/422")
-async def test_the_edges_of_the_year(house: House, contract: Contract) -> None:
+async def test_the_edges_of_the_year(harness: ApiHarness, contract: Contract) -> None:
     now = datetime.now(WIB).replace(second=0, microsecond=0) + timedelta(minutes=1)
-    world = World(ManualClock(now.astimezone(UTC)), house.wiring.world.entropy)
-    customer = await house.customer()
-    async with gate_on(house.wiring, world=world) as gate, client_of(gate, contract) as http:
+    runtime = Runtime(ManualClock(now.astimezone(UTC)), harness.wiring.runtime.entropy)
+    customer = await harness.customer()
+    async with api_on(harness.wiring, runtime=runtime) as gate, client_of(gate, contract) as http:
         there = customer.at(http)
         for start, status in [
             (now, 201),
@@ -152,7 +152,7 @@ async def test_the_edges_of_the_year(house: House, contract: Contract) -> None:
             (now.replace(year=9999), 422),
             (now.replace(year=1, month=1, day=1, hour=0), 422),
         ]:
-            body = house.body(date=f"{start:%Y-%m-%d}".rjust(10, "0"), start_time=f"{start:%H:%M}")
+            body = harness.body(date=f"{start:%Y-%m-%d}".rjust(10, "0"), start_time=f"{start:%H:%M}")
             answer = await there.post("/meetings", body)
             assert answer.status_code == status, (start, answer.text)
     assert await customer.funds() == Funds(980, 0, 3)
@@ -162,8 +162,8 @@ async def test_the_edges_of_the_year(house: House, contract: Contract) -> None:
 @pytest.mark.parametrize(
     ("time", "day_before"), [("00:00", True), ("06:59", True), ("07:00", False), ("23:59", False)]
 )
-async def test_wib_is_seven_hours_ahead(house: House, time: str, day_before: bool) -> None:
-    customer = await house.customer()
+async def test_wib_is_seven_hours_ahead(harness: ApiHarness, time: str, day_before: bool) -> None:
+    customer = await harness.customer()
     day = (datetime.now(WIB) + timedelta(days=364)).date()
     record = await customer.make_meeting(date=f"{day:%Y-%m-%d}", start_time=time)
     utc_day = day - timedelta(days=1) if day_before else day
@@ -173,8 +173,8 @@ async def test_wib_is_seven_hours_ahead(house: House, time: str, day_before: boo
 
 
 @pytest.mark.spec("4.1/3", "7/503", "4.1/errors")
-async def test_no_host_is_free(house: House, customer: Customer) -> None:
-    body = house.body()
+async def test_no_host_is_free(harness: ApiHarness, customer: Customer) -> None:
+    body = harness.body()
     for _ in range(2):
         assert (await customer.post("/meetings", body)).status_code == 201
     before = await customer.funds()
@@ -186,17 +186,19 @@ async def test_no_host_is_free(house: House, customer: Customer) -> None:
 
 
 @pytest.mark.spec("4.1/3")
-async def test_a_meeting_may_begin_when_another_ends(house: House, customer: Customer) -> None:
-    start = house.slots.take()
+async def test_a_meeting_may_begin_when_another_ends(harness: ApiHarness, customer: Customer) -> None:
+    start = harness.slots.take()
     for hour, is_free in [(0, True), (0, True), (1, True), (1, True), (0.5, False), (1.5, False)]:
         at = start + timedelta(hours=hour)
-        answer = await customer.post("/meetings", house.body(date=f"{at:%Y-%m-%d}", start_time=f"{at:%H:%M}"))
+        answer = await customer.post(
+            "/meetings", harness.body(date=f"{at:%Y-%m-%d}", start_time=f"{at:%H:%M}")
+        )
         assert answer.status_code == (201 if is_free else 503), (hour, answer.text)
 
 
 @pytest.mark.spec("4.1/3", "1/meetings")
-async def test_many_at_the_same_time_share_two_hosts(house: House, customer: Customer) -> None:
-    body = house.body()
+async def test_many_at_the_same_time_share_two_hosts(harness: ApiHarness, customer: Customer) -> None:
+    body = harness.body()
     answers = await asyncio.gather(*(customer.post("/meetings", body) for _ in range(12)))
     assert sorted(answer.status_code for answer in answers) == [201] * 2 + [503] * 10
     assert await customer.funds() == Funds(980, 0, 3)
@@ -204,8 +206,8 @@ async def test_many_at_the_same_time_share_two_hosts(house: House, customer: Cus
 
 
 @pytest.mark.spec("7/502", "4.1/errors")
-async def test_a_provider_that_refuses_leaves_nothing_behind(house: House, customer: Customer) -> None:
-    body = house.body(title="Rapat [sandbox:refuse]")
+async def test_a_provider_that_refuses_leaves_nothing_behind(harness: ApiHarness, customer: Customer) -> None:
+    body = harness.body(title="Rapat [sandbox:refuse]")
     assert code_of(await customer.post("/meetings", body)) == (502, "upstream_error")
     assert await customer.funds() == Funds(1000, 0, 1)
     assert await customer.hosts_taken() == 0
@@ -215,30 +217,30 @@ async def test_a_provider_that_refuses_leaves_nothing_behind(house: House, custo
 
 
 @pytest.mark.spec("7/502")
-async def test_an_abandoned_meeting_cannot_be_seen(house: House, customer: Customer) -> None:
-    await customer.post("/meetings", house.body(title="[sandbox:refuse]"))
-    [row] = await house.query("SELECT id FROM meetings WHERE account_id = %s", customer.account_id)
+async def test_an_abandoned_meeting_cannot_be_seen(harness: ApiHarness, customer: Customer) -> None:
+    await customer.post("/meetings", harness.body(title="[sandbox:refuse]"))
+    [row] = await harness.query("SELECT id FROM meetings WHERE account_id = %s", customer.account_id)
     assert code_of(await customer.get(f"/meetings/{row['id']}")) == (404, "not_found")
     assert code_of(await customer.delete(f"/meetings/{row['id']}")) == (404, "not_found")
 
 
 @pytest.mark.spec("7/other", "4.1/errors", "1/credits")
-async def test_credits_that_do_not_suffice(house: House) -> None:
-    customer = await house.customer(credits=14)
-    answer = await customer.post("/meetings", house.body(auto_notulen=True))
+async def test_credits_that_do_not_suffice(harness: ApiHarness) -> None:
+    customer = await harness.customer(credits=14)
+    answer = await customer.post("/meetings", harness.body(auto_notulen=True))
     assert code_of(answer) == (422, "insufficient_credits")
     assert answer.json()["error"]["details"] == {"required": 15, "available": 14}
     assert await customer.funds() == Funds(14, 0, 1)
     assert await customer.hosts_taken() == 0
-    assert (await customer.post("/meetings", house.body())).status_code == 201
+    assert (await customer.post("/meetings", harness.body())).status_code == 201
     assert await customer.balance() == 4
 
 
 @pytest.mark.spec("5/7", "7/other", "1/credits")
-async def test_the_daily_cap_of_a_key(house: House) -> None:
-    customer = await house.customer(daily_cap=25)
+async def test_the_daily_cap_of_a_key(harness: ApiHarness) -> None:
+    customer = await harness.customer(daily_cap=25)
     meetings = [await customer.make_meeting() for _ in range(2)]
-    answer = await customer.post("/meetings", house.body())
+    answer = await customer.post("/meetings", harness.body())
     assert code_of(answer) == (422, "credit_cap_exceeded")
     details = answer.json()["error"]["details"]
     resets_at = datetime.fromisoformat(details.pop("resets_at"))
@@ -246,18 +248,18 @@ async def test_the_daily_cap_of_a_key(house: House) -> None:
     assert resets_at.astimezone(WIB).strftime("%H:%M:%S") == "00:00:00"
     assert timedelta() < resets_at - datetime.now(UTC) <= timedelta(days=1)
     assert await customer.funds() == Funds(980, 0, 3)
-    colleague = await house.colleague(customer)
-    await colleague.make_meeting()  # the cap is the key's, not the account's
+    another_key = await harness.another_key(customer)
+    await another_key.make_meeting()  # the cap is the key's, not the account's
     await customer.delete(f"/meetings/{meetings[0]['id']}")
     await customer.make_meeting()  # what was refunded does not count
 
 
 @pytest.mark.spec("1/credits", "5/7")
-async def test_racing_for_the_last_credits(house: House) -> None:
-    poor = await house.customer(credits=35)
-    capped = await house.customer(daily_cap=35)
+async def test_racing_for_the_last_credits(harness: ApiHarness) -> None:
+    poor = await harness.customer(credits=35)
+    capped = await harness.customer(daily_cap=35)
     for customer, code in ((poor, "insufficient_credits"), (capped, "credit_cap_exceeded")):
-        answers = await asyncio.gather(*(customer.post("/meetings", house.body()) for _ in range(8)))
+        answers = await asyncio.gather(*(customer.post("/meetings", harness.body()) for _ in range(8)))
         assert [answer.status_code for answer in answers].count(201) == 3
         assert {code_of(answer)[1] for answer in answers if answer.is_error} == {code}
     assert await poor.funds() == Funds(5, 0, 4)

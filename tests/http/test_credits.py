@@ -16,19 +16,19 @@ from meetcore.adapters.settings import Settings
 from meetcore.domain.keys import Scope
 from meetcore.domain.schedule import WIB, utc_text
 from meetcore.wiring import wire
-from tests.http.contract import Contract
-from tests.http.house import (
+from tests.http.api_harness import (
     RECORDING_CREDITS,
     TIER,
     TIER_CREDITS,
+    ApiHarness,
     Customer,
-    House,
+    api_on,
     client_of,
     code_of,
     fields_of,
-    gate_on,
 )
-from tests.http.post_office import Opened
+from tests.http.contract import Contract
+from tests.http.delivery_harness import Opened
 
 FLAGS = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
 
@@ -52,16 +52,16 @@ async def estimate(customer: Customer, **body: Any) -> dict[str, Any]:
 
 
 @pytest.mark.spec("1/credits", "1/op/credits")
-async def test_the_credits_of_a_key_without_a_cap(house: House) -> None:
-    customer = await house.customer(scopes=[])
+async def test_the_credits_of_a_key_without_a_cap(harness: ApiHarness) -> None:
+    customer = await harness.customer(scopes=[])
     assert await credits_of(customer) == {
         "balance": 1000, "held": 0, "available": 1000, "daily_cap": None,
     }  # fmt: skip
 
 
 @pytest.mark.spec("1/credits", "5/7", "3/cancel-before")
-async def test_the_cap_tells_what_is_left_until_midnight_wib(house: House, customer: Customer) -> None:
-    capped = await house.colleague(customer, daily_cap=15)
+async def test_the_cap_tells_what_is_left_until_midnight_wib(harness: ApiHarness, customer: Customer) -> None:
+    capped = await harness.another_key(customer, daily_cap=15)
     before = datetime.now(WIB)
     meeting = await capped.make_meeting()
     told = await credits_of(capped)
@@ -70,7 +70,7 @@ async def test_the_cap_tells_what_is_left_until_midnight_wib(house: House, custo
     assert told["daily_cap"].pop("resets_at") in (utc_text(midnight), utc_text(later))
     assert told["daily_cap"] == {"cap": 15, "spent": TIER_CREDITS, "remaining": 5}
     assert told["balance"] == 990
-    await house.wiring.registry.set_daily_cap(capped.key.key.id, 4)
+    await harness.wiring.registry.set_daily_cap(capped.key.key.id, 4)
     assert (await credits_of(capped))["daily_cap"]["remaining"] == 0
     assert (await credits_of(customer))["daily_cap"] is None
     await customer.delete(f"/meetings/{meeting['id']}")
@@ -79,15 +79,17 @@ async def test_the_cap_tells_what_is_left_until_midnight_wib(house: House, custo
 
 
 @pytest.mark.spec("1/credits", "5/7")
-async def test_the_day_is_that_of_the_request(house: House, customer: Customer, contract: Contract) -> None:
+async def test_the_day_is_that_of_the_request(
+    harness: ApiHarness, customer: Customer, contract: Contract
+) -> None:
     clock = ManualClock(datetime(2027, 5, 4, 16, 59, 59, 999_999, tzinfo=UTC))
-    capped = await house.colleague(customer, daily_cap=50)
-    await house.query(
+    capped = await harness.another_key(customer, daily_cap=50)
+    await harness.query(
         "INSERT INTO cap_usage (account_id, api_key_id, day, spent, held) VALUES (%s, %s, %s, 30, 5)",
         capped.account_id, capped.key.key.id, date(2027, 5, 4),
     )  # fmt: skip
     async with (
-        gate_on(house.wiring, world=evolve(house.wiring.world, clock=clock)) as gate,
+        api_on(harness.wiring, runtime=evolve(harness.wiring.runtime, clock=clock)) as gate,
         client_of(gate, contract) as http,
     ):
         told = [(await credits_of(capped.at(http)))["daily_cap"]]
@@ -100,9 +102,9 @@ async def test_the_day_is_that_of_the_request(house: House, customer: Customer, 
 
 
 @pytest.mark.spec("1/credits")
-async def test_what_work_in_progress_holds_is_not_available(house: House, customer: Customer) -> None:
-    capped = await house.colleague(customer, daily_cap=100)
-    answer = await capped.post("/meetings", house.body(title="Rapat [sandbox:drop]"))
+async def test_what_work_in_progress_holds_is_not_available(harness: ApiHarness, customer: Customer) -> None:
+    capped = await harness.another_key(customer, daily_cap=100)
+    answer = await capped.post("/meetings", harness.body(title="Rapat [sandbox:drop]"))
     assert answer.status_code == 502
     told = await credits_of(capped)
     assert (told["balance"], told["held"], told["available"]) == (1000, TIER_CREDITS, 990)
@@ -110,8 +112,8 @@ async def test_what_work_in_progress_holds_is_not_available(house: House, custom
 
 
 @pytest.mark.spec("1/credits", "3/cancel-before", "1/meetings")
-async def test_the_ledger_tells_what_moved_credits(house: House, customer: Customer) -> None:
-    await house.wiring.operate.top_up(customer.account_id, 50, "INV-7")
+async def test_the_ledger_tells_what_moved_credits(harness: ApiHarness, customer: Customer) -> None:
+    await harness.wiring.administration.top_up(customer.account_id, 50, "INV-7")
     meeting = await customer.make_meeting(with_recording=True)
     await customer.delete(f"/meetings/{meeting['id']}")
     refund, charge, top_up, opening = await transactions(customer)
@@ -135,16 +137,16 @@ async def test_the_ledger_tells_what_moved_credits(house: House, customer: Custo
 
 
 @pytest.mark.spec("1/credits")
-async def test_the_pages_of_the_ledger(house: House) -> None:
-    customer, stranger = await house.customer(5), await house.customer(6)
+async def test_the_pages_of_the_ledger(harness: ApiHarness) -> None:
+    customer, stranger = await harness.customer(5), await harness.customer(6)
     for number in range(1, 7):
-        await house.wiring.operate.top_up(customer.account_id, number, f"INV-{number}")
+        await harness.wiring.administration.top_up(customer.account_id, number, f"INV-{number}")
     seen, query = [], "?limit=3"
     while True:
         page = (await customer.get(f"/credits/transactions{query}")).json()
         seen.append([each["amount"] for each in page["data"]])
         # What comes meanwhile is newer, and moves no page.
-        await house.wiring.operate.top_up(customer.account_id, 100)
+        await harness.wiring.administration.top_up(customer.account_id, 100)
         if page["next_cursor"] is None:
             break
         query = f"?limit=3&cursor={page['next_cursor']}"
@@ -157,7 +159,7 @@ async def test_the_pages_of_the_ledger(house: House) -> None:
 
 
 @pytest.mark.spec("1/credits")
-async def test_one_kind_of_the_ledger(house: House, customer: Customer) -> None:
+async def test_one_kind_of_the_ledger(harness: ApiHarness, customer: Customer) -> None:
     meetings = [await customer.make_meeting() for _ in range(3)]
     await customer.delete(f"/meetings/{meetings[-1]['id']}")
     whole = await transactions(customer)
@@ -198,21 +200,21 @@ async def test_a_range_of_the_ledger(customer: Customer) -> None:
 
 
 @pytest.mark.spec("5/5", "7/403")
-async def test_only_the_ledger_needs_a_scope(house: House) -> None:
-    customer = await house.customer(scopes=[scope for scope in Scope if scope is not Scope.CREDITS_READ])
+async def test_only_the_ledger_needs_a_scope(harness: ApiHarness) -> None:
+    customer = await harness.customer(scopes=[scope for scope in Scope if scope is not Scope.CREDITS_READ])
     answer = await customer.get("/credits/transactions")
     assert code_of(answer) == (403, "insufficient_scope")
     assert answer.json()["error"]["details"] == {"required": ["credits:read"]}
     assert (await customer.get("/credits")).status_code == 200
     assert (await estimate(customer))["credits"] == TIER_CREDITS
-    reader = await house.colleague(customer, [Scope.CREDITS_READ])
+    reader = await harness.another_key(customer, [Scope.CREDITS_READ])
     assert len(await transactions(reader)) == 1
 
 
 @pytest.mark.spec("1/op/estimate", "4.1/5", "4.1/1", "4.1/2", "1/op/pricing-tiers")
-async def test_what_is_estimated_is_what_is_charged(house: House, customer: Customer) -> None:
+async def test_what_is_estimated_is_what_is_charged(harness: ApiHarness, customer: Customer) -> None:
     """Every tier with every combination of flags; each meeting is cancelled, and its host takes the next."""
-    body = house.body()
+    body = harness.body()
     tiers = (await customer.get("/pricing-tiers")).json()["data"]
     for tier, switches in product(tiers, product((False, True), repeat=len(FLAGS))):
         wanted = {"pricing_tier_id": tier["id"]} | dict(zip(FLAGS, switches, strict=True))
@@ -253,23 +255,25 @@ async def test_the_lines_of_an_estimate(customer: Customer) -> None:
 @pytest.mark.spec("1/op/estimate", "5/7", "7/other")
 @pytest.mark.parametrize("credits", [9, 10, 14, 15, 25])
 @pytest.mark.parametrize("cap", [None, 9, 10, 14, 15, 25])
-async def test_sufficient_is_what_the_creation_would_say(house: House, credits: int, cap: int | None) -> None:
-    customer = await house.customer(credits, daily_cap=cap)
-    body = house.body()
+async def test_sufficient_is_what_the_creation_would_say(
+    harness: ApiHarness, credits: int, cap: int | None
+) -> None:
+    customer = await harness.customer(credits, daily_cap=cap)
+    body = harness.body()
     for wanted in ({"with_recording": True}, {}):
         told = await estimate(customer, **wanted)
         made = await customer.post("/meetings", body | wanted)
         assert told["sufficient"] == (made.status_code == 201), made.text
         if made.status_code == 201:
-            body = house.body()
+            body = harness.body()
         else:
             assert made.json()["error"]["code"] in ("insufficient_credits", "credit_cap_exceeded")
 
 
 @pytest.mark.spec("1/op/estimate")
-async def test_what_is_held_is_not_sufficient_twice(house: House) -> None:
-    customer = await house.customer(15)
-    await customer.post("/meetings", house.body(title="Rapat [sandbox:drop]"))
+async def test_what_is_held_is_not_sufficient_twice(harness: ApiHarness) -> None:
+    customer = await harness.customer(15)
+    await customer.post("/meetings", harness.body(title="Rapat [sandbox:drop]"))
     told = await estimate(customer)
     assert (told["balance"], told["sufficient"]) == (15, False)
 
@@ -326,13 +330,13 @@ async def test_an_estimate_is_a_read_and_takes_no_key(customer: Customer) -> Non
 
 @pytest.fixture
 async def guest(
-    house: House, customer: Customer, contract: Contract, service_settings: Settings
+    harness: ApiHarness, customer: Customer, contract: Contract, service_settings: Settings
 ) -> AsyncIterator[Customer]:
     """A customer of a service whose provider is Jitsi, and whose notes are dear."""
     settings = evolve(service_settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
     async with (
-        wire(settings, house.wiring.network) as wiring,
-        gate_on(wiring) as gate,
+        wire(settings, harness.wiring.network) as wiring,
+        api_on(wiring) as gate,
         client_of(gate, contract) as http,
     ):
         yield customer.at(http)
@@ -340,11 +344,11 @@ async def guest(
 
 @pytest.mark.spec("1/op/estimate", "7/422")
 async def test_what_the_provider_cannot_do_is_refused_as_the_creation_refuses_it(
-    guest: Customer, house: House
+    guest: Customer, harness: ApiHarness
 ) -> None:
     for flag in FLAGS:
         told = await guest.post("/credits/estimate", {"type": "meeting", "pricing_tier_id": TIER, flag: True})
-        made = await guest.post("/meetings", house.body(**{flag: True}))
+        made = await guest.post("/meetings", harness.body(**{flag: True}))
         if made.status_code == 201:
             assert (flag, told.status_code, told.json()["credits"]) == ("mic_off", 200, TIER_CREDITS)
         else:
@@ -353,7 +357,7 @@ async def test_what_the_provider_cannot_do_is_refused_as_the_creation_refuses_it
 
 
 @pytest.mark.spec("4.1/5", "1/op/pricing-tiers", "1/op/estimate", "1/meetings")
-async def test_the_recommended_flow(house: House, customer: Customer) -> None:
+async def test_the_recommended_flow(harness: ApiHarness, customer: Customer) -> None:
     """Tiers, estimate, creation, and the link that is shared: opened by somebody who has no key."""
     tiers = (await customer.get("/pricing-tiers")).json()["data"]
     fitting = min((tier for tier in tiers if tier["capacity"] >= 250), key=lambda tier: int(tier["credits"]))
@@ -362,7 +366,7 @@ async def test_the_recommended_flow(house: House, customer: Customer) -> None:
     meeting = await customer.make_meeting(pricing_tier_id=fitting["id"], auto_notulen=True)
     assert meeting["credits_deducted"] == told["credits"]
     assert (await credits_of(customer))["balance"] == told["balance"] - told["credits"]
-    page = await house.http.get(meeting["join_url"])
+    page = await harness.http.get(meeting["join_url"])
     assert page.status_code == 200
     assert meeting["title"] in page.text
 
@@ -371,13 +375,13 @@ async def test_the_recommended_flow(house: House, customer: Customer) -> None:
 async def test_credits_that_run_low_and_come_back_are_told_with_their_transaction(opened: Opened) -> None:
     """Low once, and again only after there was enough; each event shows what the ledger shows."""
     async with opened("") as office:
-        customer = await office.house.customer(105)
+        customer = await office.harness.customer(105)
         await office.register(customer, "credit.low", "credit.topup.succeeded")
         told = []
         await customer.make_meeting()  # 95 are left: below the threshold of 100
         told += [json.loads(each.body) for each in await office.next()]
         await customer.make_meeting()  # 85: it was told
-        await office.house.wiring.operate.top_up(customer.account_id, 20, "INV-9")
+        await office.harness.wiring.administration.top_up(customer.account_id, 20, "INV-9")
         told += [json.loads(each.body) for each in await office.next()]
         await customer.make_meeting()  # 95 again
         told += [json.loads(each.body) for each in await office.next()]

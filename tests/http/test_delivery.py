@@ -10,7 +10,7 @@ import pytest
 import standardwebhooks
 
 from meetcore.domain import signature
-from tests.http.post_office import HOST, Opened
+from tests.http.delivery_harness import HOST, Opened
 from tests.http.recorded import press
 
 SIGNATURE = signature.SIGNATURE_HEADER.lower()
@@ -19,7 +19,7 @@ SIGNATURE = signature.SIGNATURE_HEADER.lower()
 @pytest.mark.spec("6/1", "6/2", "6/3", "5/9", "1/webhooks", "4.3/3", "6/kinds")
 async def test_a_delivery_is_signed_and_tells_the_record(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
         meeting = await customer.make_meeting(title="Rapat 🎉")
         [sent] = await office.next()
@@ -60,10 +60,10 @@ async def test_a_delivery_is_signed_and_tells_the_record(opened: Opened) -> None
 
 async def test_a_suspended_account_is_told_of_what_was_begun_before(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         await office.register(customer, "meeting.created", "meeting.ended")
         meeting = await customer.make_meeting()
-        await office.house.wiring.operate.suspend_account(customer.account_id)
+        await office.harness.wiring.administration.suspend_account(customer.account_id)
         [created] = await office.next()
         assert created.headers["x-service-event"] == "meeting.created"
         assert (await customer.get("/me")).status_code == 401
@@ -77,14 +77,14 @@ async def test_a_suspended_account_is_told_of_what_was_begun_before(opened: Open
 @pytest.mark.spec("1/webhooks", "6/kinds", "4.3/event_types", "5/8")
 async def test_only_what_was_asked_for_is_told(opened: Opened) -> None:
     async with opened("") as office:
-        customer, stranger = await office.house.customer(150), await office.house.customer()
+        customer, stranger = await office.harness.customer(150), await office.harness.customer()
         await office.register(customer, "meeting.ended", "credit.low", "credit.topup.succeeded")
         await stranger.make_meeting()
         meeting = await customer.make_meeting(pricing_tier_id="large-500")
         [low] = await office.next()
         assert low.headers["x-service-event"] == "credit.low"
         assert json.loads(low.body)["data"]["balance"] == 70
-        await office.house.query(
+        await office.harness.query(
             "INSERT INTO sandbox_meetings (provider_meeting_id, state) VALUES (%s, 'started')",
             meeting["provider_meeting_id"],
         )
@@ -93,7 +93,7 @@ async def test_only_what_was_asked_for_is_told(opened: Opened) -> None:
         told = json.loads(ended.body)
         assert told["type"] == "meeting.ended"
         assert told["data"] == meeting | {"status": "ended", "password": None, "host_key": None}
-        await office.house.wiring.operate.top_up(customer.account_id, 30)
+        await office.harness.wiring.administration.top_up(customer.account_id, 30)
         [topped] = await office.next()
         assert json.loads(topped.body)["data"]["balance"] == 100
 
@@ -101,7 +101,7 @@ async def test_only_what_was_asked_for_is_told(opened: Opened) -> None:
 @pytest.mark.spec("6/2", "6/4", "3/re-enable")
 async def test_a_retry_brings_the_same_event(opened: Opened) -> None:
     async with opened("0,0") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
         office.receiver.answers[:] = [500, 302]
         await customer.make_meeting()
@@ -116,12 +116,12 @@ async def test_a_retry_brings_the_same_event(opened: Opened) -> None:
 @pytest.mark.spec("3/pause")
 async def test_what_a_paused_endpoint_missed_comes_when_it_resumes(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
         path = f"/webhooks/{webhook['id']}"
         await customer.patch(path, {"is_active": False})
         meetings = [await customer.make_meeting() for _ in range(3)]
-        other = await office.register(await office.house.customer(), "meeting.created")
+        other = await office.register(await office.harness.customer(), "meeting.created")
         assert other["is_active"] is True
         assert office.receiver.received == []
         await customer.patch(path, {"is_active": True})
@@ -133,9 +133,9 @@ async def test_what_a_paused_endpoint_missed_comes_when_it_resumes(opened: Opene
 @pytest.mark.spec("3/disable-at-20", "3/re-enable", "4.4/2", "6/5")
 async def test_twenty_failures_disable_and_a_patch_enables_again(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
-        top_up = office.house.wiring.operate.top_up
+        top_up = office.harness.wiring.administration.top_up
         path = f"/webhooks/{webhook['id']}"
         office.receiver.status = 500
 
@@ -167,11 +167,11 @@ async def test_twenty_failures_disable_and_a_patch_enables_again(opened: Opened)
 @pytest.mark.spec("3/disable-at-20", "3/re-enable")
 async def test_nothing_is_sent_to_a_disabled_endpoint(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
-        witness = await office.house.customer()
+        witness = await office.harness.customer()
         await office.register(witness, "credit.topup.succeeded")
-        top_up = office.house.wiring.operate.top_up
+        top_up = office.harness.wiring.administration.top_up
         office.receiver.status = 500
         for _ in range(20):
             await top_up(customer.account_id, 1)
@@ -190,12 +190,12 @@ async def test_nothing_is_sent_to_a_disabled_endpoint(opened: Opened) -> None:
 @pytest.mark.spec("4.3/1")
 async def test_the_address_is_vetted_again_before_a_delivery(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created", host="rebind.test")
         office.names.known["rebind.test"] = "10.0.0.1"
         await customer.make_meeting()
         await office.shown(customer, webhook, consecutive_failures=1)
-        [attempt] = await office.house.query(
+        [attempt] = await office.harness.query(
             "SELECT status_code, error, address FROM delivery_attempts WHERE account_id = %s",
             customer.account_id,
         )

@@ -15,9 +15,9 @@ import httpx
 import pytest
 from attrs import define, evolve, field, frozen
 
-from meetcore.adapters.api.calls import UseCases
+from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.api.operations import operations
-from meetcore.adapters.http.gate import Gate
+from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
@@ -25,12 +25,12 @@ from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.domain.keys import Scope
 from meetcore.domain.rate_window import OperationClass
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.admit import Admit
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 from meetcore.wiring import wire
+from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, code_of, new_key
 from tests.http.contract import CODES, Contract
-from tests.http.house import BASE_URL, Customer, House, client_of, code_of, gate_on, new_key
 from tests.http.recorded import plant_recording
 
 Told = dict[str, Any]
@@ -50,7 +50,7 @@ class BrokenCounters:
 class Ask:
     """One operation, and a customer who asks for it in a way that is to be refused."""
 
-    house: House
+    harness: ApiHarness
     customer: Customer
     contract: Contract
     method: str
@@ -65,7 +65,7 @@ class Ask:
     @property
     def body(self) -> Any:
         if self.name == "create_meeting":
-            return self.house.body()
+            return self.harness.body()
         content = self.operation.get("requestBody", {}).get("content", {})
         return next((each["value"] for one in content.values() for each in one["examples"].values()), None)
 
@@ -93,7 +93,7 @@ class Ask:
 
     async def at_gate(self, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any) -> Ask:
         """The same at a gate with other parts."""
-        gate: Gate = await self.stack.enter_async_context(gate_on(self.house.wiring, adjust, **changes))
+        gate: ApiApp = await self.stack.enter_async_context(api_on(self.harness.wiring, adjust, **changes))
         http = await self.stack.enter_async_context(client_of(gate, self.contract))
         return evolve(self, customer=self.customer.at(http))
 
@@ -104,13 +104,13 @@ async def without_a_key(ask: Ask) -> httpx.Response:
 
 async def without_the_scope(ask: Ask) -> httpx.Response:
     useless = Scope.CREDITS_READ if ask.name != "list_transactions" else Scope.NOTULEN_READ
-    poor = await ask.house.colleague(ask.customer, scopes=[useless])
+    poor = await ask.harness.another_key(ask.customer, scopes=[useless])
     return await poor.send(ask.method, await ask.real_path(), ask.body)
 
 
 async def too_often(ask: Ask) -> httpx.Response:
     path = await ask.real_path()
-    few = evolve(ask.house.wiring.settings, quota_read=1, quota_write=1, quota_credit=1)
+    few = evolve(ask.harness.wiring.settings, quota_read=1, quota_write=1, quota_credit=1)
     strict = await ask.at_gate(settings=few)
     await strict.send(path)
     return await strict.send(path)
@@ -121,16 +121,16 @@ async def broken(ask: Ask) -> httpx.Response:
 
 
 async def away(ask: Ask) -> httpx.Response:
-    return await _with_fault(ask, StoreAway())
+    return await _with_fault(ask, StoreUnavailable())
 
 
 async def _with_fault(ask: Ask, fault: Exception) -> httpx.Response:
     # The counters are the one place that every request passes.
-    path, settings = await ask.real_path(), ask.house.wiring.settings
-    wiring, base_url = ask.house.wiring, settings.base_url
+    path, settings = await ask.real_path(), ask.harness.wiring.settings
+    wiring, base_url = ask.harness.wiring, settings.base_url
     admit = Admit(wiring.queries, BrokenCounters(fault), settings.quotas, settings.key_prefix)
     table = operations(wiring.use_cases)
-    gate = Gate(table, admit, wiring.world, base_url, daily_document(table, base_url))
+    gate = ApiApp(table, admit, wiring.runtime, base_url, daily_document(table, base_url))
     http = await ask.stack.enter_async_context(client_of(gate, ask.contract))
     return await evolve(ask, customer=ask.customer.at(http)).send(path)
 
@@ -160,7 +160,7 @@ async def unknown(ask: Ask) -> httpx.Response:
 
 async def another_body_for_the_key(ask: Ask) -> httpx.Response:
     key = new_key()
-    await ask.customer.post("/meetings", ask.house.body(), idem=key)
+    await ask.customer.post("/meetings", ask.harness.body(), idem=key)
     return await ask.send(idem=key)
 
 
@@ -168,10 +168,10 @@ async def in_the_way(ask: Ask) -> httpx.Response:
     if ask.name == "cancel_meeting":
         made = await ask.customer.make_meeting()
         clock = ManualClock(datetime.fromisoformat(made["end_at"]))
-        late = await ask.at_gate(world=World(clock, ask.house.wiring.world.entropy))
+        late = await ask.at_gate(runtime=Runtime(clock, ask.harness.wiring.runtime.entropy))
         return await late.send(f"/meetings/{made['id']}")
     if ask.name == "register_webhook":
-        body = ask.house.webhook_body()
+        body = ask.harness.webhook_body()
         await ask.send(body=body)
         return await ask.send(body=body)
     if ask.name == "create_note":
@@ -192,9 +192,9 @@ async def past_its_retention(ask: Ask) -> httpx.Response:
     path = await ask.real_path()
     if ask.name == "get_note":
         erased = "UPDATE notes SET status = 'erased', hold_id = NULL, due_at = NULL WHERE id = %s"
-        await ask.house.query(erased, path.rpartition("/")[2])
+        await ask.harness.query(erased, path.rpartition("/")[2])
         return await ask.send(path)
-    await ask.house.query("DELETE FROM events WHERE account_id = %s", ask.customer.account_id)
+    await ask.harness.query("DELETE FROM events WHERE account_id = %s", ask.customer.account_id)
     return await ask.send(path)
 
 
@@ -202,24 +202,24 @@ async def not_to_be_done(ask: Ask) -> httpx.Response:
     if ask.name == "create_meeting":
         return await ask.send(body=ask.body | {"date": "2020-01-01"})
     if ask.name == "estimate_credits":  # a room that cannot be recorded
-        wiring = ask.house.wiring
+        wiring = ask.harness.wiring
         settings = evolve(wiring.settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
         there = await ask.stack.enter_async_context(wire(settings, wiring.network))
-        gate = await ask.stack.enter_async_context(gate_on(there))
+        gate = await ask.stack.enter_async_context(api_on(there))
         http = await ask.stack.enter_async_context(client_of(gate, ask.contract))
         return await ask.customer.at(http).post(ask.path, ask.body)
     if ask.name == "create_note":  # a file in which nothing can be heard
         return await ask.send(body={"recording_id": (await plant_recording(ask.customer, 0.0))["id"]})
-    return await ask.send(body=ask.house.webhook_body(url="https://intern.test/"))
+    return await ask.send(body=ask.harness.webhook_body(url="https://intern.test/"))
 
 
 async def without_credits(ask: Ask) -> httpx.Response:
-    poor = await ask.house.customer(credits=15 if ask.name == "create_note" else 1)
+    poor = await ask.harness.customer(credits=15 if ask.name == "create_note" else 1)
     return await poor.send(ask.method, ask.path, await _costly_body(ask, poor))
 
 
 async def over_the_cap(ask: Ask) -> httpx.Response:
-    capped = await ask.house.colleague(ask.customer, daily_cap=1)
+    capped = await ask.harness.another_key(ask.customer, daily_cap=1)
     return await capped.send(ask.method, ask.path, await _costly_body(ask, ask.customer))
 
 
@@ -234,7 +234,7 @@ async def refused_by_the_provider(ask: Ask) -> httpx.Response:
         return await ask.send(body=ask.body | {"title": "[sandbox:refuse]"})
     faults = SandboxFaults()
     faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
-    path, state = await ask.real_path(), PostgresSandboxState(ask.house.wiring.pool)
+    path, state = await ask.real_path(), PostgresSandboxState(ask.harness.wiring.pool)
     hard = await ask.at_gate(video=SandboxProvider(BASE_URL, state, bytes(32), faults=faults))
     return await hard.send(path)
 
@@ -263,7 +263,7 @@ WAYS: Mapping[tuple[int, str], Callable[[Ask], Awaitable[httpx.Response]]] = {
 @pytest.mark.spec("9/3", "4.1/errors", "4.2/errors", "4.3/errors", "4.4/errors")
 @pytest.mark.parametrize("refusal", WAYS, ids=lambda refusal: f"{refusal[0]}-{refusal[1]}")
 async def test_every_operation_that_documents_a_refusal_answers_it(
-    house: House, contract: Contract, refusal: tuple[int, str]
+    harness: ApiHarness, contract: Contract, refusal: tuple[int, str]
 ) -> None:
     documented = [
         (method, path, operation)
@@ -274,8 +274,8 @@ async def test_every_operation_that_documents_a_refusal_answers_it(
     assert documented
     for method, path, operation in documented:
         async with AsyncExitStack() as stack:
-            customer = await house.customer()
-            ask = Ask(house, customer, contract, method.upper(), path, operation, stack)
+            customer = await harness.customer()
+            ask = Ask(harness, customer, contract, method.upper(), path, operation, stack)
             answer = await WAYS[refusal](ask)
             assert code_of(answer) == refusal, ask.name
 

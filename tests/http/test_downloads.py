@@ -27,14 +27,14 @@ from meetcore.domain.download_limits import DownloadLimits
 from meetcore.domain.download_links import DownloadLink, sign_link
 from meetcore.domain.recordings import FileKind, Recording, RecordingStatus
 from meetcore.ports.recording_files import ByteRange, OpenFile, RecordingFiles
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.clock import ManualClock
 from meetcore.testing.contracts.video_provider import order_for
 from meetcore.testing.zoom_server import Fault
 from meetcore.usecases.download_recording import DownloadRecording, SignedLink
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 from tests.contract.zoom import zoom_at_hand
-from tests.unit.usecases.shelf import KEY, NOW, Shelf, a_recording
+from tests.unit.usecases.recording_fakes import KEY, NOW, FakeRecordings, a_recording
 
 PLENTY = DownloadLimits(streams_per_link=10_000, streams_per_account=10_000)
 CONTENT = bytes(range(256)) * 8000 + b"the end"
@@ -45,7 +45,7 @@ class Place:
     """A server of downloads, and what is behind it."""
 
     url: str
-    shelf: Shelf
+    fake_recordings: FakeRecordings
     files: MemoryRecordingFiles
     download: DownloadRecording
     clock: ManualClock
@@ -53,7 +53,7 @@ class Place:
 
     def put(self, *kinds: FileKind, content: bytes = CONTENT) -> Recording:
         kinds = kinds or (FileKind.AUDIO,)
-        recording = self.shelf.put(a_recording(kinds, [len(content)] * len(kinds)))
+        recording = self.fake_recordings.put(a_recording(kinds, [len(content)] * len(kinds)))
         for file in recording.files:
             self.files.put(recording.provider_meeting_id, file, content)
         return recording
@@ -87,14 +87,14 @@ async def serving(routes) -> AsyncIterator[None]:
 async def place_with(
     lies: RecordingFiles | None = None, limits: DownloadLimits = PLENTY
 ) -> AsyncIterator[Place]:
-    shelf, files, clock = Shelf(), MemoryRecordingFiles(), ManualClock(NOW)
-    download = DownloadRecording(shelf.queries, (KEY,))
+    fake_recordings, files, clock = FakeRecordings(), MemoryRecordingFiles(), ManualClock(NOW)
+    download = DownloadRecording(fake_recordings.queries, (KEY,))
     sock = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{sock.getsockname()[1]}"
     where = {files.provider: files, **({lies.provider: lies} if lies else {})}
-    routes = download_routes(download, where, World(clock, SeededEntropy(1)), url, limits)
+    routes = download_routes(download, where, Runtime(clock, SeededEntropy(1)), url, limits)
     async with serving((sock, routes)), httpx.AsyncClient(trust_env=False) as http:
-        yield Place(url, shelf, files, download, clock, http)
+        yield Place(url, fake_recordings, files, download, clock, http)
 
 
 @pytest.fixture
@@ -196,7 +196,7 @@ async def test_where_a_provider_has_no_ranges_a_part_is_still_a_part(place: Plac
     files = NoRanges()
     files.put(recording.provider_meeting_id, recording.files[0], CONTENT)
     async with place_with(files) as other:
-        other.shelf.put(evolve(recording, provider="whole"))
+        other.fake_recordings.put(evolve(recording, provider="whole"))
         url = await other.link_to(recording)
         for first, last in ((0, 0), (70_000, 200_000), (len(CONTENT) - 3, len(CONTENT) - 1)):
             answer = await other.http.get(url, headers={"Range": f"bytes={first}-{last}"})
@@ -256,7 +256,7 @@ async def test_a_link_that_is_over_and_a_recording_that_is_gone_are_410(place: P
     place.clock.advance(15 * 60)
     over = await place.http.get(url)
     check_refusal(place, over, "gone")
-    place.shelf.change(recording, status=RecordingStatus.EXPIRED)
+    place.fake_recordings.change(recording, status=RecordingStatus.EXPIRED)
     gone = await place.http.get(url)
     check_refusal(place, gone, "gone")
     assert (over.status_code, gone.status_code) == (410, 410)
@@ -284,7 +284,7 @@ async def test_a_provider_that_is_away_is_502_before_the_first_byte(place: Place
 
 async def test_files_of_a_provider_that_is_not_here_any_more_are_502(place: Place):
     recording = place.put()
-    place.shelf.put(evolve(recording, provider="yesterdays"))
+    place.fake_recordings.put(evolve(recording, provider="yesterdays"))
     check_refusal(place, await place.http.get(await place.link_to(recording)), "upstream_error")
 
 
@@ -292,9 +292,9 @@ async def test_a_database_that_is_away_is_503(place: Place, monkeypatch: pytest.
     url = await place.link_to(place.put())
 
     async def away(*_: object) -> None:
-        raise StoreAway("not here")
+        raise StoreUnavailable("not here")
 
-    monkeypatch.setattr(Shelf, "find_recording", away)
+    monkeypatch.setattr(FakeRecordings, "find_recording", away)
     answer = await place.http.get(url)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     check_refusal(place, answer, "service_unavailable")
@@ -360,7 +360,7 @@ class Endless(MemoryRecordingFiles):
 async def endless(limits: DownloadLimits = PLENTY) -> AsyncIterator[tuple[Endless, Place, str]]:
     files = Endless()
     async with place_with(files, limits) as place:
-        recording = place.shelf.put(evolve(a_recording(sizes=(4 * 2**30,)), provider="endless"))
+        recording = place.fake_recordings.put(evolve(a_recording(sizes=(4 * 2**30,)), provider="endless"))
         yield files, place, await place.link_to(recording)
 
 
@@ -397,7 +397,7 @@ async def test_a_client_that_goes_away_while_zoom_is_silent_ends_it_at_zoom():
         meeting = zoom.stand_in.account.meeting(made)
         zoom.stand_in.record(meeting, "a1", "M4A", CONTENT, NOW, NOW + timedelta(minutes=30))
         recording = evolve(a_recording(), provider="zoom", files=await zoom.provider.files.find(made))
-        url = await place.link_to(place.shelf.put(recording))
+        url = await place.link_to(place.fake_recordings.put(recording))
         assert (await place.http.get(url)).content == CONTENT
         part = await place.http.get(url, headers={"Range": "bytes=-9"})
         assert (part.status_code, part.content) == (206, CONTENT[-9:])
@@ -421,8 +421,8 @@ from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
 from meetcore.adapters.system import SystemClock, configure_logs
 from meetcore.usecases.download_recording import DownloadRecording
-from meetcore.usecases.world import World
-from tests.unit.usecases.shelf import KEY, Shelf
+from meetcore.usecases.runtime import World
+from tests.unit.usecases.recording_fakes import KEY, Shelf
 
 configure_logs("debug")
 files, shelf = MemoryRecordingFiles(), Shelf()
@@ -439,7 +439,7 @@ A_RECORDING = """
 from uuid import UUID
 from datetime import timedelta
 from attrs import evolve
-from tests.unit.usecases.shelf import a_recording
+from tests.unit.usecases.recording_fakes import a_recording
 recording = evolve(
     a_recording(), id=UUID(int=1), account_id=UUID(int=2), expires_at=SystemClock().now() + timedelta(days=9)
 )
@@ -454,7 +454,7 @@ async def test_no_server_writes_a_link_down_even_with_its_access_log_on(breaks_a
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         port = unused.getsockname()[1]
-    code = SERVER.format(shelf=A_RECORDING.format(breaks_after=breaks_after), port=port)
+    code = SERVER.format(fake_recordings=A_RECORDING.format(breaks_after=breaks_after), port=port)
     server = await asyncio.create_subprocess_exec(
         sys.executable, "-c", code, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
         env={"PYTHONPATH": ":".join(["src", ".", *sys.path])},

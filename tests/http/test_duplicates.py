@@ -17,8 +17,8 @@ from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.store import PostgresStore, PostgresTransaction
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
+from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on, client_of, new_key, until
 from tests.http.contract import Contract
-from tests.http.house import BASE_URL, Customer, Funds, House, client_of, gate_on, new_key, until
 
 DUPLICATES = 80
 HANGS_S = 2.5
@@ -64,9 +64,9 @@ class Process:
 
 
 @asynccontextmanager
-async def processes(house: House, contract: Contract) -> AsyncIterator[tuple[Process, Process]]:
+async def processes(harness: ApiHarness, contract: Contract) -> AsyncIterator[tuple[Process, Process]]:
     """Two processes on one database, whose provider takes its time."""
-    wiring = house.wiring
+    wiring = harness.wiring
     provider = SandboxProvider(BASE_URL, PostgresSandboxState(wiring.pool), bytes(32), HANGS_S)
     async with AsyncExitStack() as stack:
         made = []
@@ -74,7 +74,7 @@ async def processes(house: House, contract: Contract) -> AsyncIterator[tuple[Pro
             store = CountedStore(wiring.store)
             queries = CountedQueries(wiring.pool, wiring.store._cipher)
             gate = await stack.enter_async_context(
-                gate_on(wiring, video=provider, store=store, queries=queries)
+                api_on(wiring, video=provider, store=store, queries=queries)
             )
             http = await stack.enter_async_context(client_of(gate, contract))
             made.append(Process(http, store, queries))
@@ -94,11 +94,11 @@ async def p95_ms(customer: Customer, seconds: float) -> float:
 
 @pytest.mark.spec("4/idem-replay", "7/503")
 async def test_duplicates_of_a_creation_neither_poll_nor_slow_others(
-    house: House, customer: Customer, contract: Contract
+    harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
-    body, key = house.body(), new_key()
-    other = await house.customer()
-    async with processes(house, contract) as (here, there):
+    body, key = harness.body(), new_key()
+    other = await harness.customer()
+    async with processes(harness, contract) as (here, there):
         quiet_ms = await p95_ms(other.at(there.http), 1.0)
         first = asyncio.create_task(customer.at(here.http).post("/meetings", body, idem=key))
         await until(customer.key_rows)
@@ -126,11 +126,11 @@ async def test_duplicates_of_a_creation_neither_poll_nor_slow_others(
 @pytest.mark.spec("4/idem-replay", "7/503")
 @pytest.mark.parametrize("with_key", [True, False])
 async def test_duplicates_of_a_cancellation_neither_poll_nor_start_it_again(
-    house: House, customer: Customer, contract: Contract, with_key: bool
+    harness: ApiHarness, customer: Customer, contract: Contract, with_key: bool
 ) -> None:
     meeting = await customer.make_meeting()
     path = f"/meetings/{meeting['id']}"
-    async with processes(house, contract) as (here, there):
+    async with processes(harness, contract) as (here, there):
 
         def cancel(process: Process) -> asyncio.Task[Any]:
             key = new_key() if with_key else None
@@ -149,10 +149,10 @@ async def test_duplicates_of_a_cancellation_neither_poll_nor_start_it_again(
 
 @pytest.mark.spec("4/idem-replay", "7/503")
 async def test_another_body_under_a_running_key_is_refused_without_waiting(
-    house: House, customer: Customer, contract: Contract
+    harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
-    body, key = house.body(), new_key()
-    async with processes(house, contract) as (here, _):
+    body, key = harness.body(), new_key()
+    async with processes(harness, contract) as (here, _):
         there = customer.at(here.http)
         first = asyncio.create_task(there.post("/meetings", body, idem=key))
         await until(customer.key_rows)
@@ -163,7 +163,7 @@ async def test_another_body_under_a_running_key_is_refused_without_waiting(
 
 @pytest.mark.spec("4/idem-replay", "7/503")
 async def test_duplicates_of_a_registration_look_the_host_up_once(
-    house: House, customer: Customer, contract: Contract, names: Any, monkeypatch: pytest.MonkeyPatch
+    harness: ApiHarness, customer: Customer, contract: Contract, names: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lookups, found, resolve = Counter[str](), asyncio.Event(), names.resolve
 
@@ -173,8 +173,8 @@ async def test_duplicates_of_a_registration_look_the_host_up_once(
         return await resolve(host, account_id)
 
     monkeypatch.setattr(names, "resolve", slowly)
-    body, key = house.webhook_body(), new_key()
-    async with gate_on(house.wiring) as gate, client_of(gate, contract) as http:
+    body, key = harness.webhook_body(), new_key()
+    async with api_on(harness.wiring) as gate, client_of(gate, contract) as http:
         duplicates = [
             asyncio.create_task(customer.at(http).post("/webhooks", body, idem=key)) for _ in range(30)
         ]

@@ -17,20 +17,20 @@ from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.app import Service
 from meetcore.domain.meetings import Provisioned
 from meetcore.ports.video_provider import ProviderOrder
-from tests.http.contract import CODES, Contract
-from tests.http.house import (
+from tests.http.api_harness import (
     BASE_URL,
+    ApiHarness,
     Customer,
-    House,
+    api_on,
     client_of,
     code_of,
     fields_of,
-    gate_on,
     new_key,
     settings_for,
     started,
     until,
 )
+from tests.http.contract import CODES, Contract
 from tests.http.relay import relay_to
 
 
@@ -153,11 +153,11 @@ class BurningProvider(SandboxProvider):
 
 
 @pytest.mark.spec("7/500", "7/envelope", "4.1/errors")
-async def test_a_fault_at_the_service(house: House, customer: Customer, contract: Contract) -> None:
-    provider = BurningProvider(BASE_URL, PostgresSandboxState(house.wiring.pool), bytes(32))
-    async with gate_on(house.wiring, video=provider) as gate:
+async def test_a_fault_at_the_service(harness: ApiHarness, customer: Customer, contract: Contract) -> None:
+    provider = BurningProvider(BASE_URL, PostgresSandboxState(harness.wiring.pool), bytes(32))
+    async with api_on(harness.wiring, video=provider) as gate:
         there = customer.at(client_of(gate, contract))
-        answer = await there.post("/meetings", house.body())
+        answer = await there.post("/meetings", harness.body())
     assert code_of(answer) == (500, "internal_error")
     assert "secret" not in answer.text
     assert "ZeroDivision" not in answer.text
@@ -166,8 +166,8 @@ async def test_a_fault_at_the_service(house: House, customer: Customer, contract
 
 
 @pytest.mark.spec("7/502", "7/envelope")
-async def test_a_third_party_that_refuses(house: House, customer: Customer) -> None:
-    answer = await customer.post("/meetings", house.body(title="[sandbox:refuse]"))
+async def test_a_third_party_that_refuses(harness: ApiHarness, customer: Customer) -> None:
+    answer = await customer.post("/meetings", harness.body(title="[sandbox:refuse]"))
     assert code_of(answer) == (502, "upstream_error")
 
 
@@ -228,7 +228,7 @@ def is_away(answer: httpx.Response) -> bool:
 
 @pytest.mark.spec("7/503", "7/envelope", "4/rate-headers")
 async def test_the_database_comes_goes_and_comes_back(
-    house: House, customer: Customer, migrated_url: str, contract: Contract
+    harness: ApiHarness, customer: Customer, migrated_url: str, contract: Contract
 ) -> None:
     async with relay_to(migrated_url) as (relay, url):
         service = Service(settings_for(url))
@@ -237,7 +237,7 @@ async def test_the_database_comes_goes_and_comes_back(
             ready, *away = await asyncio.gather(
                 http.get(f"{BASE_URL}/readyz"),
                 there.get("/me"),
-                there.post("/meetings", house.body(), idem=new_key()),
+                there.post("/meetings", harness.body(), idem=new_key()),
                 there.get("/nope"),
             )
             assert ready.status_code == 503
@@ -267,9 +267,9 @@ async def test_the_database_comes_goes_and_comes_back(
 
 @pytest.mark.spec("7/503")
 async def test_a_key_and_body_may_try_again_after_an_outage(
-    house: House, customer: Customer, migrated_url: str, contract: Contract
+    harness: ApiHarness, customer: Customer, migrated_url: str, contract: Contract
 ) -> None:
-    key, body = new_key(), house.body()
+    key, body = new_key(), harness.body()
     async with relay_to(migrated_url) as (_, url):
         service = Service(settings_for(url))
         async with started(service), client_of(service, contract) as http:

@@ -11,23 +11,23 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.api.calls import UseCases
+from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
-from tests.http.contract import Contract
-from tests.http.house import (
+from tests.http.api_harness import (
     BASE_URL,
     TIER_CREDITS,
+    ApiHarness,
     Customer,
     Funds,
-    House,
+    api_on,
     client_of,
     code_of,
     fields_of,
-    gate_on,
     new_key,
     until,
 )
+from tests.http.contract import Contract
 
 
 async def answered(send: Any, *what: Any, idem: str) -> Any:
@@ -43,8 +43,8 @@ def is_replay(answer: Any) -> bool:
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-accepted", "4/request-id")
-async def test_a_repeated_creation_is_replayed_byte_for_byte(house: House, customer: Customer) -> None:
-    body, key = house.body(password="rahasia1"), new_key()
+async def test_a_repeated_creation_is_replayed_byte_for_byte(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.body(password="rahasia1"), new_key()
     first = await customer.post("/meetings", body, idem=key)
     assert first.status_code == 201
     assert not is_replay(first)
@@ -58,8 +58,8 @@ async def test_a_repeated_creation_is_replayed_byte_for_byte(house: House, custo
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-accepted")
-async def test_webhooks_are_replayed_with_their_secret(house: House, customer: Customer) -> None:
-    body, key = house.webhook_body(), new_key()
+async def test_webhooks_are_replayed_with_their_secret(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.webhook_body(), new_key()
     first = await customer.post("/webhooks", body, idem=key)
     again = await customer.post("/webhooks", body, idem=key)
     assert again.content == first.content
@@ -74,14 +74,14 @@ async def test_webhooks_are_replayed_with_their_secret(house: House, customer: C
 
 
 @pytest.mark.spec("4/idem-reused", "7/other", "7/422")
-async def test_another_request_under_the_same_key(house: House, customer: Customer) -> None:
-    body, key = house.body(), new_key()
+async def test_another_request_under_the_same_key(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.body(), new_key()
     first = await customer.post("/meetings", body, idem=key)
     webhook = await customer.make_webhook()
     others = [
         ("POST", "/meetings", body | {"title": "Rapat lain"}),
         ("POST", "/meetings", body | {"with_recording": False}),
-        ("POST", "/webhooks", house.webhook_body()),
+        ("POST", "/webhooks", harness.webhook_body()),
         ("PATCH", f"/webhooks/{webhook['id']}", {"description": "x"}),
         ("DELETE", f"/meetings/{first.json()['id']}", None),
     ]
@@ -94,8 +94,8 @@ async def test_another_request_under_the_same_key(house: House, customer: Custom
 
 
 @pytest.mark.spec("4/idem-replay")
-async def test_key_order_and_white_space_do_not_matter(house: House, customer: Customer) -> None:
-    body, key = house.body(title="Rapat é"), new_key()
+async def test_key_order_and_white_space_do_not_matter(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.body(title="Rapat é"), new_key()
     first = await customer.post("/meetings", body, idem=key)
     reordered = dict(reversed(body.items()))
     for raw in (
@@ -110,13 +110,13 @@ async def test_key_order_and_white_space_do_not_matter(house: House, customer: C
 
 @pytest.mark.spec("7/400", "4/idem-accepted")
 @pytest.mark.parametrize("key", ["", " ", "a b", "é", "a" * 256, "a\tb"])
-async def test_the_form_of_a_key(house: House, customer: Customer, key: str) -> None:
+async def test_the_form_of_a_key(harness: ApiHarness, customer: Customer, key: str) -> None:
     sent = {"Authorization": f"Bearer {customer.key.text}"}
     header = [*sent.items(), ("Idempotency-Key", key)]
     raw = [(name.encode(), value.encode()) for name, value in header]
     for method, path, body in (
-        ("POST", "/meetings", house.body()),
-        ("POST", "/webhooks", house.webhook_body()),
+        ("POST", "/meetings", harness.body()),
+        ("POST", "/webhooks", harness.webhook_body()),
         ("PATCH", "/webhooks/x", {}),
         ("DELETE", "/meetings/x", None),
     ):
@@ -127,27 +127,27 @@ async def test_the_form_of_a_key(house: House, customer: Customer, key: str) -> 
 
 @pytest.mark.spec("4/idem-accepted")
 @pytest.mark.parametrize("key", ["a", "!~", "a" * 255, "' OR 1=1;--".replace(" ", "_"), '{"a":1}'])
-async def test_keys_at_the_edge(house: House, customer: Customer, key: str) -> None:
-    body = house.body()
+async def test_keys_at_the_edge(harness: ApiHarness, customer: Customer, key: str) -> None:
+    body = harness.body()
     for _ in range(2):
         assert (await customer.post("/meetings", body, idem=key)).status_code == 201
     assert await customer.funds() == Funds(990, 0, 2)
 
 
 @pytest.mark.spec("7/400")
-async def test_two_keys_are_none(house: House, customer: Customer) -> None:
+async def test_two_keys_are_none(harness: ApiHarness, customer: Customer) -> None:
     headers = [
         ("Authorization", f"Bearer {customer.key.text}"),
         ("Idempotency-Key", "one"),
         ("Idempotency-Key", "two"),
     ]
-    answer = await customer.http.post("/meetings", headers=headers, json=house.body())
+    answer = await customer.http.post("/meetings", headers=headers, json=harness.body())
     assert set(fields_of(answer)) == {"Idempotency-Key"}
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-accepted", "1/meetings")
-async def test_twenty_duplicates_at_the_same_time(house: House, customer: Customer) -> None:
-    body, key = house.body(), new_key()
+async def test_twenty_duplicates_at_the_same_time(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.body(), new_key()
     answers = await asyncio.gather(*(answered(customer.post, "/meetings", body, idem=key) for _ in range(20)))
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.content for answer in answers}) == 1
@@ -158,24 +158,24 @@ async def test_twenty_duplicates_at_the_same_time(house: House, customer: Custom
 
 
 @pytest.mark.spec("4/idem-replay")
-async def test_ten_duplicate_registrations(house: House, customer: Customer) -> None:
-    body, key = house.webhook_body(), new_key()
+async def test_ten_duplicate_registrations(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.webhook_body(), new_key()
     answers = await asyncio.gather(*(answered(customer.post, "/webhooks", body, idem=key) for _ in range(10)))
     assert {answer.status_code for answer in answers} == {201}
     assert len({answer.content for answer in answers}) == 1
 
 
 @pytest.mark.spec("4/idem-replay", "7/404", "7/409", "7/422")
-async def test_final_refusals_are_replayed(house: House, customer: Customer) -> None:
+async def test_final_refusals_are_replayed(harness: ApiHarness, customer: Customer) -> None:
     registered = await customer.make_webhook()
-    poor = await house.customer(credits=3)
+    poor = await harness.customer(credits=3)
     unknown = "/webhooks/01890000-0000-7000-8000-000000000000"
     cases = [
-        (customer, "POST", "/meetings", house.body(pricing_tier_id="gone"), (404, "not_found")),
-        (customer, "POST", "/meetings", house.body(password="a b c"), (422, "unprocessable_entity")),
-        (customer, "POST", "/meetings", house.body(date="2020-01-01"), (422, "unprocessable_entity")),
-        (poor, "POST", "/meetings", house.body(), (422, "insufficient_credits")),
-        (customer, "POST", "/webhooks", house.webhook_body(url=registered["url"]), (409, "conflict")),
+        (customer, "POST", "/meetings", harness.body(pricing_tier_id="gone"), (404, "not_found")),
+        (customer, "POST", "/meetings", harness.body(password="a b c"), (422, "unprocessable_entity")),
+        (customer, "POST", "/meetings", harness.body(date="2020-01-01"), (422, "unprocessable_entity")),
+        (poor, "POST", "/meetings", harness.body(), (422, "insufficient_credits")),
+        (customer, "POST", "/webhooks", harness.webhook_body(url=registered["url"]), (409, "conflict")),
         (customer, "PATCH", unknown, {"is_active": True}, (404, "not_found")),
         (customer, "DELETE", unknown.replace("webhooks", "meetings"), None, (404, "not_found")),
         (customer, "PATCH", "/webhooks/not-a-uuid", {"is_active": True}, (404, "not_found")),
@@ -194,34 +194,34 @@ async def test_final_refusals_are_replayed(house: House, customer: Customer) -> 
 
 
 @pytest.mark.spec("4/idem-replay")
-async def test_a_refusal_stays_when_the_world_has_changed(house: House) -> None:
-    customer = await house.customer(credits=3)
-    body, key = house.body(), new_key()
+async def test_a_refusal_stays_when_the_world_has_changed(harness: ApiHarness) -> None:
+    customer = await harness.customer(credits=3)
+    body, key = harness.body(), new_key()
     first = await customer.post("/meetings", body, idem=key)
-    await house.wiring.operate.top_up(customer.account_id, 100)
+    await harness.wiring.administration.top_up(customer.account_id, 100)
     assert (await customer.post("/meetings", body, idem=key)).content == first.content
     assert (await customer.post("/meetings", body, idem=new_key())).status_code == 201
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused", "4.1/3", "7/503")
-async def test_no_host_does_not_stick(house: House, customer: Customer) -> None:
-    body, key = house.body(), new_key()
-    rival = await house.customer()
-    made = [(await rival.post("/meetings", body)).json()["id"] for _ in range(2)]
+async def test_no_host_does_not_stick(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.body(), new_key()
+    existing_note = await harness.customer()
+    made = [(await existing_note.post("/meetings", body)).json()["id"] for _ in range(2)]
     for _ in range(2):
         answer = await customer.post("/meetings", body, idem=key)
         assert code_of(answer) == (503, "service_unavailable")
         assert not is_replay(answer)
     other = await customer.post("/meetings", body | {"title": "x"}, idem=key)
     assert code_of(other) == (422, "idempotency_key_reused"), "the key is bound all the same"
-    await rival.delete(f"/meetings/{made[0]}")
+    await existing_note.delete(f"/meetings/{made[0]}")
     assert (await customer.post("/meetings", body, idem=key)).status_code == 201
     assert await customer.funds() == Funds(990, 0, 2)
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused", "7/502")
-async def test_a_refusing_provider_does_not_stick(house: House, customer: Customer) -> None:
-    body, key = house.body(title="[sandbox:refuse]"), new_key()
+async def test_a_refusing_provider_does_not_stick(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.body(title="[sandbox:refuse]"), new_key()
     for _ in range(2):
         answer = await customer.post("/meetings", body, idem=key)
         assert code_of(answer) == (502, "upstream_error")
@@ -233,24 +233,24 @@ async def test_a_refusing_provider_does_not_stick(house: House, customer: Custom
 
 
 @pytest.mark.spec("7/400", "4/idem-reused")
-async def test_a_request_that_is_not_valid_binds_nothing(house: House, customer: Customer) -> None:
+async def test_a_request_that_is_not_valid_binds_nothing(harness: ApiHarness, customer: Customer) -> None:
     key = new_key()
-    assert fields_of(await customer.post("/meetings", house.body(title=""), idem=key))
+    assert fields_of(await customer.post("/meetings", harness.body(title=""), idem=key))
     assert await customer.key_rows() == []
-    assert (await customer.post("/meetings", house.body(), idem=key)).status_code == 201
+    assert (await customer.post("/meetings", harness.body(), idem=key)).status_code == 201
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused", "5/8")
-async def test_a_key_belongs_to_the_account(house: House, customer: Customer) -> None:
-    body, key = house.body(), new_key()
+async def test_a_key_belongs_to_the_account(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.body(), new_key()
     first = await customer.post("/meetings", body, idem=key)
-    colleague = await house.colleague(customer)
-    again = await colleague.post("/meetings", body, idem=key)
+    another_key = await harness.another_key(customer)
+    again = await another_key.post("/meetings", body, idem=key)
     assert again.content == first.content
     assert is_replay(again)
-    reused = await colleague.post("/meetings", body | {"title": "x"}, idem=key)
+    reused = await another_key.post("/meetings", body | {"title": "x"}, idem=key)
     assert code_of(reused) == (422, "idempotency_key_reused")
-    stranger = await house.customer()
+    stranger = await harness.customer()
     own = await stranger.post("/meetings", body, idem=key)
     assert own.status_code == 201
     assert not is_replay(own)
@@ -258,10 +258,10 @@ async def test_a_key_belongs_to_the_account(house: House, customer: Customer) ->
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused")
-async def test_a_forgotten_key_cannot_charge_again(house: House, customer: Customer) -> None:
-    body, key = house.body(), new_key()
+async def test_a_forgotten_key_cannot_charge_again(harness: ApiHarness, customer: Customer) -> None:
+    body, key = harness.body(), new_key()
     first = await customer.post("/meetings", body, idem=key)
-    await house.query("DELETE FROM idempotency_keys WHERE account_id = %s", customer.account_id)
+    await harness.query("DELETE FROM idempotency_keys WHERE account_id = %s", customer.account_id)
     answer = await customer.post("/meetings", body, idem=key)
     assert code_of(answer) == (422, "idempotency_key_reused")
     assert answer.json()["error"]["details"] == {"id": first.json()["id"]}
@@ -270,16 +270,16 @@ async def test_a_forgotten_key_cannot_charge_again(house: House, customer: Custo
 
 
 @pytest.mark.spec("4/idem-replay")
-async def test_what_is_kept_is_not_in_the_clear(house: House, customer: Customer) -> None:
-    made = await customer.post("/meetings", house.body(password="rahasia1"), idem=new_key())
-    hook = await customer.post("/webhooks", house.webhook_body(), idem=new_key())
+async def test_what_is_kept_is_not_in_the_clear(harness: ApiHarness, customer: Customer) -> None:
+    made = await customer.post("/meetings", harness.body(password="rahasia1"), idem=new_key())
+    hook = await customer.post("/webhooks", harness.webhook_body(), idem=new_key())
     assert made.json()["password"] == "rahasia1"
     kept = [bytes(row["answer"]) for row in await customer.key_rows()]
     assert len(kept) == 2
     for answer in kept:
         for plain in (b"rahasia1", b"whsec_", hook.json()["secret"].encode(), b"status", b"join_url"):
             assert plain not in answer
-    [row] = await house.query("SELECT password FROM meetings WHERE account_id = %s", customer.account_id)
+    [row] = await harness.query("SELECT password FROM meetings WHERE account_id = %s", customer.account_id)
     assert b"rahasia1" not in bytes(row["password"])
 
 
@@ -288,7 +288,7 @@ async def test_what_is_kept_is_not_in_the_clear(house: House, customer: Customer
 
 @asynccontextmanager
 async def impatient(
-    house: House, contract: Contract, *, lease_s: float, wait_s: float, latency_s: float = 0.0
+    harness: ApiHarness, contract: Contract, *, lease_s: float, wait_s: float, latency_s: float = 0.0
 ) -> AsyncIterator[Any]:
     """A service whose leases and patience are short."""
 
@@ -296,10 +296,10 @@ async def impatient(
         create = evolve(use.create_meeting, lease_s=lease_s, wait_s=wait_s, poll_s=0.01)
         return evolve(use, create_meeting=create)
 
-    state = PostgresSandboxState(house.wiring.pool)
+    state = PostgresSandboxState(harness.wiring.pool)
     provider = SandboxProvider(BASE_URL, state, bytes(32), latency_s, patience_s=0.05)
     async with (
-        gate_on(house.wiring, adjust, video=provider) as gate,
+        api_on(harness.wiring, adjust, video=provider) as gate,
         client_of(gate, contract) as http,
     ):
         yield http
@@ -308,10 +308,10 @@ async def impatient(
 @pytest.mark.spec("4/idem-replay", "7/502")
 @pytest.mark.parametrize("fault", ["late", "timeout", "drop"])
 async def test_a_lost_answer_is_found_by_the_retry(
-    house: House, customer: Customer, contract: Contract, fault: str
+    harness: ApiHarness, customer: Customer, contract: Contract, fault: str
 ) -> None:
-    body, key = house.body(title=f"[sandbox:{fault}]"), new_key()
-    async with impatient(house, contract, lease_s=0.6, wait_s=5) as http:
+    body, key = harness.body(title=f"[sandbox:{fault}]"), new_key()
+    async with impatient(harness, contract, lease_s=0.6, wait_s=5) as http:
         there = customer.at(http)
         assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
         assert await customer.funds() == Funds(1000, 10, 1), "held until it is known"
@@ -330,10 +330,10 @@ async def test_a_lost_answer_is_found_by_the_retry(
 @pytest.mark.spec("4/idem-replay", "7/502")
 @pytest.mark.parametrize("fault", ["hang", "lost"])
 async def test_a_meeting_that_was_never_made_is_undone(
-    house: House, customer: Customer, contract: Contract, fault: str
+    harness: ApiHarness, customer: Customer, contract: Contract, fault: str
 ) -> None:
-    body, key = house.body(title=f"[sandbox:{fault}]"), new_key()
-    async with impatient(house, contract, lease_s=0.2, wait_s=5) as http:
+    body, key = harness.body(title=f"[sandbox:{fault}]"), new_key()
+    async with impatient(harness, contract, lease_s=0.2, wait_s=5) as http:
         there = customer.at(http)
         assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
         # The retry waits, sees the first undone, and makes its own attempt, which is lost as well.
@@ -348,20 +348,20 @@ async def test_a_meeting_that_was_never_made_is_undone(
 
 @pytest.mark.spec("7/502")
 async def test_a_lost_answer_without_a_key_is_undone(
-    house: House, customer: Customer, contract: Contract
+    harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
-    async with impatient(house, contract, lease_s=0.2, wait_s=5) as http:
-        answer = await customer.at(http).post("/meetings", house.body(title="[sandbox:drop]"))
+    async with impatient(harness, contract, lease_s=0.2, wait_s=5) as http:
+        answer = await customer.at(http).post("/meetings", harness.body(title="[sandbox:drop]"))
     assert code_of(answer) == (502, "upstream_error")
     assert "undone, and nothing is charged" in answer.json()["error"]["message"]
 
     async def is_undone() -> bool:
-        await house.wiring.reconcile.sweep()
+        await harness.wiring.reconcile.sweep()
         return await customer.meetings_at_rest() == ["abandoned"]
 
     async def is_removed() -> bool:
-        await house.wiring.remove_orphans.sweep()
-        found = await house.query(
+        await harness.wiring.remove_orphans.sweep()
+        found = await harness.query(
             """SELECT s.state FROM meetings m JOIN sandbox_meetings s
                 ON s.provider_meeting_id = 'sandbox-' || m.id WHERE m.account_id = %s""",
             customer.account_id,
@@ -376,12 +376,12 @@ async def test_a_lost_answer_without_a_key_is_undone(
 
 @pytest.mark.spec("4/idem-replay", "7/503")
 async def test_a_duplicate_does_not_wait_for_ever(
-    house: House, customer: Customer, contract: Contract
+    harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
-    body, key = house.body(), new_key()
+    body, key = harness.body(), new_key()
     async with (
-        impatient(house, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as http,
-        impatient(house, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as another_process,
+        impatient(harness, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as http,
+        impatient(harness, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as another_process,
     ):
         there = customer.at(http)
         first = asyncio.create_task(customer.at(another_process).post("/meetings", body, idem=key))

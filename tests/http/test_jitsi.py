@@ -11,21 +11,21 @@ from attrs import evolve
 from meetcore.adapters.jitsi import JitsiProvider
 from meetcore.adapters.settings import Settings
 from meetcore.wiring import wire
+from tests.http.api_harness import ApiHarness, Customer, Funds, api_on, client_of, code_of
 from tests.http.contract import Contract
-from tests.http.house import Customer, Funds, House, client_of, code_of, gate_on
 
 SERVER = "https://jitsi.example.test/rooms"
 
 
 @pytest.fixture
 async def guest(
-    house: House, customer: Customer, contract: Contract, service_settings: Settings
+    harness: ApiHarness, customer: Customer, contract: Contract, service_settings: Settings
 ) -> AsyncIterator[Customer]:
     """A customer of a service whose provider is Jitsi."""
     settings = evolve(service_settings, provider="jitsi", jitsi_url=f"{SERVER}/")
     async with (
-        wire(settings, house.wiring.network) as wiring,
-        gate_on(wiring) as gate,
+        wire(settings, harness.wiring.network) as wiring,
+        api_on(wiring) as gate,
         client_of(gate, contract) as http,
     ):
         assert isinstance(wiring.video, JitsiProvider)
@@ -63,9 +63,9 @@ async def test_cancelling_returns_the_credits_though_the_room_can_be_opened(gues
     ],
 )
 async def test_what_a_room_has_not_is_refused_and_costs_nothing(
-    guest: Customer, house: House, wanted: dict[str, Any]
+    guest: Customer, harness: ApiHarness, wanted: dict[str, Any]
 ) -> None:
-    answer = await guest.post("/meetings", house.body(**wanted))
+    answer = await guest.post("/meetings", harness.body(**wanted))
     assert code_of(answer) == (422, "unprocessable_entity")
     assert next(iter(wanted)) in answer.json()["error"]["message"]
     assert answer.json()["error"]["details"]["fields"].keys() == wanted.keys()
@@ -73,8 +73,8 @@ async def test_what_a_room_has_not_is_refused_and_costs_nothing(
 
 
 @pytest.mark.spec("4.1/3")
-async def test_meetings_at_one_time_need_no_host(guest: Customer, house: House) -> None:
-    body = house.body()
+async def test_meetings_at_one_time_need_no_host(guest: Customer, harness: ApiHarness) -> None:
+    body = harness.body()
     answers = [await guest.post("/meetings", body) for _ in range(3)]  # the house has two hosts
     assert [answer.status_code for answer in answers] == [201] * 3
     assert len({answer.json()["join_url"] for answer in answers}) == 3

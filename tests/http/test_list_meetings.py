@@ -14,9 +14,9 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.keys import Scope
 from meetcore.domain.schedule import WIB
 from meetcore.ports.lease import Lease
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
+from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of, fields_of
 from tests.http.contract import Contract
-from tests.http.house import Customer, House, client_of, code_of, fields_of, gate_on
 from tests.http.test_webhook_operations import pages
 
 Meeting = dict[str, Any]
@@ -42,15 +42,15 @@ def start_of(meeting: Meeting) -> datetime:
 
 @pytest.mark.spec("1/meetings", "5/8", "2.1/fields")
 async def test_an_accounts_meetings_are_listed_newest_first_as_they_are_read(
-    house: House, customer: Customer
+    harness: ApiHarness, customer: Customer
 ) -> None:
     assert (await customer.get("/meetings")).json() == {"data": [], "next_cursor": None}
     made = [await customer.make_meeting(title=f"{number}") for number in range(3)]
-    await (await house.customer()).make_meeting()
-    await customer.post("/meetings", house.body(title="[sandbox:refuse]"))
+    await (await harness.customer()).make_meeting()
+    await customer.post("/meetings", harness.body(title="[sandbox:refuse]"))
     assert await listed(customer) == made[::-1]
     for scope in (Scope.MEETINGS_READ, Scope.MEETINGS_WRITE):
-        assert await listed(await house.colleague(customer, [scope])) == made[::-1]
+        assert await listed(await harness.another_key(customer, [scope])) == made[::-1]
 
 
 @pytest.mark.spec("1/meetings")
@@ -65,8 +65,8 @@ async def test_meetings_come_in_pages_under_any_filter(customer: Customer) -> No
 
 
 @pytest.mark.spec("3/cancel-shape", "2.1/fields")
-async def test_the_status_is_what_is_shown_at_that_moment(house: House, contract: Contract) -> None:
-    customer = await house.customer()
+async def test_the_status_is_what_is_shown_at_that_moment(harness: ApiHarness, contract: Contract) -> None:
+    customer = await harness.customer()
     cancelled, meeting = [await customer.make_meeting(title=title) for title in ("cancelled", "kept")]
     await customer.delete(f"/meetings/{cancelled['id']}")
     start = start_of(meeting)
@@ -76,8 +76,8 @@ async def test_the_status_is_what_is_shown_at_that_moment(house: House, contract
         (start + 59 * MINUTE, "started"),
         (start + 60 * MINUTE, "ended"),
     ):
-        world = World(ManualClock(at), house.wiring.world.entropy)
-        async with gate_on(house.wiring, world=world) as gate, client_of(gate, contract) as http:
+        runtime = Runtime(ManualClock(at), harness.wiring.runtime.entropy)
+        async with api_on(harness.wiring, runtime=runtime) as gate, client_of(gate, contract) as http:
             there = customer.at(http)
             for status in ("scheduled", "started", "ended", "cancelled"):
                 expected = ["kept"] * (status == shown) + ["cancelled"] * (status == "cancelled")
@@ -86,12 +86,14 @@ async def test_the_status_is_what_is_shown_at_that_moment(house: House, contract
 
 
 @pytest.mark.spec("1/meetings", "4.1/date")
-async def test_a_range_of_starts_has_its_beginning_and_not_its_end(house: House, customer: Customer) -> None:
+async def test_a_range_of_starts_has_its_beginning_and_not_its_end(
+    harness: ApiHarness, customer: Customer
+) -> None:
     # One at noon in WIB, one at midnight after it.
-    noon = house.slots.take().replace(hour=12) + timedelta(days=150)
+    noon = harness.slots.take().replace(hour=12) + timedelta(days=150)
     midnight = noon.replace(hour=0) + timedelta(days=1)
     for title, start in (("noon", noon), ("midnight", midnight)):
-        body = house.body(title=title, date=f"{start:%Y-%m-%d}", start_time=f"{start:%H:%M}")
+        body = harness.body(title=title, date=f"{start:%Y-%m-%d}", start_time=f"{start:%H:%M}")
         assert (await customer.post("/meetings", body)).status_code == 201
     day, next_day = f"{noon:%Y-%m-%d}", f"{midnight:%Y-%m-%d}"
     assert await titles(customer, **{"from": day, "to": next_day}) == ["noon"]
@@ -181,9 +183,9 @@ async def test_the_filters_are_documented(contract: Contract) -> None:
 
 
 @pytest.mark.spec("4.1/3", "7/503")
-async def test_a_refusal_tells_when_a_host_is_free_next(house: House, customer: Customer) -> None:
-    start = house.slots.take()
-    body = house.body(date=f"{start:%Y-%m-%d}", start_time=f"{start:%H:%M}")
+async def test_a_refusal_tells_when_a_host_is_free_next(harness: ApiHarness, customer: Customer) -> None:
+    start = harness.slots.take()
+    body = harness.body(date=f"{start:%Y-%m-%d}", start_time=f"{start:%H:%M}")
     for _ in range(2):
         assert (await customer.post("/meetings", body)).status_code == 201
     answer = await customer.post("/meetings", body, idem="next")
@@ -197,34 +199,36 @@ async def test_a_refusal_tells_when_a_host_is_free_next(house: House, customer: 
 
 @pytest.mark.spec("4.1/3", "7/503")
 async def test_a_refusal_tells_no_time_where_no_host_is_large_enough(
-    house: House, contract: Contract
+    harness: ApiHarness, contract: Contract
 ) -> None:
-    customer = await house.customer()
-    await house.query("UPDATE hosts SET capacity = capacity / 2")
+    customer = await harness.customer()
+    await harness.query("UPDATE hosts SET capacity = capacity / 2")
     try:
-        answer = await customer.post("/meetings", house.body(pricing_tier_id="event-1000"))
+        answer = await customer.post("/meetings", harness.body(pricing_tier_id="event-1000"))
     finally:
-        await house.query("UPDATE hosts SET capacity = capacity * 2")
+        await harness.query("UPDATE hosts SET capacity = capacity * 2")
     assert code_of(answer) == (503, "service_unavailable")
     assert answer.json()["error"]["details"] == {}
 
 
 @pytest.mark.spec("2.1/fields")
-async def test_the_hosts_key_is_told_near_the_meeting_only(house: House, contract: Contract) -> None:
-    customer = await house.customer()
+async def test_the_hosts_key_is_told_near_the_meeting_only(harness: ApiHarness, contract: Contract) -> None:
+    customer = await harness.customer()
     # A host that nobody else meets on: the best fit for this tier, as long as it is there.
-    host = await house.wiring.operate.add_host("keys@example.test", 500)
-    async with house.wiring.store.begin() as tx:
-        for due in await tx.host_keys.claim_due(100, Lease(house.wiring.world.new_id(datetime.now(UTC)), 60)):
+    host = await harness.wiring.administration.add_host("keys@example.test", 500)
+    async with harness.wiring.store.begin() as tx:
+        for due in await tx.host_keys.claim_due(
+            100, Lease(harness.wiring.runtime.new_id(datetime.now(UTC)), 60)
+        ):
             assert await tx.host_keys.save(due.host_id, due.token, f"key of {due.host_id}")
     meeting = await customer.make_meeting(pricing_tier_id="large-500")
     assert meeting["host_key"] is None
-    await house.wiring.registry.disable_host(host.id)
+    await harness.wiring.registry.disable_host(host.id)
     start, path = start_of(meeting), f"/meetings/{parse_id(meeting['id'], 'meeting')}"
     key = f"key of {host.id}"
     for minutes, told in {-16: None, -15: key, 0: key, 239: key, 240: None}.items():
-        world = World(ManualClock(start + minutes * MINUTE), house.wiring.world.entropy)
-        async with gate_on(house.wiring, world=world) as gate, client_of(gate, contract) as http:
+        runtime = Runtime(ManualClock(start + minutes * MINUTE), harness.wiring.runtime.entropy)
+        async with api_on(harness.wiring, runtime=runtime) as gate, client_of(gate, contract) as http:
             there = customer.at(http)
             assert (await there.get(path)).json()["host_key"] == told, minutes
             assert [one["host_key"] for one in await listed(there)] == [told], minutes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.http.house import Customer, Funds, House, fields_of
+from tests.http.api_harness import ApiHarness, Customer, Funds, fields_of
 
 FLAGS = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
 ARABIC = str.maketrans("0123456789", "".join(chr(0x660 + digit) for digit in range(10)))
@@ -35,8 +35,10 @@ async def test_a_title_may_be_blank_and_is_kept_as_it_was_sent(customer: Custome
     "7/400", "4.1/title", "4.1/date", "4.1/start_time", "4.1/tier", "4.1/description", "4.1/password"
 )
 @pytest.mark.parametrize(("field", "value"), REFUSED)
-async def test_values_that_are_refused(house: House, customer: Customer, field: str, value: object) -> None:
-    fields = fields_of(await customer.post("/meetings", house.body(**{field: value})))
+async def test_values_that_are_refused(
+    harness: ApiHarness, customer: Customer, field: str, value: object
+) -> None:
+    fields = fields_of(await customer.post("/meetings", harness.body(**{field: value})))
     assert set(fields) == {field}
     assert all(fields[field])
     assert await customer.funds() == Funds(1000, 0, 1)
@@ -71,9 +73,9 @@ async def test_all_problems_at_once(customer: Customer) -> None:
 
 
 @pytest.mark.spec("7/400")
-async def test_fields_that_the_operation_does_not_know(house: House, customer: Customer) -> None:
+async def test_fields_that_the_operation_does_not_know(harness: ApiHarness, customer: Customer) -> None:
     odd = {"with_recordng": True, "": 1, "Title": "x", "__class__": "y", "é\x00": 2, "id": "z"}
-    fields = fields_of(await customer.post("/meetings", house.body(**odd)))
+    fields = fields_of(await customer.post("/meetings", harness.body(**odd)))
     assert len(fields) == len(odd)
     assert set(fields) >= {"with_recordng", "", "Title", "__class__", "id"}
 
@@ -117,8 +119,10 @@ async def test_bodies_that_are_no_json_object(customer: Customer, raw: bytes) ->
 
 @pytest.mark.spec("7/400")
 @pytest.mark.parametrize("escape", [rb"\ud800", rb"\udc00x", rb"\ude00\ud83d", rb"\u0000"])
-async def test_escapes_that_stand_for_no_character(house: House, customer: Customer, escape: bytes) -> None:
-    slot = house.slots.take()
+async def test_escapes_that_stand_for_no_character(
+    harness: ApiHarness, customer: Customer, escape: bytes
+) -> None:
+    slot = harness.slots.take()
     raw = (
         b'{"title":"a' + escape + b'","pricing_tier_id":"standard-100",'
         + f'"date":"{slot:%Y-%m-%d}","start_time":"{slot:%H:%M}"'.encode() + b"}"
@@ -128,17 +132,17 @@ async def test_escapes_that_stand_for_no_character(house: House, customer: Custo
 
 @pytest.mark.spec("7/400")
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**63) - 1, 10**400])
-async def test_numbers_of_any_size(house: House, customer: Customer, number: int) -> None:
-    fields = fields_of(await customer.post("/meetings", house.body(title=number)))
+async def test_numbers_of_any_size(harness: ApiHarness, customer: Customer, number: int) -> None:
+    fields = fields_of(await customer.post("/meetings", harness.body(title=number)))
     assert fields
 
 
 @pytest.mark.spec("4.1/flags")
 @pytest.mark.parametrize("flag", FLAGS)
-async def test_each_flag_is_a_boolean(house: House, customer: Customer, flag: str) -> None:
+async def test_each_flag_is_a_boolean(harness: ApiHarness, customer: Customer, flag: str) -> None:
     for taken in (True, False):
-        assert (await customer.post("/meetings", house.body(**{flag: taken}))).status_code == 201
+        assert (await customer.post("/meetings", harness.body(**{flag: taken}))).status_code == 201
     wrong: tuple[object, ...] = ("true", 1, 0, None, [], {}, 1.0)
     for value in wrong:
-        fields = fields_of(await customer.post("/meetings", house.body(**{flag: value})))
+        fields = fields_of(await customer.post("/meetings", harness.body(**{flag: value})))
         assert set(fields) == {flag}, value

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from meetcore.domain.keys import Scope
-from tests.http.house import TIER_CREDITS, Customer, House, code_of, fields_of, new_key, until
+from tests.http.api_harness import TIER_CREDITS, ApiHarness, Customer, code_of, fields_of, new_key, until
 from tests.http.recorded import a_recording, hold_meeting, note_in, recording_of
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
@@ -137,9 +137,9 @@ async def test_the_same_key_is_the_same_note(customer: Customer) -> None:
 
 
 @pytest.mark.spec("7/400", "5/8", "7/404")
-async def test_what_cannot_be_asked_for(house: House, customer: Customer) -> None:
+async def test_what_cannot_be_asked_for(harness: ApiHarness, customer: Customer) -> None:
     recording = await a_recording(customer)
-    stranger = await house.customer()
+    stranger = await harness.customer()
     assert fields_of(await customer.post("/notes", {})) == {"recording_id": ["is required"]}
     odd = await customer.post("/notes", {"recording_id": recording["id"], "language": "fr", "tone": "x"})
     assert fields_of(odd) == {
@@ -156,10 +156,10 @@ async def test_what_cannot_be_asked_for(house: House, customer: Customer) -> Non
 
 
 @pytest.mark.spec("5/5")
-async def test_reading_and_asking_have_scopes_of_their_own(house: House, customer: Customer) -> None:
+async def test_reading_and_asking_have_scopes_of_their_own(harness: ApiHarness, customer: Customer) -> None:
     recording = await a_recording(customer)
-    reader = await house.colleague(customer, (Scope.NOTULEN_READ,))
-    writer = await house.colleague(customer, (Scope.NOTULEN_WRITE,))
+    reader = await harness.another_key(customer, (Scope.NOTULEN_READ,))
+    writer = await harness.another_key(customer, (Scope.NOTULEN_WRITE,))
     body = {"recording_id": recording["id"]}
     assert code_of(await reader.post("/notes", body)) == (403, "insufficient_scope")
     assert (await writer.post("/notes", body)).status_code == 202
@@ -168,14 +168,14 @@ async def test_reading_and_asking_have_scopes_of_their_own(house: House, custome
 
 
 @pytest.mark.spec("5/7")
-async def test_the_credits_and_the_cap_must_allow_it(house: House, customer: Customer) -> None:
-    poor = await house.customer(credits=RECORDED)
+async def test_the_credits_and_the_cap_must_allow_it(harness: ApiHarness, customer: Customer) -> None:
+    poor = await harness.customer(credits=RECORDED)
     recording = await a_recording(poor)
     short = await poor.post("/notes", {"recording_id": recording["id"]})
     assert code_of(short) == (422, "insufficient_credits")
     assert short.json()["error"]["details"] == {"required": 1, "available": 0}
     recording = await a_recording(customer)
-    capped = await house.colleague(customer, daily_cap=0)
+    capped = await harness.another_key(customer, daily_cap=0)
     refused = await capped.post("/notes", {"recording_id": recording["id"]})
     assert code_of(refused) == (422, "credit_cap_exceeded")
     assert (await customer.get("/notes")).json()["data"] == []
@@ -204,9 +204,9 @@ async def test_auto_notulen_writes_and_tells(customer: Customer) -> None:
 
 
 @pytest.mark.spec("1/notes", "5/7")
-async def test_auto_notulen_that_cannot_be_paid_for_fails_and_says_why(house: House) -> None:
-    poor = await house.customer(credits=RECORDED)
-    capped = await house.customer(daily_cap=RECORDED)
+async def test_auto_notulen_that_cannot_be_paid_for_fails_and_says_why(harness: ApiHarness) -> None:
+    poor = await harness.customer(credits=RECORDED)
+    capped = await harness.customer(daily_cap=RECORDED)
     for customer, word in ((poor, "credits"), (capped, "cap")):
         hook = await customer.make_webhook(event_types=["note.failed"])
         recording = await recording_of(customer, await hold_meeting(customer, auto_notulen=True))
@@ -218,10 +218,10 @@ async def test_auto_notulen_that_cannot_be_paid_for_fails_and_says_why(house: Ho
         assert [one["event_type"] for one in sent] == ["note.failed"]
 
 
-async def test_a_failed_note_is_in_nobodys_way(house: House) -> None:
-    poor = await house.customer(credits=RECORDED)
+async def test_a_failed_note_is_in_nobodys_way(harness: ApiHarness) -> None:
+    poor = await harness.customer(credits=RECORDED)
     recording = await recording_of(poor, await hold_meeting(poor, auto_notulen=True))
-    await house.wiring.operate.top_up(poor.account_id, 10)
+    await harness.wiring.administration.top_up(poor.account_id, 10)
     made = await poor.post("/notes", {"recording_id": recording["id"]})
     assert made.status_code == 202
     assert (await note_in(poor, made.json()["id"], "completed"))["credits_charged"] == 1

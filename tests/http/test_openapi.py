@@ -15,17 +15,17 @@ import httpx
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from meetcore.adapters.api.calls import Operation
 from meetcore.adapters.api.decoding import decode_body
+from meetcore.adapters.api.operation import Operation
 from meetcore.adapters.api.operations import operations
-from meetcore.adapters.http.words import ABOUT
+from meetcore.adapters.http.texts import ABOUT
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.events import EventKind
 from meetcore.domain.schedule import WIB
 from meetcore.domain.signature import signing_headers
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
+from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, new_key
 from tests.http.contract import Contract
-from tests.http.house import BASE_URL, Customer, House, gate_on, new_key
 
 # Spec part 4; 201 where a record is made, as the contract of this service fixes it.
 SPECIFIED = [
@@ -116,11 +116,13 @@ async def test_every_operation_asks_for_the_key(contract: Contract) -> None:
 
 
 @pytest.mark.spec("9/3", "4/idem-replay")
-async def test_every_success_is_as_documented(house: House, customer: Customer, contract: Contract) -> None:
+async def test_every_success_is_as_documented(
+    harness: ApiHarness, customer: Customer, contract: Contract
+) -> None:
     contract.seen.clear()
     meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
     replayed = [
-        await customer.post("/webhooks", house.webhook_body(url="https://hooks.test/r"), idem="k")
+        await customer.post("/webhooks", harness.webhook_body(url="https://hooks.test/r"), idem="k")
         for _ in "ab"
     ]
     assert replayed[1].headers["Idempotent-Replayed"] == "true"
@@ -199,9 +201,14 @@ BODIES: list[tuple[str, str, dict[str, Any]]] = [
 @pytest.mark.spec("9/3", "4.1/flags", "4.3/event_types", "4.4/fields")
 @pytest.mark.parametrize(("method", "path", "change"), BODIES)
 async def test_the_schema_refuses_what_the_service_refuses(
-    house: House, customer: Customer, contract: Contract, method: str, path: str, change: dict[str, Any]
+    harness: ApiHarness,
+    customer: Customer,
+    contract: Contract,
+    method: str,
+    path: str,
+    change: dict[str, Any],
 ) -> None:
-    bodies = {"/meetings": house.body, "/webhooks": house.webhook_body}
+    bodies = {"/meetings": harness.body, "/webhooks": harness.webhook_body}
     body = bodies[path](**change) if path in bodies else change
     webhook = await customer.make_webhook()
     answer = await customer.send(method.upper(), path.replace("{id}", webhook["id"]), body)
@@ -240,9 +247,11 @@ async def test_every_body_has_examples_and_they_fit(contract: Contract) -> None:
 
 
 @pytest.mark.spec("9/3")
-async def test_the_examples_of_requests_are_taken_by_the_service(house: House, contract: Contract) -> None:
+async def test_the_examples_of_requests_are_taken_by_the_service(
+    harness: ApiHarness, contract: Contract
+) -> None:
     seen = set()
-    for operation in operations(house.wiring.use_cases):
+    for operation in operations(harness.wiring.use_cases):
         if operation.body is not None:
             told = contract.document["paths"][operation.path][operation.method.lower()]
             for each in examples_of(told["requestBody"]["content"]["application/json"]):
@@ -252,10 +261,10 @@ async def test_the_examples_of_requests_are_taken_by_the_service(house: House, c
 
 
 @pytest.mark.spec("9/3")
-async def test_a_pasted_example_of_a_meeting_is_made(house: House, contract: Contract) -> None:
+async def test_a_pasted_example_of_a_meeting_is_made(harness: ApiHarness, contract: Contract) -> None:
     told = contract.document["paths"]["/meetings"]["post"]["requestBody"]["content"]["application/json"]
     for example in examples_of(told):
-        customer = await house.customer()
+        customer = await harness.customer()
         made = await customer.post("/meetings", example)
         assert made.status_code == 201, made.text
         cancelled = await customer.delete(f"/meetings/{made.json()['id']}")
@@ -265,12 +274,12 @@ async def test_a_pasted_example_of_a_meeting_is_made(house: House, contract: Con
 @pytest.mark.spec("9/3")
 @pytest.mark.parametrize("days", [0, 1, 400, 5000])
 async def test_the_examples_are_of_the_day_on_which_they_are_read(
-    house: House, contract: Contract, days: int
+    harness: ApiHarness, contract: Contract, days: int
 ) -> None:
     """A process that runs for years tells the days of the year, too."""
     clock = ManualClock(datetime.now(UTC))
-    world = World(clock, house.wiring.world.entropy)
-    async with gate_on(house.wiring, world=world) as gate:
+    runtime = Runtime(clock, harness.wiring.runtime.entropy)
+    async with api_on(harness.wiring, runtime=runtime) as gate:
         http = httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url=BASE_URL)
         at_start = (await http.get("/api/v1/openapi.json")).json()
         clock.advance(timedelta(days=days).total_seconds())
@@ -304,8 +313,8 @@ async def test_no_request_has_a_default_which_generators_would_demand(contract: 
 
 
 @pytest.mark.spec("9/3")
-async def test_every_operation_is_told_of_in_words(house: House, contract: Contract) -> None:
-    assert {operation.name for operation in operations(house.wiring.use_cases)} == set(ABOUT)
+async def test_every_operation_is_told_of_in_words(harness: ApiHarness, contract: Contract) -> None:
+    assert {operation.name for operation in operations(harness.wiring.use_cases)} == set(ABOUT)
     assert all(tag["description"] for tag in contract.document["tags"])
     assert "spec" not in str(contract.document).lower().split()
 
@@ -315,8 +324,8 @@ def scopes_of(operation: Operation) -> list[list[str]]:
 
 
 @pytest.mark.spec("9/3", "5/5")
-async def test_the_scopes_are_those_that_are_asked_for(house: House, contract: Contract) -> None:
-    for operation in operations(house.wiring.use_cases):
+async def test_the_scopes_are_those_that_are_asked_for(harness: ApiHarness, contract: Contract) -> None:
+    for operation in operations(harness.wiring.use_cases):
         told = contract.document["paths"][operation.path][operation.method.lower()]
         assert [each["apiKey"] for each in told["security"]] == scopes_of(operation)
 

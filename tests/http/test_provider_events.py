@@ -17,9 +17,18 @@ from typed_settings.types import SecretStr
 
 from meetcore.adapters.http.provider_events import MAX_NOTICE_BYTES
 from meetcore.app import Service
+from tests.http.api_harness import (
+    BASE_URL,
+    ApiHarness,
+    Customer,
+    client_of,
+    code_of,
+    settings_for,
+    started,
+    until,
+)
 from tests.http.contract import Contract
-from tests.http.house import BASE_URL, Customer, House, client_of, code_of, settings_for, started, until
-from tests.http.post_office import Opened, PostOffice
+from tests.http.delivery_harness import DeliveryHarness, Opened
 from tests.http.relay import relay_to
 from tests.zoom_requests import (
     SECRET,
@@ -58,10 +67,10 @@ async def tell(http: httpx.AsyncClient, body: object) -> None:
     assert (answer.status_code, answer.content) == (204, b""), answer.text
 
 
-async def at_zoom(house: House, meeting: dict[str, Any]) -> str:
+async def at_zoom(harness: ApiHarness, meeting: dict[str, Any]) -> str:
     """Make a meeting one of Zoom's; its id there."""
     name = str(next(_numbers))
-    await house.query(
+    await harness.query(
         "UPDATE meetings SET provider = 'zoom', provider_meeting_id = %s WHERE id = %s::uuid",
         name, meeting["id"],
     )  # fmt: skip
@@ -78,13 +87,13 @@ async def becomes(customer: Customer, meeting: dict[str, Any], status: str) -> N
     await until(look)
 
 
-async def kept(house: House) -> int:
+async def kept(harness: ApiHarness) -> int:
     """How many events there are, done or not."""
-    return int((await house.query("SELECT count(*) AS n FROM provider_events"))[0]["n"])
+    return int((await harness.query("SELECT count(*) AS n FROM provider_events"))[0]["n"])
 
 
-async def is_worked_off(house: House) -> bool:
-    return not await house.query("SELECT id FROM provider_events WHERE due_at IS NOT NULL AND tries = 0")
+async def is_worked_off(harness: ApiHarness) -> bool:
+    return not await harness.query("SELECT id FROM provider_events WHERE due_at IS NOT NULL AND tries = 0")
 
 
 async def test_nobody_is_there_where_no_secret_is_set(http: httpx.AsyncClient) -> None:
@@ -116,10 +125,10 @@ async def test_nobody_else_gets_a_challenge_answered(zoomed: httpx.AsyncClient) 
         assert expected_answer()["encryptedToken"] not in answer.text
 
 
-async def test_what_is_of_no_use_is_let_go(house: House, zoomed: httpx.AsyncClient) -> None:
-    before = await kept(house)
+async def test_what_is_of_no_use_is_let_go(harness: ApiHarness, zoomed: httpx.AsyncClient) -> None:
+    before = await kept(harness)
     await tell(zoomed, fixture("meeting.participant_joined").body)
-    assert await kept(house) == before
+    assert await kept(harness) == before
 
 
 def forgeries() -> dict[str, ZoomRequest]:
@@ -139,13 +148,13 @@ def forgeries() -> dict[str, ZoomRequest]:
 
 @pytest.mark.parametrize("name", forgeries())
 async def test_what_zoom_did_not_sign_today_is_refused(
-    house: House, zoomed: httpx.AsyncClient, name: str
+    harness: ApiHarness, zoomed: httpx.AsyncClient, name: str
 ) -> None:
-    before = await kept(house)
+    before = await kept(harness)
     answer = await post(zoomed, forgeries()[name])
     assert code_of(answer) == (401, "invalid_api_key")
     assert SECRET not in answer.text
-    assert await kept(house) == before
+    assert await kept(harness) == before
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", {"event": "meeting.ended"}, b"\xff"])
@@ -169,18 +178,22 @@ async def test_a_body_over_1_mib_is_refused(zoomed: httpx.AsyncClient) -> None:
     assert code_of(answer) == (413, "invalid_request")
 
 
-async def test_a_meeting_that_nobody_knows_changes_nothing(house: House, zoomed: httpx.AsyncClient) -> None:
+async def test_a_meeting_that_nobody_knows_changes_nothing(
+    harness: ApiHarness, zoomed: httpx.AsyncClient
+) -> None:
     await tell(zoomed, about_meeting("meeting.ended", "99999999999"))
-    await until(lambda: is_worked_off(house))
-    [row] = await house.query("SELECT due_at > now() AS waits FROM provider_events WHERE due_at IS NOT NULL")
+    await until(lambda: is_worked_off(harness))
+    [row] = await harness.query(
+        "SELECT due_at > now() AS waits FROM provider_events WHERE due_at IS NOT NULL"
+    )
     assert row["waits"], "it is tried again for five minutes: the meeting may be in the making"
-    await house.query("DELETE FROM provider_events")
+    await harness.query("DELETE FROM provider_events")
 
 
-async def heard(office: PostOffice, customer: Customer, meeting: dict[str, Any]) -> dict[str, Any]:
+async def heard(office: DeliveryHarness, customer: Customer, meeting: dict[str, Any]) -> dict[str, Any]:
     """The one `meeting.ended` that came; after it, another meeting's, so that a second would be seen."""
     other = await customer.make_meeting()
-    await tell(customer.http, about_meeting("meeting.ended", await at_zoom(office.house, other)))
+    await tell(customer.http, about_meeting("meeting.ended", await at_zoom(office.harness, other)))
     posts = [json.loads(one.body) for one in await office.next(2)]
     assert sorted(one["data"]["id"] for one in posts) == sorted([meeting["id"], other["id"]])
     return next(dict(one) for one in posts if one["data"]["id"] == meeting["id"])
@@ -188,10 +201,10 @@ async def heard(office: PostOffice, customer: Customer, meeting: dict[str, Any])
 
 async def test_a_meeting_starts_and_ends_as_zoom_tells(opened: Opened) -> None:
     async with opened("", **TOKEN) as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         await office.register(customer, "meeting.ended")
         meeting = await customer.make_meeting()
-        name = await at_zoom(office.house, meeting)
+        name = await at_zoom(office.harness, meeting)
         await tell(customer.http, about_meeting("meeting.started", name))
         await becomes(customer, meeting, "started")
         assert office.receiver.received == []
@@ -205,25 +218,27 @@ async def test_a_meeting_starts_and_ends_as_zoom_tells(opened: Opened) -> None:
 
 async def test_doubles_and_disorder_end_it_once(opened: Opened) -> None:
     async with opened("", **TOKEN) as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         await office.register(customer, "meeting.ended")
         kinds = ("meeting.started", "meeting.ended", "meeting.ended")
         for order in sorted(set(permutations(kinds))):
             meeting = await customer.make_meeting()
-            name = await at_zoom(office.house, meeting)
+            name = await at_zoom(office.harness, meeting)
             told = [about_meeting(kind, name, at_ms=1795485667231 + n) for n, kind in enumerate(order)]
             await asyncio.gather(*(tell(customer.http, one) for one in [*told, *told]))
             await becomes(customer, meeting, "ended")
-            await until(lambda: is_worked_off(office.house))
+            await until(lambda: is_worked_off(office.harness))
             assert (await heard(office, customer, meeting))["type"] == "meeting.ended"
 
 
-async def test_the_same_bytes_signed_anew_are_a_double(house: House, zoomed: httpx.AsyncClient) -> None:
-    before = await kept(house)
+async def test_the_same_bytes_signed_anew_are_a_double(
+    harness: ApiHarness, zoomed: httpx.AsyncClient
+) -> None:
+    before = await kept(harness)
     body = json.dumps(about_meeting("meeting.started", str(next(_numbers)))).encode()
     for seconds in (0, 30):
         assert (await post(zoomed, signed(body, time.time() - seconds))).status_code == 204
-    assert await kept(house) == before + 1
+    assert await kept(harness) == before + 1
 
 
 def a_file(name: str, kind: str) -> dict[str, Any]:
@@ -232,10 +247,10 @@ def a_file(name: str, kind: str) -> dict[str, Any]:
 
 
 async def test_files_of_several_events_are_one_recording(
-    house: House, customer: Customer, zoomed: httpx.AsyncClient
+    harness: ApiHarness, customer: Customer, zoomed: httpx.AsyncClient
 ) -> None:
     meeting = await customer.make_meeting(with_recording=True)
-    name = await at_zoom(house, meeting)
+    name = await at_zoom(harness, meeting)
     media = about_recording("recording.completed", int(name), [a_file("a1", "MP4"), a_file("b1", "M4A")])
     text = about_recording("recording.transcript_completed", int(name), [a_file("a3", "TRANSCRIPT")])
     for told in (text, media, media):
@@ -243,9 +258,9 @@ async def test_files_of_several_events_are_one_recording(
     names = "SELECT meeting_id::text, status FROM recordings WHERE account_id = %s"
 
     async def look() -> list[str]:
-        async with house.wiring.store.begin() as tx:
+        async with harness.wiring.store.begin() as tx:
             await tx.endpoints.lock_account(customer.account_id)
-            rows = await house.query("SELECT meeting_id FROM recordings")
+            rows = await harness.query("SELECT meeting_id FROM recordings")
             found = [await tx.recordings.load(customer.account_id, row["meeting_id"]) for row in rows]
         return sorted(file.provider_file_id for one in found if one is not None for file in one.files)
 
@@ -253,15 +268,15 @@ async def test_files_of_several_events_are_one_recording(
         return await look() == ["a1", "a3", "b1"]
 
     await until(is_whole)
-    [row] = await house.query(names, customer.account_id)
+    [row] = await harness.query(names, customer.account_id)
     assert row == {"meeting_id": meeting["id"], "status": "measuring"}
 
 
 async def test_a_database_that_is_away_is_told_to_come_again(
-    house: House, customer: Customer, migrated_url: str, contract: Contract
+    harness: ApiHarness, customer: Customer, migrated_url: str, contract: Contract
 ) -> None:
     meeting = await customer.make_meeting()
-    body = json.dumps(about_meeting("meeting.started", await at_zoom(house, meeting))).encode()
+    body = json.dumps(about_meeting("meeting.started", await at_zoom(harness, meeting))).encode()
     async with relay_to(migrated_url) as (relay, url):
         service = Service(settings_for(url, **TOKEN))
         async with started(service), client_of(service, contract) as http:
@@ -280,9 +295,11 @@ async def test_a_database_that_is_away_is_told_to_come_again(
             await becomes(customer, meeting, "started")
 
 
-async def test_a_database_that_is_slow_is_told_to_come_again(house: House, zoomed: httpx.AsyncClient) -> None:
+async def test_a_database_that_is_slow_is_told_to_come_again(
+    harness: ApiHarness, zoomed: httpx.AsyncClient
+) -> None:
     request = now_signed(about_meeting("meeting.started", str(next(_numbers))))
-    async with house.wiring.pool.connection() as connection, connection.transaction():
+    async with harness.wiring.pool.connection() as connection, connection.transaction():
         await connection.execute("LOCK TABLE provider_events IN ACCESS EXCLUSIVE MODE")
         since = time.monotonic()
         answer = await post(zoomed, request)

@@ -14,9 +14,9 @@ from attrs import evolve, frozen
 from typed_settings.types import SecretStr
 
 from meetcore.adapters.memory.clock import ManualClock
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
+from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 from tests.http.contract import Contract
-from tests.http.house import Customer, House, client_of, code_of, gate_on
 
 READ, WRITE, CREDIT = 6, 4, 2
 NO_ID = "/meetings/01890000-0000-7000-8000-000000000000"
@@ -26,25 +26,25 @@ NO_ID = "/meetings/01890000-0000-7000-8000-000000000000"
 class Strict:
     """A service with small quotas on a clock of its own, at second 10 of a minute."""
 
-    house: House
+    harness: ApiHarness
     http: httpx.AsyncClient
     clock: ManualClock
 
     async def customer(self, credits: int = 1000) -> Customer:
-        return (await self.house.customer(credits)).at(self.http)
+        return (await self.harness.customer(credits)).at(self.http)
 
 
 @pytest.fixture
-async def strict(house: House, contract: Contract) -> AsyncIterator[Strict]:
+async def strict(harness: ApiHarness, contract: Contract) -> AsyncIterator[Strict]:
     minute = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
     clock = ManualClock(minute + timedelta(seconds=10))
-    settings = evolve(house.wiring.settings, quota_read=READ, quota_write=WRITE, quota_credit=CREDIT)
-    world = World(clock, house.wiring.world.entropy)
+    settings = evolve(harness.wiring.settings, quota_read=READ, quota_write=WRITE, quota_credit=CREDIT)
+    runtime = Runtime(clock, harness.wiring.runtime.entropy)
     async with (
-        gate_on(house.wiring, settings=settings, world=world) as gate,
+        api_on(harness.wiring, settings=settings, runtime=runtime) as gate,
         client_of(gate, contract) as http,
     ):
-        yield Strict(house, http, clock)
+        yield Strict(harness, http, clock)
 
 
 def told(answer: httpx.Response) -> tuple[int, int, int]:
@@ -105,7 +105,7 @@ async def test_rejected_attempts_are_counted(strict: Strict) -> None:
     customer = await strict.customer()
     for _ in range(READ + 3):
         await customer.get("/me")
-    rows = await strict.house.query(
+    rows = await strict.harness.query(
         "SELECT hits FROM rate_counters WHERE api_key_id = %s AND class = 'read'", customer.key.key.id
     )
     assert [row["hits"] for row in rows] == [READ + 3]
@@ -114,11 +114,11 @@ async def test_rejected_attempts_are_counted(strict: Strict) -> None:
 @pytest.mark.spec("8/1")
 async def test_each_key_has_its_own_window(strict: Strict) -> None:
     customer = await strict.customer()
-    colleague = (await strict.house.colleague(customer)).at(strict.http)
+    another_key = (await strict.harness.another_key(customer)).at(strict.http)
     for _ in range(READ + 1):
         await customer.get("/me")
     assert (await customer.get("/me")).status_code == 429
-    assert told(await colleague.get("/me"))[1] == READ - 1
+    assert told(await another_key.get("/me"))[1] == READ - 1
 
 
 @pytest.mark.spec("8/1")
@@ -174,8 +174,10 @@ async def test_the_class_of_a_webhook_operation(strict: Strict, method: str, pat
 
 
 @pytest.mark.spec("8/6")
-async def test_by_default_reads_are_loosest_and_credits_strictest(house: House, contract: Contract) -> None:
-    settings = evolve(house.wiring.settings, quota_read=300, quota_write=60, quota_credit=20, quota_tool=60)
+async def test_by_default_reads_are_loosest_and_credits_strictest(
+    harness: ApiHarness, contract: Contract
+) -> None:
+    settings = evolve(harness.wiring.settings, quota_read=300, quota_write=60, quota_credit=20, quota_tool=60)
     default = type(settings)(database_url=settings.database_url, secrets_key=settings.secrets_key)
     assert default.quotas == settings.quotas
     quotas = default.quotas
@@ -187,12 +189,12 @@ async def test_by_default_reads_are_loosest_and_credits_strictest(house: House, 
 async def test_requests_and_credits_are_two_things(strict: Strict) -> None:
     customer = await strict.customer(credits=0)
     for _ in range(CREDIT):
-        poor = await customer.post("/meetings", strict.house.body())
+        poor = await customer.post("/meetings", strict.harness.body())
         assert code_of(poor) == (422, "insufficient_credits")
-    assert code_of(await customer.post("/meetings", strict.house.body())) == (429, "rate_limited")
+    assert code_of(await customer.post("/meetings", strict.harness.body())) == (429, "rate_limited")
     assert told(await customer.get("/me"))[1] == READ - 1, "the other classes go on"
     rich = await strict.customer(credits=1000)
-    answers = [await rich.post("/meetings", strict.house.body()) for _ in range(CREDIT + 1)]
+    answers = [await rich.post("/meetings", strict.harness.body()) for _ in range(CREDIT + 1)]
     assert [answer.status_code for answer in answers] == [201] * CREDIT + [429]
     assert await rich.balance() == 1000 - CREDIT * 10, "a refused request costs nothing"
 
@@ -222,9 +224,9 @@ async def test_headers_on_every_status(strict: Strict) -> None:
         (415, await customer.send("POST", "/webhooks", raw=b"{}", headers={"Content-Type": "text/plain"})),
         (400, await customer.post("/webhooks", {})),
         (413, await customer.send("POST", "/webhooks", raw=b" " * 70_000)),
-        (502, await customer.post("/meetings", strict.house.body(title="[sandbox:refuse]"))),
-        (201, await customer.post("/meetings", strict.house.body())),
-        (429, await customer.post("/meetings", strict.house.body())),
+        (502, await customer.post("/meetings", strict.harness.body(title="[sandbox:refuse]"))),
+        (201, await customer.post("/meetings", strict.harness.body())),
+        (429, await customer.post("/meetings", strict.harness.body())),
     ]
     for status, answer in asked:
         assert answer.status_code == status
@@ -264,15 +266,15 @@ def closed_port() -> int:
 
 
 @pytest.mark.spec("8/3", "8/5")
-async def test_the_rate_store_away(house: House, customer: Customer, contract: Contract) -> None:
+async def test_the_rate_store_away(harness: ApiHarness, customer: Customer, contract: Contract) -> None:
     settings = evolve(
-        house.wiring.settings,
+        harness.wiring.settings,
         quota_read=READ,
         rate_store_url=SecretStr(f"redis://127.0.0.1:{closed_port()}/0"),
     )
-    world = World(ManualClock(datetime.now(UTC).replace(second=30)), house.wiring.world.entropy)
+    runtime = Runtime(ManualClock(datetime.now(UTC).replace(second=30)), harness.wiring.runtime.entropy)
     async with (
-        gate_on(house.wiring, settings=settings, world=world) as gate,
+        api_on(harness.wiring, settings=settings, runtime=runtime) as gate,
         client_of(gate, contract) as http,
     ):
         answers = [await customer.at(http).get("/me") for _ in range(READ + 2)]
@@ -281,13 +283,15 @@ async def test_the_rate_store_away(house: House, customer: Customer, contract: C
 
 
 @pytest.mark.spec("8/1", "8/2", "8/5")
-async def test_counted_in_redis(house: House, customer: Customer, contract: Contract, redis_url: str) -> None:
-    settings = evolve(house.wiring.settings, quota_read=READ, rate_store_url=SecretStr(redis_url))
+async def test_counted_in_redis(
+    harness: ApiHarness, customer: Customer, contract: Contract, redis_url: str
+) -> None:
+    settings = evolve(harness.wiring.settings, quota_read=READ, rate_store_url=SecretStr(redis_url))
     clock = ManualClock(datetime.now(UTC).replace(second=30))
-    world = World(clock, house.wiring.world.entropy)
+    runtime = Runtime(clock, harness.wiring.runtime.entropy)
     async with (
-        gate_on(house.wiring, settings=settings, world=world) as one,
-        gate_on(house.wiring, settings=settings, world=world) as two,
+        api_on(harness.wiring, settings=settings, runtime=runtime) as one,
+        api_on(harness.wiring, settings=settings, runtime=runtime) as two,
         client_of(one, contract) as here,
         client_of(two, contract) as there,
     ):
@@ -296,5 +300,5 @@ async def test_counted_in_redis(house: House, customer: Customer, contract: Cont
         assert (await customer.at(here).get("/me")).status_code == 429
         clock.advance(30)
         assert (await customer.at(there).get("/me")).status_code == 200
-    rows = await house.query("SELECT 1 FROM rate_counters WHERE api_key_id = %s", customer.key.key.id)
+    rows = await harness.query("SELECT 1 FROM rate_counters WHERE api_key_id = %s", customer.key.key.id)
     assert rows == []

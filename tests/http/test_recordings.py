@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from meetcore.domain.keys import Scope
-from tests.http.house import BASE_URL, Customer, House, code_of, fields_of, new_key, until
+from tests.http.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key, until
 from tests.http.recorded import a_recording, hold_meeting, note_in, recording_of
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
@@ -63,9 +63,9 @@ async def test_a_meeting_that_was_not_sold_with_a_recording_has_none(customer: C
 
 
 @pytest.mark.spec("5/8", "7/404")
-async def test_what_is_somebody_elses_is_not_there(house: House, customer: Customer) -> None:
+async def test_what_is_somebody_elses_is_not_there(harness: ApiHarness, customer: Customer) -> None:
     recording = await a_recording(customer)
-    stranger = await house.customer()
+    stranger = await harness.customer()
     for path in ("", "/download-url"):
         answer = await stranger.get(f"/recordings/{recording['id']}{path}")
         assert code_of(answer) == (404, "not_found")
@@ -76,10 +76,10 @@ async def test_what_is_somebody_elses_is_not_there(house: House, customer: Custo
 
 
 @pytest.mark.spec("5/5")
-async def test_reading_and_deleting_have_scopes_of_their_own(house: House, customer: Customer) -> None:
+async def test_reading_and_deleting_have_scopes_of_their_own(harness: ApiHarness, customer: Customer) -> None:
     recording = await a_recording(customer)
-    reader = await house.colleague(customer, (Scope.RECORDINGS_READ,))
-    writer = await house.colleague(customer, (Scope.RECORDINGS_WRITE,))
+    reader = await harness.another_key(customer, (Scope.RECORDINGS_READ,))
+    writer = await harness.another_key(customer, (Scope.RECORDINGS_WRITE,))
     assert (await reader.get(f"/recordings/{recording['id']}")).status_code == 200
     assert code_of(await reader.delete(f"/recordings/{recording['id']}")) == (403, "insufficient_scope")
     assert code_of(await writer.get(f"/recordings/{recording['id']}")) == (403, "insufficient_scope")
@@ -108,7 +108,7 @@ async def test_a_link_downloads_without_a_key(customer: Customer) -> None:
 
 
 @pytest.mark.spec("1/op/download-url")
-async def test_a_link_that_was_changed_opens_nothing(house: House, customer: Customer) -> None:
+async def test_a_link_that_was_changed_opens_nothing(harness: ApiHarness, customer: Customer) -> None:
     recording = await a_recording(customer)
     other = await a_recording(customer)
     url = await link_to(customer, recording["id"])
@@ -141,7 +141,7 @@ async def test_a_deleted_recording_is_gone_at_once(customer: Customer) -> None:
     assert (await customer.delete(path)).status_code == 204, "again is the same"
 
     async def is_removed() -> bool:
-        rows = await customer.house.query("SELECT due_at FROM recordings WHERE id = %s", recording["id"])
+        rows = await customer.harness.query("SELECT due_at FROM recordings WHERE id = %s", recording["id"])
         return rows[0]["due_at"] is None
 
     await until(is_removed)
@@ -152,7 +152,7 @@ async def test_past_its_retention_a_recording_is_gone_and_its_notes_stay(custome
     recording = await a_recording(customer)
     note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
     await note_in(customer, note["id"], "completed")
-    await customer.house.query(
+    await customer.harness.query(
         "UPDATE recordings SET expires_at = now() - interval '1 second' WHERE id = %s", recording["id"]
     )
 
@@ -174,7 +174,7 @@ async def test_deleting_with_notes_erases_them_and_what_told_of_them(customer: C
     note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
     await note_in(customer, note["id"], "completed")
     events = "SELECT id FROM events WHERE account_id = %s AND kind = 'note.completed'"
-    assert len(await customer.house.query(events, customer.account_id)) == 1
+    assert len(await customer.harness.query(events, customer.account_id)) == 1
     path = f"/recordings/{recording['id']}"
     assert fields_of(await customer.delete(f"{path}?with_notes=yes")) == {
         "with_notes": ["must be true or false"]
@@ -185,7 +185,7 @@ async def test_deleting_with_notes_erases_them_and_what_told_of_them(customer: C
     assert (await customer.delete(f"{path}?with_notes=true")).status_code == 204
     assert code_of(await customer.get(f"/notes/{note['id']}")) == (410, "gone")
     assert (await customer.get("/notes")).json()["data"] == []
-    assert await customer.house.query(events, customer.account_id) == []
+    assert await customer.harness.query(events, customer.account_id) == []
     kept = (await customer.get("/credits/transactions?kind=notulen_charge")).json()["data"]
     assert [one["reference"] for one in kept] == [{"type": "note", "id": note["id"]}], "only the ledger stays"
 

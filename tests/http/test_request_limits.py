@@ -13,11 +13,11 @@ import pytest
 from attrs import frozen
 
 from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.http.gate import Gate
+from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.rate_window import WINDOW_SECONDS
-from meetcore.usecases.world import World
-from tests.http.house import BASE_URL, Customer, House, fields_of, gate_on
+from meetcore.usecases.runtime import Runtime
+from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, fields_of
 
 LONG = "&".join(f"a{number}" for number in range(9_000))  # 58 KB
 NOW = (datetime.now(UTC) + timedelta(hours=2)).replace(second=5, microsecond=0)
@@ -31,7 +31,7 @@ class Answer:
     body: Any
 
 
-async def sent_in_parts(gate: Gate, customer: Customer, path: str, parts: AsyncIterator[bytes]) -> Answer:
+async def sent_in_parts(gate: ApiApp, customer: Customer, path: str, parts: AsyncIterator[bytes]) -> Answer:
     """POST a body that comes in parts; it ends when they do."""
     headers = {"authorization": f"Bearer {customer.key.text}", "content-type": "application/json"}
     scope = {
@@ -83,15 +83,15 @@ async def test_a_query_of_options_has_it_too(customer: Customer) -> None:
     assert set(fields_of(await customer.delete(f"{path}?a&b"))) == {"a", "b"}
 
 
-async def test_the_largest_query_is_a_setting(house: House, customer: Customer) -> None:
+async def test_the_largest_query_is_a_setting(harness: ApiHarness, customer: Customer) -> None:
     limits = RequestLimits(query_parameters=2, query_bytes=20)
-    async with gate_on(house.wiring, limits=limits) as gate:
+    async with api_on(harness.wiring, limits=limits) as gate:
         for query, status in (("limit=1&status=failed", 400), ("a&b&c", 400), ("limit=1", 200)):
             answer = await sent_get(gate, customer, f"/webhooks?{query}")
             assert answer.status == status, query
 
 
-async def sent_get(gate: Gate, customer: Customer, target: str) -> Answer:
+async def sent_get(gate: ApiApp, customer: Customer, target: str) -> Answer:
     path, _, query = target.partition("?")
     answered: list[Any] = []
 
@@ -134,7 +134,7 @@ async def test_a_browser_takes_no_answer_for_another_type(customer: Customer) ->
 @pytest.mark.spec("7/400", "7/envelope")
 @pytest.mark.parametrize("parts", [[], [b"x"] * 3], ids=["nothing", "drops"])
 async def test_a_body_that_does_not_end_is_refused(
-    house: House, customer: Customer, parts: list[bytes]
+    harness: ApiHarness, customer: Customer, parts: list[bytes]
 ) -> None:
     async def endless() -> AsyncIterator[bytes]:
         for part in parts:
@@ -142,7 +142,7 @@ async def test_a_body_that_does_not_end_is_refused(
         await asyncio.Event().wait()
 
     limits = RequestLimits(body_timeout_s=0.2, body_bytes_per_s=1000)
-    async with gate_on(house.wiring, limits=limits) as gate:
+    async with api_on(harness.wiring, limits=limits) as gate:
         answer = await sent_in_parts(gate, customer, "/webhooks", endless())
     assert answer.status == 400
     assert answer.body["error"]["code"] == "invalid_request"
@@ -154,7 +154,7 @@ async def test_a_body_that_does_not_end_is_refused(
 
 
 async def test_a_body_that_comes_too_slowly_is_refused_before_its_time_is_over(
-    house: House, customer: Customer
+    harness: ApiHarness, customer: Customer
 ) -> None:
     async def drops() -> AsyncIterator[bytes]:
         while True:
@@ -162,30 +162,30 @@ async def test_a_body_that_comes_too_slowly_is_refused_before_its_time_is_over(
             await asyncio.sleep(0.01)
 
     limits = RequestLimits(body_timeout_s=20, body_bytes_per_s=10_000)
-    async with gate_on(house.wiring, limits=limits) as gate:
+    async with api_on(harness.wiring, limits=limits) as gate:
         start = asyncio.get_running_loop().time()
         answer = await sent_in_parts(gate, customer, "/webhooks", drops())
     assert answer.status == 400
     assert asyncio.get_running_loop().time() - start < 15
 
 
-async def test_a_body_in_parts_is_read_as_one(house: House, customer: Customer) -> None:
-    body = json.dumps(house.webhook_body()).encode()
+async def test_a_body_in_parts_is_read_as_one(harness: ApiHarness, customer: Customer) -> None:
+    body = json.dumps(harness.webhook_body()).encode()
 
     async def halves() -> AsyncIterator[bytes]:
         yield body[:20]
         await asyncio.sleep(0)
         yield body[20:]
 
-    async with gate_on(house.wiring) as gate:
+    async with api_on(harness.wiring) as gate:
         assert (await sent_in_parts(gate, customer, "/webhooks", halves())).status == 201
 
 
 async def parked(
-    house: House, customer: Customer, clock: ManualClock, seconds: float, and_then: Any
+    harness: ApiHarness, customer: Customer, clock: ManualClock, seconds: float, and_then: Any
 ) -> Answer:
     """Send a meeting of which the last byte comes so many seconds later, after something has happened."""
-    body = json.dumps(house.body()).encode()
+    body = json.dumps(harness.body()).encode()
 
     async def parts() -> AsyncIterator[bytes]:
         yield body[:-1]
@@ -193,8 +193,8 @@ async def parked(
         await and_then()
         yield body[-1:]
 
-    world = World(clock, house.wiring.world.entropy)
-    async with gate_on(house.wiring, world=world) as gate:
+    runtime = Runtime(clock, harness.wiring.runtime.entropy)
+    async with api_on(harness.wiring, runtime=runtime) as gate:
         return await sent_in_parts(gate, customer, "/meetings", parts())
 
 
@@ -203,35 +203,35 @@ async def nothing() -> None:
 
 
 @pytest.mark.spec("5/3", "7/401")
-async def test_a_key_revoked_while_the_body_was_on_its_way_buys_nothing(house: House) -> None:
-    customer = await house.customer()
+async def test_a_key_revoked_while_the_body_was_on_its_way_buys_nothing(harness: ApiHarness) -> None:
+    customer = await harness.customer()
 
     async def revoke() -> None:
-        await house.wiring.operate.revoke_key(customer.key.key.id)
+        await harness.wiring.administration.revoke_key(customer.key.key.id)
 
-    answer = await parked(house, customer, ManualClock(NOW), 5, revoke)
+    answer = await parked(harness, customer, ManualClock(NOW), 5, revoke)
     assert (answer.status, answer.body["error"]["code"]) == (401, "invalid_api_key")
     assert (await customer.funds()).balance == 1000
 
 
 @pytest.mark.spec("5/3", "7/401")
-async def test_a_key_that_expired_meanwhile_buys_nothing(house: House) -> None:
-    customer = await house.customer(expires_at=NOW + timedelta(seconds=3))
-    answer = await parked(house, customer, ManualClock(NOW), 5, nothing)
+async def test_a_key_that_expired_meanwhile_buys_nothing(harness: ApiHarness) -> None:
+    customer = await harness.customer(expires_at=NOW + timedelta(seconds=3))
+    answer = await parked(harness, customer, ManualClock(NOW), 5, nothing)
     assert answer.status == 401
     assert (await customer.funds()).balance == 1000
 
 
 @pytest.mark.spec("8/1", "8/2", "8/5")
-async def test_a_request_is_counted_in_the_window_in_which_it_is_carried_out(house: House) -> None:
-    customer, clock = await house.customer(), ManualClock(NOW)
-    answer = await parked(house, customer, clock, 56, nothing)
+async def test_a_request_is_counted_in_the_window_in_which_it_is_carried_out(harness: ApiHarness) -> None:
+    customer, clock = await harness.customer(), ManualClock(NOW)
+    answer = await parked(harness, customer, clock, 56, nothing)
     assert answer.status == 201
     window = int(NOW.timestamp()) // WINDOW_SECONDS * WINDOW_SECONDS
     assert int(answer.headers["x-ratelimit-reset"]) == window + 2 * WINDOW_SECONDS
     first = int(answer.headers["x-ratelimit-remaining"])
     # Within one window it counts once.
-    answer = await parked(house, customer, clock, 5, nothing)
+    answer = await parked(harness, customer, clock, 5, nothing)
     assert int(answer.headers["x-ratelimit-remaining"]) == first - 1
 
 

@@ -13,8 +13,8 @@ from psycopg.pq import Trace
 from meetcore.adapters.settings import Settings
 from meetcore.domain.keys import Scope
 from meetcore.wiring import Wiring, wire
+from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 from tests.http.contract import Contract
-from tests.http.house import Customer, House, client_of, code_of, gate_on
 
 
 class Wire:
@@ -43,12 +43,12 @@ class Wire:
 
 @pytest.fixture
 async def line(
-    house: House, customer: Customer, contract: Contract, service_settings: Settings
+    harness: ApiHarness, customer: Customer, contract: Contract, service_settings: Settings
 ) -> AsyncIterator[Wire]:
     settings = evolve(service_settings, database_pool_size=1)
     async with (
-        wire(settings, house.wiring.network) as wiring,
-        gate_on(wiring) as gate,
+        wire(settings, harness.wiring.network) as wiring,
+        api_on(wiring) as gate,
         client_of(gate, contract) as http,
     ):
         yield Wire(wiring, customer.at(http))
@@ -70,32 +70,32 @@ async def test_a_read_takes_two_trips(line: Wire, customer: Customer) -> None:
 
 @pytest.mark.spec("7/401", "7/403", "7/404", "7/429")
 async def test_nothing_of_the_data_is_looked_at_before_its_turn(
-    house: House, line: Wire, customer: Customer
+    harness: ApiHarness, line: Wire, customer: Customer
 ) -> None:
     """A meeting that cannot be opened is no matter to those refused before; else its field is null."""
     meeting = await customer.make_meeting()
     path = f"/meetings/{meeting['id']}"
-    await house.query("UPDATE meetings SET password = 'x' WHERE id = %s", meeting["id"])
+    await harness.query("UPDATE meetings SET password = 'x' WHERE id = %s", meeting["id"])
     service = line.customer.http
     answer = await line.customer.get(path)
     assert (answer.status_code, answer.json()["password"]) == (200, None)
-    poor = (await house.colleague(customer, [Scope.CREDITS_READ])).at(service)
+    poor = (await harness.another_key(customer, [Scope.CREDITS_READ])).at(service)
     assert code_of(await poor.get(path)) == (403, "insufficient_scope")
-    stranger = (await house.customer()).at(service)
+    stranger = (await harness.customer()).at(service)
     assert code_of(await stranger.get(path)) == (404, "not_found")
     assert code_of(await stranger.get("/meetings/nothing")) == (404, "not_found")
     assert code_of(await poor.get("/meetings/nothing")) == (403, "insufficient_scope")
-    await house.wiring.operate.revoke_key(customer.key.key.id)
+    await harness.wiring.administration.revoke_key(customer.key.key.id)
     assert code_of(await line.customer.get(path)) == (401, "invalid_api_key")
-    limited = evolve(service_settings_of(house), quota_read=1)
-    async with gate_on(evolve(house.wiring, settings=limited)) as gate:
-        reader = (await house.colleague(customer)).at(client_of(gate, _Unchecked()))
+    limited = evolve(service_settings_of(harness), quota_read=1)
+    async with api_on(evolve(harness.wiring, settings=limited)) as gate:
+        reader = (await harness.another_key(customer)).at(client_of(gate, _Unchecked()))
         assert (await reader.get(path)).status_code == 200
         assert code_of(await reader.get(path)) == (429, "rate_limited")
 
 
-def service_settings_of(house: House) -> Settings:
-    return house.wiring.settings
+def service_settings_of(harness: ApiHarness) -> Settings:
+    return harness.wiring.settings
 
 
 class _Unchecked(Contract):

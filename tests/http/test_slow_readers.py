@@ -15,9 +15,9 @@ from starlette.types import Message
 from meetcore.adapters.http.downloads import download_routes
 from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.domain.download_limits import DownloadLimits
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 from tests.http.test_downloads import Endless, Place, check_refusal, endless, place_with
-from tests.unit.usecases.shelf import a_recording
+from tests.unit.usecases.recording_fakes import a_recording
 
 QUICKLY = DownloadLimits(rate_window_s=1.0)
 IMPATIENT = DownloadLimits(streams_per_link=10_000, streams_per_account=10_000, rate_window_s=0.5)
@@ -81,7 +81,7 @@ async def until_open(files: Endless, count: int) -> None:
 
 async def other_link(place: Place) -> str:
     recording = evolve(a_recording(sizes=(4 * 2**30,)), provider="endless", account_id=uuid4(), id=uuid4())
-    return await place.link_to(place.shelf.put(recording))
+    return await place.link_to(place.fake_recordings.put(recording))
 
 
 async def is_served(place: Place, url: str) -> bool:
@@ -114,7 +114,7 @@ async def test_an_account_has_twenty_streams_over_all_its_links() -> None:
             recording = evolve(
                 a_recording(sizes=(4 * 2**30,)), provider="endless", account_id=account, id=uuid4()
             )
-            links.append(await place.link_to(place.shelf.put(recording)))
+            links.append(await place.link_to(place.fake_recordings.put(recording)))
         readers = [SlowReader(url) for url in links for _ in range(4)]
         statuses = [await reader.ask() for reader in readers]
         assert statuses == ["HTTP/1.1 200"] * 20 + ["HTTP/1.1 429"] * 4
@@ -188,7 +188,7 @@ async def test_a_source_that_is_slow_is_no_fault_of_the_reader() -> None:
                 yield b"drip"
 
     async with place_with(files := Dripping(), QUICKLY) as place:
-        recording = place.shelf.put(evolve(a_recording(sizes=(4 * 2**30,)), provider="endless"))
+        recording = place.fake_recordings.put(evolve(a_recording(sizes=(4 * 2**30,)), provider="endless"))
         async with place.http.stream("GET", await place.link_to(recording)) as answer:
             reading, end = answer.aiter_raw(), asyncio.get_running_loop().time() + 2.5
             while asyncio.get_running_loop().time() < end:
@@ -199,8 +199,8 @@ async def test_a_source_that_is_slow_is_no_fault_of_the_reader() -> None:
 async def test_where_a_server_cannot_drop_a_connection_the_reading_ends_all_the_same() -> None:
     async with endless(IMPATIENT) as (files, place, url):
         recording_id, query = urlsplit(url).path.rsplit("/", 1)[1], urlsplit(url).query
-        world = World(place.clock, SeededEntropy(1))
-        routes = download_routes(place.download, {"endless": files}, world, "", IMPATIENT)
+        runtime = Runtime(place.clock, SeededEntropy(1))
+        routes = download_routes(place.download, {"endless": files}, runtime, "", IMPATIENT)
         never = asyncio.Event()
 
         async def take_nothing(message: Message) -> None:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from meetcore.domain.keys import Scope
-from tests.http.house import Customer, House, code_of, until
-from tests.http.post_office import HOST, Opened, PostOffice
+from tests.http.api_harness import ApiHarness, Customer, code_of, until
+from tests.http.delivery_harness import HOST, DeliveryHarness, Opened
 from tests.http.receiver import Received
 
 KIND = "credit.topup.succeeded"
@@ -32,8 +32,8 @@ async def _register(customer: Customer, count: int, host: str = HOST, path: str 
     return [one["id"] for one in made]
 
 
-async def _states(office: PostOffice, customer: Customer) -> list[str]:
-    rows = await office.house.query(
+async def _states(office: DeliveryHarness, customer: Customer) -> list[str]:
+    rows = await office.harness.query(
         "SELECT state FROM webhook_endpoints WHERE account_id = %s ORDER BY id", customer.account_id
     )
     return [row["state"] for row in rows]
@@ -48,28 +48,28 @@ def _most_in_a_second(received: Sequence[Received]) -> int:
 
 
 async def test_an_account_has_at_most_fifty_webhooks_however_many_are_asked_for_at_once(
-    house: House, customer: Customer
+    harness: ApiHarness, customer: Customer
 ) -> None:
     await asyncio.gather(*(customer.make_webhook() for _ in range(45)))
     answers = await asyncio.gather(
-        *(customer.post("/webhooks", house.webhook_body()) for _ in range(12)),
+        *(customer.post("/webhooks", harness.webhook_body()) for _ in range(12)),
     )
     assert sorted(answer.status_code for answer in answers) == [201] * 5 + [422] * 7
     refused = next(answer for answer in answers if answer.status_code == 422)
     assert code_of(refused) == (422, "unprocessable_entity")
     assert "may have 50. Delete one" in refused.json()["error"]["message"]
-    assert (await house.customer()).account_id != customer.account_id
-    assert (await (await house.customer()).post("/webhooks", house.webhook_body())).status_code == 201
+    assert (await harness.customer()).account_id != customer.account_id
+    assert (await (await harness.customer()).post("/webhooks", harness.webhook_body())).status_code == 201
 
 
 async def test_inactive_webhooks_count_and_deleted_ones_do_not(opened: Opened) -> None:
     async with opened("", webhook_endpoints_per_account=2) as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         first, second = await _register(customer, 2)
         await customer.patch(f"/webhooks/{first}", {"is_active": False})
-        body = office.house.webhook_body(url=f"https://{HOST}/more")
+        body = office.harness.webhook_body(url=f"https://{HOST}/more")
         assert code_of(await customer.post("/webhooks", body)) == (422, "unprocessable_entity")
-        again = office.house.webhook_body(url=f"https://{HOST}/1")
+        again = office.harness.webhook_body(url=f"https://{HOST}/1")
         assert code_of(await customer.post("/webhooks", again)) == (409, "conflict")
         await customer.delete(f"/webhooks/{second}")
         assert (await customer.post("/webhooks", body)).status_code == 201
@@ -81,32 +81,32 @@ async def test_inactive_webhooks_count_and_deleted_ones_do_not(opened: Opened) -
 async def test_a_host_gets_its_posts_in_flight_and_in_a_second_over_all_accounts(opened: Opened) -> None:
     """With 40 webhooks of three accounts, each told of two events: 240 posts to one host."""
     async with opened("", webhook_posts_per_host=6, webhook_posts_per_host_per_s=40) as office:
-        customers = [await office.house.customer() for _ in range(3)]
+        customers = [await office.harness.customer() for _ in range(3)]
         for customer in customers:
             await _register(customer, 40)
         office.receiver.takes_s = 0.02
         for customer in customers:
             for amount in (1, 2):
-                await office.house.wiring.operate.top_up(customer.account_id, amount)
+                await office.harness.wiring.administration.top_up(customer.account_id, amount)
         await until(lambda: len(office.receiver.received) >= 240, PATIENCE_S)
         received = office.receiver.received
         assert len({(one.path, one.headers["webhook-id"]) for one in received}) == len(received) == 240
         assert office.receiver.most_under_way <= 6
         # The limit is kept where posts are claimed; on the way here some fall behind others.
         assert _most_in_a_second(received) <= 40 + 10
-        assert all(one["attempts_made"] <= 1 for one in await office.house.query(
+        assert all(one["attempts_made"] <= 1 for one in await office.harness.query(
             "SELECT attempts_made FROM deliveries"
         ))  # fmt: skip
 
 
 async def test_a_host_that_hangs_keeps_nobody_else_waiting_not_even_at_itself(opened: Opened) -> None:
     async with opened("", hosts=(OTHER,)) as office:
-        attacker, neighbour = await office.house.customer(), await office.house.customer()
+        attacker, neighbour = await office.harness.customer(), await office.harness.customer()
         await _register(attacker, 50, path="hang/")
         await _register(neighbour, 1, host=OTHER, path="fine/")
         await _register(neighbour, 1, path="fine/")
         quiet = await _latencies(office, neighbour, 5)
-        await office.house.wiring.operate.top_up(attacker.account_id, 1)
+        await office.harness.wiring.administration.top_up(attacker.account_id, 1)
         await until(lambda: office.receiver.under_way >= 8)
         busy = await _latencies(office, neighbour, 15)
         assert office.receiver.most_under_way <= 8 + 2, "half of the host's places, and the neighbour's"
@@ -116,7 +116,7 @@ async def test_a_host_that_hangs_keeps_nobody_else_waiting_not_even_at_itself(op
 async def test_many_webhooks_at_a_host_that_fails_get_few_posts(opened: Opened) -> None:
     """Fifty URLs of one host and one meeting, made and cancelled."""
     async with opened(",".join(["2"] * 10)) as office:
-        customer, stranger = await office.house.customer(), await office.house.customer()
+        customer, stranger = await office.harness.customer(), await office.harness.customer()
         for number in range(50):
             await customer.make_webhook(
                 url=f"https://{HOST}/{number}", event_types=["meeting.created", "meeting.ended"]
@@ -125,7 +125,7 @@ async def test_many_webhooks_at_a_host_that_fails_get_few_posts(opened: Opened) 
         office.receiver.status = 404
         meeting = await customer.make_meeting()
         await customer.delete(f"/meetings/{meeting['id']}")
-        await office.house.wiring.operate.top_up(stranger.account_id, 1)
+        await office.harness.wiring.administration.top_up(stranger.account_id, 1)
 
         async def all_disabled() -> bool:
             return set(await _states(office, customer)) == {"disabled"}
@@ -142,18 +142,18 @@ async def test_many_webhooks_at_a_host_that_fails_get_few_posts(opened: Opened) 
 
 async def test_a_webhook_that_works_survives_its_failing_neighbours(opened: Opened) -> None:
     async with opened(AT_ONCE, hosts=(OTHER,)) as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         healthy, failing = await _register(customer, 1), await _register(customer, 1, host=OTHER)
         quiet = await customer.make_webhook(url=f"https://{OTHER}/quiet", event_types=["meeting.created"])
         await customer.make_meeting()
         await office.shown(customer, {"id": quiet["id"]}, consecutive_failures=0)
         await office.next()
         office.receiver.status = 500
-        await office.house.wiring.operate.top_up(customer.account_id, 1)
+        await office.harness.wiring.administration.top_up(customer.account_id, 1)
         for id_ in (*healthy, *failing):
             await office.shown(customer, {"id": id_}, consecutive_failures=11)
         for _ in range(2):
-            await office.house.wiring.operate.top_up(customer.account_id, 1)
+            await office.harness.wiring.administration.top_up(customer.account_id, 1)
         for id_ in (*healthy, *failing):
             await office.shown(customer, {"id": id_}, is_active=False)
         await office.shown(customer, {"id": quiet["id"]}, is_active=True)
@@ -191,13 +191,13 @@ def lookups() -> Iterator[Lookups]:
     made.opened.set()
 
 
-async def _latencies(office: PostOffice, customer: Customer, count: int) -> list[float]:
+async def _latencies(office: DeliveryHarness, customer: Customer, count: int) -> list[float]:
     """Seconds from the commit of a top-up to each of its posts, sorted."""
     webhooks = len(await _states(office, customer))
     found = []
     for number in range(count):
         started = time.monotonic()
-        await office.house.wiring.operate.top_up(customer.account_id, 1_000 + number)
+        await office.harness.wiring.administration.top_up(customer.account_id, 1_000 + number)
 
         def arrived(since: float = started) -> list[float]:
             return [
@@ -215,7 +215,7 @@ async def test_five_hundred_names_that_hang_keep_no_other_account_waiting(
     opened: Opened, lookups: Lookups
 ) -> None:
     async with opened("", lookups=lookups, webhook_endpoints_per_account=500) as office:
-        attacker, neighbour = await office.house.customer(), await office.house.customer()
+        attacker, neighbour = await office.harness.customer(), await office.harness.customer()
         urls = [f"https://hang-{secrets.token_hex(4)}.d{number}.test/" for number in range(500)]
         for start in range(0, 500, 50):
             await asyncio.gather(*(
@@ -224,7 +224,7 @@ async def test_five_hundred_names_that_hang_keep_no_other_account_waiting(
         await _register(neighbour, 1, path="fine/")
         quiet = await _latencies(office, neighbour, 10)
         lookups.hang.set()
-        await office.house.wiring.operate.top_up(attacker.account_id, 1)
+        await office.harness.wiring.administration.top_up(attacker.account_id, 1)
         await until(lambda: lookups.under_way >= 8)
         busy = await _latencies(office, neighbour, 20)
         assert lookups.most_under_way == 8
@@ -235,7 +235,7 @@ async def test_five_hundred_names_that_hang_keep_no_other_account_waiting(
             async with asyncio.timeout(3):
                 await neighbour.make_webhook(url=f"https://{host}/", event_types=["meeting.created"])
         # What was not looked up has had no attempt.
-        rows = await office.house.query(
+        rows = await office.harness.query(
             "SELECT count(*) AS deliveries FROM deliveries WHERE account_id = %s AND attempts_made = 0",
             attacker.account_id,
         )
@@ -246,11 +246,11 @@ async def test_registering_names_that_hang_is_refused_in_time_and_delays_nobody(
     opened: Opened, lookups: Lookups
 ) -> None:
     async with opened("", lookups=lookups) as office:
-        attacker, neighbour = await office.house.customer(), await office.house.customer()
+        attacker, neighbour = await office.harness.customer(), await office.harness.customer()
         lookups.hang.set()
 
         def body(number: int) -> dict[str, Any]:
-            return office.house.webhook_body(url=f"https://hang.d{number}.test/")
+            return office.harness.webhook_body(url=f"https://hang.d{number}.test/")
 
         asked = [asyncio.create_task(attacker.post("/webhooks", body(number))) for number in range(40)]
         await until(lambda: lookups.under_way >= 8)
@@ -270,8 +270,8 @@ async def test_registering_names_that_hang_is_refused_in_time_and_delays_nobody(
 
 async def test_a_key_for_webhooks_alone_reads_no_password(opened: Opened) -> None:
     async with opened("") as office:
-        owner = await office.house.customer()
-        key = await office.house.colleague(owner, [Scope.WEBHOOKS_WRITE])
+        owner = await office.harness.customer()
+        key = await office.harness.another_key(owner, [Scope.WEBHOOKS_WRITE])
         await key.make_webhook(url=f"https://{HOST}/", event_types=["meeting.created", "meeting.ended"])
         meeting = await owner.make_meeting(password="rahasia-12")
         assert meeting["password"] == "rahasia-12"
@@ -288,15 +288,15 @@ async def test_a_denied_network_gets_no_webhook(opened: Opened) -> None:
     """Neither at registration nor when a name that was registered leads there."""
     denied = "93.184.216.0/24"
     async with opened("", webhook_denied_networks=denied) as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         for url in ("https://rebind.test/", "https://93.184.216.34/"):
-            answer = await customer.post("/webhooks", office.house.webhook_body(url=url))
+            answer = await customer.post("/webhooks", office.harness.webhook_body(url=url))
             assert code_of(answer) == (422, "unprocessable_entity")
             assert "93.184" not in answer.text
         office.names.known["rebind.test"] = "8.8.8.8"
         webhook = await customer.make_webhook(url="https://rebind.test/", event_types=[KIND])
         office.names.known["rebind.test"] = "93.184.216.34"
-        await office.house.wiring.operate.top_up(customer.account_id, 1)
+        await office.harness.wiring.administration.top_up(customer.account_id, 1)
         await office.shown(customer, webhook, consecutive_failures=1)
         [delivery] = (await customer.get(f"/webhooks/{webhook['id']}/deliveries")).json()["data"]
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["address_refused"]

@@ -13,8 +13,8 @@ import standardwebhooks
 
 from meetcore.domain import signature
 from meetcore.domain.keys import Scope
-from tests.http.house import Customer, code_of, new_key, until
-from tests.http.post_office import HOST, Opened
+from tests.http.api_harness import Customer, code_of, new_key, until
+from tests.http.delivery_harness import HOST, Opened
 from tests.http.test_webhook_operations import pages, without_secret
 
 SIGNATURE = signature.SIGNATURE_HEADER.lower()
@@ -39,7 +39,7 @@ async def settled(
 @pytest.mark.spec("6/7", "1/op/deliveries")
 async def test_every_attempt_can_be_inspected(opened: Opened) -> None:
     async with opened("0") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
         office.receiver.answers[:] = [503]
         meeting = await customer.make_meeting()
@@ -62,7 +62,7 @@ async def test_every_attempt_can_be_inspected(opened: Opened) -> None:
 
         path = f"/webhooks/{webhook['id']}/deliveries/{delivery['id']}"
         assert (await customer.get(path)).json() == delivery
-        reader = await office.house.colleague(customer, [Scope.WEBHOOKS_READ])
+        reader = await office.harness.another_key(customer, [Scope.WEBHOOKS_READ])
         assert (await reader.get(path)).json() == delivery
         assert json.loads(sent[0].body)["data"] == meeting | {"password": None}
 
@@ -70,11 +70,11 @@ async def test_every_attempt_can_be_inspected(opened: Opened) -> None:
 @pytest.mark.spec("6/7")
 async def test_the_dialled_address_is_the_operators_secret(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
         await customer.make_meeting()
         [delivery] = await settled(customer, webhook, "succeeded")
-        [row] = await office.house.query("SELECT address FROM delivery_attempts")
+        [row] = await office.harness.query("SELECT address FROM delivery_attempts")
         assert row["address"] == "127.0.0.1"
         assert "127.0.0.1" not in json.dumps(delivery)
         assert "address" not in json.dumps(delivery)
@@ -83,10 +83,10 @@ async def test_the_dialled_address_is_the_operators_secret(opened: Opened) -> No
 @pytest.mark.spec("6/7", "1/op/deliveries", "3/pause")
 async def test_deliveries_are_listed_newest_first_by_status_and_in_pages(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
         path = f"/webhooks/{webhook['id']}/deliveries"
-        top_up = office.house.wiring.operate.top_up
+        top_up = office.harness.wiring.administration.top_up
         for _ in range(3):
             await top_up(customer.account_id, 1)
         await settled(customer, webhook, "succeeded", 3)
@@ -112,7 +112,7 @@ async def test_deliveries_are_listed_newest_first_by_status_and_in_pages(opened:
 @pytest.mark.spec("6/kinds", "1/webhooks", "6/2", "5/9")
 async def test_a_test_event_reaches_one_endpoint_subscribed_or_not(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
         await customer.make_webhook(url=f"https://{HOST}/other", event_types=["webhook.test"])
         answer = await customer.post(f"/webhooks/{webhook['id']}/test", None)
@@ -138,7 +138,7 @@ async def test_a_test_event_reaches_one_endpoint_subscribed_or_not(opened: Opene
 @pytest.mark.spec("6/7", "6/2", "6/3")
 async def test_a_delivery_can_be_sent_again_as_the_same_event(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
         office.receiver.answers[:] = [410]
         await customer.make_meeting()
@@ -166,7 +166,7 @@ async def test_a_delivery_can_be_sent_again_as_the_same_event(opened: Opened) ->
 @pytest.mark.spec("4/idem-replay", "4/idem-accepted")
 async def test_what_is_asked_for_twice_under_one_key_is_sent_once(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.low")
         path, key, other = f"/webhooks/{webhook['id']}", new_key(), new_key()
         tests = [await customer.post(f"{path}/test", None, idem=key) for _ in range(3)]
@@ -183,10 +183,10 @@ async def test_what_is_asked_for_twice_under_one_key_is_sent_once(opened: Opened
 @pytest.mark.spec("4.3/3", "1/op/rotate-secret", "6/2")
 async def test_what_waits_is_signed_with_the_new_secret(opened: Opened) -> None:
     async with opened("2") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
         office.receiver.answers[:] = [500]
-        await office.house.wiring.operate.top_up(customer.account_id, 5)
+        await office.harness.wiring.administration.top_up(customer.account_id, 5)
         [first] = await office.next()
         rotated = (await customer.post(f"/webhooks/{webhook['id']}/rotate-secret", None)).json()
         [second] = await office.next()
@@ -202,16 +202,16 @@ async def test_what_waits_is_signed_with_the_new_secret(opened: Opened) -> None:
 @pytest.mark.spec("1/webhooks")
 async def test_what_waits_for_a_removed_webhook_is_never_sent(opened: Opened) -> None:
     async with opened("1") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
         office.receiver.status = 500
-        top_up = office.house.wiring.operate.top_up
+        top_up = office.harness.wiring.administration.top_up
         await top_up(customer.account_id, 5)
         await office.shown(customer, webhook, consecutive_failures=1)
         await office.next()
         assert (await customer.delete(f"/webhooks/{webhook['id']}")).status_code == 204
         await top_up(customer.account_id, 5)
-        rows = await office.house.query(
+        rows = await office.harness.query(
             "SELECT id FROM deliveries WHERE account_id = %s", customer.account_id
         )
         assert rows == []
@@ -225,11 +225,11 @@ async def test_what_waits_for_a_removed_webhook_is_never_sent(opened: Opened) ->
 @pytest.mark.spec("7/410")
 async def test_an_event_past_its_retention_cannot_be_sent_again(opened: Opened) -> None:
     async with opened("") as office:
-        customer = await office.house.customer()
+        customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
         await customer.make_meeting()
         [delivery] = await settled(customer, webhook, "succeeded")
         path = f"/webhooks/{webhook['id']}/deliveries/{delivery['id']}"
-        await office.house.query("DELETE FROM events WHERE id = %s", delivery["event_id"])
+        await office.harness.query("DELETE FROM events WHERE id = %s", delivery["event_id"])
         assert code_of(await customer.post(f"{path}/resend", None)) == (410, "gone")
         assert (await customer.get(path)).json() == delivery

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from meetcore.domain.keys import Scope
-from tests.http.house import Customer, House, code_of, fields_of, new_key
+from tests.http.api_harness import ApiHarness, Customer, code_of, fields_of, new_key
 
 NO_ID = "01890000-0000-7000-8000-000000000000"
 
@@ -38,13 +38,15 @@ async def pages(customer: Customer, path: str) -> list[list[dict[str, Any]]]:
 
 
 @pytest.mark.spec("1/webhooks", "2.3/secret", "5/8", "4.3/3")
-async def test_webhooks_are_listed_newest_first_without_secrets(house: House, customer: Customer) -> None:
+async def test_webhooks_are_listed_newest_first_without_secrets(
+    harness: ApiHarness, customer: Customer
+) -> None:
     assert (await customer.get("/webhooks")).json() == {"data": [], "next_cursor": None}
     made = [await customer.make_webhook(description=f"{number}") for number in range(3)]
-    await (await house.customer()).make_webhook()
+    await (await harness.customer()).make_webhook()
     expected = [without_secret(webhook) for webhook in made[::-1]]
     assert (await customer.get("/webhooks")).json() == {"data": expected, "next_cursor": None}
-    reader = await house.colleague(customer, [Scope.WEBHOOKS_READ])
+    reader = await harness.another_key(customer, [Scope.WEBHOOKS_READ])
     assert (await reader.get("/webhooks")).json()["data"] == expected
 
 
@@ -101,8 +103,8 @@ async def test_all_problems_of_a_filtered_list(customer: Customer, query: str, n
 
 
 @pytest.mark.spec("1/webhooks", "4.4/1", "4.3/2")
-async def test_a_removed_webhook_is_gone_and_its_url_free(house: House, customer: Customer) -> None:
-    body = house.webhook_body()
+async def test_a_removed_webhook_is_gone_and_its_url_free(harness: ApiHarness, customer: Customer) -> None:
+    body = harness.webhook_body()
     made = (await customer.post("/webhooks", body)).json()
     other = await customer.make_webhook()
     path = f"/webhooks/{made['id']}"
@@ -125,8 +127,10 @@ async def test_a_removed_webhook_is_gone_and_its_url_free(house: House, customer
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-accepted")
-async def test_a_removal_is_replayed_whoever_registered_again(house: House, customer: Customer) -> None:
-    body, key = house.webhook_body(), new_key()
+async def test_a_removal_is_replayed_whoever_registered_again(
+    harness: ApiHarness, customer: Customer
+) -> None:
+    body, key = harness.webhook_body(), new_key()
     path = f"/webhooks/{(await customer.post('/webhooks', body)).json()['id']}"
     first = await customer.delete(path, idem=key)
     again = (await customer.post("/webhooks", body)).json()
@@ -145,7 +149,7 @@ async def test_removing_at_the_same_time(customer: Customer) -> None:
 
 @pytest.mark.spec("1/op/rotate-secret", "4.3/3", "2.3/secret")
 async def test_a_rotation_gives_another_secret_and_changes_nothing_else(
-    house: House, customer: Customer
+    harness: ApiHarness, customer: Customer
 ) -> None:
     made = await customer.make_webhook(description="Catatan")
     path = f"/webhooks/{made['id']}"
@@ -157,7 +161,7 @@ async def test_a_rotation_gives_another_secret_and_changes_nothing_else(
     assert len(base64.b64decode(record["secret"].removeprefix("whsec_"))) == 32
     assert without_secret(record) == without_secret(made) | {"is_active": False}
     assert (await customer.get(path)).json() == record
-    [row] = await house.query("SELECT secret FROM webhook_endpoints WHERE id = %s", made["id"])
+    [row] = await harness.query("SELECT secret FROM webhook_endpoints WHERE id = %s", made["id"])
     assert record["secret"].encode() not in bytes(row["secret"])
 
 
@@ -186,13 +190,13 @@ INACTIVE = [
 @pytest.mark.spec("7/409", "4/idem-replay")
 @pytest.mark.parametrize(("statement", "state"), INACTIVE)
 async def test_what_would_only_be_held_is_refused(
-    house: House, customer: Customer, statement: str, state: str
+    harness: ApiHarness, customer: Customer, statement: str, state: str
 ) -> None:
     made = await customer.make_webhook()
     path = f"/webhooks/{made['id']}"
     sent = (await customer.post(f"{path}/test", None)).json()
-    await house.query(statement, made["id"])
-    rows = await house.query("SELECT id FROM deliveries WHERE account_id = %s", customer.account_id)
+    await harness.query(statement, made["id"])
+    rows = await harness.query("SELECT id FROM deliveries WHERE account_id = %s", customer.account_id)
     for below in ("/test", f"/deliveries/{sent['id']}/resend"):
         key = new_key()
         answers = [await customer.post(path + below, None, idem=key) for _ in "ab"]
@@ -201,12 +205,12 @@ async def test_what_would_only_be_held_is_refused(
             assert answer.json()["error"]["details"] == {"id": made["id"]}
             assert state in answer.json()["error"]["message"]
         assert answers[1].headers["Idempotent-Replayed"] == "true"
-    assert rows == await house.query("SELECT id FROM deliveries WHERE account_id = %s", customer.account_id)
+    assert rows == await harness.query("SELECT id FROM deliveries WHERE account_id = %s", customer.account_id)
 
 
 @pytest.mark.spec("7/404", "5/8", "4.4/3")
 @pytest.mark.parametrize("name", ["x", "%00", NO_ID, "urn:uuid", "a" * 500])
-async def test_an_id_that_is_none_of_ours(house: House, customer: Customer, name: str) -> None:
+async def test_an_id_that_is_none_of_ours(harness: ApiHarness, customer: Customer, name: str) -> None:
     path = f"/webhooks/{(await customer.make_webhook())['id']}"
     sent = (await customer.post(f"{path}/test", None)).json()
     for method, asked in (
@@ -224,9 +228,9 @@ async def test_an_id_that_is_none_of_ours(house: House, customer: Customer, name
 
 @pytest.mark.spec("5/8", "7/404", "4.4/3")
 async def test_another_accounts_webhook_is_answered_as_an_unknown_one(
-    house: House, customer: Customer
+    harness: ApiHarness, customer: Customer
 ) -> None:
-    owner = await house.customer()
+    owner = await harness.customer()
     theirs = (await owner.make_webhook())["id"]
     sent = (await owner.post(f"/webhooks/{theirs}/test", None)).json()["id"]
     ours = (await customer.make_webhook())["id"]
@@ -254,8 +258,8 @@ async def test_another_accounts_webhook_is_answered_as_an_unknown_one(
 
 
 @pytest.mark.spec("4.3/4", "5/7")
-async def test_it_costs_nothing(house: House) -> None:
-    poor = await house.customer(credits=0, daily_cap=0)
+async def test_it_costs_nothing(harness: ApiHarness) -> None:
+    poor = await harness.customer(credits=0, daily_cap=0)
     path = f"/webhooks/{(await poor.make_webhook())['id']}"
     sent = await poor.post(f"{path}/test", None)
     assert sent.status_code == 202

@@ -13,8 +13,8 @@ import pytest
 
 from meetcore.domain.events import EventKind
 from meetcore.domain.keys import Scope
+from tests.http.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key
 from tests.http.conftest import Names
-from tests.http.house import BASE_URL, Customer, House, code_of, fields_of, new_key
 
 FIELDS = {
     "id",
@@ -32,8 +32,8 @@ KINDS = [kind.value for kind in EventKind]
 
 
 @pytest.mark.spec("2.3/fields", "2.3/secret", "4.3/3", "4.3/4", "1/webhooks")
-async def test_the_webhook_record(house: House, customer: Customer) -> None:
-    body = house.webhook_body(description="Catatan 🎉", event_types=["note.completed", "meeting.ended"])
+async def test_the_webhook_record(harness: ApiHarness, customer: Customer) -> None:
+    body = harness.webhook_body(description="Catatan 🎉", event_types=["note.completed", "meeting.ended"])
     answer = await customer.post("/webhooks", body)
     assert answer.status_code == 201
     record = answer.json()
@@ -54,11 +54,11 @@ async def test_the_webhook_record(house: House, customer: Customer) -> None:
 
 
 @pytest.mark.spec("2.3/secret", "4.3/3", "1/op/webhook-detail", "4.4/4")
-async def test_who_sees_the_secret(house: House, customer: Customer) -> None:
+async def test_who_sees_the_secret(harness: ApiHarness, customer: Customer) -> None:
     made = await customer.make_webhook()
     path = f"/webhooks/{made['id']}"
     assert (await customer.get(path)).json() == made
-    reader = await house.colleague(customer, [Scope.WEBHOOKS_READ])
+    reader = await harness.another_key(customer, [Scope.WEBHOOKS_READ])
     without = {name: value for name, value in made.items() if name != "secret"}
     assert (await reader.get(path)).json() == without
     patched = await customer.patch(path, {"description": "x"})
@@ -66,10 +66,10 @@ async def test_who_sees_the_secret(house: House, customer: Customer) -> None:
 
 
 @pytest.mark.spec("2.3/secret")
-async def test_secrets_differ_and_are_not_kept_in_the_clear(house: House, customer: Customer) -> None:
+async def test_secrets_differ_and_are_not_kept_in_the_clear(harness: ApiHarness, customer: Customer) -> None:
     secrets = [(await customer.make_webhook())["secret"] for _ in range(3)]
     assert len(set(secrets)) == 3
-    rows = await house.query(
+    rows = await harness.query(
         "SELECT secret FROM webhook_endpoints WHERE account_id = %s", customer.account_id
     )
     for row in rows:
@@ -112,8 +112,8 @@ URLS_TAKEN = [
 
 @pytest.mark.spec("4.3/url")
 @pytest.mark.parametrize("url", URLS_TAKEN)
-async def test_urls_that_are_taken(house: House, customer: Customer, url: str) -> None:
-    answer = await customer.post("/webhooks", house.webhook_body(url=url))
+async def test_urls_that_are_taken(harness: ApiHarness, customer: Customer, url: str) -> None:
+    answer = await customer.post("/webhooks", harness.webhook_body(url=url))
     assert answer.status_code == 201, answer.text
     assert answer.json()["url"] == url, "as it was given"
 
@@ -152,8 +152,8 @@ URLS_REFUSED = [
 
 @pytest.mark.spec("4.3/url", "7/400", "4.3/errors")
 @pytest.mark.parametrize("url", URLS_REFUSED)
-async def test_urls_that_are_refused(house: House, customer: Customer, url: object) -> None:
-    assert set(fields_of(await customer.post("/webhooks", house.webhook_body(url=url)))) == {"url"}
+async def test_urls_that_are_refused(harness: ApiHarness, customer: Customer, url: object) -> None:
+    assert set(fields_of(await customer.post("/webhooks", harness.webhook_body(url=url)))) == {"url"}
 
 
 @pytest.mark.spec("4.3/1", "4.3/errors", "7/422")
@@ -187,18 +187,18 @@ async def test_urls_that_are_refused(house: House, customer: Customer, url: obje
         "mixed.test",
     ],
 )
-async def test_hosts_that_are_not_public(house: House, customer: Customer, host: str) -> None:
-    answer = await customer.post("/webhooks", house.webhook_body(url=f"https://{host}/x"))
+async def test_hosts_that_are_not_public(harness: ApiHarness, customer: Customer, host: str) -> None:
+    answer = await customer.post("/webhooks", harness.webhook_body(url=f"https://{host}/x"))
     assert code_of(answer) == (422, "unprocessable_entity")
-    rows = await house.query("SELECT id FROM webhook_endpoints WHERE account_id = %s", customer.account_id)
+    rows = await harness.query("SELECT id FROM webhook_endpoints WHERE account_id = %s", customer.account_id)
     assert rows == []
 
 
 @pytest.mark.spec("4.3/1", "7/422", "4/idem-replay")
 async def test_a_refused_address_is_final_under_its_key(
-    house: House, customer: Customer, names: Names
+    harness: ApiHarness, customer: Customer, names: Names
 ) -> None:
-    body, key = house.webhook_body(url="https://changing.test/x"), new_key()
+    body, key = harness.webhook_body(url="https://changing.test/x"), new_key()
     names.known["changing.test"] = names.known["intern.test"]
     first = await customer.post("/webhooks", body, idem=key)
     assert code_of(first) == (422, "unprocessable_entity")
@@ -211,9 +211,9 @@ async def test_a_refused_address_is_final_under_its_key(
 
 @pytest.mark.spec("4.3/1", "7/422", "4/idem-reused")
 async def test_a_name_that_does_not_resolve_is_temporary(
-    house: House, customer: Customer, names: Names
+    harness: ApiHarness, customer: Customer, names: Names
 ) -> None:
-    body, key = house.webhook_body(url="https://soon.test/x"), new_key()
+    body, key = harness.webhook_body(url="https://soon.test/x"), new_key()
     answer = await customer.post("/webhooks", body, idem=key)
     assert code_of(answer) == (422, "unprocessable_entity")
     assert [(row["is_done"], row["answer"]) for row in await customer.key_rows()] == [(False, None)]
@@ -237,28 +237,30 @@ async def test_a_name_that_does_not_resolve_is_temporary(
         ("https://[2606:2800:220:1::1]/", "https://[2606:2800:0220:0001:0::1]/"),
     ],
 )
-async def test_a_url_is_registered_once(house: House, customer: Customer, one: str, other: str) -> None:
-    first = await customer.post("/webhooks", house.webhook_body(url=one))
+async def test_a_url_is_registered_once(
+    harness: ApiHarness, customer: Customer, one: str, other: str
+) -> None:
+    first = await customer.post("/webhooks", harness.webhook_body(url=one))
     assert first.status_code == 201
-    again = await customer.post("/webhooks", house.webhook_body(url=other, event_types=["credit.low"]))
+    again = await customer.post("/webhooks", harness.webhook_body(url=other, event_types=["credit.low"]))
     assert code_of(again) == (409, "conflict")
     assert again.json()["error"]["details"] == {"id": first.json()["id"]}
-    neighbour = await house.customer()
-    assert (await neighbour.post("/webhooks", house.webhook_body(url=one))).status_code == 201
+    neighbour = await harness.customer()
+    assert (await neighbour.post("/webhooks", harness.webhook_body(url=one))).status_code == 201
 
 
 @pytest.mark.spec("4.3/2")
 @pytest.mark.parametrize(
     "other", ["https://hooks.test/X", "https://hooks.test/x/", "https://hooks.test/x?a=1"]
 )
-async def test_another_resource_is_another_url(house: House, customer: Customer, other: str) -> None:
+async def test_another_resource_is_another_url(harness: ApiHarness, customer: Customer, other: str) -> None:
     for url in ("https://hooks.test/x", other):
-        assert (await customer.post("/webhooks", house.webhook_body(url=url))).status_code == 201
+        assert (await customer.post("/webhooks", harness.webhook_body(url=url))).status_code == 201
 
 
 @pytest.mark.spec("4.3/2", "7/409")
-async def test_registering_at_the_same_time(house: House, customer: Customer) -> None:
-    body = house.webhook_body()
+async def test_registering_at_the_same_time(harness: ApiHarness, customer: Customer) -> None:
+    body = harness.webhook_body()
     answers = await asyncio.gather(*(customer.post("/webhooks", body) for _ in range(10)))
     assert sorted(answer.status_code for answer in answers) == [201] + [409] * 9
     [made] = [answer.json()["id"] for answer in answers if answer.status_code == 201]
@@ -280,8 +282,8 @@ EVENT_TYPES_REFUSED = [
 
 @pytest.mark.spec("4.3/event_types", "4.4/fields", "7/400")
 @pytest.mark.parametrize("kinds", [*EVENT_TYPES_REFUSED, None])
-async def test_event_types_that_are_refused(house: House, customer: Customer, kinds: object) -> None:
-    body = house.webhook_body(event_types=kinds)
+async def test_event_types_that_are_refused(harness: ApiHarness, customer: Customer, kinds: object) -> None:
+    body = harness.webhook_body(event_types=kinds)
     assert set(fields_of(await customer.post("/webhooks", body))) == {"event_types"}
     made = await customer.make_webhook()
     answer = await customer.patch(f"/webhooks/{made['id']}", {"event_types": kinds})
@@ -301,9 +303,9 @@ async def test_all_problems_of_a_registration(customer: Customer) -> None:
     ("text", "is_taken"),
     [("", True), ("é" * 200, True), ("a\nb\tc", True), ("a" * 201, False), ("a\x00", False), (5, False)],
 )
-async def test_descriptions(house: House, customer: Customer, text: object, is_taken: bool) -> None:
+async def test_descriptions(harness: ApiHarness, customer: Customer, text: object, is_taken: bool) -> None:
     made = await customer.make_webhook()
-    posted = await customer.post("/webhooks", house.webhook_body(description=text))
+    posted = await customer.post("/webhooks", harness.webhook_body(description=text))
     patched = await customer.patch(f"/webhooks/{made['id']}", {"description": text})
     if is_taken:
         assert posted.json()["description"] == patched.json()["description"] == text
@@ -312,8 +314,10 @@ async def test_descriptions(house: House, customer: Customer, text: object, is_t
 
 
 @pytest.mark.spec("4.3/description", "4.4/fields", "7/400")
-async def test_null_is_a_value_only_for_a_patched_description(house: House, customer: Customer) -> None:
-    assert set(fields_of(await customer.post("/webhooks", house.webhook_body(description=None)))) == {
+async def test_null_is_a_value_only_for_a_patched_description(
+    harness: ApiHarness, customer: Customer
+) -> None:
+    assert set(fields_of(await customer.post("/webhooks", harness.webhook_body(description=None)))) == {
         "description"
     }
     made = await customer.make_webhook(description="x")
@@ -387,8 +391,8 @@ async def test_only_the_one_spelling_of_an_id_is_that_id(customer: Customer) -> 
 
 
 @pytest.mark.spec("4.3/4", "4.4/errors")
-async def test_webhooks_cost_nothing(house: House) -> None:
-    poor = await house.customer(credits=0, daily_cap=0)
+async def test_webhooks_cost_nothing(harness: ApiHarness) -> None:
+    poor = await harness.customer(credits=0, daily_cap=0)
     made = await poor.make_webhook()
     assert (await poor.patch(f"/webhooks/{made['id']}", {"is_active": False})).status_code == 200
     assert await poor.balance() == 0

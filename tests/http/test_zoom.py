@@ -16,8 +16,8 @@ from meetcore.domain.hosts import next_creation_day
 from meetcore.providers import sandbox_pages
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 from meetcore.wiring import Wiring, wire
+from tests.http.api_harness import ApiHarness, Customer, Funds, api_on, client_of, code_of
 from tests.http.contract import Contract
-from tests.http.house import Customer, Funds, House, client_of, code_of, gate_on
 
 
 @pytest.fixture
@@ -27,10 +27,12 @@ async def zoom() -> AsyncIterator[ZoomStandIn]:
 
 
 @pytest.fixture
-async def zoom_wiring(zoom: ZoomStandIn, house: House, service_settings: Settings) -> AsyncIterator[Wiring]:
+async def zoom_wiring(
+    zoom: ZoomStandIn, harness: ApiHarness, service_settings: Settings
+) -> AsyncIterator[Wiring]:
     """A service whose provider is Zoom."""
     # Zoom lets a host make a hundred meetings a day, and the other tests have made more.
-    await house.query("UPDATE hosts SET creations = 0")
+    await harness.query("UPDATE hosts SET creations = 0")
     known = zoom.credentials
     settings = evolve(
         service_settings,
@@ -41,7 +43,7 @@ async def zoom_wiring(zoom: ZoomStandIn, house: House, service_settings: Setting
         zoom_api_url=f"{zoom.api_url}/",
         zoom_oauth_url=zoom.oauth_url,
     )
-    async with wire(settings, house.wiring.network) as wiring:
+    async with wire(settings, harness.wiring.network) as wiring:
         yield wiring
 
 
@@ -49,8 +51,8 @@ async def zoom_wiring(zoom: ZoomStandIn, house: House, service_settings: Setting
 async def guest(zoom_wiring: Wiring, customer: Customer, contract: Contract) -> AsyncIterator[Customer]:
     """A customer of that service."""
     wiring = zoom_wiring
-    async with gate_on(wiring) as gate, client_of(gate, contract) as http:
-        assert sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.world) == []
+    async with api_on(wiring) as gate, client_of(gate, contract) as http:
+        assert sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.runtime) == []
         yield customer.at(http)
 
 
@@ -79,10 +81,10 @@ async def test_cancelling_deletes_it_there_and_returns_the_credits(
 
 @pytest.mark.spec("7/502")
 async def test_zooms_refusal_costs_nothing_and_its_words_are_not_shown(
-    guest: Customer, house: House, zoom: ZoomStandIn
+    guest: Customer, harness: ApiHarness, zoom: ZoomStandIn
 ) -> None:
     zoom.faults.plan(Fault("missing_scope", "create"))
-    answer = await guest.post("/meetings", house.body())
+    answer = await guest.post("/meetings", harness.body())
     assert code_of(answer) == (502, "upstream_error")
     assert "scope" not in answer.text
     assert zoom.meetings == []
@@ -91,19 +93,19 @@ async def test_zooms_refusal_costs_nothing_and_its_words_are_not_shown(
 
 @pytest.mark.spec("4.1/3", "7/503")
 async def test_creating_and_cancelling_leaves_creations_of_the_day_to_other_accounts(
-    guest: Customer, house: House, zoom: ZoomStandIn
+    guest: Customer, harness: ApiHarness, zoom: ZoomStandIn
 ) -> None:
-    await house.query("UPDATE hosts SET creations = 100, creations_on = (now() AT TIME ZONE 'UTC')::date")
-    await house.query(
+    await harness.query("UPDATE hosts SET creations = 100, creations_on = (now() AT TIME ZONE 'UTC')::date")
+    await harness.query(
         """UPDATE hosts SET creations = 96, rests_until = NULL
             WHERE id = (SELECT id FROM hosts WHERE is_active ORDER BY capacity DESC, id LIMIT 1)"""
     )
-    other, third = [(await house.customer()).at(guest.http) for _ in range(2)]
+    other, third = [(await harness.customer()).at(guest.http) for _ in range(2)]
     for customer, share in ((guest, 2), (other, 1), (third, 1)):
         for _ in range(share):
             meeting = await customer.make_meeting()
             assert (await customer.delete(f"/meetings/{meeting['id']}")).status_code == 200
-        answer = await customer.post("/meetings", house.body())
+        answer = await customer.post("/meetings", harness.body())
         assert code_of(answer) == (503, "service_unavailable")
         check_midnight(answer)
         assert await customer.balance() == 1000
@@ -121,11 +123,11 @@ def check_midnight(answer: httpx.Response) -> None:
 
 
 async def test_an_orphan_at_zoom_is_removed(
-    guest: Customer, house: House, zoom: ZoomStandIn, zoom_wiring: Wiring
+    guest: Customer, harness: ApiHarness, zoom: ZoomStandIn, zoom_wiring: Wiring
 ) -> None:
     zoom.faults.plan(Fault("answered", "create", doubles=1))
     meeting = await guest.make_meeting()
     assert len(zoom.meetings) == 2
-    await house.query("UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour'")
+    await harness.query("UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour'")
     assert await zoom_wiring.remove_orphans.sweep() >= 1
     assert [str(each.number) for each in zoom.meetings] == [meeting["provider_meeting_id"]]

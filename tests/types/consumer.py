@@ -48,8 +48,8 @@ def money(account: UUID, at: datetime) -> None:
     about = ledger.Reference("ticket", "T-1")
     assert_type(ledger.adjust(funds, account, "adjust:1", -5, about, at), ledger.Posting)
     assert_type(ledger.first_broken(account, [posting.entry]), int | None)
-    assert_type(ledger.Proof(account).extended(posting.entry), ledger.Proof | None)
-    assert_type(ledger.is_proven(funds, ledger.Proof(account)), bool)
+    assert_type(ledger.ChainVerifier(account).extended(posting.entry), ledger.ChainVerifier | None)
+    assert_type(ledger.is_proven(funds, ledger.ChainVerifier(account)), bool)
 
 
 def reservations(funds: Funds, key: UUID, at: datetime) -> None:
@@ -74,7 +74,7 @@ def prices() -> None:
     assert_type(tier, pricing.PricingTier)
     assert_type(pricing.DEFAULT_TIERS.on_sale(), tuple[pricing.PricingTier, ...])
     assert_type(pricing.TierCatalogue.of([tier]), pricing.TierCatalogue)
-    quote = pricing.quote_meeting(tier, pricing.RecordingWish(auto_notulen=True))
+    quote = pricing.quote_meeting(tier, pricing.RecordingFlags(auto_notulen=True))
     assert_type(quote, pricing.Quote)
     assert_type(quote.items, tuple[pricing.QuoteItem, ...])
     assert_type(quote.credits, int)

@@ -39,10 +39,10 @@ def money(funds: ledger.Funds, at: datetime, id_: UUID, usage: holds.CapUsage) -
 
 
 def prices(tier: pricing.PricingTier) -> None:
-    pricing.quote_meeting(tier.id, pricing.RecordingWish())  # type: ignore[arg-type]
+    pricing.quote_meeting(tier.id, pricing.RecordingFlags())  # type: ignore[arg-type]
     pricing.quote_meeting(tier, True)  # type: ignore[arg-type]
     tier.credits += 1  # type: ignore[misc]
-    print(pricing.quote_meeting(tier, pricing.RecordingWish()).total)  # type: ignore[attr-defined]
+    print(pricing.quote_meeting(tier, pricing.RecordingFlags()).total)  # type: ignore[attr-defined]
 
 
 def requests(now: datetime) -> None:

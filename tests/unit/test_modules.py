@@ -10,7 +10,7 @@ import meetcore
 from meetcore.adapters.speech import can_hear
 
 # Runs in a child process, and imports the extra `speech`.
-NEEDS_SPEECH = "meetcore.adapters.speech.hear"
+NEEDS_SPEECH = "meetcore.adapters.speech.transcribe_child"
 IMPORT = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
 
 

@@ -8,8 +8,8 @@ from attrs import evolve
 from structlog.testing import capture_logs
 
 from meetcore import operation_logs
-from meetcore.adapters.worker import note_pump
-from meetcore.adapters.worker.note_pump import NotePump
+from meetcore.adapters.worker import note_worker
+from meetcore.adapters.worker.note_worker import NoteWorker
 from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.domain.signature import new_secret
@@ -22,14 +22,14 @@ from meetcore.operation_logs import (
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
-from meetcore.testing.contracts.acts import KIND, new_endpoint, register, top_up
 from meetcore.testing.contracts.outbox import BAD, GOOD, outbox
+from meetcore.testing.contracts.transactions import KIND, new_endpoint, register, top_up
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
-from meetcore.usecases.world import World
-from tests.unit.usecases.notary import notary
+from meetcore.usecases.runtime import Runtime
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request
+from tests.unit.usecases.note_scenario import note_scenario
 from tests.unit.usecases.test_work_on_recordings import filmed_only
-from tests.unit.usecases.town import Died, Fuse, Town, request
 
 PLENTY = ClaimLimits(per_endpoint=500, per_account=500, per_host=500, per_host_per_s=500)
 SECRET = new_secret(bytes(32))
@@ -38,7 +38,7 @@ SECRET = new_secret(bytes(32))
 @pytest.fixture(autouse=True)
 def _fresh_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Loggers that were used under an earlier configuration keep it, and would not be captured."""
-    for module in (operation_logs, note_pump):
+    for module in (operation_logs, note_worker):
         monkeypatch.setattr(module, "log", structlog.get_logger("meetcore.worker"))
 
 
@@ -52,9 +52,9 @@ class Sender:
 
 
 def deliver(rig: MemoryRig, sender: Sender, schedule: RetrySchedule) -> DeliverWebhooks:
-    world = World(rig.clock, SeededEntropy(5))
+    runtime = Runtime(rig.clock, SeededEntropy(5))
     return DeliverWebhooks(
-        rig.store, cast(Any, sender), schedule, world, limits=PLENTY,
+        rig.store, cast(Any, sender), schedule, runtime, limits=PLENTY,
         on_failed=log_failed_delivery, on_disabled=log_disabled_endpoint,
     )  # fmt: skip
 
@@ -120,10 +120,10 @@ async def test_each_endpoint_that_its_host_takes_along_is_one_line() -> None:
 
 
 async def test_a_failed_note_is_one_line_without_what_was_said() -> None:
-    one = await notary()
-    one.town.listener.is_deaf = True
+    one = await note_scenario()
+    one.harness.listener.is_deaf = True
     await one.ask()
-    writing = one.town.write_notes()
+    writing = one.harness.write_notes()
     with capture_logs() as lines:
         await one.work(evolve(writing, end=evolve(writing.end, on_failed=log_failed_note)))
     [line] = [each for each in lines if each["event"] == "note failed"]
@@ -133,7 +133,7 @@ async def test_a_failed_note_is_one_line_without_what_was_said() -> None:
 
 async def test_an_automatic_note_that_cannot_be_paid_is_one_line() -> None:
     one = await filmed_only(auto_notulen=True, credits=15)
-    work = one.town.work_on_recordings()
+    work = one.harness.work_on_recordings()
     with capture_logs() as lines:
         await evolve(work, queue=evolve(work.queue, on_failed=log_failed_note))()
     [line] = [each for each in lines if each["event"] == "note failed"]
@@ -142,12 +142,12 @@ async def test_an_automatic_note_that_cannot_be_paid_is_one_line() -> None:
 
 @pytest.mark.parametrize("is_swept", [True, False])
 async def test_an_expired_lease_that_is_taken_over_is_one_line(is_swept: bool) -> None:
-    town = await Town().settle_in()
+    harness = await ApplicationHarness().start()
     with pytest.raises(Died):
-        await town.create(Fuse(4))(town.caller, request(), town.intent("k"), town.now())
-    town.lapse()
-    reconcile = evolve(town.reconcile(), on_takeover=log_takeover)
-    [meeting] = town.meetings()
+        await harness.create(CrashPoint(4))(harness.caller, request(), harness.intent("k"), harness.now())
+    harness.lapse()
+    reconcile = evolve(harness.reconcile(), on_takeover=log_takeover)
+    [meeting] = harness.meetings()
     with capture_logs() as lines:
         if is_swept:
             await reconcile.sweep()
@@ -161,15 +161,15 @@ async def test_an_expired_lease_that_is_taken_over_is_one_line(is_swept: bool) -
 
 
 async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    writing = one.town.write_notes()
+    writing = one.harness.write_notes()
     for expired in range(2):
-        pump = NotePump(writing, [])
+        pump = NoteWorker(writing, [])
         with capture_logs() as lines:
             await pump._claim()
             for work in pump._notes:
                 work.cancel()  # as if the process ended: nothing is given back before it has begun
         told = [line for line in lines if line["event"] == "expired lease taken over"]
         assert [line["expired"] for line in told] == [expired] * bool(expired)
-        one.town.lapse()
+        one.harness.lapse()

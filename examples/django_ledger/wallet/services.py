@@ -97,7 +97,7 @@ def unproven() -> Iterator[tuple[UUID, int]]:
         # Under the lock: a posting between the two reads would look like tampering.
         with transaction.atomic():
             account = Account.objects.select_for_update().get(pk=account_id)
-            proof = ledger.Proof(account_id)
+            proof = ledger.ChainVerifier(account_id)
             for row in EntryRow.objects.filter(account=account).order_by("number").iterator():
                 extended = proof.extended(row.entry())
                 if extended is None:

@@ -21,6 +21,7 @@ except ModuleNotFoundError as missing:
     if missing.name not in ("httpx", "msgspec"):
         raise
     raise ImportError("meetcore.client needs httpx and msgspec: pip install 'meetcore[client]'") from missing
+from meetcore.client.descriptors import AsyncPages, AsyncResponsePages, Pages, ResponsePages
 from meetcore.client.errors import (
     ApiError,
     Conflict,
@@ -83,7 +84,6 @@ from meetcore.client.records import (
     Webhook,
 )
 from meetcore.client.response import Response
-from meetcore.client.surface import AsyncPages, AsyncResponsePages, Pages, ResponsePages
 from meetcore.client.webhooks import SignatureRejected, WebhookEvent, verify_webhook
 
 __all__ = [

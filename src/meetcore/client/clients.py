@@ -15,6 +15,7 @@ from typing import Final, Self
 import httpx
 from attrs import evolve
 
+from meetcore.client.descriptors import AsyncResource, SyncResource
 from meetcore.client.exchange import RetryPolicy
 from meetcore.client.note_operations import NoteOperations, RecordingOperations
 from meetcore.client.operations import (
@@ -24,8 +25,7 @@ from meetcore.client.operations import (
     WebhookOperations,
 )
 from meetcore.client.rate_limit import RateLimit
-from meetcore.client.shells import AsyncShell, Place, Shell
-from meetcore.client.surface import AsyncResource, SyncResource
+from meetcore.client.transport import AsyncTransport, ServiceAddress, SyncTransport
 from meetcore.client.with_response import AsyncClientResponses, ClientResponses
 
 __all__ = ["API_KEY_VARIABLE", "BASE_URL_VARIABLE", "AsyncClient", "Client"]
@@ -74,9 +74,9 @@ class AsyncNotes(NoteOperations, AsyncResource):
     """`client.notes`."""
 
 
-def _place(base_url: str | None, api_key: str | None) -> Place:
+def _place(base_url: str | None, api_key: str | None) -> ServiceAddress:
     """Where the service is and who asks: as given, or from the environment."""
-    return Place(
+    return ServiceAddress(
         _given("base_url", base_url, BASE_URL_VARIABLE), _given("api_key", api_key, API_KEY_VARIABLE)
     )
 
@@ -134,9 +134,9 @@ class Client(AccountOperations, SyncResource):
     ) -> None:
         place, policy = _place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
         http = httpx.Client(headers=place.headers, transport=transport)
-        self._use(Shell(place, policy, http, sleep, clock, jitter))
+        self._use(SyncTransport(place, policy, http, sleep, clock, jitter))
 
-    def _use(self, shell: Shell) -> None:
+    def _use(self, shell: SyncTransport) -> None:
         super().__init__(shell)
         self._shell = shell
         self.meetings = Meetings(shell)
@@ -220,9 +220,9 @@ class AsyncClient(AccountOperations, AsyncResource):
     ) -> None:
         place, policy = _place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
         http = httpx.AsyncClient(headers=place.headers, transport=transport)
-        self._use(AsyncShell(place, policy, http, sleep, clock, jitter))
+        self._use(AsyncTransport(place, policy, http, sleep, clock, jitter))
 
-    def _use(self, shell: AsyncShell) -> None:
+    def _use(self, shell: AsyncTransport) -> None:
         super().__init__(shell)
         self._shell = shell
         self.meetings = AsyncMeetings(shell)

@@ -15,7 +15,7 @@ from attrs import define, frozen
 
 from meetcore.client.calls import Call, Id, path_of, read
 from meetcore.client.errors import MeetcoreError, UnexpectedAnswer
-from meetcore.client.exchange import Answer, Lost, may_pass, understand
+from meetcore.client.exchange import Answer, NoResponse, may_pass, understand
 from meetcore.client.note_records import Download, DownloadUrl
 from meetcore.client.procedures import Fetch, Means, Pause, Step, Steps
 
@@ -155,14 +155,14 @@ class RecordingDownload:
                 raise error
             yield Pause(means.policy.wait_s(failures, error.retry_after_s, means.jitter()))
 
-    def _attempt(self, number: int, sink: _Sink) -> Generator[Step, Any, Answer | Lost]:
+    def _attempt(self, number: int, sink: _Sink) -> Generator[Step, Any, Answer | NoResponse]:
         link: DownloadUrl = yield read(path_of("recordings", self.recording_id, "download-url"), DownloadUrl)
         url: str | None = link.url
-        reply: Answer | Lost
+        reply: Answer | NoResponse
         for _ in range(number - 1):  # each part's answer leads to the next one
             assert url is not None
             reply = yield Fetch("HEAD", url, _HEADERS, _is_success, _ignore)
-            if isinstance(reply, Lost) or not _is_success(reply.status, {}):
+            if isinstance(reply, NoResponse) or not _is_success(reply.status, {}):
                 return reply
             url = _next_of(reply.headers)
             if url is None:
@@ -185,9 +185,9 @@ def _ignore(_: bytes) -> None:
     """A HEAD has no body."""
 
 
-def _error_of(about: Call[None], reply: Answer | Lost) -> MeetcoreError:
+def _error_of(about: Call[None], reply: Answer | NoResponse) -> MeetcoreError:
     if isinstance(reply, Answer) and reply.status in (200, 206):
-        reply = Lost("the download ended before its end")
+        reply = NoResponse("the download ended before its end")
     try:
         understand(about, reply)
     except MeetcoreError as error:

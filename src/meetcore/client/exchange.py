@@ -38,7 +38,16 @@ from meetcore.client.errors import (
 )
 from meetcore.client.response import Response
 
-__all__ = ["RETRIED_STATUSES", "Answer", "Lost", "RetryPolicy", "Send", "conduct", "may_pass", "understand"]
+__all__ = [
+    "RETRIED_STATUSES",
+    "Answer",
+    "NoResponse",
+    "RetryPolicy",
+    "Send",
+    "may_pass",
+    "run_with_retries",
+    "understand",
+]
 
 T = TypeVar("T")
 RETRIED_STATUSES = frozenset({429, 500, 502, 503, 504})
@@ -91,16 +100,16 @@ class Answer:
 
 
 @frozen
-class Lost:
+class NoResponse:
     """No whole answer; `words` say why."""
 
     words: str
     is_timeout: bool = False
 
 
-def conduct(
+def run_with_retries(
     call: Call[T], policy: RetryPolicy, clock: Callable[[], float], jitter: Callable[[], float]
-) -> Generator[Send, Answer | Lost, Response[T]]:
+) -> Generator[Send, Answer | NoResponse, Response[T]]:
     """Carry a call through.
 
     Args:
@@ -138,26 +147,26 @@ def may_pass(error: MeetcoreError) -> bool:
     return isinstance(error, ConnectionFailed) or error.status in RETRIED_STATUSES
 
 
-def _response(call: Call[T], reply: Answer | Lost, attempts: int) -> Response[T]:
+def _response(call: Call[T], reply: Answer | NoResponse, attempts: int) -> Response[T]:
     result = understand(call, reply)
     assert isinstance(reply, Answer)
     return Response(reply.status, result, reply.headers, reply.body, attempts, call.idempotency_key)
 
 
-def _is_free_too_late(error: MeetcoreError, reply: Answer | Lost, left_s: float) -> bool:
+def _is_free_too_late(error: MeetcoreError, reply: Answer | NoResponse, left_s: float) -> bool:
     """Whether a host is told to be free only when nobody waits any more, by the answer's own date."""
     at = error.next_available_at if isinstance(error, ServiceUnavailable) else None
     told_at = _date_of(reply.headers) if isinstance(reply, Answer) else None
     return at is not None and told_at is not None and (at - told_at).total_seconds() > left_s
 
 
-def understand(call: Call[T], reply: Answer | Lost) -> T:
+def understand(call: Call[T], reply: Answer | NoResponse) -> T:
     """The result that a reply holds.
 
     Raises:
         MeetcoreError: it holds none.
     """
-    if isinstance(reply, Lost):
+    if isinstance(reply, NoResponse):
         kind = TimedOut if reply.is_timeout else ConnectionFailed
         raise kind(f"{call.method} {call.path}: {reply.words}")
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
@@ -173,7 +182,7 @@ def understand(call: Call[T], reply: Answer | Lost) -> T:
 
 
 @frozen
-class _Told:
+class _ErrorFields:
     code: str
     message: str = ""
     docs_url: str = ""
@@ -183,7 +192,7 @@ class _Told:
 
 @frozen
 class _Envelope:
-    error: _Told
+    error: _ErrorFields
 
 
 def _refusal(call: Call[Any], answer: Answer) -> MeetcoreError:

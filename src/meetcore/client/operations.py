@@ -25,6 +25,7 @@ from meetcore.client.calls import (
     read,
     time_text,
 )
+from meetcore.client.descriptors import listing, operation
 from meetcore.client.records import (
     Account,
     Balance,
@@ -37,7 +38,6 @@ from meetcore.client.records import (
     Transaction,
     Webhook,
 )
-from meetcore.client.surface import listing, operation
 from meetcore.domain.endpoints import UNSET, Unset
 
 __all__ = ["AccountOperations", "CreditOperations", "MeetingOperations", "WebhookOperations"]

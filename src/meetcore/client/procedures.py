@@ -34,7 +34,7 @@ class Pause:
 
 @frozen
 class Fetch:
-    """Request an address outside the API, without the API key. The reply is an `Answer` or a `Lost`.
+    """Request an address outside the API, without the API key. The reply is an `Answer` or a `NoResponse`.
 
     `is_wanted` is asked with status and headers: the body of what is wanted goes to `take`, piece by piece
     and as it was sent; that of anything else is part of the `Answer`.

@@ -1,5 +1,6 @@
 """`client.with_response`: the same operations, whose results come with the answers that hold them."""
 
+from meetcore.client.descriptors import AsyncResponses, AsyncRunner, Runner, SyncResponses
 from meetcore.client.note_operations import NoteOperations, RecordingOperations
 from meetcore.client.operations import (
     AccountOperations,
@@ -7,7 +8,6 @@ from meetcore.client.operations import (
     MeetingOperations,
     WebhookOperations,
 )
-from meetcore.client.surface import AsyncResponses, AsyncRunner, Runner, SyncResponses
 
 __all__ = ["AsyncClientResponses", "ClientResponses"]
 

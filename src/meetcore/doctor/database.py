@@ -18,7 +18,7 @@ from meetcore.adapters.secrets import AesGcmCipher, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.doctor.report import CheckResult, failed, ok, skipped, warning
 from meetcore.ports.cipher import CipherRefused
-from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused
+from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreUnavailable
 
 __all__ = ["DATABASE_CHECKS", "check_database"]
 
@@ -67,7 +67,7 @@ def check_database(settings: Settings) -> CheckResult:
         return failed("no connection is left: raise max_connections, or lower MEETCORE_DATABASE_POOL_SIZE")
     except StoreLoginRefused:
         return failed("the login is refused: check user, password and database in MEETCORE_DATABASE_URL")
-    except StoreAway:
+    except StoreUnavailable:
         return failed("no answer: check MEETCORE_DATABASE_URL and that PostgreSQL runs")
     shown = f"PostgreSQL {version // 10_000}.{version % 10_000}"
     if version < OLDEST_SERVER:

@@ -9,7 +9,7 @@ from meetcore.adapters.settings import Settings
 from meetcore.doctor.database import DATABASE_CHECKS, check_database
 from meetcore.doctor.report import CheckResult, CheckStatus, failed, skipped
 from meetcore.doctor.services import SERVICE_CHECKS
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 
 __all__ = ["DEADLINE_S", "run_checks"]
 
@@ -52,7 +52,7 @@ class _Running:
     def _run(self, name: str, check: Check, settings: Settings) -> None:
         try:
             result = check(settings)
-        except StoreAway:
+        except StoreUnavailable:
             result = failed("the database went away or was too slow: try again")
         except Exception as error:  # noqa: BLE001 - one check's defect must not hide the others
             # Its words may hold an address or a secret; its kind does not.

@@ -6,13 +6,13 @@ name, so that `holds.release` and `deliveries.release` stay two things::
 
     from meetcore.domain import holds, ledger, pricing
 
-money        `ledger` (double entry), `transfers`, `chain` and `chain_keys` (what it is made of), `holds`
+money        `ledger` (double entry), `transfers`, `hash_chain` and `chain_keys` (what it is made of), `holds`
              (reservations, the daily cap), `pricing` (tiers, the coercion of recording, quotes)
 meetings     `meetings` (the life of one, the plan of a new one), `hosts` (best fit among the free),
              `schedule` (WIB in, UTC inside), `provider_events` (what a provider tells),
              `recordings` (the files of one, gathered and measured), `orphans` (what nobody keeps)
-notes        `notes` (the life of one), `hearing` (a recording in pieces), `transcripts`, `vtt` (a
-             provider's), `quotes` (what was really said)
+notes        `notes` (the life of one), `audio_chunks` (a recording in pieces), `transcripts`, `vtt` (a
+             provider's), `citations` (what was really said)
 requests     `keys` (form, digest, scopes), `rate_window` (the wall-clock minute),
              `idempotency` (what a repeated request gets), `errors` (every refusal and its code)
 webhooks     `endpoints` (disabled at twenty failures), `deliveries`, `retry_schedule`, `events`,
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
     from meetcore.domain import (
         accounts,
         addresses,
-        chain,
+        audio_chunks,
         chain_keys,
+        citations,
         deliveries,
         download_limits,
         download_links,
         endpoints,
         errors,
         events,
-        hearing,
+        hash_chain,
         holds,
         hosts,
         idempotency,
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
         orphans,
         pricing,
         provider_events,
-        quotes,
         rate_window,
         recordings,
         records,
@@ -64,15 +64,16 @@ if TYPE_CHECKING:
 __all__ = [
     "accounts",
     "addresses",
-    "chain",
+    "audio_chunks",
     "chain_keys",
+    "citations",
     "deliveries",
     "download_limits",
     "download_links",
     "endpoints",
     "errors",
     "events",
-    "hearing",
+    "hash_chain",
     "holds",
     "hosts",
     "idempotency",
@@ -85,7 +86,6 @@ __all__ = [
     "orphans",
     "pricing",
     "provider_events",
-    "quotes",
     "rate_window",
     "recordings",
     "records",

@@ -6,7 +6,7 @@ came into use has entries of version 2 only. An older one has a `Seal`: up to it
 of version 1, and the entry of that number has the sealed hash, under a key again. So neither a rewritten
 history nor one that was put back to version 1 can be made to hold without a key.
 
-Owns keys, seals and the rule. Refuses to fold histories: `chain` does.
+Owns keys, seals and the rule. Refuses to fold histories: `hash_chain` does.
 """
 
 import hmac

@@ -17,9 +17,9 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.chain import GENESIS, Entry, Proof, chain_hash, first_broken
 from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.errors import Conflict, InsufficientCredits
+from meetcore.domain.hash_chain import GENESIS, ChainVerifier, Entry, chain_hash, first_broken
 from meetcore.domain.transfers import (
     MAX_CREDITS,
     ROUTES,
@@ -30,8 +30,8 @@ from meetcore.domain.transfers import (
     Transfer,
     TransferKind,
     check_amount,
-    house_book,
     legs,
+    system_book,
 )
 
 __all__ = [
@@ -40,6 +40,7 @@ __all__ = [
     "MAX_REASON",
     "Book",
     "ChainKey",
+    "ChainVerifier",
     "CreditsFellLow",
     "Entry",
     "Funds",
@@ -47,7 +48,6 @@ __all__ = [
     "InvalidReason",
     "Leg",
     "Posting",
-    "Proof",
     "Reference",
     "Transfer",
     "TransferKind",
@@ -57,13 +57,13 @@ __all__ = [
     "check_amount",
     "first_broken",
     "funds_faults",
-    "house_book",
     "is_proven",
     "legs",
     "open_account",
     "post",
     "refund",
     "refund_operation",
+    "system_book",
     "top_up",
     "top_up_operation",
 ]
@@ -125,12 +125,12 @@ def open_account(account_id: UUID, low_threshold: int = 100) -> Funds:
     return Funds(account_id, low_threshold=low_threshold, is_low=low_threshold > 0)
 
 
-def is_proven(funds: Funds, proof: Proof) -> bool:
+def is_proven(funds: Funds, proof: ChainVerifier) -> bool:
     """Whether stored funds are what a proven history says."""
     return funds.account_id == proof.account_id and not funds_faults(funds, proof)
 
 
-def funds_faults(funds: Funds, proof: Proof) -> tuple[str, ...]:
+def funds_faults(funds: Funds, proof: ChainVerifier) -> tuple[str, ...]:
     """What an account's stored funds say otherwise than its proven history, in words."""
     figures = (
         ("the stored balance", funds.balance, proof.balance),

@@ -25,7 +25,7 @@ from uuid import UUID
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, NotFound, Unprocessable
-from meetcore.domain.pricing import PricingTier, Quote, RecordingWish, TierCatalogue, quote_meeting
+from meetcore.domain.pricing import PricingTier, Quote, RecordingFlags, TierCatalogue, quote_meeting
 from meetcore.domain.schedule import check_start, meeting_start
 
 __all__ = [
@@ -288,7 +288,7 @@ def estimate_meeting(
 
 def _quote(tier: PricingTier, options: MeetingOptions, abilities: ProviderAbilities) -> Quote:
     _check_abilities(options, abilities)
-    return quote_meeting(tier, RecordingWish(options.with_recording, options.auto_notulen))
+    return quote_meeting(tier, RecordingFlags(options.with_recording, options.auto_notulen))
 
 
 def _check_abilities(options: MeetingOptions, abilities: ProviderAbilities) -> None:

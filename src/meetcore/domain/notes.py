@@ -46,6 +46,7 @@ __all__ = [
     "NoteStep",
     "admit_note",
     "advance",
+    "blocks_new_note",
     "complete",
     "describe",
     "erase",
@@ -53,7 +54,6 @@ __all__ = [
     "hold_for",
     "is_in_progress",
     "note_operation",
-    "occupies",
     "queue",
 ]
 
@@ -242,17 +242,17 @@ def is_in_progress(note: Note) -> bool:
     return note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING)
 
 
-def occupies(note: Note) -> bool:
+def blocks_new_note(note: Note) -> bool:
     """Whether no other note is made on the same recording in the same language: all but one that failed."""
     return is_in_progress(note) or note.status is NoteStatus.COMPLETED
 
 
-def admit_note(recording: Recording | None, rival: Note | None, now: datetime) -> Recording:
+def admit_note(recording: Recording | None, existing_note: Note | None, now: datetime) -> Recording:
     """Let a request for a note through, or say why there can be none.
 
     Args:
         recording: what was asked for, if the caller has such a thing.
-        rival: a note on it in the same language, if there is one that `occupies`.
+        rival: a note on it in the same language, if there is one that `blocks_new_note`.
         now: the request's instant.
 
     Raises:
@@ -266,8 +266,10 @@ def admit_note(recording: Recording | None, rival: Note | None, now: datetime) -
         raise NotFound("No recording with this id.")
     if is_gone(recording, now):
         raise Gone(describe(NoteFault.RECORDING_GONE))
-    if rival is not None and occupies(rival):
-        raise Conflict("There is a note on this recording in this language already: read that one.", rival.id)
+    if existing_note is not None and blocks_new_note(existing_note):
+        raise Conflict(
+            "There is a note on this recording in this language already: read that one.", existing_note.id
+        )
     if needs_work(recording):
         raise ServiceUnavailable(
             "More of this recording has come and is being measured. Try again soon.", MEASURED_WITHIN_S

@@ -21,7 +21,7 @@ __all__ = [
     "PricingTier",
     "Quote",
     "QuoteItem",
-    "RecordingWish",
+    "RecordingFlags",
     "TierCatalogue",
     "is_recording_effective",
     "quote_meeting",
@@ -71,7 +71,7 @@ class PricingTier:
 
 
 @frozen
-class RecordingWish:
+class RecordingFlags:
     """What the caller asked for; `is_recording_effective` says what they get."""
 
     with_recording: bool = False
@@ -147,12 +147,12 @@ class TierCatalogue:
         return tier
 
 
-def is_recording_effective(wish: RecordingWish) -> bool:
+def is_recording_effective(wish: RecordingFlags) -> bool:
     """Coerce the recording flag: notes need a recording, so `auto_notulen` forces it on (spec 4.1 rule 1)."""
     return wish.with_recording or wish.auto_notulen
 
 
-def quote_meeting(tier: PricingTier, wish: RecordingWish) -> Quote:
+def quote_meeting(tier: PricingTier, wish: RecordingFlags) -> Quote:
     """Price a meeting before it is made.
 
     Args:

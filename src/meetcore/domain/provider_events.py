@@ -17,10 +17,10 @@ from meetcore.domain.recordings import RecordingFile
 
 __all__ = [
     "MAX_TRIES",
-    "Heed",
+    "EventOutcome",
     "ProviderEvent",
     "ProviderEventKind",
-    "next_try",
+    "retry_delay",
 ]
 
 MAX_TRIES = 11
@@ -49,19 +49,19 @@ class ProviderEvent:
     files: tuple[RecordingFile, ...] = ()
 
 
-class Heed(Enum):
+class EventOutcome(Enum):
     """What became of an event.
 
     TAKEN: something changed by it. PASSED: it changes nothing, now or later. EARLY: its meeting is not there
     yet, or somebody is cancelling it, and nobody can say what the event means until that is over.
     """
 
-    TAKEN = "taken"
-    PASSED = "passed"
-    EARLY = "early"
+    APPLIED = "taken"
+    IGNORED = "passed"
+    TOO_EARLY = "early"
 
 
-def next_try(tries: int) -> timedelta | None:
+def retry_delay(tries: int) -> timedelta | None:
     """How long an event that came too early waits before it is tried again.
 
     Tries are counted, not minutes: an event that waited while no worker was there is as good as a new one.

@@ -332,8 +332,8 @@ def _gathered(files: Iterable[RecordingFile]) -> tuple[RecordingFile, ...]:
     """Each file once, in the order of time. By a total order, so that it does not matter who came first."""
     known: dict[str, RecordingFile] = {}
     for file in files:
-        rival = known.get(file.provider_file_id)
-        known[file.provider_file_id] = file if rival is None else _truth(rival, file)
+        existing_note = known.get(file.provider_file_id)
+        known[file.provider_file_id] = file if existing_note is None else _truth(existing_note, file)
     return tuple(sorted(known.values(), key=lambda file: (file.starts_at, file.provider_file_id)))
 
 

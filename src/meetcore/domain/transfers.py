@@ -31,8 +31,8 @@ __all__ = [
     "Transfer",
     "TransferKind",
     "check_amount",
-    "house_book",
     "legs",
+    "system_book",
 ]
 
 MAX_CREDITS: Final = 10**15
@@ -71,7 +71,7 @@ ROUTES: Final = {
 }
 
 
-def house_book(kind: TransferKind) -> Book:
+def system_book(kind: TransferKind) -> Book:
     """The house's book that transfers of a kind move credits from or to."""
     if kind is TransferKind.ADJUSTMENT:
         return Book.ADJUSTMENTS

@@ -1,9 +1,9 @@
 """How a third party that hears or writes can fail: not now, or not at all."""
 
-__all__ = ["AiAway", "AiRefused"]
+__all__ = ["AiRefused", "AiUnavailable"]
 
 
-class AiAway(Exception):
+class AiUnavailable(Exception):
     """It did not answer, or asked to come back later: the same call may work then. The text is for the log
     only.
 

@@ -9,8 +9,8 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.chain import EntryLine
 from meetcore.domain.chain_keys import Seal
+from meetcore.domain.hash_chain import CanonicalEntry
 from meetcore.domain.ledger import Funds
 
 __all__ = ["MAX_FLAWS", "Flaw", "FlawKind", "LedgerAudit", "LedgerSnapshot", "StoredFunds"]
@@ -71,7 +71,7 @@ class LedgerSnapshot(Protocol):
         """
         ...
 
-    def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
+    def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
         """The customer entries of a portion that `accounts` gave, in chunks of some thousands.
 
         By account in the given order, then by number. An entry whose transfer is not there is left out: its
@@ -96,7 +96,7 @@ class LedgerAudit(Protocol):
         """How many accounts are sealed.
 
         Raises:
-            StoreAway: the store does not answer.
+            StoreUnavailable: the store does not answer.
         """
         ...
 
@@ -104,7 +104,7 @@ class LedgerAudit(Protocol):
         """Keep seals, for ever; one that an account has already stays.
 
         Raises:
-            StoreAway: the store does not answer.
+            StoreUnavailable: the store does not answer.
         """
         ...
 
@@ -112,7 +112,7 @@ class LedgerAudit(Protocol):
         """The ledger at this moment, while others write on.
 
         Raises:
-            StoreAway: the store does not answer.
+            StoreUnavailable: the store does not answer.
         """
         ...
 
@@ -120,6 +120,6 @@ class LedgerAudit(Protocol):
         """The moment of another's snapshot of this store, which has to stay open meanwhile.
 
         Raises:
-            StoreAway: the store does not answer, or that moment is over.
+            StoreUnavailable: the store does not answer, or that moment is over.
         """
         ...

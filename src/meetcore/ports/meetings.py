@@ -23,7 +23,7 @@ __all__ = [
     "CreationQuery",
     "CreationView",
     "DueMeeting",
-    "Lapsed",
+    "ExpiredLease",
     "LeaseView",
     "MeetingRepository",
     "MeetingView",
@@ -122,7 +122,7 @@ class MeetingView:
 
 
 @frozen
-class Lapsed:
+class ExpiredLease:
     """A meeting that a process left behind, now under the caller's lease."""
 
     account_id: UUID
@@ -134,12 +134,12 @@ class Lapsed:
 class DueMeeting:
     """A meeting that the clock must see to, and its host at the provider, empty where there is none.
 
-    `looks` counts how often its recording was looked for since it ended, this time included.
+    `recording_checks` counts how often its recording was looked for since it ended, this time included.
     """
 
     meeting: Meeting
     provider_user_id: str
-    looks: int = 0
+    recording_checks: int = 0
 
 
 class MeetingRepository(Protocol):
@@ -180,7 +180,8 @@ class MeetingRepository(Protocol):
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
+        host_unavailable_until: datetime | None = None, look_again_s: float | None = None,
+        was_made: bool = False,
     ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again.
 
@@ -192,13 +193,13 @@ class MeetingRepository(Protocol):
             meeting: the same, given up.
             funds: after the release.
             usage: after the release.
-            host_rests_until: the host gets no new meeting before, where given.
+            host_unavailable_until: the host gets no new meeting before, where given.
             look_again_s: a check for orphans of it is due then; none closes the one that is open.
             was_made: the provider made it, although it is given up.
         """
         ...
 
-    async def load_for_cancel(
+    async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
     ) -> MeetingView | None:
         """Take the account's lock and read a meeting in any state."""
@@ -210,11 +211,11 @@ class MeetingRepository(Protocol):
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: "tuple[Funds, CapUsage, Entry] | None",
-        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
+        events: Sequence[Event], answer: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
         """Write the end of a cancellation: the refund where there is one, the host free, the key done.
 
-        `spoils_host_key` as in `save_lifecycle`.
+        `invalidates_host_key` as in `save_lifecycle`.
         """
         ...
 
@@ -227,14 +228,14 @@ class MeetingRepository(Protocol):
         ...
 
     async def save_lifecycle(
-        self, meeting: Meeting, events: Sequence[Event], *, spoils_host_key: bool
+        self, meeting: Meeting, events: Sequence[Event], *, invalidates_host_key: bool
     ) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host.
 
         Args:
             meeting: with its new status.
             events: to be told.
-            spoils_host_key: where the host is freed, its key was the meeting's to show: it is forgotten
+            invalidates_host_key: where the host is freed, its key was the meeting's to show: it is forgotten
                 and due to be replaced, unless an earlier meeting of the host is not over.
 
         Returns:
@@ -247,18 +248,18 @@ class MeetingRepository(Protocol):
 
         At their end, or, where they ended and were sold with a recording, to look for it.
 
-        Each comes again after `again_s`, until it is saved as ended or cancelled, or `save_seen_to`.
+        Each comes again after `again_s`, until it is saved as ended or cancelled, or `schedule_next_check`.
         """
         ...
 
-    async def save_seen_to(self, meeting: Meeting, again_s: float | None = None) -> None:
+    async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
         """The clock need not see to this meeting again, or not before so many seconds."""
         ...
 
-    async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
+    async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
         """Take over meetings whose lease ran out, each under this lease from now on."""
         ...
 
-    async def lease_lapsed(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> Lapsed | None:
+    async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
         """Take over one meeting if its lease ran out."""
         ...

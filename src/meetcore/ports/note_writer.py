@@ -21,7 +21,7 @@ class NoteWriter(Protocol):
             language: what to write in.
 
         Raises:
-            AiAway: not now.
+            AiUnavailable: not now.
             AiRefused: never.
         """
         ...

@@ -19,7 +19,7 @@ from meetcore.domain.recordings import Recording
 from meetcore.domain.transcripts import Transcript
 from meetcore.ports.lease import Lease
 
-__all__ = ["NoteAdmission", "NoteQuery", "NoteRepository", "NoteSettlement", "NoteTask"]
+__all__ = ["NoteCreationView", "NoteQuery", "NoteRepository", "NoteSettlement", "NoteTask"]
 
 
 @frozen
@@ -34,8 +34,8 @@ class NoteQuery:
 
 
 @frozen
-class NoteAdmission:
-    """The account under its lock, the recording, and a note on it in the same language that `occupies`.
+class NoteCreationView:
+    """The account under its lock, the recording, and the note on it in that language that `blocks_new_note`.
 
     `daily_cap` is the key's cap at this moment.
     """
@@ -44,7 +44,7 @@ class NoteAdmission:
     usage: CapUsage
     daily_cap: int | None
     recording: Recording | None
-    rival: Note | None
+    existing_note: Note | None
 
 
 @frozen
@@ -73,7 +73,7 @@ class NoteSettlement:
 class NoteRepository(Protocol):
     """Notes, their holds and charges, and what was heard for them."""
 
-    async def load_admission(self, query: NoteQuery) -> NoteAdmission:
+    async def load_note_creation(self, query: NoteQuery) -> NoteCreationView:
         """Everything that the decision on a new note needs, in one locked read.
 
         Raises:

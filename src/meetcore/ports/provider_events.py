@@ -20,24 +20,24 @@ from meetcore.ports.lease import Lease
 
 __all__ = [
     "ClaimedEvent",
-    "Notice",
-    "NoticeMalformed",
-    "NoticeUntrusted",
     "ProviderEventInbox",
-    "ReadNotice",
+    "ProviderWebhook",
+    "SignatureInvalid",
+    "WebhookMalformed",
+    "WebhookParser",
 ]
 
 
-class NoticeUntrusted(Exception):
+class SignatureInvalid(Exception):
     """Not signed with the secret that the provider and we share, or not at about this time."""
 
 
-class NoticeMalformed(Exception):
+class WebhookMalformed(Exception):
     """Signed, and yet nothing that the provider documents."""
 
 
 @frozen
-class Notice:
+class ProviderWebhook:
     """What a provider's request comes to. With neither an event nor an answer it is of no interest.
 
     `answer` is what the provider wants to hear back, as a JSON object: the proof that we know the secret.
@@ -47,9 +47,9 @@ class Notice:
     answer: Mapping[str, str] | None = field(default=None, repr=False)
 
 
-ReadNotice = Callable[[bytes, Mapping[str, str], datetime], Notice]
+WebhookParser = Callable[[bytes, Mapping[str, str], datetime], ProviderWebhook]
 """Verify and read a provider's request: the raw body, the headers by their names in lower case, the present
-instant. Raises `NoticeUntrusted` and `NoticeMalformed`."""
+instant. Raises `SignatureInvalid` and `WebhookMalformed`."""
 
 
 @frozen

@@ -20,14 +20,14 @@ __all__ = [
     "FREE_START_WITHIN",
     "MAX_ENDS_LOOKED_AT",
     "MAX_PAGE",
-    "NOTHING_ELSE",
-    "AccountCard",
+    "NO_INCLUDES",
+    "AccountSummary",
     "Caller",
+    "CallerIncludes",
     "DeliveryHistory",
     "FreeStartQuery",
     "MeetingFilter",
     "NoteFilter",
-    "Peek",
     "Queries",
     "TransactionFilter",
 ]
@@ -43,7 +43,7 @@ MAX_ENDS_LOOKED_AT: Final = 200
 
 
 @frozen
-class AccountCard:
+class AccountSummary:
     """Whose account it is, its balance in credits and what open holds reserve of it.
 
     `suspended_at` is None while the account is active.
@@ -59,7 +59,7 @@ class AccountCard:
 
 
 @frozen
-class Peek:
+class CallerIncludes:
     """What is read of the caller's account in the statement that finds the caller: at most one of these.
 
     `meeting_id` is a meeting of the account, `usage_on` a day of the key's cap.
@@ -69,7 +69,7 @@ class Peek:
     usage_on: date | None = None
 
 
-NOTHING_ELSE: Final = Peek()
+NO_INCLUDES: Final = CallerIncludes()
 """The caller alone."""
 
 
@@ -79,16 +79,16 @@ def _no_meeting() -> None:
 
 @frozen
 class Caller:
-    """A key and its account, read in one statement, with what a `Peek` asked for.
+    """A key and its account, read in one statement, with what a `CallerIncludes` asked for.
 
-    `usage` is what the key spent and holds on that day. `open_meeting` gives the meeting as `find_meeting`
+    `usage` is what the key spent and holds on that day. `load_meeting` gives the meeting as `find_meeting`
     tells it, if there is one; what is sealed stays so until then, and nobody looks before the key is let in.
     """
 
     key: ApiKey
-    account: AccountCard
+    account: AccountSummary
     usage: CapUsage | None = None
-    open_meeting: Callable[[], Meeting | None] = field(default=_no_meeting, eq=False, repr=False)
+    load_meeting: Callable[[], Meeting | None] = field(default=_no_meeting, eq=False, repr=False)
 
 
 @frozen
@@ -150,7 +150,7 @@ class FreeStartQuery:
 class Queries(Protocol):
     """What is asked often and must be cheap."""
 
-    async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
+    async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account, in one trip.
 
         Args:
@@ -307,6 +307,6 @@ class Queries(Protocol):
 
         Raises:
             StoreReadOnly: it answers, and takes none.
-            StoreAway: it does not answer.
+            StoreUnavailable: it does not answer.
         """
         ...

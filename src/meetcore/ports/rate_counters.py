@@ -8,10 +8,10 @@ from uuid import UUID
 
 from meetcore.domain.rate_window import OperationClass
 
-__all__ = ["RateCounters", "RateStoreAway"]
+__all__ = ["RateCounters", "RateStoreUnavailable"]
 
 
-class RateStoreAway(Exception):
+class RateStoreUnavailable(Exception):
     """The store of the counters does not answer. Whether the hit was counted is not known.
 
     Not a refusal that a caller sees: requests are counted elsewhere meanwhile.
@@ -34,6 +34,6 @@ class RateCounters(Protocol):
             window_start: the unix second on which the minute started.
 
         Raises:
-            RateStoreAway: the store does not answer in good time.
+            RateStoreUnavailable: the store does not answer in good time.
         """
         ...

@@ -8,10 +8,10 @@ from attrs import frozen
 
 from meetcore.domain.recordings import RecordingFile
 
-__all__ = ["ByteRange", "FileGone", "FilesAway", "OpenFile", "RangeUnsatisfiable", "RecordingFiles"]
+__all__ = ["ByteRange", "FileGone", "FilesUnavailable", "OpenFile", "RangeUnsatisfiable", "RecordingFiles"]
 
 
-class FilesAway(Exception):
+class FilesUnavailable(Exception):
     """No answer, or none that can be used: the same call may work later. The text is for the log only."""
 
 
@@ -57,7 +57,7 @@ class RecordingFiles(Protocol):
         """The files that are ready of a meeting's recording; none without one, or while it is being made.
 
         Raises:
-            FilesAway: it could not be told.
+            FilesUnavailable: it could not be told.
         """
         ...
 
@@ -69,7 +69,7 @@ class RecordingFiles(Protocol):
         The answer may be wider than what was wanted, where the provider knows no ranges: `OpenFile` tells.
 
         Raises:
-            FilesAway: on entry, or on any chunk.
+            FilesUnavailable: on entry, or on any chunk.
             FileGone: on entry.
             RangeUnsatisfiable: on entry.
         """
@@ -79,6 +79,6 @@ class RecordingFiles(Protocol):
         """Delete a file for good; one that is gone is fine.
 
         Raises:
-            FilesAway: it may still be there.
+            FilesUnavailable: it may still be there.
         """
         ...

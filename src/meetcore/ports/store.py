@@ -34,35 +34,35 @@ __all__ = [
     "LedgerView",
     "PostingView",
     "Store",
-    "StoreAway",
     "StoreFull",
     "StoreLoginRefused",
     "StoreReadOnly",
+    "StoreUnavailable",
     "Transaction",
 ]
 
 
-class StoreAway(Exception):
+class StoreUnavailable(Exception):
     """The store does not answer. Nothing of the transaction was kept, unless the fault hit the commit."""
 
 
-class StoreLoginRefused(StoreAway):
+class StoreLoginRefused(StoreUnavailable):
     """The store answers, and lets nobody in under this name, password and database."""
 
 
-class StoreFull(StoreAway):
+class StoreFull(StoreUnavailable):
     """The store answers, and has no connection left to give."""
 
 
-class StoreReadOnly(StoreAway):
+class StoreReadOnly(StoreUnavailable):
     """The store answers and takes no writes, as a standby does. Nothing was kept."""
 
 
-class ConnectionLost(StoreAway):
+class ConnectionLost(StoreUnavailable):
     """The connection ended in the middle; another may work at once.
 
     Nothing was kept of a transaction of `begin`: where the connection ends during the commit it is a plain
-    `StoreAway`. Of a call of `at_once` the outcome is unknown.
+    `StoreUnavailable`. Of a call of `at_once` the outcome is unknown.
     """
 
 
@@ -234,7 +234,7 @@ class Store(Protocol):
         opening and committing.
 
         Raises:
-            StoreAway: on entry or on the call.
+            StoreUnavailable: on entry or on the call.
         """
         ...
 
@@ -242,6 +242,6 @@ class Store(Protocol):
         """A clean exit commits, an exception rolls back.
 
         Raises:
-            StoreAway: on entry, on any call, or on exit.
+            StoreUnavailable: on entry, on any call, or on exit.
         """
         ...

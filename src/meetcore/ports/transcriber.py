@@ -28,7 +28,7 @@ class Transcriber(Protocol):
             sound: as `AudioEditor.cut` makes them. The caller closes it.
 
         Raises:
-            AiAway: not now.
+            AiUnavailable: not now.
             AiRefused: never.
         """
         ...

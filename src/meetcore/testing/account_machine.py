@@ -31,7 +31,7 @@ from meetcore.domain.errors import DomainError
 from meetcore.domain.events import EventKind
 from meetcore.domain.ledger import Entry, Funds, TransferKind, first_broken
 from meetcore.testing.contracts.store_rig import StoreRig
-from meetcore.testing.store_stage import Snapshot, StoreStage, refused
+from meetcore.testing.store_driver import Snapshot, StoreDriver, refused
 
 __all__ = ["AccountMachine", "Run"]
 
@@ -67,7 +67,7 @@ class AccountMachine(RuleBasedStateMachine):
         super().__init__()
         self._run = run
         seed = next(_SEEDS)
-        self._stages = {name: StoreStage(rig, seed) for name, rig in rigs.items()}
+        self._stages = {name: StoreDriver(rig, seed) for name, rig in rigs.items()}
         self._first = next(iter(self._stages.values()))
         self._balance_may_be_negative = False
 
@@ -152,7 +152,7 @@ class AccountMachine(RuleBasedStateMachine):
         """Fail as often in a row as an endpoint bears."""
         for _ in range(DISABLE_AFTER_FAILURES):
             reference = f"FAIL-{len(self._first.event_ids)}"
-            if not self._play(partial(StoreStage.top_up, amount=1, reference=reference)):
+            if not self._play(partial(StoreDriver.top_up, amount=1, reference=reference)):
                 break  # nobody is told of it: no endpoint is active
             self._play(lambda stage: stage.deliver(500))
 
@@ -164,7 +164,7 @@ class AccountMachine(RuleBasedStateMachine):
     # Judgement
 
     def _play(
-        self, act: Callable[[StoreStage], Coroutine[Any, Any, object]], *, is_settlement: bool = False
+        self, act: Callable[[StoreDriver], Coroutine[Any, Any, object]], *, is_settlement: bool = False
     ) -> object:
         told = {name: self._run(_told(act(stage))) for name, stage in self._stages.items()}
         self._compare("answered", told)

@@ -20,20 +20,20 @@ from meetcore.domain.deliveries import Delivery
 from meetcore.domain.hosts import Host
 from meetcore.domain.ledger import Entry, legs
 from meetcore.ports.store import Store
-from meetcore.testing.contracts.store_rig import Theft
+from meetcore.testing.contracts.store_rig import Tampering
 
 __all__ = ["MemoryRig"]
 
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
 
 
-def _forged(entry: Entry, theft: Theft) -> Entry:
+def _forged(entry: Entry, theft: Tampering) -> Entry:
     transfer = entry.transfer
     match theft:
-        case Theft.AMOUNT:
+        case Tampering.AMOUNT:
             more = evolve(transfer, amount=transfer.amount + 1)
             return evolve(entry, transfer=more, amount=more.signed_amount)
-        case Theft.REVERSES:
+        case Tampering.REVERSES:
             return evolve(entry, transfer=evolve(transfer, reverses=UUID(int=1)))
         case _:
             return evolve(entry, balance_after=entry.balance_after + 1)
@@ -65,20 +65,20 @@ class MemoryRig:
         """Move the clock: keys are as old as it says."""
         self.clock.advance(seconds)
 
-    async def tamper(self, account_id: UUID, number: int, theft: Theft) -> None:
+    async def tamper(self, account_id: UUID, number: int, theft: Tampering) -> None:
         """Put something else in the place of what is true."""
         async with self.state.change() as tables:
             match theft:
-                case Theft.BALANCE | Theft.HELD:
+                case Tampering.BALANCE | Tampering.HELD:
                     account = tables.accounts[account_id]
                     name = theft.name.lower()
                     funds = evolve(account.funds, **{name: getattr(account.funds, name) + 1})
                     tables.accounts[account_id] = evolve(account, funds=funds)
-                case Theft.USAGE:
+                case Tampering.USAGE:
                     for place, usage in tables.usage.items():
                         if place[0] == account_id:
                             tables.usage[place] = evolve(usage, spent=usage.spent + 1)
-                case Theft.GONE:
+                case Tampering.GONE:
                     del tables.entries[account_id, number]
                 case _:
                     tables.entries[account_id, number] = _forged(tables.entries[account_id, number], theft)
@@ -101,7 +101,7 @@ class MemoryRig:
             tables.notes.clear()
             tables.heard.clear()
 
-    async def plant(self, *hosts: Host) -> None:
+    async def put_hosts(self, *hosts: Host) -> None:
         """Put hosts in place as they are."""
         async with self.state.change() as tables:
             tables.hosts.update({host.id: host for host in hosts})

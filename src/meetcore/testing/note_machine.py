@@ -24,10 +24,10 @@ from meetcore.domain.notes import Language, Note, NoteStatus, NoteStep
 from meetcore.domain.recordings import Recording
 from meetcore.ports.notes import NoteTask
 from meetcore.testing.account_machine import Run
-from meetcore.testing.contracts import note_acts as acts
-from meetcore.testing.contracts.acts import Customer, new_endpoint, open_customer, register
+from meetcore.testing.contracts import note_transactions as transactions
 from meetcore.testing.contracts.reads import money
 from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import Customer, new_endpoint, open_customer, register
 
 __all__ = ["NoteMachine"]
 
@@ -53,12 +53,12 @@ class _Desk:
             await register(self.rig, new_endpoint(customer, EventKind.NOTE_COMPLETED, EventKind.NOTE_FAILED))
             self.customers.append(customer)
             for _ in range(2):
-                self.recordings.append((customer, await acts.recorded(self.rig, customer)))
+                self.recordings.append((customer, await transactions.recorded(self.rig, customer)))
 
     async def ask(self, place: int, language: Language, price: int) -> object:
         """Ask for a note: that it is queued, or the code of the refusal."""
         customer, recording = self.recordings[place % len(self.recordings)]
-        told = await acts.ask(self.rig, customer, recording, language, price)
+        told = await transactions.ask(self.rig, customer, recording, language, price)
         if isinstance(told, DomainError):
             return told.code
         self.notes.append(told)
@@ -66,7 +66,7 @@ class _Desk:
 
     async def claim(self, limit: int, in_flight: int, seconds: float) -> object:
         """Claim: which notes, and how many workers died over them."""
-        tasks = await acts.claim_notes(self.rig, limit, in_flight, seconds)
+        tasks = await transactions.claim_notes(self.rig, limit, in_flight, seconds)
         self.tasks += tasks
         return [(self.place(task.note), task.deaths, task.note.step, task.note.tries) for task in tasks]
 
@@ -77,10 +77,10 @@ class _Desk:
         task = self.tasks[place % len(self.tasks)]
         order = list(NoteStep)
         step = order[min(order.index(task.note.step) + 1, len(order) - 1)]
-        note = evolve(acts.written(task.note), step=step)
+        note = evolve(transactions.written(task.note), step=step)
         async with self.rig.store.begin() as tx:
             is_borne = await tx.notes.save_step(task, note)
-            heard = await tx.notes.save_heard(task, "s", place, acts.SAID)
+            heard = await tx.notes.save_heard(task, "s", place, transactions.SAID)
         self.tasks[place % len(self.tasks)] = evolve(task, note=note)
         return is_borne, heard
 
@@ -98,7 +98,10 @@ class _Desk:
         if not self.tasks:
             return None
         task = self.tasks[place % len(self.tasks)]
-        return await acts.settle(self.rig, task, acts.told_of(task.note), price=price) is not None
+        return (
+            await transactions.settle(self.rig, task, transactions.told_of(task.note), price=price)
+            is not None
+        )
 
     async def fail(self, place: int, *, has_lease: bool) -> object:
         """Give a note up, by its worker or over its head; whether it was in progress."""
@@ -106,19 +109,23 @@ class _Desk:
             return None
         if has_lease:
             task = self.tasks[place % len(self.tasks)]
-            ended = await acts.give_up(self.rig, task, acts.told_of(task.note, EventKind.NOTE_FAILED))
+            ended = await transactions.give_up(
+                self.rig, task, transactions.told_of(task.note, EventKind.NOTE_FAILED)
+            )
         else:
-            ended = await acts.end_over_the_workers_head(self.rig, self.notes[place % len(self.notes)])
+            ended = await transactions.end_over_the_workers_head(
+                self.rig, self.notes[place % len(self.notes)]
+            )
         return ended is not None
 
     async def erase(self, place: int) -> object:
         """Erase a note, if it is over."""
         if not self.notes:
             return None
-        note = await acts.find_note(self.rig, self.notes[place % len(self.notes)])
+        note = await transactions.find_note(self.rig, self.notes[place % len(self.notes)])
         if note.status not in (NoteStatus.COMPLETED, NoteStatus.FAILED):
             return False
-        await acts.erase(self.rig, note)
+        await transactions.erase(self.rig, note)
         return True
 
     def place(self, note: Note) -> int:
@@ -127,7 +134,7 @@ class _Desk:
 
     async def left(self) -> dict[str, object]:
         """What the store keeps, less what is its own."""
-        found = [await acts.find_note(self.rig, note) for note in self.notes]
+        found = [await transactions.find_note(self.rig, note) for note in self.notes]
         return {
             "notes": [
                 (one.status, one.step, one.tries, one.credits_charged, one.error, one.draft, one.transcript)

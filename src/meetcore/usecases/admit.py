@@ -18,7 +18,7 @@ from meetcore.domain.rate_window import (
     untouched,
     window_start,
 )
-from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek, Queries
+from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, Queries
 from meetcore.ports.rate_counters import RateCounters
 from meetcore.usecases.duplicates import DuplicateLimit
 from meetcore.usecases.key_lookups import KeyLookups
@@ -41,18 +41,18 @@ class Admit:
     lookups: KeyLookups = field(factory=KeyLookups)
 
     async def authenticate(
-        self, authorization: str | None, now: datetime, peek: Peek = NOTHING_ELSE
+        self, authorization: str | None, now: datetime, includes: CallerIncludes = NO_INCLUDES
     ) -> Caller:
-        """Find out who asks, and read what `peek` names of the account on the same trip.
+        """Find out who asks, and read what `includes` names of the account on the same trip.
 
         Raises:
             InvalidApiKey: no key, a malformed one, or one that is unknown, revoked, expired or of a suspended
                 account.
             ServiceUnavailable: too many unknown keys wait to be looked up.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         key_digest = digest(read_bearer(authorization, self.key_prefix))
-        look_up = partial(self.queries.find_caller, key_digest, peek)
+        look_up = partial(self.queries.find_caller, key_digest, includes)
         caller = await self.lookups.find(key_digest, now, look_up)
         self.lookups.valid.forget(key_digest)
         check_usable(None if caller is None else caller.key, now)

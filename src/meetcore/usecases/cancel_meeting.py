@@ -13,19 +13,26 @@ from attrs import evolve, field, frozen
 from meetcore.domain.errors import DomainError, NotFound, ServiceUnavailable, UpstreamError
 from meetcore.domain.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel, transition
-from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import MeetingView
 from meetcore.ports.queries import Caller, Queries
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
-from meetcore.usecases.advance import advance
+from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import Cancellation, clear
 from meetcore.usecases.duplicates import DuplicateLimit, wait_while_in_progress
-from meetcore.usecases.intent import Answer, Intent, recall, refuse, remembered, render_for_replay
+from meetcore.usecases.idempotency import (
+    Answer,
+    IdempotentRequest,
+    check_key,
+    key_record,
+    store_first_replay,
+    store_refusal,
+)
+from meetcore.usecases.lifecycle_events import apply_lifecycle_event
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["CancelMeeting"]
 
@@ -47,9 +54,9 @@ class _Running:
 
 @frozen
 class _Busy:
-    """Somebody is at it. `is_lapsed` tells that their lease ran out."""
+    """Somebody is at it. `is_expired` tells that their lease ran out."""
 
-    is_lapsed: bool
+    is_expired: bool
 
 
 _Step = Answer | _Marked | _Running | _Busy
@@ -68,14 +75,16 @@ class CancelMeeting:
     provider: VideoProvider
     cancellation: Cancellation
     reconcile: ReconcileMeetings
-    doorbell: Doorbell
-    world: World
+    notifier: WorkerNotifier
+    runtime: Runtime
     lease_s: float = 20.0
     wait_s: float = DUPLICATE_WAIT_S
     poll_s: float = 0.05
     limit: DuplicateLimit = field(factory=DuplicateLimit)
 
-    async def __call__(self, caller: Caller, meeting_id: UUID, intent: Intent, now: datetime) -> Answer:
+    async def __call__(
+        self, caller: Caller, meeting_id: UUID, intent: IdempotentRequest, now: datetime
+    ) -> Answer:
         """Cancel or end a meeting.
 
         Raises:
@@ -83,14 +92,14 @@ class CancelMeeting:
             IdempotencyKeyReused: the key belongs to another request.
             UpstreamError: the provider did not let go, or nobody knows; nothing was refunded yet.
             ServiceUnavailable: somebody else's cancellation takes too long.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         async with self.limit.turn((caller.account.id, meeting_id)) as wait_until:
             deadline = min(wait_until, intent.deadline(self.wait_s))
             return await self._cancel(caller, meeting_id, intent, now, deadline)
 
     async def _cancel(
-        self, caller: Caller, meeting_id: UUID, intent: Intent, now: datetime, deadline: float
+        self, caller: Caller, meeting_id: UUID, intent: IdempotentRequest, now: datetime, deadline: float
     ) -> Answer:
         account_id = caller.account.id
         while True:
@@ -102,65 +111,67 @@ class CancelMeeting:
                     return await self._remove(step, intent, now)
                 case _Running():
                     return await self._end(step.meeting, intent, now)
-                case _Busy(is_lapsed=True):
+                case _Busy(is_expired=True):
                     await self.reconcile.one(account_id, meeting_id)
             if not await wait_while_in_progress(self.queries, account_id, meeting_id, deadline, self.poll_s):
                 raise ServiceUnavailable("The meeting is being cancelled by another request.", 1)
 
-    async def _mark(self, caller: Caller, meeting_id: UUID, intent: Intent, now: datetime) -> _Step:
+    async def _mark(
+        self, caller: Caller, meeting_id: UUID, intent: IdempotentRequest, now: datetime
+    ) -> _Step:
         account_id = caller.account.id
         async with self.store.begin() as tx:
-            view = await tx.meetings.load_for_cancel(account_id, meeting_id, intent.key)
+            view = await tx.meetings.load_locked(account_id, meeting_id, intent.key)
             if (answer := await self._replay(tx, account_id, view, intent)) is not None:
                 return answer
             try:
                 return await self._decide(tx, view, intent, now)
             except DomainError as error:
-                refusal, payload = error, await refuse(tx, account_id, intent, error)
+                refusal, payload = error, await store_refusal(tx, account_id, intent, error)
         if payload is None or intent.key is None:
             raise refusal
         return Answer(payload)
 
     async def _replay(
-        self, tx: Transaction, account_id: UUID, view: MeetingView | None, intent: Intent
+        self, tx: Transaction, account_id: UUID, view: MeetingView | None, intent: IdempotentRequest
     ) -> Answer | None:
         if intent.key is None:
             return None
         known = view.idempotency if view else await tx.idempotency.load(account_id, intent.key)
-        recalled = recall(known, intent)
-        if recalled.verdict is not Verdict.REPLAY or recalled.record is None:
+        lookup = check_key(known, intent)
+        if lookup.verdict is not Verdict.REPLAY or lookup.record is None:
             return None  # in progress shows in the meeting's own state
-        if recalled.record.answer is not None:
-            return Answer(recalled.record.answer, is_replay=True)
+        if lookup.record.answer is not None:
+            return Answer(lookup.record.answer, is_replay=True)
         # Another process finished the work: the meeting tells how, and the answer is kept now.
         assert view is not None
         payload = intent.render(view.meeting)
-        await tx.idempotency.save(account_id, evolve(recalled.record, answer=payload))
+        await tx.idempotency.save(account_id, evolve(lookup.record, answer=payload))
         return Answer(payload, is_replay=True)
 
     async def _decide(
-        self, tx: Transaction, view: MeetingView | None, intent: Intent, now: datetime
+        self, tx: Transaction, view: MeetingView | None, intent: IdempotentRequest, now: datetime
     ) -> _Step:
         if view is None:
             raise NotFound("No meeting with this id.")
         meeting = view.meeting
         if meeting.status is MeetingStatus.CANCELLING:
-            return _Busy(is_lapsed=not view.is_leased)
+            return _Busy(is_expired=not view.is_leased)
         if meeting.status is MeetingStatus.CANCELLED:
             payload = intent.render(meeting)
             if intent.key is not None:
-                await tx.idempotency.save(meeting.account_id, remembered(intent, payload, meeting.id))
+                await tx.idempotency.save(meeting.account_id, key_record(intent, payload, meeting.id))
             return Answer(payload)
         if not can_cancel(meeting, now):
             if intent.key is not None:
-                await tx.idempotency.save(meeting.account_id, remembered(intent, None, meeting.id))
+                await tx.idempotency.save(meeting.account_id, key_record(intent, None, meeting.id))
             return _Running(meeting)
-        lease = Lease(self.world.new_id(now), self.lease_s)
+        lease = Lease(self.runtime.new_id(now), self.lease_s)
         marked = evolve(meeting, status=transition(meeting.status, MeetingEvent.CANCEL))
         await tx.meetings.save_cancelling(marked, lease, intent.claim(meeting.id))
         return _Marked(marked, lease.token)
 
-    async def _remove(self, step: _Marked, intent: Intent, now: datetime) -> Answer:
+    async def _remove(self, step: _Marked, intent: IdempotentRequest, now: datetime) -> Answer:
         try:
             done = await self.cancellation.complete(step.meeting, step.token, now, intent.render)
         except ProviderRefused as error:
@@ -175,24 +186,24 @@ class CancelMeeting:
         if done is None or done.payload is None:
             return await self._overtaken(step.meeting, intent)
         if done.due:
-            self.doorbell.ring()
+            self.notifier.ring()
         return Answer(done.payload)
 
-    async def _overtaken(self, meeting: Meeting, intent: Intent) -> Answer:
+    async def _overtaken(self, meeting: Meeting, intent: IdempotentRequest) -> Answer:
         """The lease ran out meanwhile: answer what its new owner made of it, once that is known."""
         stored = await self.queries.find_meeting(meeting.account_id, meeting.id)
         if stored is None or stored.status not in (MeetingStatus.CANCELLED, MeetingStatus.ENDED):
             raise ServiceUnavailable("The meeting took too long to cancel. Try again.", 1)
-        return await render_for_replay(self.store, meeting.account_id, intent, stored)
+        return await store_first_replay(self.store, meeting.account_id, intent, stored)
 
-    async def _end(self, meeting: Meeting, intent: Intent, now: datetime) -> Answer:
+    async def _end(self, meeting: Meeting, intent: IdempotentRequest, now: datetime) -> Answer:
         try:
             require_own(self.provider, meeting)
             await clear(self.provider, meeting.provider_meeting_id or "")
         except (ProviderRefused, ProviderUnknown) as error:
             raise _provider_away() from error
         async with self.store.begin() as tx:
-            view = await tx.meetings.load_for_cancel(meeting.account_id, meeting.id, intent.key)
+            view = await tx.meetings.load_locked(meeting.account_id, meeting.id, intent.key)
             if (answer := await self._replay(tx, meeting.account_id, view, intent)) is not None:
                 return answer
             stored = meeting if view is None else view.meeting
@@ -200,13 +211,15 @@ class CancelMeeting:
                 # Another server's clock found it scheduled still: what comes of that is the answer.
                 raise ServiceUnavailable("The meeting is being cancelled by another request. Try again.", 1)
             due = 0
-            if (moved := await advance(tx, self.world, stored, MeetingEvent.END, now)) is not None:
+            if (
+                moved := await apply_lifecycle_event(tx, self.runtime, stored, MeetingEvent.END, now)
+            ) is not None:
                 stored, due = moved
             payload = intent.render(stored)
             if intent.key is not None:
-                await tx.idempotency.save(meeting.account_id, remembered(intent, payload, meeting.id))
+                await tx.idempotency.save(meeting.account_id, key_record(intent, payload, meeting.id))
         if due:
-            self.doorbell.ring()
+            self.notifier.ring()
         return Answer(payload)
 
 

@@ -25,11 +25,11 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderUnknown, VideoProvider
-from meetcore.usecases.advance import ended_event
 from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S, require_own
-from meetcore.usecases.intent import Render
+from meetcore.usecases.idempotency import Render
+from meetcore.usecases.lifecycle_events import ended_event
 from meetcore.usecases.repeat import repeated_when_lost
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["Cancellation", "Cancelled", "clear"]
 
@@ -69,7 +69,7 @@ class Cancellation:
 
     store: Store
     provider: VideoProvider
-    world: World
+    runtime: Runtime
 
     async def complete(
         self, meeting: Meeting, token: UUID, at: datetime, render: Render | None
@@ -113,12 +113,12 @@ class Cancellation:
             else:
                 status = transition(view.meeting.status, MeetingEvent.END)
                 over, refund = evolve(view.meeting, status=status, credits_refunded=0), None
-                events = [ended_event(self.world, over, at)]
+                events = [ended_event(self.runtime, over, at)]
             payload = None if render is None else render(over)
             # Not by `at`: while the provider was asked, the key may have become the meeting's to show.
-            spoils_host_key = can_have_shown_host_key(over, self.world.now())
+            invalidates_host_key = can_have_shown_host_key(over, self.runtime.now())
             due = await tx.meetings.save_cancelled(
-                view, over, refund, events, payload, spoils_host_key=spoils_host_key
+                view, over, refund, events, payload, invalidates_host_key=invalidates_host_key
             )
         return Cancelled(over, payload, due)
 
@@ -127,7 +127,7 @@ class Cancellation:
     ) -> tuple[Meeting, tuple[Funds, CapUsage, Entry] | None]:
         charge = view.charge
         assert charge is not None
-        posting = ledger.refund(view.funds, charge, self.world.new_id(at), at, key=self.world.chain_key)
+        posting = ledger.refund(view.funds, charge, self.runtime.new_id(at), at, key=self.runtime.chain_key)
         assert posting.entry is not None
         over = evolve(
             view.meeting,

@@ -41,18 +41,25 @@ from meetcore.domain.meetings import Meeting, MeetingPlan, MeetingRequest, Meeti
 from meetcore.domain.orphans import DEFAULT_WINDOW_S
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.schedule import cap_day
-from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
-from meetcore.ports.store import Store, StoreAway
+from meetcore.ports.store import Store, StoreUnavailable
 from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.duplicates import wait_while_in_progress
-from meetcore.usecases.intent import Answer, Intent, Recalled, recall, refuse, render_for_replay
+from meetcore.usecases.idempotency import (
+    Answer,
+    IdempotentRequest,
+    KeyLookup,
+    check_key,
+    store_first_replay,
+    store_refusal,
+)
 from meetcore.usecases.provision import Provisioner, order_of
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.repeat import repeated_when_lost
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["CreateMeeting", "Shortage"]
 
@@ -104,8 +111,8 @@ class CreateMeeting:
     provisioner: Provisioner
     reconcile: ReconcileMeetings
     catalogue: TierCatalogue
-    doorbell: Doorbell
-    world: World
+    notifier: WorkerNotifier
+    runtime: Runtime
     lease_s: float = 20.0
     wait_s: float = DUPLICATE_WAIT_S
     poll_s: float = 0.05
@@ -114,7 +121,7 @@ class CreateMeeting:
     orphan_window_s: float = DEFAULT_WINDOW_S
 
     async def __call__(
-        self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime
+        self, caller: Caller, request: MeetingRequest, intent: IdempotentRequest, now: datetime
     ) -> Answer:
         """Make the meeting, or answer as the first request with this key was answered.
 
@@ -127,7 +134,7 @@ class CreateMeeting:
             CreationsUsedUp: no host, or not this account, may have another meeting made today.
             ServiceUnavailable: the first request is still in progress.
             UpstreamError: the provider refused or did not answer.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         deadline = intent.deadline(self.wait_s)
         for _ in range(MAX_HOSTS_ASKED):
@@ -139,35 +146,40 @@ class CreateMeeting:
         raise NoHostFree(NO_HOST_RETRY_AFTER_S)
 
     async def _reserve_or_wait(
-        self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime, deadline: float
+        self,
+        caller: Caller,
+        request: MeetingRequest,
+        intent: IdempotentRequest,
+        now: datetime,
+        deadline: float,
     ) -> Answer | LeaseView:
         """A meeting to make, or the result of whoever is making it."""
         while True:
             step = await self._reserve(caller, request, intent, now)
-            if not isinstance(step, Recalled):
+            if not isinstance(step, KeyLookup):
                 return step
             if (answer := await self._catch_up(caller, intent, step)) is not None:
                 return answer
             if not await self._wait(caller, step, deadline):
                 raise ServiceUnavailable("The first request with this key is still in progress.", 1)
 
-    async def _wait(self, caller: Caller, recalled: Recalled, deadline: float) -> bool:
+    async def _wait(self, caller: Caller, lookup: KeyLookup, deadline: float) -> bool:
         """Wait for the work of another process; False when there is no time left."""
-        subject_id = None if recalled.record is None else recalled.record.subject_id
+        subject_id = None if lookup.record is None else lookup.record.subject_id
         return subject_id is not None and await wait_while_in_progress(
             self.queries, caller.account.id, subject_id, deadline, self.poll_s
         )
 
     async def _reserve(
-        self, caller: Caller, request: MeetingRequest, intent: Intent, now: datetime
-    ) -> Answer | LeaseView | Recalled:
+        self, caller: Caller, request: MeetingRequest, intent: IdempotentRequest, now: datetime
+    ) -> Answer | LeaseView | KeyLookup:
         try:
             plan = meetings.plan_meeting(request, self.catalogue, self.provider.abilities, now)
         except InvalidRequest:
             raise
         except DomainError as error:
             return await self._remember(caller, intent, error)
-        meeting_id = self.world.new_id(now)
+        meeting_id = self.runtime.new_id(now)
         for attempt in range(MAX_HOST_ATTEMPTS):
             query = self._query(caller, plan, intent, meeting_id, now, can_wait=attempt > 0)
             try:
@@ -186,7 +198,7 @@ class CreateMeeting:
         per_day = self.provider.abilities.creations_per_host_day
         wanted = FreeStartQuery(plan.tier.capacity, plan.start_at, plan.tier.max_duration, now, per_day)
         refusal: ServiceUnavailable = NoHostFree(NO_HOST_RETRY_AFTER_S)
-        with suppress(StoreAway):  # the refusal stands without it
+        with suppress(StoreUnavailable):  # the refusal stands without it
             start_at = await self.queries.next_free_start(wanted)
             creation_at = None if start_at else await self.queries.next_creation_at(wanted)
             if start_at is not None:
@@ -198,22 +210,22 @@ class CreateMeeting:
 
     @repeated_when_lost
     async def _try_reserve(
-        self, caller: Caller, plan: MeetingPlan, intent: Intent, query: CreationQuery, meeting_id: UUID,
-        now: datetime,
-    ) -> Answer | LeaseView | Recalled | None:  # fmt: skip
+        self, caller: Caller, plan: MeetingPlan, intent: IdempotentRequest, query: CreationQuery,
+        meeting_id: UUID, now: datetime,
+    ) -> Answer | LeaseView | KeyLookup | None:  # fmt: skip
         """One transaction; none when a host slipped away and it is to be tried again."""
         async with self.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
             if intent.key is not None:
-                recalled = recall(view.idempotency, intent)
-                if recalled.verdict is not Verdict.CLAIM:
-                    return _replay(recalled)
+                lookup = check_key(view.idempotency, intent)
+                if lookup.verdict is not Verdict.CLAIM:
+                    return _replay(lookup)
             if view.is_contended:
                 return None
             try:
                 provisioning = self._decide(caller, plan, intent, view, query.operation, meeting_id, now)
             except DomainError as error:
-                refusal, payload = error, await refuse(tx, query.account_id, intent, error)
+                refusal, payload = error, await store_refusal(tx, query.account_id, intent, error)
             else:
                 return await tx.meetings.save_provisioning(provisioning)
         if payload is None or intent.key is None:
@@ -221,8 +233,8 @@ class CreateMeeting:
         return Answer(payload)
 
     def _query(
-        self, caller: Caller, plan: MeetingPlan, intent: Intent, meeting_id: UUID, now: datetime, *,
-        can_wait: bool,
+        self, caller: Caller, plan: MeetingPlan, intent: IdempotentRequest, meeting_id: UUID, now: datetime,
+        *, can_wait: bool,
     ) -> CreationQuery:  # fmt: skip
         abilities = self.provider.abilities
         # The charge's permanent name comes from the caller's key where there is one, so that even a
@@ -234,8 +246,8 @@ class CreateMeeting:
         )  # fmt: skip
 
     def _decide(
-        self, caller: Caller, plan: MeetingPlan, intent: Intent, view: CreationView, operation: str,
-        meeting_id: UUID, now: datetime,
+        self, caller: Caller, plan: MeetingPlan, intent: IdempotentRequest, view: CreationView,
+        operation: str, meeting_id: UUID, now: datetime,
     ) -> Provisioning:  # fmt: skip
         if view.charged is not None:
             raise IdempotencyKeyReused(
@@ -243,7 +255,7 @@ class CreateMeeting:
                 {"id": view.charged.reference.id},
             )
         hold = holds.Hold(
-            self.world.new_id(now),
+            self.runtime.new_id(now),
             operation,
             TransferKind.MEETING_CHARGE,
             plan.quote.credits,
@@ -258,7 +270,7 @@ class CreateMeeting:
         if host is None and self.provider.abilities.has_hosts:
             raise NoHostFree(NO_HOST_RETRY_AFTER_S)
         meeting = self._draft(caller, plan, host, meeting_id, now)
-        lease = Lease(self.world.new_id(now), self.lease_s)
+        lease = Lease(self.runtime.new_id(now), self.lease_s)
         return Provisioning(
             meeting, hold, reserved.funds, reserved.usage, lease, intent.claim(meeting_id),
             "" if host is None else host.provider_user_id, view.creations is not None,
@@ -275,7 +287,7 @@ class CreateMeeting:
         request, abilities = plan.request, self.provider.abilities
         password = request.password
         if password is None and abilities.password is not None:
-            random = self.world.entropy.token_bytes(meetings.PASSWORD_RANDOM_BYTES)
+            random = self.runtime.entropy.token_bytes(meetings.PASSWORD_RANDOM_BYTES)
             password = meetings.generate_password(abilities.password, random)
         return Meeting(
             id=id_,
@@ -301,14 +313,14 @@ class CreateMeeting:
             password=password,
         )
 
-    async def _make(self, view: LeaseView, intent: Intent, now: datetime) -> Answer | None:
+    async def _make(self, view: LeaseView, intent: IdempotentRequest, now: datetime) -> Answer | None:
         """Have the meeting made; none when its host cannot take it, and another is to be tried."""
         meeting = view.meeting
         try:
             made = await self.provider.create(order_of(meeting, view.provider_user_id))
         except HostUnavailable as error:
             await self.provisioner.undo(
-                meeting.account_id, meeting.id, view.token, host_rests_until=error.until
+                meeting.account_id, meeting.id, view.token, host_unavailable_until=error.until
             )
             return None
         except ProviderRefused as error:
@@ -322,14 +334,16 @@ class CreateMeeting:
         if finished is None or finished.payload is None:
             return await self._overtaken(meeting, made.provider_meeting_id, intent)
         if finished.due:
-            self.doorbell.ring()
+            self.notifier.ring()
         return Answer(finished.payload, due=finished.due)
 
-    async def _overtaken(self, meeting: Meeting, provider_meeting_id: str, intent: Intent) -> Answer:
+    async def _overtaken(
+        self, meeting: Meeting, provider_meeting_id: str, intent: IdempotentRequest
+    ) -> Answer:
         """The lease ran out meanwhile: undo what this call made, unless its new owner kept it."""
         stored = await self.queries.find_meeting(meeting.account_id, meeting.id)
         if stored is not None and stored.provider_meeting_id == provider_meeting_id:
-            return await render_for_replay(self.store, meeting.account_id, intent, _as_made(stored))
+            return await store_first_replay(self.store, meeting.account_id, intent, _as_made(stored))
         if stored is None or stored.status is MeetingStatus.ABANDONED:
             await self._remove_late(meeting, provider_meeting_id)
         raise ServiceUnavailable(_TOO_LATE[intent.key is not None], 1)
@@ -342,40 +356,42 @@ class CreateMeeting:
             async with self.store.begin() as tx:
                 await tx.orphan_checks.open(meeting.account_id, meeting.id)
 
-    async def _catch_up(self, caller: Caller, intent: Intent, recalled: Recalled) -> Answer | None:
+    async def _catch_up(self, caller: Caller, intent: IdempotentRequest, lookup: KeyLookup) -> Answer | None:
         """See to work that another process has or had; none when there is nothing to tell yet."""
-        record, account_id = recalled.record, caller.account.id
+        record, account_id = lookup.record, caller.account.id
         if record is None or record.subject_id is None:
             return None
-        if recalled.verdict is Verdict.TAKE_OVER:
+        if lookup.verdict is Verdict.TAKE_OVER:
             await self.reconcile.one(account_id, record.subject_id)
             return None
-        if recalled.verdict is Verdict.REPLAY:
+        if lookup.verdict is Verdict.REPLAY:
             meeting = await self.queries.find_meeting(account_id, record.subject_id)
             if meeting is not None:
-                return await render_for_replay(self.store, account_id, intent, _as_made(meeting))
+                return await store_first_replay(self.store, account_id, intent, _as_made(meeting))
         return None
 
-    async def _remember(self, caller: Caller, intent: Intent, refusal: DomainError) -> Answer | Recalled:
+    async def _remember(
+        self, caller: Caller, intent: IdempotentRequest, refusal: DomainError
+    ) -> Answer | KeyLookup:
         """A refusal that needs no reservation: under its key, the first result still comes first."""
         if intent.key is None:
             raise refusal
         account_id = caller.account.id
         async with self.store.begin() as tx:
-            recalled = recall(await tx.idempotency.load(account_id, intent.key), intent)
-            if recalled.verdict is not Verdict.CLAIM:
-                return _replay(recalled)
-            payload = await refuse(tx, account_id, intent, refusal)
+            lookup = check_key(await tx.idempotency.load(account_id, intent.key), intent)
+            if lookup.verdict is not Verdict.CLAIM:
+                return _replay(lookup)
+            payload = await store_refusal(tx, account_id, intent, refusal)
         if payload is None:
             raise refusal
         return Answer(payload)
 
 
-def _replay(recalled: Recalled) -> Answer | Recalled:
-    record = recalled.record
-    if recalled.verdict is Verdict.REPLAY and record is not None and record.answer is not None:
+def _replay(lookup: KeyLookup) -> Answer | KeyLookup:
+    record = lookup.record
+    if lookup.verdict is Verdict.REPLAY and record is not None and record.answer is not None:
         return Answer(record.answer, is_replay=True)
-    return recalled
+    return lookup
 
 
 def _as_made(meeting: Meeting) -> Meeting:

@@ -20,12 +20,12 @@ from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.recordings import Recording
 from meetcore.domain.records import note_record
 from meetcore.domain.schedule import cap_day
-from meetcore.ports.doorbell import Doorbell
-from meetcore.ports.notes import NoteAdmission, NoteQuery
+from meetcore.ports.notes import NoteCreationView, NoteQuery
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
-from meetcore.usecases.intent import Answer, Done, Intent, run_once
-from meetcore.usecases.world import World
+from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.idempotency import Answer, Done, IdempotentRequest, run_once
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["CreateNote", "NoteQueue", "NoteRequest", "failed_event"]
 
@@ -38,10 +38,10 @@ class NoteRequest:
     language: Language = Language.INDONESIAN
 
 
-def failed_event(world: World, note: Note, at: datetime) -> Event:
+def failed_event(runtime: Runtime, note: Note, at: datetime) -> Event:
     """`note.failed` with the note as the API shows it."""
     record = note_record(note)
-    return Event(world.new_id(at), note.account_id, EventKind.NOTE_FAILED, at, record, note.id)
+    return Event(runtime.new_id(at), note.account_id, EventKind.NOTE_FAILED, at, record, note.id)
 
 
 def _ignore(_: Note, __: NoteFault) -> None:
@@ -56,13 +56,13 @@ class NoteQueue:
     """
 
     catalogue: TierCatalogue
-    world: World
+    runtime: Runtime
     on_failed: Callable[[Note, NoteFault], object] = _ignore
 
     async def add(
         self,
         tx: Transaction,
-        admission: NoteAdmission,
+        admission: NoteCreationView,
         recording: Recording,
         language: Language,
         now: datetime,
@@ -74,9 +74,9 @@ class NoteQueue:
             Unprocessable: it costs more than anybody can have.
         """
         usage = admission.usage
-        note = notes.queue(self.world.new_id(now), recording, usage.api_key_id, language, now)
+        note = notes.queue(self.runtime.new_id(now), recording, usage.api_key_id, language, now)
         price = self.catalogue.quote_notulen(recording.duration_s).credits
-        hold = notes.hold_for(note, self.world.new_id(now), price, usage.day)
+        hold = notes.hold_for(note, self.runtime.new_id(now), price, usage.day)
         reserved = holds.take(admission.funds, usage, admission.daily_cap, hold)
         await tx.notes.save_queued(note, hold, reserved.funds, reserved.usage)
         return note
@@ -93,17 +93,17 @@ class NoteQueue:
         """
         language = Language.INDONESIAN
         query = NoteQuery(meeting.account_id, meeting.api_key_id, cap_day(now), recording.id, language)
-        admission = await tx.notes.load_admission(query)
-        if admission.rival is not None:
+        admission = await tx.notes.load_note_creation(query)
+        if admission.existing_note is not None:
             return 0
         try:
             notes.admit_note(recording, None, now)
             await self.add(tx, admission, recording, language, now)
         except DomainError as refusal:
-            note = notes.queue(self.world.new_id(now), recording, meeting.api_key_id, language, now)
+            note = notes.queue(self.runtime.new_id(now), recording, meeting.api_key_id, language, now)
             failed = notes.fail(note, _fault_of(refusal))
             self.on_failed(failed, _fault_of(refusal))
-            return await tx.notes.save_refused(failed, [failed_event(self.world, failed, now)])
+            return await tx.notes.save_refused(failed, [failed_event(self.runtime, failed, now)])
         return 0
 
 
@@ -119,13 +119,15 @@ def _fault_of(refusal: DomainError) -> NoteFault:
 
 @frozen
 class CreateNote:
-    """Queues a note once for each intent. `doorbell` wakes those who write notes."""
+    """Queues a note once for each intent. `notifier` wakes those who write notes."""
 
     store: Store
     queue: NoteQueue
-    doorbell: Doorbell
+    notifier: WorkerNotifier
 
-    async def __call__(self, caller: Caller, request: NoteRequest, intent: Intent, now: datetime) -> Answer:
+    async def __call__(
+        self, caller: Caller, request: NoteRequest, intent: IdempotentRequest, now: datetime
+    ) -> Answer:
         """Queue the note, or answer as the first request with this key was answered.
 
         Returns:
@@ -136,7 +138,7 @@ class CreateNote:
             DomainError: such a refusal, when no key remembers it.
             ServiceUnavailable: the recording has grown and is being measured.
             IdempotencyKeyReused: the key belongs to another request.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
 
         async def find() -> UUID:
@@ -144,10 +146,10 @@ class CreateNote:
 
         async def work(tx: Transaction, recording_id: UUID) -> Done:
             query = NoteQuery(caller.account.id, caller.key.id, cap_day(now), recording_id, request.language)
-            admission = await tx.notes.load_admission(query)
-            recording = notes.admit_note(admission.recording, admission.rival, now)
+            admission = await tx.notes.load_note_creation(query)
+            recording = notes.admit_note(admission.recording, admission.existing_note, now)
             return Done(await self.queue.add(tx, admission, recording, request.language, now))
 
         answer = await run_once(self.store, caller.account.id, intent, work, find)
-        self.doorbell.ring()
+        self.notifier.ring()
         return answer

@@ -21,7 +21,7 @@ from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
 from meetcore.usecases.judge_attempts import JudgedAttempts
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["DeliverWebhooks", "Made"]
 
@@ -55,7 +55,7 @@ class DeliverWebhooks:
     store: Store
     sender: WebhookSender
     schedule: RetrySchedule
-    world: World
+    runtime: Runtime
     lease_s: float = 30.0
     limits: ClaimLimits = field(factory=ClaimLimits)
     pace: ReleasePace = RELEASE_PACE
@@ -64,7 +64,7 @@ class DeliverWebhooks:
 
     async def claim(self, limit: int) -> Sequence[Claimed]:
         """Take up to `limit` deliveries that are due and have room."""
-        lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
+        lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.begin() as tx:
             return await tx.deliveries.claim_due(evolve(self.limits, total=limit), lease)
 
@@ -74,7 +74,7 @@ class DeliverWebhooks:
         Raises:
             SenderExhausted, PostDeferred: this side could not carry it out; nothing is to be recorded.
         """
-        signed_at = int(self.world.now().timestamp())
+        signed_at = int(self.runtime.now().timestamp())
         headers = signing_headers(claimed.secret, str(claimed.event_id), claimed.body, signed_at)
         headers |= {
             "Content-Type": "application/json",
@@ -91,7 +91,7 @@ class DeliverWebhooks:
 
     def is_worth_recording(self, made: Made) -> bool:
         """Whether the claim may still be ours: its lease was taken a little before the post began."""
-        return (self.world.now() - made.attempt.at).total_seconds() < self.lease_s
+        return (self.runtime.now() - made.attempt.at).total_seconds() < self.lease_s
 
     async def record(self, made: Sequence[Made]) -> int:
         """Record what came of posts, in the order in which they ended; a lost claim is passed over.
@@ -105,7 +105,7 @@ class DeliverWebhooks:
                 return 0
             judged = JudgedAttempts(views, self.schedule)
             for one in made:
-                judged.add(one.claimed, one.attempt, self.world.jitter())
+                judged.add(one.claimed, one.attempt, self.runtime.jitter())
             saved = await tx.deliveries.save_attempts(judged.recorded, judged.endpoints, judged.hosts)
         self._report(views, judged.recorded, judged.endpoints)
         for endpoint in saved.disabled:

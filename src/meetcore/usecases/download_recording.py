@@ -57,7 +57,7 @@ class DownloadRecording:
         Raises:
             NotFound: the account has no such recording.
             Gone: it was deleted, or its retention is over.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         recording = await self.queries.find_recording(account_id, recording_id)
         _check(recording, now, "No recording with this id.")
@@ -72,7 +72,7 @@ class DownloadRecording:
         Raises:
             NotFound: it is not a link of ours, or there is no such part.
             Gone: the recording was deleted, its retention is over, or the link is.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         link = signed.link
         if not is_signed_by(self.keys, link, signed.signature):

@@ -78,7 +78,7 @@ class KeyLookups:
 
         Raises:
             ServiceUnavailable: too many unknown keys wait to be looked up.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         if self.valid.has(digest, now):
             return await look_up()

@@ -14,11 +14,11 @@ from meetcore.domain.endpoints import require_active
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.events import Event, EventKind
 from meetcore.domain.records import endpoint_record
-from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.queries import Caller, DeliveryHistory
 from meetcore.ports.store import Store, Transaction
-from meetcore.usecases.intent import Answer, Done, Intent, nothing, run_once
-from meetcore.usecases.world import World
+from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.idempotency import Answer, Done, IdempotentRequest, no_preparation, run_once
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["ResendDelivery", "SendTestEvent"]
 
@@ -28,10 +28,12 @@ class SendTestEvent:
     """Sends `webhook.test` to one endpoint, whether or not it subscribed."""
 
     store: Store
-    doorbell: Doorbell = field(repr=False)
-    world: World
+    notifier: WorkerNotifier = field(repr=False)
+    runtime: Runtime
 
-    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: Intent, now: datetime) -> Answer:
+    async def __call__(
+        self, caller: Caller, endpoint_id: UUID, intent: IdempotentRequest, now: datetime
+    ) -> Answer:
         """Write the event and its delivery.
 
         Returns:
@@ -39,7 +41,7 @@ class SendTestEvent:
 
         Raises:
             IdempotencyKeyReused: the key belongs to another request.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
 
         async def work(tx: Transaction, _: None) -> Done:
@@ -48,17 +50,17 @@ class SendTestEvent:
                 raise NotFound("No webhook with this id.")
             require_active(view.endpoint)
             data = endpoint_record(view.endpoint, with_secret=False)
-            event = Event(self.world.new_id(now), caller.account.id, EventKind.WEBHOOK_TEST, now, data)
+            event = Event(self.runtime.new_id(now), caller.account.id, EventKind.WEBHOOK_TEST, now, data)
             delivery = open_delivery(
-                id=self.world.new_id(now), endpoint=view.endpoint, event_id=event.id, event_kind=event.kind,
+                id=self.runtime.new_id(now), endpoint=view.endpoint, event_id=event.id, event_kind=event.kind,
                 created_at=now, now=view.now,
             )  # fmt: skip
             await tx.endpoints.post_event(event, delivery)
             return Done(DeliveryHistory(delivery), due=1)
 
-        answer = await run_once(self.store, caller.account.id, intent, work, nothing)
+        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
         if answer.due:
-            self.doorbell.ring()
+            self.notifier.ring()
         return answer
 
 
@@ -67,11 +69,11 @@ class ResendDelivery:
     """Sends the event of an earlier delivery again: the same bytes under the same event id."""
 
     store: Store
-    doorbell: Doorbell = field(repr=False)
-    world: World
+    notifier: WorkerNotifier = field(repr=False)
+    runtime: Runtime
 
     async def __call__(
-        self, caller: Caller, endpoint_id: UUID, delivery_id: UUID, intent: Intent, now: datetime
+        self, caller: Caller, endpoint_id: UUID, delivery_id: UUID, intent: IdempotentRequest, now: datetime
     ) -> Answer:
         """Write a new delivery. The earlier one stays as it is, whatever became of it.
 
@@ -81,7 +83,7 @@ class ResendDelivery:
 
         Raises:
             IdempotencyKeyReused: the key belongs to another request.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
 
         async def work(tx: Transaction, _: None) -> Done:
@@ -91,14 +93,14 @@ class ResendDelivery:
             require_active(view.endpoint)
             earlier = view.earlier
             delivery = open_delivery(
-                id=self.world.new_id(now), endpoint=view.endpoint, event_id=earlier.event_id,
+                id=self.runtime.new_id(now), endpoint=view.endpoint, event_id=earlier.event_id,
                 event_kind=earlier.event_kind, created_at=now, now=view.now,
             )  # fmt: skip
             if not await tx.endpoints.post_again(delivery):
                 raise Gone("The event of this delivery is past its retention.")
             return Done(DeliveryHistory(delivery), due=1)
 
-        answer = await run_once(self.store, caller.account.id, intent, work, nothing)
+        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
         if answer.due:
-            self.doorbell.ring()
+            self.notifier.ring()
         return answer

@@ -2,8 +2,8 @@
 
 Receiving promises nothing but that the event is kept. Handling applies it: a worker that dies in between
 leaves an event that is due again, and applying it twice changes nothing. Owns the way of an event through
-the inbox. Refuses to verify, and to know what a meeting does with it: `TrackMeeting` and `RecordRecording`
-do that.
+the inbox. Refuses to verify, and to know what a meeting does with it: `TrackMeeting` and
+`CollectRecordingFiles` do that.
 """
 
 import asyncio
@@ -13,15 +13,21 @@ from typing import Final
 from attrs import frozen
 
 from meetcore.domain.meetings import MeetingEvent
-from meetcore.domain.provider_events import MAX_TRIES, Heed, ProviderEvent, ProviderEventKind, next_try
-from meetcore.ports.doorbell import Doorbell
+from meetcore.domain.provider_events import (
+    MAX_TRIES,
+    EventOutcome,
+    ProviderEvent,
+    ProviderEventKind,
+    retry_delay,
+)
 from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ClaimedEvent
-from meetcore.ports.store import Store, StoreAway
-from meetcore.usecases.record_recording import RecordRecording
-from meetcore.usecases.together import together
+from meetcore.ports.store import Store, StoreUnavailable
+from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.collect_recording_files import CollectRecordingFiles
+from meetcore.usecases.concurrency import gather_all
+from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.track_meeting import TrackMeeting
-from meetcore.usecases.world import World
 
 __all__ = ["HandleProviderEvents", "ReceiveProviderEvent"]
 
@@ -36,8 +42,8 @@ class ReceiveProviderEvent:
     """Puts a verified event into the inbox."""
 
     store: Store
-    doorbell: Doorbell
-    world: World
+    notifier: WorkerNotifier
+    runtime: Runtime
 
     async def __call__(self, event: ProviderEvent, digest: bytes) -> bool:
         """Take an event in; false when it is a double.
@@ -47,12 +53,12 @@ class ReceiveProviderEvent:
             digest: 32 bytes that stand for the bytes it was told in.
 
         Raises:
-            StoreAway: the database does not answer; the provider is to try again.
+            StoreUnavailable: the database does not answer; the provider is to try again.
         """
         async with self.store.at_once() as tx:
-            is_new = await tx.inbox.add(self.world.new_id(self.world.now()), event, digest)
+            is_new = await tx.inbox.add(self.runtime.new_id(self.runtime.now()), event, digest)
         if is_new:
-            self.doorbell.ring()
+            self.notifier.ring()
         return is_new
 
 
@@ -61,14 +67,14 @@ class HandleProviderEvents:
     """Works on what is in the inbox, `in_flight` events at a time.
 
     `lease_s` must exceed the time that a batch takes. An event that comes too early is tried again, as
-    `next_try` says. `tell` hears of each event that was worked on, and what became of it.
+    `retry_delay` says. `tell` hears of each event that was worked on, and what became of it.
     """
 
     store: Store
     track: TrackMeeting
-    record: RecordRecording
-    world: World
-    tell: Callable[[ClaimedEvent, Heed], None] = lambda claimed, heed: None
+    record: CollectRecordingFiles
+    runtime: Runtime
+    tell: Callable[[ClaimedEvent, EventOutcome], None] = lambda claimed, outcome: None
     batch: int = 50
     in_flight: int = 4
     lease_s: float = 60.0
@@ -77,11 +83,11 @@ class HandleProviderEvents:
         """Work on one batch; whether there may be more.
 
         Raises:
-            StoreAway: the database does not answer; what was not done is due again later.
+            StoreUnavailable: the database does not answer; what was not done is due again later.
             ExceptionGroup: faults. What met one is due again when its lease runs out, and is dropped at its
                 last try; the others of the batch are done.
         """
-        lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
+        lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.at_once() as tx:
             claimed = await tx.inbox.claim(self.batch, lease)
         room = asyncio.Semaphore(self.in_flight)
@@ -90,13 +96,13 @@ class HandleProviderEvents:
             async with room:
                 await self._handle(one)
 
-        await together(handle(one) for one in claimed)
+        await gather_all(handle(one) for one in claimed)
         return len(claimed) == self.batch
 
     async def _handle(self, claimed: ClaimedEvent) -> None:
         try:
-            heed = await self._apply(claimed.event)
-        except StoreAway:
+            outcome = await self._apply(claimed.event)
+        except StoreUnavailable:
             raise
         except Exception as fault:
             fault.add_note(
@@ -104,19 +110,19 @@ class HandleProviderEvents:
                 f"meeting {claimed.event.provider_meeting_id}"
             )
             if claimed.tries >= MAX_TRIES:
-                await self._end(claimed, Heed.PASSED)
+                await self._end(claimed, EventOutcome.IGNORED)
             raise
-        await self._end(claimed, heed)
-        self.tell(claimed, heed)
+        await self._end(claimed, outcome)
+        self.tell(claimed, outcome)
 
-    async def _apply(self, event: ProviderEvent) -> Heed:
-        name, now = (event.provider, event.provider_meeting_id), self.world.now()
+    async def _apply(self, event: ProviderEvent) -> EventOutcome:
+        name, now = (event.provider, event.provider_meeting_id), self.runtime.now()
         if event.kind is ProviderEventKind.RECORDING_READY:
             return await self.record(*name, event.files, now)
         return await self.track(*name, _LIFECYCLE[event.kind], now)
 
-    async def _end(self, claimed: ClaimedEvent, heed: Heed) -> None:
-        wait = next_try(claimed.tries) if heed is Heed.EARLY else None
+    async def _end(self, claimed: ClaimedEvent, outcome: EventOutcome) -> None:
+        wait = retry_delay(claimed.tries) if outcome is EventOutcome.TOO_EARLY else None
         async with self.store.at_once() as tx:
             if wait is None:
                 await tx.inbox.done(claimed.id, claimed.token)

@@ -18,9 +18,9 @@ from meetcore.domain.records import balance_record, meeting_event_record
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import ConnectionLost, Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder
-from meetcore.usecases.intent import Render
+from meetcore.usecases.idempotency import Render
 from meetcore.usecases.repeat import repeated_when_lost
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["Finished", "Provisioner", "credit_events", "order_of"]
 
@@ -51,13 +51,13 @@ def order_of(meeting: Meeting, provider_user_id: str) -> ProviderOrder:
     )
 
 
-def credit_events(world: World, posting: Posting, at: datetime) -> list[Event]:
+def credit_events(runtime: Runtime, posting: Posting, at: datetime) -> list[Event]:
     """`credit.low` for each time a posting took the available balance below the threshold."""
     if posting.entry is None:
         return []
     data = balance_record(posting.funds, posting.entry)
     account_id = posting.funds.account_id
-    return [Event(world.new_id(at), account_id, EventKind.CREDIT_LOW, at, data) for _ in posting.facts]
+    return [Event(runtime.new_id(at), account_id, EventKind.CREDIT_LOW, at, data) for _ in posting.facts]
 
 
 @frozen
@@ -65,7 +65,7 @@ class Provisioner:
     """Finishes or undoes a meeting in progress."""
 
     store: Store
-    world: World
+    runtime: Runtime
 
     async def finish(
         self, view: LeaseView, made: Provisioned, at: datetime, render: Render | None
@@ -107,25 +107,26 @@ class Provisioner:
             view.usage,
             view.hold,
             view.hold.amount,
-            self.world.new_id(at),
+            self.runtime.new_id(at),
             at,
-            self.world.chain_key,
+            self.runtime.chain_key,
         )
         posting = settled.posting
         assert posting.entry is not None  # a settlement always posts
         meeting = view.meeting.as_provisioned(made, posting.entry.transfer.id)
         record = meeting_event_record(meeting, at)
-        created = Event(self.world.new_id(at), meeting.account_id, EventKind.MEETING_CREATED, at, record)
+        created = Event(self.runtime.new_id(at), meeting.account_id, EventKind.MEETING_CREATED, at, record)
         payload = None if render is None else render(meeting)
         due = await tx.meetings.save_scheduled(
             view, meeting, posting.funds, settled.usage, posting.entry,
-            [created, *credit_events(self.world, posting, at)], payload,
+            [created, *credit_events(self.runtime, posting, at)], payload,
         )  # fmt: skip
         return None if due is None else Finished(meeting, payload, due)
 
     async def undo(
         self, account_id: UUID, meeting_id: UUID, token: UUID, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
+        host_unavailable_until: datetime | None = None, look_again_s: float | None = None,
+        was_made: bool = False,
     ) -> bool:  # fmt: skip
         """Release hold and host: the meeting is given up. False when the lease is lost.
 
@@ -133,7 +134,7 @@ class Provisioner:
             account_id: whose.
             meeting_id: which.
             token: of the lease.
-            host_rests_until: the host gets no new meeting before, where given.
+            host_unavailable_until: the host gets no new meeting before, where given.
             look_again_s: after how long the provider is looked at for orphans; none when there can be none.
             was_made: the provider made it.
         """
@@ -145,6 +146,6 @@ class Provisioner:
             meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
             await tx.meetings.save_abandoned(
                 view, meeting, reserved.funds, reserved.usage,
-                host_rests_until=host_rests_until, look_again_s=look_again_s, was_made=was_made,
+                host_unavailable_until=host_unavailable_until, look_again_s=look_again_s, was_made=was_made,
             )  # fmt: skip
         return True

@@ -13,21 +13,21 @@ from attrs import frozen
 
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.domain.orphans import DEFAULT_WINDOW_S, next_look_s
-from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
-from meetcore.ports.meetings import Lapsed, LeaseView
+from meetcore.ports.meetings import ExpiredLease, LeaseView
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
+from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import Cancellation
+from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.provision import Provisioner, order_of
-from meetcore.usecases.together import together
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["ReconcileMeetings"]
 
 
-def _ignore(_: Lapsed) -> None:
+def _ignore(_: ExpiredLease) -> None:
     return None
 
 
@@ -43,11 +43,11 @@ class ReconcileMeetings:
     provider: VideoProvider
     provisioner: Provisioner
     cancellation: Cancellation
-    doorbell: Doorbell
-    world: World
+    notifier: WorkerNotifier
+    runtime: Runtime
     lease_s: float = 20.0
     at_once: int = 16
-    on_takeover: Callable[[Lapsed], object] = _ignore
+    on_takeover: Callable[[ExpiredLease], object] = _ignore
     orphan_window_s: float = DEFAULT_WINDOW_S
 
     async def sweep(self, limit: int = 1000) -> int:
@@ -56,16 +56,16 @@ class ReconcileMeetings:
         No more are taken at a time than are worked on at once: a lease must not run out in a queue.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
             ExceptionGroup: of what went wrong with single ones; the others were seen to.
         """
         done = 0
         for _ in range(0, limit, self.at_once):
             async with self.store.begin() as tx:
-                found = await tx.meetings.claim_lapsed(self.at_once, self._lease())
-            for lapsed in found:
-                self.on_takeover(lapsed)
-            done += sum(await together(self._resolve(lapsed) for lapsed in found))
+                found = await tx.meetings.claim_expired(self.at_once, self._lease())
+            for expired in found:
+                self.on_takeover(expired)
+            done += sum(await gather_all(self._resolve(expired) for expired in found))
             if len(found) < self.at_once:
                 break
         return done
@@ -73,24 +73,24 @@ class ReconcileMeetings:
     async def one(self, account_id: UUID, meeting_id: UUID) -> bool:
         """See to one meeting, if its lease ran out; false when there is nothing to do yet."""
         async with self.store.begin() as tx:
-            lapsed = await tx.meetings.lease_lapsed(account_id, meeting_id, self._lease())
-        if lapsed is None:
+            expired = await tx.meetings.lease_expired(account_id, meeting_id, self._lease())
+        if expired is None:
             return False
-        self.on_takeover(lapsed)
-        return await self._resolve(lapsed)
+        self.on_takeover(expired)
+        return await self._resolve(expired)
 
     def _lease(self) -> Lease:
-        return Lease(self.world.new_id(self.world.now()), self.lease_s)
+        return Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
 
-    async def _resolve(self, lapsed: Lapsed) -> bool:
+    async def _resolve(self, expired: ExpiredLease) -> bool:
         async with self.store.begin() as tx:
-            view = await tx.meetings.load_leased(lapsed.account_id, lapsed.meeting_id, lapsed.token)
+            view = await tx.meetings.load_leased(expired.account_id, expired.meeting_id, expired.token)
         if view is None:
             return False
         try:
             if view.meeting.status is MeetingStatus.PROVISIONING:
-                return await self._finish_or_undo(view, lapsed.token)
-            return await self._cancel(view, lapsed.token)
+                return await self._finish_or_undo(view, expired.token)
+            return await self._cancel(view, expired.token)
         except (ProviderRefused, ProviderUnknown):
             return False
 
@@ -98,14 +98,14 @@ class ReconcileMeetings:
         meeting = view.meeting
         require_own(self.provider, meeting)
         found = await self.provider.find(order_of(meeting, view.provider_user_id))
-        can_deliver = view.claim is not None and self.world.now() < meeting.end_at
+        can_deliver = view.claim is not None and self.runtime.now() < meeting.end_at
         if not found or not can_deliver:
             return await self._undo(meeting, token, was_made=bool(found))
-        finished = await self.provisioner.finish(view, found[0], self.world.now(), render=None)
+        finished = await self.provisioner.finish(view, found[0], self.runtime.now(), render=None)
         if finished is None:
             return False
         if finished.due:
-            self.doorbell.ring()
+            self.notifier.ring()
         if len(found) > 1:
             async with self.store.begin() as tx:
                 await tx.orphan_checks.open(meeting.account_id, meeting.id)
@@ -121,7 +121,7 @@ class ReconcileMeetings:
         )
 
     async def _cancel(self, view: LeaseView, token: UUID) -> bool:
-        done = await self.cancellation.complete(view.meeting, token, self.world.now(), render=None)
+        done = await self.cancellation.complete(view.meeting, token, self.runtime.now(), render=None)
         if done is not None and done.due:
-            self.doorbell.ring()
+            self.notifier.ring()
         return done is not None

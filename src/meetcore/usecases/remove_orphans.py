@@ -22,9 +22,9 @@ from meetcore.ports.video_provider import (
 )
 from meetcore.usecases.bounded_provider import require_own
 from meetcore.usecases.cancellation import clear
+from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.provision import order_of
-from meetcore.usecases.together import together
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["OrphanReport", "RemoveOrphans"]
 
@@ -53,7 +53,7 @@ class RemoveOrphans:
 
     store: Store
     provider: VideoProvider
-    world: World
+    runtime: Runtime
     window_s: float = DEFAULT_WINDOW_S
     report: Callable[[OrphanReport], None] = no_report
     lease_s: float = 60.0
@@ -63,18 +63,18 @@ class RemoveOrphans:
         """Look at what is due, at most so many; returns how many looks that were.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
             ExceptionGroup: of what went wrong with single ones; the others were looked at.
         """
-        looks = 0
-        while looks < limit:
-            lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
+        recording_checks = 0
+        while recording_checks < limit:
+            lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
             async with self.store.begin() as tx:
-                found = await tx.orphan_checks.claim_due(min(self.at_once, limit - looks), lease)
-            looks += len(await together(self._look(check) for check in found))
+                found = await tx.orphan_checks.claim_due(min(self.at_once, limit - recording_checks), lease)
+            recording_checks += len(await gather_all(self._look(check) for check in found))
             if len(found) < self.at_once:
                 break
-        return looks
+        return recording_checks
 
     async def _look(self, check: OrphanCheck) -> None:
         meeting = check.meeting

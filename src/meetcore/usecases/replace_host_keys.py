@@ -14,8 +14,8 @@ from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
-from meetcore.usecases.together import together
-from meetcore.usecases.world import World
+from meetcore.usecases.concurrency import gather_all
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["ReplaceHostKeys"]
 
@@ -32,7 +32,7 @@ class ReplaceHostKeys:
 
     store: Store
     provider: VideoProvider
-    world: World
+    runtime: Runtime
     on_refusal: Callable[[DueHostKey, ProviderRefused], None] = field(repr=False)
     lease_s: float = 20.0
     at_once: int = 8
@@ -41,7 +41,7 @@ class ReplaceHostKeys:
         """Replace up to `limit` keys; returns how many are in place by it.
 
         Raises:
-            StoreAway: the database does not answer; what was set meanwhile is due again after its lease.
+            StoreUnavailable: the database does not answer; what was set is due again after its lease.
             ExceptionGroup: of what went wrong with single hosts; the others were seen to.
         """
         digits = self.provider.abilities.host_key_digits
@@ -52,16 +52,16 @@ class ReplaceHostKeys:
             asked = min(self.at_once, left)
             async with self.store.begin() as tx:
                 claimed = await tx.host_keys.claim_due(asked, self._lease())
-            replaced += sum(await together(self._replace(due, digits) for due in claimed))
+            replaced += sum(await gather_all(self._replace(due, digits) for due in claimed))
             if len(claimed) < asked:
                 break
         return replaced
 
     def _lease(self) -> Lease:
-        return Lease(self.world.new_id(self.world.now()), self.lease_s)
+        return Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
 
     async def _replace(self, due: DueHostKey, digits: int) -> bool:
-        host_key = generate_host_key(digits, self.world.entropy.token_bytes(PASSWORD_RANDOM_BYTES))
+        host_key = generate_host_key(digits, self.runtime.entropy.token_bytes(PASSWORD_RANDOM_BYTES))
         try:
             await self.provider.set_host_key(due.provider_user_id, host_key)
         except ProviderRefused as error:

@@ -11,11 +11,11 @@ from operator import itemgetter
 
 from attrs import frozen
 
-from meetcore.domain.chain import Proof
 from meetcore.domain.chain_keys import ChainKey, ChainPolicy, Seal, seal, secrets_of
+from meetcore.domain.hash_chain import ChainVerifier
 from meetcore.ports.audit import LedgerAudit, LedgerSnapshot, StoredFunds
+from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.verify_ledger import Finding
-from meetcore.usecases.world import World
 
 __all__ = ["AlreadySealed", "SealLedger", "Sealing"]
 
@@ -40,7 +40,7 @@ class SealLedger:
 
     audit: LedgerAudit
     keys: Sequence[ChainKey]
-    world: World
+    runtime: Runtime
 
     async def __call__(self, *, again: bool = False) -> Sealing:
         """Seal the ledger.
@@ -50,7 +50,7 @@ class SealLedger:
 
         Raises:
             AlreadySealed: there are seals, and `again` is not asked for.
-            StoreAway: the store does not answer; what was sealed stays sealed.
+            StoreUnavailable: the store does not answer; what was sealed stays sealed.
         """
         if not again and await self.audit.count_seals():
             raise AlreadySealed(
@@ -61,7 +61,7 @@ class SealLedger:
         async with self.audit.snapshot() as snapshot:
             async for portion in snapshot.accounts():
                 seals, found = await self._seals_of(snapshot, portion)
-                await self.audit.add_seals(seals, self.world.now())
+                await self.audit.add_seals(seals, self.runtime.now())
                 sealed += len(seals)
                 findings += found
         return Sealing(sealed, findings)
@@ -70,7 +70,7 @@ class SealLedger:
         self, snapshot: LedgerSnapshot, portion: Sequence[StoredFunds]
     ) -> tuple[list[Seal], list[Finding]]:
         unsealed = {
-            stored.funds.account_id.hex: Proof(stored.funds.account_id)
+            stored.funds.account_id.hex: ChainVerifier(stored.funds.account_id)
             for stored in portion
             if stored.sealed is None
         }

@@ -5,11 +5,11 @@ from datetime import datetime
 from attrs import frozen
 
 from meetcore.domain.meetings import MeetingEvent, MeetingStatus
-from meetcore.domain.provider_events import Heed
-from meetcore.ports.doorbell import Doorbell
+from meetcore.domain.provider_events import EventOutcome
 from meetcore.ports.store import Store
-from meetcore.usecases.advance import advance
-from meetcore.usecases.world import World
+from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.lifecycle_events import apply_lifecycle_event
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["TrackMeeting"]
 
@@ -19,12 +19,12 @@ class TrackMeeting:
     """Moves a meeting along its life as its provider reports."""
 
     store: Store
-    doorbell: Doorbell
-    world: World
+    notifier: WorkerNotifier
+    runtime: Runtime
 
     async def __call__(
         self, provider: str, provider_meeting_id: str, happened: MeetingEvent, now: datetime
-    ) -> Heed:
+    ) -> EventOutcome:
         """Take note of an event.
 
         Returns:
@@ -34,15 +34,15 @@ class TrackMeeting:
             needed again.
 
         Raises:
-            StoreAway: the database does not answer; tell it again.
+            StoreUnavailable: the database does not answer; tell it again.
         """
         async with self.store.begin() as tx:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
             if meeting is None or meeting.status is MeetingStatus.CANCELLING:
-                return Heed.EARLY
-            moved = await advance(tx, self.world, meeting, happened, now)
+                return EventOutcome.TOO_EARLY
+            moved = await apply_lifecycle_event(tx, self.runtime, meeting, happened, now)
         if moved is None:
-            return Heed.PASSED
+            return EventOutcome.IGNORED
         if moved[1]:
-            self.doorbell.ring()
-        return Heed.TAKEN
+            self.notifier.ring()
+        return EventOutcome.APPLIED

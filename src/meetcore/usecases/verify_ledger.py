@@ -15,7 +15,6 @@ from uuid import UUID
 
 from attrs import define, field, frozen
 
-from meetcore.domain.chain import EntryLine, Fault, Proof, policy_faults
 from meetcore.domain.chain_keys import (
     ANY_VERSION,
     ChainKey,
@@ -24,6 +23,7 @@ from meetcore.domain.chain_keys import (
     seal_fault,
     secrets_of,
 )
+from meetcore.domain.hash_chain import CanonicalEntry, ChainVerifier, Fault, policy_faults
 from meetcore.domain.ledger import funds_faults
 from meetcore.ports.audit import Flaw, LedgerAudit, LedgerSnapshot, StoredFunds
 
@@ -82,7 +82,7 @@ class Prover(Protocol):
             on_entries: told how many more entries are proven.
 
         Raises:
-            StoreAway: the store does not answer.
+            StoreUnavailable: the store does not answer.
         """
         ...
 
@@ -103,7 +103,7 @@ class ProvePortion:
 
     async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
         """Prove the accounts of a portion."""
-        proofs = {stored.funds.account_id.hex: Proof(stored.funds.account_id) for stored in portion}
+        proofs = {stored.funds.account_id.hex: ChainVerifier(stored.funds.account_id) for stored in portion}
         rules = {stored.funds.account_id.hex: _rule_of(stored, self.secrets) for stored in portion}
         faults: dict[str, Fault] = {}
         entries = 0
@@ -164,7 +164,7 @@ class VerifyLedger:
             provers: who proves it; this process alone when nobody is named.
 
         Raises:
-            StoreAway: the store does not answer.
+            StoreUnavailable: the store does not answer.
         """
         async with self.audit.snapshot() as snapshot:
             total = await snapshot.count_entries()
@@ -239,7 +239,10 @@ def _rule_of(stored: StoredFunds, secrets: Mapping[bytes, bytes]) -> _Rule:
 
 
 def _fold(
-    lines: Sequence[EntryLine], proofs: dict[str, Proof], faults: dict[str, Fault], rules: dict[str, _Rule]
+    lines: Sequence[CanonicalEntry],
+    proofs: dict[str, ChainVerifier],
+    faults: dict[str, Fault],
+    rules: dict[str, _Rule],
 ) -> None:
     for account, own in groupby(lines, _account_of):
         if account not in faults:
@@ -248,7 +251,7 @@ def _fold(
                 faults[account] = fault
 
 
-def _judged(stored: StoredFunds, proof: Proof, fault: Fault | None, rule: _Rule) -> list[Finding]:
+def _judged(stored: StoredFunds, proof: ChainVerifier, fault: Fault | None, rule: _Rule) -> list[Finding]:
     account_id = stored.funds.account_id
     found = [] if rule.seal_fault is None else [Finding(account_id, None, rule.seal_fault)]
     if fault is not None:

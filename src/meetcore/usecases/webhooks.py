@@ -20,12 +20,12 @@ from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.events import EventKind
 from meetcore.domain.signature import SECRET_BYTES, new_secret
 from meetcore.domain.webhook_urls import WebhookUrl
-from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.queries import Caller
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.store import Store, Transaction
-from meetcore.usecases.intent import Answer, Done, Intent, nothing, run_once
-from meetcore.usecases.world import World
+from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.idempotency import Answer, Done, IdempotentRequest, no_preparation, run_once
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["RegisterWebhook", "Registration", "RemoveWebhook", "RotateSecret", "UpdateWebhook"]
 
@@ -49,11 +49,13 @@ class RegisterWebhook:
     store: Store
     resolver: Resolver
     allowed_networks: tuple[Network, ...]
-    world: World
+    runtime: Runtime
     denied_networks: tuple[Network, ...] = ()
     most: int = ENDPOINTS_PER_ACCOUNT
 
-    async def __call__(self, caller: Caller, wanted: Registration, intent: Intent, now: datetime) -> Answer:
+    async def __call__(
+        self, caller: Caller, wanted: Registration, intent: IdempotentRequest, now: datetime
+    ) -> Answer:
         """Register an endpoint with a new secret.
 
         Raises:
@@ -62,7 +64,7 @@ class RegisterWebhook:
             HostUnresolved: the name did not resolve within 3 s, or too many look-ups are under way.
             Conflict: the URL is registered already, when no key remembers it.
             IdempotencyKeyReused: the key belongs to another request.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
 
         async def look() -> None:
@@ -85,14 +87,14 @@ class RegisterWebhook:
 
     def _new(self, caller: Caller, wanted: Registration, now: datetime) -> Endpoint:
         return register(
-            id=self.world.new_id(now),
+            id=self.runtime.new_id(now),
             account_id=caller.account.id,
             url=wanted.url,
             description=wanted.description,
             event_types=wanted.event_types,
             created_by=str(caller.key.id),
             created_at=now,
-            secret=new_secret(self.world.entropy.token_bytes(SECRET_BYTES)),
+            secret=new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES)),
         )
 
 
@@ -101,18 +103,18 @@ class UpdateWebhook:
     """Changes an endpoint; one that becomes active gets what waited for it."""
 
     store: Store
-    doorbell: Doorbell = field(repr=False)
+    notifier: WorkerNotifier = field(repr=False)
     pace: ReleasePace = RELEASE_PACE
 
     async def __call__(
-        self, caller: Caller, endpoint_id: UUID, changes: EndpointChanges, intent: Intent
+        self, caller: Caller, endpoint_id: UUID, changes: EndpointChanges, intent: IdempotentRequest
     ) -> Answer:
         """Carry out a change.
 
         Raises:
             NotFound: no such endpoint, when no key remembers it.
             IdempotencyKeyReused: the key belongs to another request.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
 
         async def work(tx: Transaction, _: None) -> Done:
@@ -123,9 +125,9 @@ class UpdateWebhook:
             await tx.endpoints.save(changed)
             return Done(changed, await tx.deliveries.release_held(changed.account_id, changed.id, self.pace))
 
-        answer = await run_once(self.store, caller.account.id, intent, work, nothing)
+        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
         if answer.due:
-            self.doorbell.ring()
+            self.notifier.ring()
         return answer
 
 
@@ -134,10 +136,10 @@ class RotateSecret:
     """Gives an endpoint another secret, with which what waits is signed too (spec 4.3 rule 3)."""
 
     store: Store
-    doorbell: Doorbell = field(repr=False)
-    world: World
+    notifier: WorkerNotifier = field(repr=False)
+    runtime: Runtime
 
-    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: Intent) -> Answer:
+    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: IdempotentRequest) -> Answer:
         """Replace the secret; the old one signs nothing from now on but the posts in flight.
 
         Returns:
@@ -145,9 +147,9 @@ class RotateSecret:
 
         Raises:
             IdempotencyKeyReused: the key belongs to another request.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
-        secret = new_secret(self.world.entropy.token_bytes(SECRET_BYTES))
+        secret = new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES))
 
         async def work(tx: Transaction, _: None) -> Done:
             endpoint = await tx.endpoints.load(caller.account.id, endpoint_id)
@@ -157,9 +159,9 @@ class RotateSecret:
             await tx.endpoints.save(changed)
             return Done(changed)
 
-        answer = await run_once(self.store, caller.account.id, intent, work, nothing)
+        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
         if answer.due:
-            self.doorbell.ring()
+            self.notifier.ring()
         return answer
 
 
@@ -169,7 +171,7 @@ class RemoveWebhook:
 
     store: Store
 
-    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: Intent) -> Answer:
+    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: IdempotentRequest) -> Answer:
         """Carry out a removal. The URL can be registered again at once.
 
         Returns:
@@ -177,7 +179,7 @@ class RemoveWebhook:
 
         Raises:
             IdempotencyKeyReused: the key belongs to another request.
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
 
         async def work(tx: Transaction, _: None) -> Done:
@@ -186,4 +188,4 @@ class RemoveWebhook:
                 raise NotFound("No webhook with this id.")
             return Done(None)
 
-        return await run_once(self.store, caller.account.id, intent, work, nothing)
+        return await run_once(self.store, caller.account.id, intent, work, no_preparation)

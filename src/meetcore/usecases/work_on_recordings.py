@@ -24,17 +24,17 @@ from meetcore.domain.recordings import (
 )
 from meetcore.domain.records import recording_record
 from meetcore.ports.audio_editor import AudioEditor, EditingFailed, MediaUnreadable
-from meetcore.ports.doorbell import Doorbell
 from meetcore.ports.lease import Lease
-from meetcore.ports.recording_files import FileGone, FilesAway, RecordingFiles
+from meetcore.ports.recording_files import FileGone, FilesUnavailable, RecordingFiles
 from meetcore.ports.recordings import RecordingTask
-from meetcore.ports.store import Store, StoreAway, Transaction
+from meetcore.ports.store import Store, StoreUnavailable, Transaction
+from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.concurrency import gather_all
 from meetcore.usecases.create_note import NoteQueue
-from meetcore.usecases.hear_recording import copy_file
-from meetcore.usecases.look_for_files import require_own
-from meetcore.usecases.together import together
-from meetcore.usecases.under_lease import LeaseLost, under_lease
-from meetcore.usecases.world import World
+from meetcore.usecases.lease import LeaseLost, with_heartbeat
+from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.sync_recording_files import require_own
+from meetcore.usecases.transcribe_recording import copy_file
 
 __all__ = ["WorkOnRecordings"]
 
@@ -47,7 +47,7 @@ _TRIES_BEFORE_GONE = 5
 class WorkOnRecordings:
     """Works on recordings that are due, `at_once` of them at a time.
 
-    `doorbell` wakes those who send webhooks, `notes_doorbell` those who write notes. `lease_s` is how long a
+    `notifier` wakes those who send webhooks, `notes_notifier` those who write notes. `lease_s` is how long a
     dead worker's recording waits; it is renewed three times in it. `tell` hears of what went wrong.
     """
 
@@ -55,9 +55,9 @@ class WorkOnRecordings:
     files: RecordingFiles
     editor: AudioEditor
     queue: NoteQueue
-    doorbell: Doorbell
-    notes_doorbell: Doorbell
-    world: World
+    notifier: WorkerNotifier
+    notes_notifier: WorkerNotifier
+    runtime: Runtime
     at_once: int = 4
     lease_s: float = 30.0
     tell: Callable[[RecordingTask, Exception], None] = lambda task, fault: None
@@ -66,13 +66,13 @@ class WorkOnRecordings:
         """Work on what is due; whether there may be more.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
             ExceptionGroup: faults of ours. What met one is due again later, as what the provider kept back.
         """
-        lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
+        lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.at_once() as tx:
             tasks = await tx.recordings.claim(self.at_once, lease)
-        await together(self._work(task) for task in tasks)
+        await gather_all(self._work(task) for task in tasks)
         return len(tasks) == self.at_once
 
     async def _work(self, task: RecordingTask) -> None:
@@ -83,16 +83,16 @@ class WorkOnRecordings:
         is_over = task.recording.status is RecordingStatus.EXPIRED
         work = self._remove(task.recording) if is_over else self._measure(task)
         try:
-            await under_lease(work, renew, self.lease_s / 3)
+            await with_heartbeat(work, renew, self.lease_s / 3)
         except LeaseLost:
             return
-        except StoreAway:
+        except StoreUnavailable:
             raise
         except Exception as fault:
             wait_s = min(_FIRST_WAIT_S * 2 ** min(task.tries - 1, 16), _LONGEST_WAIT_S)
             await self._give_back(task, wait_s)
             self.tell(task, fault)
-            if not isinstance(fault, (FilesAway, EditingFailed)):
+            if not isinstance(fault, (FilesUnavailable, EditingFailed)):
                 raise
             return
         # What came meanwhile is due at once; where nothing is left to do, nobody has it any more.
@@ -124,9 +124,9 @@ class WorkOnRecordings:
                 lengths_s = {(file.provider_file_id, file.size_bytes): length_s}
                 due, is_new = await self._keep(tx, recording, lengths_s)
             if due:
-                self.doorbell.ring()
+                self.notifier.ring()
             if is_new:
-                self.notes_doorbell.ring()
+                self.notes_notifier.ring()
 
     async def _length(self, recording: Recording, file: RecordingFile, tries: int) -> float:
         listed: RecordingFile | None = file
@@ -136,7 +136,7 @@ class WorkOnRecordings:
         if listed is None and tries >= _TRIES_BEFORE_GONE:
             return 0.0
         if listed is None:  # a provider may be moving it still
-            raise FilesAway("the provider lists a file no more")
+            raise FilesUnavailable("the provider lists a file no more")
         with closing(self.editor.scratch()) as media:
             try:
                 await copy_file(self.files, listed, media)
@@ -144,14 +144,14 @@ class WorkOnRecordings:
             except MediaUnreadable:
                 return 0.0
             except FileGone as error:
-                raise FilesAway("the provider says that a file is gone") from error
+                raise FilesUnavailable("the provider says that a file is gone") from error
 
     async def _keep(
         self, tx: Transaction, recording: Recording, lengths_s: Mapping[tuple[str, int], float]
     ) -> tuple[int, bool]:
         """Write what was measured: how many deliveries are due, and whether the recording is shown now."""
-        account_id, meeting_id, now = recording.account_id, recording.meeting_id, self.world.now()
-        view = await tx.meetings.load_for_cancel(account_id, meeting_id, None)
+        account_id, meeting_id, now = recording.account_id, recording.meeting_id, self.runtime.now()
+        view = await tx.meetings.load_locked(account_id, meeting_id, None)
         latest = await tx.recordings.load(account_id, meeting_id)
         if view is None or latest is None:
             return 0, False
@@ -160,7 +160,7 @@ class WorkOnRecordings:
         if not is_new:
             return await tx.recordings.save(measured), False
         record = recording_record(measured, now)
-        told = Event(self.world.new_id(now), account_id, EventKind.RECORDING_READY, now, record)
+        told = Event(self.runtime.new_id(now), account_id, EventKind.RECORDING_READY, now, record)
         # Whoever measures late may come after the recording's time: then nobody can have it any more.
         due = await tx.recordings.save(measured, [] if is_gone(measured, now) else [told])
         if view.meeting.auto_notulen:

@@ -24,18 +24,18 @@ from meetcore.domain.notes import NoteFault, NoteStep
 from meetcore.domain.recordings import is_gone, needs_work
 from meetcore.domain.retry_schedule import RetrySchedule, next_attempt
 from meetcore.domain.transcripts import Transcript, speech_of
-from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.lease import Lease
 from meetcore.ports.note_writer import NoteWriter
 from meetcore.ports.notes import NoteTask
-from meetcore.ports.recording_files import FileGone, FilesAway
-from meetcore.ports.store import Store, StoreAway
-from meetcore.usecases.end_note import EndNote
-from meetcore.usecases.hear_recording import HearRecording, NobodyHears
-from meetcore.usecases.look_for_files import LookForFiles
-from meetcore.usecases.under_lease import LeaseLost, under_lease
-from meetcore.usecases.world import World
+from meetcore.ports.recording_files import FileGone, FilesUnavailable
+from meetcore.ports.store import Store, StoreUnavailable
+from meetcore.usecases.finalize_note import FinalizeNote
+from meetcore.usecases.lease import LeaseLost, with_heartbeat
+from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.sync_recording_files import SyncRecordingFiles
+from meetcore.usecases.transcribe_recording import NoTranscriber, TranscribeRecording
 
 __all__ = ["WriteNotes"]
 
@@ -49,11 +49,11 @@ _FINAL: dict[type[Exception], NoteFault] = {
     AiRefused: NoteFault.AI_REFUSED,
     FileGone: NoteFault.RECORDING_GONE,
     MediaUnreadable: NoteFault.MEDIA_UNREADABLE,
-    NobodyHears: NoteFault.NOBODY_HEARS,
+    NoTranscriber: NoteFault.NOBODY_HEARS,
 }
 _PASSING: dict[type[Exception], NoteFault] = {
-    AiAway: NoteFault.AI_AWAY,
-    FilesAway: NoteFault.FILES_AWAY,
+    AiUnavailable: NoteFault.AI_AWAY,
+    FilesUnavailable: NoteFault.FILES_AWAY,
     EditingFailed: NoteFault.FAULT_HERE,
 }
 
@@ -76,11 +76,11 @@ class WriteNotes:
     """
 
     store: Store
-    look: LookForFiles
-    hear: HearRecording
+    look: SyncRecordingFiles
+    transcribe: TranscribeRecording
     writer: NoteWriter
-    end: EndNote
-    world: World
+    end: FinalizeNote
+    runtime: Runtime
     schedule: RetrySchedule
     in_flight: int = 4
     lease_s: float = 30.0
@@ -90,9 +90,9 @@ class WriteNotes:
         """Take up to `limit` notes that are due and have room.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
-        lease = Lease(self.world.new_id(self.world.now()), self.lease_s)
+        lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.begin() as tx:
             return await tx.notes.claim(limit, self.in_flight, lease)
 
@@ -100,7 +100,7 @@ class WriteNotes:
         """Bring a note to its end, or as far as it comes now. A cancelled one is due again at once.
 
         Raises:
-            StoreAway: the database does not answer; the note is due again when its lease runs out.
+            StoreUnavailable: the database does not answer; the note is due again when its lease runs out.
             Exception: a fault of ours; the note is tried again, and ends when the schedule does.
         """
 
@@ -109,11 +109,11 @@ class WriteNotes:
                 return await tx.notes.renew(task, self.lease_s)
 
         try:
-            await under_lease(self._go_on(task), renew, self.lease_s / 3)
+            await with_heartbeat(self._go_on(task), renew, self.lease_s / 3)
         except LeaseLost:
             return
         except asyncio.CancelledError:
-            with suppress(StoreAway):  # then it is due when its lease runs out
+            with suppress(StoreUnavailable):  # then it is due when its lease runs out
                 await asyncio.shield(self._give_back(task))
             raise
 
@@ -134,7 +134,7 @@ class WriteNotes:
                     await self.end.complete(task)
                     return
                 task = await self._step(task, kept.append)
-            except (LeaseLost, StoreAway):
+            except (LeaseLost, StoreUnavailable):
                 raise
             except _Later as later:
                 await self._postpone(task, later.seconds)
@@ -156,28 +156,28 @@ class WriteNotes:
 
     async def _fetch(self, task: NoteTask) -> NoteTask:
         recording = await self.look(task.recording)
-        if is_gone(recording, self.world.now()):
+        if is_gone(recording, self.runtime.now()):
             raise FileGone("the recording has expired")
         if needs_work(recording):
-            raise FilesAway("more of the recording has come and is not measured yet")
+            raise FilesUnavailable("more of the recording has come and is not measured yet")
         if recording.duration_s < 1:
             raise MediaUnreadable("there is no media in it any more")
         note = evolve(task.note, duration_s=recording.duration_s)
         task = evolve(task, note=note, recording=recording)
-        transcript = await self.hear.read(recording)
+        transcript = await self.transcribe.read(recording)
         if transcript is not None and speech_of(transcript):
             return await self._keep_transcript(task, transcript)
         waits_until = recording.created_at + timedelta(seconds=self.transcript_wait_s)
-        if transcript is None and (left_s := (waits_until - self.world.now()).total_seconds()) > 0:
+        if transcript is None and (left_s := (waits_until - self.runtime.now()).total_seconds()) > 0:
             raise _Later(min(left_s, 60.0))
         return await self._keep(task, notes.advance(note, NoteStep.TRANSCRIBE))
 
     async def _transcribe(self, task: NoteTask, kept: Callable[[int], object]) -> NoteTask:
         # What is heard is the recording as it was when this note was claimed, and that is what is paid for.
         if needs_work(task.recording):
-            raise FilesAway("more of the recording has come and is not measured yet")
+            raise FilesUnavailable("more of the recording has come and is not measured yet")
         task = evolve(task, note=evolve(task.note, duration_s=task.recording.duration_s))
-        return await self._keep_transcript(task, await self.hear.hear(task, kept))
+        return await self._keep_transcript(task, await self.transcribe.transcribe(task, kept))
 
     async def _keep_transcript(self, task: NoteTask, transcript: Transcript) -> NoteTask:
         if not speech_of(transcript):
@@ -198,10 +198,10 @@ class WriteNotes:
         if final is not None:
             await self.end.fail(task, final)
             return
-        tries, now = 1 if has_come_on else task.note.tries + 1, self.world.now()
-        asked = fault.retry_after_s if isinstance(fault, AiAway) else None
+        tries, now = 1 if has_come_on else task.note.tries + 1, self.runtime.now()
+        asked = fault.retry_after_s if isinstance(fault, AiUnavailable) else None
         retry_after_s = None if asked is None else min(-int(-asked // 1), MAX_RETRY_AFTER_S)
-        due = next_attempt(self.schedule, tries, now, self.world.jitter(), retry_after_s)
+        due = next_attempt(self.schedule, tries, now, self.runtime.jitter(), retry_after_s)
         if due is None:
             told = next((told for kind, told in _PASSING.items() if isinstance(fault, kind)), None)
             await self.end.fail(task, told or NoteFault.FAULT_HERE)

@@ -97,11 +97,13 @@ def test_derived_keys_are_hkdf_sha256() -> None:
 
 
 def test_each_purpose_and_each_key_has_its_own() -> None:
-    derived = {derive(key, purpose) for key in (OLD, NEW) for purpose in ("downloads", "sandbox")}
+    derived = {
+        derive(key, required_request) for key in (OLD, NEW) for required_request in ("downloads", "sandbox")
+    }
     assert len(derived | {OLD, NEW}) == 6
 
 
 @pytest.mark.parametrize(("key", "purpose"), [(OLD[:-1], "downloads"), (OLD, "")])
-def test_a_short_key_or_no_purpose_derives_nothing(key: bytes, purpose: str) -> None:
+def test_a_short_key_or_no_purpose_derives_nothing(key: bytes, required_request: str) -> None:
     with pytest.raises(ValueError):
-        derive(key, purpose)
+        derive(key, required_request)

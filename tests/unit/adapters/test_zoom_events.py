@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.adapters.zoom.events import TOLERANCE_S, zoom_notices
+from meetcore.adapters.zoom.events import TOLERANCE_S, zoom_webhook_parser
 from meetcore.domain.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.domain.recordings import FileKind, RecordingFile
-from meetcore.ports.provider_events import Notice, NoticeMalformed, NoticeUntrusted
+from meetcore.ports.provider_events import ProviderWebhook, SignatureInvalid, WebhookMalformed
 from tests.zoom_requests import (
     NAMES,
     SECRET,
@@ -29,10 +29,10 @@ from tests.zoom_requests import (
 NOW = datetime.fromtimestamp(SIGNED_AT, UTC)
 ID = "85746065432"
 
-read = zoom_notices(SECRET)
+read = zoom_webhook_parser(SECRET)
 
 
-def read_now(request: ZoomRequest) -> Notice:
+def read_now(request: ZoomRequest) -> ProviderWebhook:
     return read(request.body, request.headers, NOW)
 
 
@@ -47,19 +47,19 @@ def test_what_zoom_signed_is_believed(name: str) -> None:
 
 def test_the_challenge_is_answered_as_zoom_expects() -> None:
     notice = read_now(fixture("endpoint.url_validation"))
-    assert notice == Notice(answer=expected_answer())
+    assert notice == ProviderWebhook(answer=expected_answer())
 
 
 def test_a_meeting_that_started() -> None:
     happened_at = datetime(2026, 11, 24, 2, 1, 7, 231_000, UTC)
     event = ProviderEvent("zoom", ProviderEventKind.MEETING_STARTED, ID, happened_at)
-    assert read_now(fixture("meeting.started")) == Notice(event)
+    assert read_now(fixture("meeting.started")) == ProviderWebhook(event)
 
 
 def test_a_meeting_that_ended() -> None:
     happened_at = datetime(2026, 11, 24, 3, 22, 41, 904_000, UTC)
     event = ProviderEvent("zoom", ProviderEventKind.MEETING_ENDED, ID, happened_at)
-    assert read_now(fixture("meeting.ended")) == Notice(event)
+    assert read_now(fixture("meeting.ended")) == ProviderWebhook(event)
 
 
 def a_file(name: str, kind: FileKind, size: int) -> RecordingFile:
@@ -98,11 +98,13 @@ def test_a_transcript_is_files_of_the_same_recording() -> None:
 
 @pytest.mark.parametrize("name", ["meeting.participant_joined", "recording.stopped"])
 def test_what_is_of_no_use_is_let_go(name: str) -> None:
-    assert read_now(fixture(name)) == Notice()
+    assert read_now(fixture(name)) == ProviderWebhook()
 
 
 def test_an_event_of_a_kind_that_nobody_has_heard_of_is_let_go() -> None:
-    assert read_now(signed({"event": "user.signed_in", "payload": {"anything": [1, None]}})) == Notice()
+    assert (
+        read_now(signed({"event": "user.signed_in", "payload": {"anything": [1, None]}})) == ProviderWebhook()
+    )
 
 
 @given(data=st.data(), name=st.sampled_from(NAMES))
@@ -111,7 +113,7 @@ def test_no_byte_of_the_body_can_be_another(data: st.DataObject, name: str) -> N
     place = data.draw(st.integers(0, len(request.body) - 1))
     flipped = bytearray(request.body)
     flipped[place] ^= data.draw(st.integers(1, 255))
-    with pytest.raises(NoticeUntrusted):
+    with pytest.raises(SignatureInvalid):
         read(bytes(flipped), request.headers, NOW)
 
 
@@ -122,13 +124,13 @@ def test_no_character_of_what_was_signed_can_be_another(data: st.DataObject, hea
     place = data.draw(st.integers(0, len(value) - 1))
     other = data.draw(st.characters(exclude_characters=value[place]))
     forged = request.headers | {header: value[:place] + other + value[place + 1 :]}
-    with pytest.raises(NoticeUntrusted):
+    with pytest.raises(SignatureInvalid):
         read(request.body, forged, NOW)
 
 
 @given(st.binary(max_size=200), st.text(max_size=100), st.text(max_size=20))
 def test_no_headers_make_strangers_known(body: bytes, signature: str, timestamp: str) -> None:
-    with pytest.raises(NoticeUntrusted):
+    with pytest.raises(SignatureInvalid):
         read(body, {"x-zm-signature": signature, "x-zm-request-timestamp": timestamp}, NOW)
 
 
@@ -136,20 +138,20 @@ def test_no_headers_make_strangers_known(body: bytes, signature: str, timestamp:
 def test_without_a_header_nothing_is_believed(missing: str) -> None:
     request = fixture("meeting.ended")
     headers = {name: value for name, value in request.headers.items() if name != missing}
-    with pytest.raises(NoticeUntrusted):
+    with pytest.raises(SignatureInvalid):
         read(request.body, headers, NOW)
 
 
 def test_another_secret_signs_nothing() -> None:
     request = signed({"event": "meeting.ended"}, secret="another")
-    with pytest.raises(NoticeUntrusted):
+    with pytest.raises(SignatureInvalid):
         read_now(request)
 
 
 def test_a_signature_of_another_version_is_not_ours() -> None:
     request = fixture("meeting.ended")
     signature = request.headers["x-zm-signature"].replace("v0=", "v1=")
-    with pytest.raises(NoticeUntrusted):
+    with pytest.raises(SignatureInvalid):
         read(request.body, request.headers | {"x-zm-signature": signature}, NOW)
 
 
@@ -157,7 +159,7 @@ def test_a_signature_of_another_version_is_not_ours() -> None:
 def test_the_time_may_be_five_minutes_off_and_no_more(sign: int) -> None:
     request = fixture("meeting.ended")
     read(request.body, request.headers, NOW + timedelta(seconds=sign * TOLERANCE_S))
-    with pytest.raises(NoticeUntrusted):
+    with pytest.raises(SignatureInvalid):
         read(request.body, request.headers, NOW + timedelta(seconds=sign * (TOLERANCE_S + 1)))
 
 
@@ -186,14 +188,14 @@ def test_the_time_may_be_five_minutes_off_and_no_more(sign: int) -> None:
     ],
 )
 def test_what_is_signed_and_is_no_event_is_malformed(body: object) -> None:
-    with pytest.raises(NoticeMalformed):
+    with pytest.raises(WebhookMalformed):
         read_now(signed(body))
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
 def test_the_challenge_signs_nothing_that_could_be_a_request(before: str, after: str) -> None:
     token = f"{before}:{after}"
-    with pytest.raises(NoticeMalformed):
+    with pytest.raises(WebhookMalformed):
         read_now(signed({"event": "endpoint.url_validation", "payload": {"plainToken": token}}))
 
 
@@ -238,7 +240,7 @@ def test_a_file_that_is_not_kept_or_not_whole_is_left_out(change: dict[str, Any]
 
 @pytest.mark.parametrize("start", ["", "yesterday", "2026-11-24T02:04:00"])
 def test_a_file_without_a_beginning_is_malformed(start: str) -> None:
-    with pytest.raises(NoticeMalformed):
+    with pytest.raises(WebhookMalformed):
         files_of(WHOLE | {"recording_start": start})
 
 
@@ -253,7 +255,7 @@ def test_the_id_of_a_meeting_is_the_same_as_text_and_as_number(kind: str) -> Non
 
 def test_a_secret_is_needed() -> None:
     with pytest.raises(ValueError, match="empty"):
-        zoom_notices("")
+        zoom_webhook_parser("")
 
 
 def test_no_secret_shows() -> None:

@@ -11,16 +11,6 @@ from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.chain import (
-    GENESIS,
-    Entry,
-    Fault,
-    Proof,
-    chain_hash,
-    first_broken,
-    line_of,
-    policy_faults,
-)
 from meetcore.domain.chain_keys import (
     ANY_VERSION,
     KEY_ID_BYTES,
@@ -32,11 +22,21 @@ from meetcore.domain.chain_keys import (
     seal_fault,
     secrets_of,
 )
+from meetcore.domain.hash_chain import (
+    GENESIS,
+    ChainVerifier,
+    Entry,
+    Fault,
+    chain_hash,
+    first_broken,
+    line_of,
+    policy_faults,
+)
 from meetcore.domain.holds import CapUsage, Hold, charge, settle, take
 from meetcore.domain.ledger import adjust, open_account, post, refund, top_up
 from meetcore.domain.schedule import cap_day
 from meetcore.domain.transfers import TransferKind
-from meetcore.testing.strategies.lives import ACCOUNT
+from meetcore.testing.strategies.account_histories import ACCOUNT
 from tests.unit.domain.test_ledger import MOVE, NOW, TICKET
 
 KEY, OTHER, THIEF = (ChainKey.of(bytes([number]) * 32) for number in range(3))
@@ -56,8 +56,8 @@ def history(*keys: ChainKey | None, amount: int = 5) -> list[Entry]:
     return entries
 
 
-def proof_of(entries: list[Entry], policy: ChainPolicy = ANY_VERSION) -> tuple[Proof, Fault | None]:
-    return Proof(ACCOUNT).over(map(line_of, entries), policy)
+def proof_of(entries: list[Entry], policy: ChainPolicy = ANY_VERSION) -> tuple[ChainVerifier, Fault | None]:
+    return ChainVerifier(ACCOUNT).over(map(line_of, entries), policy)
 
 
 def test_a_key_is_named_in_the_entries_and_never_shown() -> None:
@@ -101,8 +101,8 @@ def test_entries_of_version_2_cannot_be_verified_without_their_key() -> None:
         key_id = entries[number - 1].key_id.hex()
         assert fault == Fault(number, f"it is chained under the key {key_id}, which is not given")
         assert proof.entries == number - 1
-    assert Proof(ACCOUNT).extended(entries[0]) is None
-    assert Proof(ACCOUNT).extended(entries[0], KEYED_ONLY) is not None
+    assert ChainVerifier(ACCOUNT).extended(entries[0]) is None
+    assert ChainVerifier(ACCOUNT).extended(entries[0], KEYED_ONLY) is not None
 
 
 @given(st.lists(st.sampled_from([None, THIEF]), min_size=1, max_size=4), st.integers(0, 3))

@@ -16,7 +16,16 @@ from meetcore.domain.ledger import Funds, open_account, top_up
 from meetcore.domain.schedule import cap_day, cap_day_ends_at
 from meetcore.domain.transfers import Reference, TransferKind
 from meetcore.testing.strategies import money
-from meetcore.testing.strategies.lives import ACCOUNT, CAPS, Act, Life, Refusal, Slot, Step, lives
+from meetcore.testing.strategies.account_histories import (
+    ACCOUNT,
+    CAPS,
+    AccountHistory,
+    Act,
+    Refusal,
+    Slot,
+    Step,
+    account_histories,
+)
 from meetcore.testing.strategies.moments import TICK, near
 
 KEY = UUID(int=1)
@@ -76,7 +85,7 @@ def slot_of(step: Step) -> Slot:
     return step.key, (step.at + timedelta(hours=7)).date()
 
 
-def recounted(life: Life) -> Iterator[tuple[Step, Recount]]:
+def recounted(life: AccountHistory) -> Iterator[tuple[Step, Recount]]:
     """Each step with the sums after it."""
     sums = Recount()
     for step in life.steps:
@@ -87,8 +96,8 @@ def recounted(life: Life) -> Iterator[tuple[Step, Recount]]:
 # In any interleaving
 
 
-@given(lives())
-def test_holds_never_outlive_settlement_or_release(life: Life) -> None:
+@given(account_histories())
+def test_holds_never_outlive_settlement_or_release(life: AccountHistory) -> None:
     """What is held is what the open holds say, after every step; once all have ended, nothing is."""
     for step, sums in recounted(life):
         assert step.after.held == sums.held() >= 0
@@ -100,8 +109,8 @@ def test_holds_never_outlive_settlement_or_release(life: Life) -> None:
     assert all(usage.held == 0 for usage in life.usages.values())
 
 
-@given(lives())
-def test_a_hold_ends_with_all_that_it_reserved_and_a_release_leaves_no_entry(life: Life) -> None:
+@given(account_histories())
+def test_a_hold_ends_with_all_that_it_reserved_and_a_release_leaves_no_entry(life: AccountHistory) -> None:
     for step in life.steps:
         if step.act is Act.RELEASE:
             assert step.hold is not None
@@ -112,8 +121,8 @@ def test_a_hold_ends_with_all_that_it_reserved_and_a_release_leaves_no_entry(lif
             assert step.after.held == step.before.held - step.hold.amount
 
 
-@given(lives())
-def test_a_settlement_charges_what_the_hold_was_for(life: Life) -> None:
+@given(account_histories())
+def test_a_settlement_charges_what_the_hold_was_for(life: AccountHistory) -> None:
     for step in life.steps:
         if step.act in SETTLEMENTS:
             assert step.hold is not None
@@ -124,8 +133,8 @@ def test_a_settlement_charges_what_the_hold_was_for(life: Life) -> None:
             assert (transfer.api_key_id, transfer.cap_day) == (hold.api_key_id, hold.cap_day)
 
 
-@given(lives())
-def test_usage_is_what_the_key_spent_and_holds_on_the_day(life: Life) -> None:
+@given(account_histories())
+def test_usage_is_what_the_key_spent_and_holds_on_the_day(life: AccountHistory) -> None:
     for step, sums in recounted(life):
         if step.usage is not None:
             slot = step.usage.api_key_id, step.usage.day
@@ -135,9 +144,9 @@ def test_usage_is_what_the_key_spent_and_holds_on_the_day(life: Life) -> None:
 
 
 @pytest.mark.spec("5/7")
-@given(lives())
+@given(account_histories())
 def test_the_daily_cap_is_never_passed_in_any_interleaving_and_at_any_instant_round_midnight_wib(
-    life: Life,
+    life: AccountHistory,
 ) -> None:
     """Only the settlement of work already admitted may, and no further than it took beyond its hold."""
     for _, sums in recounted(life):
@@ -147,8 +156,8 @@ def test_the_daily_cap_is_never_passed_in_any_interleaving_and_at_any_instant_ro
 
 
 @pytest.mark.spec("5/7")
-@given(lives())
-def test_paid_work_is_admitted_exactly_while_balance_and_cap_have_room(life: Life) -> None:
+@given(account_histories())
+def test_paid_work_is_admitted_exactly_while_balance_and_cap_have_room(life: AccountHistory) -> None:
     sums = Recount()
     for step in life.steps:
         if step.act in (Act.CHARGE, Act.HOLD):
@@ -164,7 +173,7 @@ def test_a_refund_gives_the_cap_of_its_charges_day_back_and_no_other(
     cap: int, at: datetime, refunded_at: datetime, later: datetime
 ) -> None:
     """On the same day, or on another: the day of the charge has room again, and only that day."""
-    life = Life(open_account(ACCOUNT), {KEY: cap})
+    life = AccountHistory(open_account(ACCOUNT), {KEY: cap})
     life.play(Act.TOP_UP, 1_000, at, KEY)
     life.play(Act.CHARGE, cap, at, KEY)
     full = life.play(Act.CHARGE, 1, at, KEY)

@@ -39,7 +39,7 @@ from meetcore.domain.transfers import (
     TransferKind,
     legs,
 )
-from meetcore.testing.strategies.lives import ACCOUNT, Act, Life, lives
+from meetcore.testing.strategies.account_histories import ACCOUNT, AccountHistory, Act, account_histories
 from meetcore.testing.strategies.money import amounts, bad_amounts
 from meetcore.testing.strategies.money import funds as any_funds
 
@@ -58,8 +58,8 @@ PAID_WORK = {Act.CHARGE, Act.HOLD, Act.CORRECT}
 # Over any sequence of decisions
 
 
-@given(lives())
-def test_the_sum_over_all_books_is_zero_after_any_sequence(life: Life) -> None:
+@given(account_histories())
+def test_the_sum_over_all_books_is_zero_after_any_sequence(life: AccountHistory) -> None:
     books: Counter[Book] = Counter()
     for entry in life.entries:
         for leg in legs(entry.transfer):
@@ -68,8 +68,8 @@ def test_the_sum_over_all_books_is_zero_after_any_sequence(life: Life) -> None:
         assert books[Book.CUSTOMER] == entry.balance_after
 
 
-@given(lives())
-def test_the_balance_equals_the_fold_of_the_entries(life: Life) -> None:
+@given(account_histories())
+def test_the_balance_equals_the_fold_of_the_entries(life: AccountHistory) -> None:
     balance = number = 0
     for step in life.steps:
         if step.entry is not None:
@@ -80,8 +80,10 @@ def test_the_balance_equals_the_fold_of_the_entries(life: Life) -> None:
         assert (step.after.entries, step.after.balance) == (number, balance)
 
 
-@given(lives())
-def test_no_charge_takes_the_available_balance_below_zero_and_only_a_settlement_may(life: Life) -> None:
+@given(account_histories())
+def test_no_charge_takes_the_available_balance_below_zero_and_only_a_settlement_may(
+    life: AccountHistory,
+) -> None:
     for step in life.steps:
         if step.after.available < min(0, step.before.available):
             assert step.act in SETTLEMENTS
@@ -91,31 +93,31 @@ def test_no_charge_takes_the_available_balance_below_zero_and_only_a_settlement_
             assert step.before.available - step.after.available == beyond_the_hold
 
 
-@given(lives())
-def test_while_nothing_is_available_no_further_charge_succeeds(life: Life) -> None:
+@given(account_histories())
+def test_while_nothing_is_available_no_further_charge_succeeds(life: AccountHistory) -> None:
     for step in life.steps:
         if step.act in PAID_WORK and step.before.available <= 0:
             assert isinstance(step.refusal, InsufficientCredits)
 
 
-@given(lives())
-def test_what_was_refused_or_done_before_changes_nothing(life: Life) -> None:
+@given(account_histories())
+def test_what_was_refused_or_done_before_changes_nothing(life: AccountHistory) -> None:
     for step in life.steps:
         if step.refusal is not None or step.act in (Act.TOP_UP_AGAIN, Act.REFUND_AGAIN):
             assert step.after == step.before
             assert (step.entry, step.facts) == (None, ())
 
 
-@given(lives())
-def test_a_lack_of_credits_is_told_with_what_is_needed_and_what_is_there(life: Life) -> None:
+@given(account_histories())
+def test_a_lack_of_credits_is_told_with_what_is_needed_and_what_is_there(life: AccountHistory) -> None:
     for step in life.steps:
         if isinstance(step.refusal, InsufficientCredits):
             assert step.amount > step.before.available
             assert step.refusal.details == {"required": step.amount, "available": step.before.available}
 
 
-@given(lives())
-def test_a_refund_never_exceeds_its_charge_and_happens_once(life: Life) -> None:
+@given(account_histories())
+def test_a_refund_never_exceeds_its_charge_and_happens_once(life: AccountHistory) -> None:
     charges = {charge.id: charge for charge in life.transfers(TransferKind.MEETING_CHARGE)}
     refunds = life.transfers(TransferKind.MEETING_REFUND)
     assert len({one.reverses for one in refunds}) == len(refunds)
@@ -128,15 +130,15 @@ def test_a_refund_never_exceeds_its_charge_and_happens_once(life: Life) -> None:
         assert one.operation == refund_operation(charge)
 
 
-@given(lives())
-def test_a_transfer_is_in_the_ledger_once(life: Life) -> None:
+@given(account_histories())
+def test_a_transfer_is_in_the_ledger_once(life: AccountHistory) -> None:
     made = [entry.transfer for entry in life.entries]
     assert len({transfer.operation for transfer in made}) == len(made)
     assert len({transfer.id for transfer in made}) == len(made)
 
 
-@given(lives())
-def test_time_never_runs_backwards_along_the_numbers(life: Life) -> None:
+@given(account_histories())
+def test_time_never_runs_backwards_along_the_numbers(life: AccountHistory) -> None:
     times = [entry.at for entry in life.entries]
     assert times == sorted(times)
 
@@ -161,8 +163,8 @@ def test_an_instant_without_a_time_zone_is_refused() -> None:
 # The low mark
 
 
-@given(lives())
-def test_credit_low_is_told_once_and_again_only_after_it_has_been_above(life: Life) -> None:
+@given(account_histories())
+def test_credit_low_is_told_once_and_again_only_after_it_has_been_above(life: AccountHistory) -> None:
     """At an entry that ends below the threshold; a hold tells nothing, and its release may make it good."""
     threshold = life.funds.low_threshold
     is_armed = threshold == 0  # an empty account counts as told where it is below

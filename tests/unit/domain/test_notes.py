@@ -26,6 +26,7 @@ from meetcore.domain.notes import (
     NoteStep,
     admit_note,
     advance,
+    blocks_new_note,
     complete,
     describe,
     erase,
@@ -33,7 +34,6 @@ from meetcore.domain.notes import (
     hold_for,
     is_in_progress,
     note_operation,
-    occupies,
     queue,
 )
 from meetcore.domain.recordings import Recording, RecordingStatus, gather_files, is_gone, needs_work
@@ -124,7 +124,7 @@ def test_the_steps_follow_each_other_in_their_order() -> None:
 @given(notes())
 def test_a_note_is_in_progress_or_over_and_occupies_until_it_failed_or_is_gone(note: Note) -> None:
     assert is_in_progress(note) is ((note.status, NoteEvent.FAIL) in TRANSITIONS)
-    assert occupies(note) is (note.status not in (NoteStatus.FAILED, NoteStatus.ERASED))
+    assert blocks_new_note(note) is (note.status not in (NoteStatus.FAILED, NoteStatus.ERASED))
 
 
 @given(notes(NoteStatus.PROCESSING))
@@ -176,21 +176,21 @@ def test_what_nobody_sees_has_no_notes(recording: Recording | None) -> None:
 
 @pytest.mark.spec("7/410")
 def test_what_has_expired_is_gone_whoever_made_notes_of_it() -> None:
-    for rival in (None, standing(NoteStatus.COMPLETED)):
+    for existing_note in (None, standing(NoteStatus.COMPLETED)):
         with pytest.raises(Gone):
-            admit_note(evolve(SHOWN, status=RecordingStatus.EXPIRED), rival, NOW)
+            admit_note(evolve(SHOWN, status=RecordingStatus.EXPIRED), existing_note, NOW)
 
 
 @pytest.mark.spec("7/409")
 @pytest.mark.parametrize("status", list(NoteStatus))
 def test_one_note_occupies_a_recording_in_a_language(status: NoteStatus) -> None:
-    rival = standing(status)
-    if occupies(rival):
+    existing_note = standing(status)
+    if blocks_new_note(existing_note):
         with pytest.raises(Conflict) as refusal:
-            admit_note(SHOWN, rival, NOW)
-        assert refusal.value.details == {"id": str(rival.id)}
+            admit_note(SHOWN, existing_note, NOW)
+        assert refusal.value.details == {"id": str(existing_note.id)}
     else:
-        assert admit_note(SHOWN, rival, NOW) is SHOWN
+        assert admit_note(SHOWN, existing_note, NOW) is SHOWN
 
 
 @pytest.mark.spec("7/410")

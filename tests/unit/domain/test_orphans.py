@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from meetcore.domain.meetings import Meeting, Provisioned
 from meetcore.domain.orphans import DEFAULT_WINDOW_S, next_look_s, orphans_of, retry_delay_s
-from meetcore.testing.contracts.acts import Customer, Wish, draft, new_id
+from meetcore.testing.contracts.transactions import Customer, MeetingSpec, draft, new_id
 
-MEETING: Meeting = draft(Customer(new_id(), new_id(), b"d"), Wish(), None)
+MEETING: Meeting = draft(Customer(new_id(), new_id(), b"d"), MeetingSpec(), None)
 names = st.sampled_from(["1", "2", "3"])
 ages = st.floats(-60, 1000)
 windows = st.floats(1, 600)

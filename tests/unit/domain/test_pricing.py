@@ -24,7 +24,7 @@ from meetcore.domain.pricing import (
     PricingTier,
     Quote,
     QuoteItem,
-    RecordingWish,
+    RecordingFlags,
     TierCatalogue,
     is_recording_effective,
     quote_meeting,
@@ -33,7 +33,7 @@ from meetcore.domain.pricing import (
 )
 from meetcore.domain.schedule import cap_day
 from meetcore.domain.transfers import MAX_CREDITS, InvalidAmount, Reference, TransferKind
-from meetcore.testing.strategies.lives import ACCOUNT
+from meetcore.testing.strategies.account_histories import ACCOUNT
 from meetcore.testing.strategies.meetings import meeting_requests
 from meetcore.testing.strategies.pricing import catalogues, tiers, wishes
 
@@ -49,19 +49,19 @@ ABILITIES = ProviderAbilities("sandbox", PasswordRule("0123456789"))
     [(False, False, False), (True, False, True), (False, True, True), (True, True, True)],
 )
 def test_notes_force_recording_on(with_recording: bool, auto_notulen: bool, effective: bool) -> None:
-    wish = RecordingWish(with_recording, auto_notulen)
+    wish = RecordingFlags(with_recording, auto_notulen)
     assert is_recording_effective(wish) is effective
     assert quote_meeting(TIER, wish).with_recording is effective
 
 
 @given(wishes())
-def test_coercion_is_idempotent(wish: RecordingWish) -> None:
+def test_coercion_is_idempotent(wish: RecordingFlags) -> None:
     coerced = evolve(wish, with_recording=is_recording_effective(wish))
     assert evolve(coerced, with_recording=is_recording_effective(coerced)) == coerced
 
 
 @given(tiers(), wishes())
-def test_coercion_never_lowers_the_price(tier: PricingTier, wish: RecordingWish) -> None:
+def test_coercion_never_lowers_the_price(tier: PricingTier, wish: RecordingFlags) -> None:
     coerced = evolve(wish, with_recording=is_recording_effective(wish))
     assert quote_meeting(tier, coerced) == quote_meeting(tier, wish)
     as_asked = tier.credits + tier.recording_credits * wish.with_recording
@@ -75,7 +75,7 @@ def test_the_estimate_equals_the_charge_for_every_request(
 ) -> None:
     """From the quote before anything is made, by way of the plan and the hold, to the entry in the ledger."""
     request = data.draw(meeting_requests(catalogue, ABILITIES, NOW), "request")
-    wish = RecordingWish(request.with_recording, request.auto_notulen)
+    wish = RecordingFlags(request.with_recording, request.auto_notulen)
     estimate = quote_meeting(catalogue.find(request.pricing_tier_id), wish)
     plan = plan_meeting(request, catalogue, ABILITIES, NOW)
     assert plan.quote == estimate
@@ -92,8 +92,8 @@ def test_the_estimate_equals_the_charge_for_every_request(
 
 
 @given(tiers(), wishes())
-@example(PricingTier("t", "T", 1, 1, MAX_PRICE, MAX_PRICE), RecordingWish(with_recording=True))
-def test_every_quote_can_be_charged(tier: PricingTier, wish: RecordingWish) -> None:
+@example(PricingTier("t", "T", 1, 1, MAX_PRICE, MAX_PRICE), RecordingFlags(with_recording=True))
+def test_every_quote_can_be_charged(tier: PricingTier, wish: RecordingFlags) -> None:
     """A tier that costs more than the ledger moves is none: its estimate promised a charge that fails."""
     assert 1 <= quote_meeting(tier, wish).credits <= MAX_CREDITS
 
@@ -101,15 +101,15 @@ def test_every_quote_can_be_charged(tier: PricingTier, wish: RecordingWish) -> N
 @pytest.mark.spec("4.1/2")
 @given(tiers())
 def test_forcing_recording_raises_the_cost_by_what_recording_costs(tier: PricingTier) -> None:
-    forced = quote_meeting(tier, RecordingWish(auto_notulen=True))
-    plain = quote_meeting(tier, RecordingWish())
-    assert forced == quote_meeting(tier, RecordingWish(with_recording=True))
+    forced = quote_meeting(tier, RecordingFlags(auto_notulen=True))
+    plain = quote_meeting(tier, RecordingFlags())
+    assert forced == quote_meeting(tier, RecordingFlags(with_recording=True))
     assert forced.credits - plain.credits == tier.recording_credits
     assert (forced.with_recording, plain.with_recording) == (True, False)
 
 
 @given(tiers(), wishes())
-def test_a_quote_is_the_sum_of_its_items(tier: PricingTier, wish: RecordingWish) -> None:
+def test_a_quote_is_the_sum_of_its_items(tier: PricingTier, wish: RecordingFlags) -> None:
     quote = quote_meeting(tier, wish)
     assert quote.credits == sum(item.credits for item in quote.items)
     names = [item.name for item in quote.items]

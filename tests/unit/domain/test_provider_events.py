@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
-from meetcore.domain.provider_events import MAX_TRIES, next_try
+from meetcore.domain.provider_events import MAX_TRIES, retry_delay
 
 
 def waits() -> list[float]:
-    found = (next_try(tries) for tries in range(1, MAX_TRIES))
+    found = (retry_delay(tries) for tries in range(1, MAX_TRIES))
     return [wait.total_seconds() for wait in found if wait is not None]
 
 
@@ -22,4 +22,4 @@ def test_the_waits_make_five_minutes() -> None:
 
 @pytest.mark.parametrize("tries", [MAX_TRIES, MAX_TRIES + 1, 10_000])
 def test_then_it_is_dropped(tries: int) -> None:
-    assert next_try(tries) is None
+    assert retry_delay(tries) is None

@@ -31,7 +31,7 @@ print(*sorted({name.partition(".")[0] for name in sys.modules}), sep="\\n")
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def fake_recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A place to import from where only meetcore and attrs lie."""
     place = tmp_path_factory.mktemp("shelf")
     packages = Path(attrs.__file__).parent.parent
@@ -40,30 +40,32 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def loaded_by(shelf: Path, *modules: str) -> set[str]:
+def loaded_by(fake_recordings: Path, *modules: str) -> set[str]:
     """The top-level names that a fresh, isolated interpreter has loaded after these imports."""
-    command = [sys.executable, "-I", "-S", "-B", "-c", PROGRAM, str(shelf), *modules]
+    command = [sys.executable, "-I", "-S", "-B", "-c", PROGRAM, str(fake_recordings), *modules]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
     return set(ran.stdout.split())
 
 
-def test_the_whole_domain_loads_the_standard_library_and_attrs_and_none_of_the_world(shelf: Path) -> None:
-    loaded = loaded_by(shelf, "meetcore.domain", *MODULES)
+def test_the_whole_domain_loads_the_standard_library_and_attrs_and_none_of_the_world(
+    fake_recordings: Path,
+) -> None:
+    loaded = loaded_by(fake_recordings, "meetcore.domain", *MODULES)
     assert loaded - ALLOWED == set()
     assert loaded & OF_THE_WORLD == set()
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_each_module_can_be_imported_first(shelf: Path, module: str) -> None:
-    assert "meetcore" in loaded_by(shelf, module)
+def test_each_module_can_be_imported_first(fake_recordings: Path, module: str) -> None:
+    assert "meetcore" in loaded_by(fake_recordings, module)
 
 
-def test_the_package_itself_loads_no_rules(shelf: Path) -> None:
-    assert not {"attr", "attrs"} & loaded_by(shelf, "meetcore.domain")
+def test_the_package_itself_loads_no_rules(fake_recordings: Path) -> None:
+    assert not {"attr", "attrs"} & loaded_by(fake_recordings, "meetcore.domain")
 
 
-def test_the_check_sees_what_it_looks_for(shelf: Path) -> None:
-    assert {"asyncio", "socket", "ssl"} <= loaded_by(shelf, "asyncio", "ssl")
+def test_the_check_sees_what_it_looks_for(fake_recordings: Path) -> None:
+    assert {"asyncio", "socket", "ssl"} <= loaded_by(fake_recordings, "asyncio", "ssl")
     with pytest.raises(AssertionError, match="No module named 'hypothesis'"):
-        loaded_by(shelf, "hypothesis")
+        loaded_by(fake_recordings, "hypothesis")

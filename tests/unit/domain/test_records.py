@@ -16,11 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meetcore.domain
-from meetcore.domain.chain import Entry
 from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus, hold
 from meetcore.domain.endpoints import Endpoint, EndpointState
 from meetcore.domain.events import Event, EventKind
+from meetcore.domain.hash_chain import Entry
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.idempotency import IdempotencyRecord
 from meetcore.domain.ledger import Funds, open_account, top_up
@@ -45,7 +45,7 @@ from meetcore.domain.notes import (
     describe,
     fail,
 )
-from meetcore.domain.pricing import DEFAULT_TIERS, Quote, RecordingWish, quote_meeting
+from meetcore.domain.pricing import DEFAULT_TIERS, Quote, RecordingFlags, quote_meeting
 from meetcore.domain.recordings import FileKind, RecordingStatus
 from meetcore.domain.records import (
     balance_record,
@@ -360,7 +360,7 @@ def test_the_credits_of_a_key(balance: int, held: int, cap: int | None, spent: i
 
 
 def test_an_estimate_is_told_item_by_item() -> None:
-    quote = quote_meeting(DEFAULT_TIERS.find("standard-100"), RecordingWish(auto_notulen=True))
+    quote = quote_meeting(DEFAULT_TIERS.find("standard-100"), RecordingFlags(auto_notulen=True))
     assert estimate_record("meeting", quote, 12, is_sufficient=False) == {
         "type": "meeting",
         "credits": 15,

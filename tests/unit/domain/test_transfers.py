@@ -19,10 +19,10 @@ from meetcore.domain.transfers import (
     Transfer,
     TransferKind,
     check_amount,
-    house_book,
     legs,
+    system_book,
 )
-from meetcore.testing.strategies.lives import Life, lives
+from meetcore.testing.strategies.account_histories import AccountHistory, account_histories
 from meetcore.testing.strategies.money import amounts, bad_amounts, transfers
 
 CUSTOMER = Book.CUSTOMER
@@ -75,8 +75,8 @@ def test_the_legs_of_a_transfer_sum_to_zero_and_the_customers_leg_is_signed(
     assert Leg(CUSTOMER, transfer.signed_amount) in (source, destination)
 
 
-@given(lives())
-def test_the_books_say_what_each_kind_of_work_earned(life: Life) -> None:
+@given(account_histories())
+def test_the_books_say_what_each_kind_of_work_earned(life: AccountHistory) -> None:
     earned: Counter[Book] = Counter()
     expected: Counter[Book] = Counter()
     for entry in life.entries:
@@ -125,4 +125,4 @@ def test_a_bad_amount_is_told_with_its_kind(amount: Any, told: str) -> None:
 
 @given(transfers())
 def test_the_houses_book_is_the_other_side_of_every_transfer(transfer: Transfer) -> None:
-    assert {transfer.source, transfer.destination} == {Book.CUSTOMER, house_book(transfer.kind)}
+    assert {transfer.source, transfer.destination} == {Book.CUSTOMER, system_book(transfer.kind)}

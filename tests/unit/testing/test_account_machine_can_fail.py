@@ -60,7 +60,8 @@ class KeepsTheHold(MemoryMeetingRepository):
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
+        host_unavailable_until: datetime | None = None, look_again_s: float | None = None,
+        was_made: bool = False,
     ) -> None:  # fmt: skip
         await super().save_abandoned(view, meeting, view.funds, usage)
 
@@ -70,12 +71,12 @@ class ForgetsTheCap(MemoryMeetingRepository):
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
+        events: Sequence[Event], answer: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
         if refund is not None:
             refund = (refund[0], view.usage, refund[2])
         return await super().save_cancelled(
-            view, meeting, refund, events, answer, spoils_host_key=spoils_host_key
+            view, meeting, refund, events, answer, invalidates_host_key=invalidates_host_key
         )
 
 

@@ -303,7 +303,8 @@ class GivesBackWhatWasMade(MemoryMeetingRepository):
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
+        host_unavailable_until: datetime | None = None, look_again_s: float | None = None,
+        was_made: bool = False,
     ) -> None:  # fmt: skip
         await super().save_abandoned(view, meeting, funds, usage, look_again_s=look_again_s)
 

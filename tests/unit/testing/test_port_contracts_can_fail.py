@@ -21,8 +21,8 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.memory.doorbell import MemoryDoorbell
 from meetcore.adapters.memory.rate_counters import MemoryRateCounters
+from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
 from meetcore.adapters.sandbox import MemorySandboxState, SandboxMeetingState, SandboxProvider
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender
@@ -39,17 +39,17 @@ from meetcore.ports.audio_editor import Sound
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, ProviderRefused
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
-from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContract
+from meetcore.testing.contracts.cipher import CipherContract, ReversibleCipherContract
 from meetcore.testing.contracts.clock import ClockContract
-from meetcore.testing.contracts.doorbell import DoorbellContract, RemoteDoorbellContract
 from meetcore.testing.contracts.entropy import EntropyContract
+from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract
 from meetcore.testing.contracts.note_writer import NoteWriterContract
-from meetcore.testing.contracts.played_meetings import PlayedMeetingsContract
 from meetcore.testing.contracts.rate_counters import MINUTE, RateCountersContract, SharedRateCountersContract
 from meetcore.testing.contracts.resolver import HANGING, ZONE, ResolverContract
 from meetcore.testing.contracts.transcriber import TranscriberContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
+from meetcore.testing.contracts.worker_notifier import RemoteNotifierContract, WorkerNotifierContract
 from meetcore.testing.receiver import Authority, hang, hang_up
 
 Test = Callable[..., Awaitable[None]]
@@ -385,10 +385,10 @@ class KeptNonce(Tampered):
 
 
 @mistakes(
-    (PretendCipherContract.test_what_is_sealed_opens, Strips),
-    (PretendCipherContract.test_it_opens_in_its_own_context_only, IgnoresContext),
-    (PretendCipherContract.test_it_opens_in_its_own_context_only, CutsContext),
-    (PretendCipherContract.test_foreign_bytes_are_refused, Raises),
+    (ReversibleCipherContract.test_what_is_sealed_opens, Strips),
+    (ReversibleCipherContract.test_it_opens_in_its_own_context_only, IgnoresContext),
+    (ReversibleCipherContract.test_it_opens_in_its_own_context_only, CutsContext),
+    (ReversibleCipherContract.test_foreign_bytes_are_refused, Raises),
     (CipherContract.test_a_context_ends_where_it_ends, Unauthenticated),
     (CipherContract.test_a_flipped_bit_anywhere_is_refused, Unauthenticated),
     (CipherContract.test_a_cut_value_is_refused, Unauthenticated),
@@ -411,7 +411,7 @@ class Bells:
         self.listeners: list[Callable[[], object]] = []
         self.hears, self.cost_s = hears, cost_s
         self.is_away = False
-        self.bell = MemoryDoorbell(self.pass_on)
+        self.bell = MemoryWorkerNotifier(self.pass_on)
 
     def pass_on(self) -> None:
         if self.cost_s:
@@ -457,11 +457,11 @@ class Spinning(Bells):
             pass
 
 
-class Impatient(DoorbellContract):
+class Impatient(WorkerNotifierContract):
     patience_s = 0.05
 
 
-class ImpatientRemote(RemoteDoorbellContract):
+class ImpatientRemote(RemoteNotifierContract):
     patience_s = 0.05
 
 
@@ -490,7 +490,7 @@ async def test_doorbells(test: Test, broken: Bells) -> None:
 async def test_the_rig_round_them_is_sound() -> None:
     for name in dir(ImpatientRemote):
         if name.startswith("test_"):
-            await getattr(RemoteDoorbellContract(), name)(Bells())
+            await getattr(RemoteNotifierContract(), name)(Bells())
 
 
 # Resolver
@@ -739,15 +739,15 @@ class EndsAll(Playing):
 
 
 @mistakes(
-    (PlayedMeetingsContract.test_one_that_runs_is_not_removed, RemovesWhatRuns),
-    (PlayedMeetingsContract.test_one_that_is_over_is_not_removed, TakesOverForGone),
-    (PlayedMeetingsContract.test_one_that_was_ended_is_over, EndsNothing),
-    (PlayedMeetingsContract.test_ending_one_leaves_the_others, EndsAll),
+    (InteractiveProviderContract.test_one_that_runs_is_not_removed, RemovesWhatRuns),
+    (InteractiveProviderContract.test_one_that_is_over_is_not_removed, TakesOverForGone),
+    (InteractiveProviderContract.test_one_that_was_ended_is_over, EndsNothing),
+    (InteractiveProviderContract.test_ending_one_leaves_the_others, EndsAll),
 )
 async def test_played_meetings(test: Test, broken: type[Playing]) -> None:
     provider = broken()
     with pytest.raises(AssertionError):
-        await test(PlayedMeetingsContract(), provider, provider)
+        await test(InteractiveProviderContract(), provider, provider)
 
 
 class FindsTheLast(MakesAnother):

@@ -7,8 +7,8 @@ import pytest
 
 from meetcore.domain.errors import IdempotencyKeyReused, NotFound
 from meetcore.domain.notes import Language, NoteStatus
-from tests.unit.usecases.notary import notary
-from tests.unit.usecases.studio import filmed
+from tests.unit.usecases.fakes import recorded
+from tests.unit.usecases.note_scenario import note_scenario
 
 
 def code(payload: bytes) -> object:
@@ -16,24 +16,24 @@ def code(payload: bytes) -> object:
 
 
 async def test_a_note_is_queued_held_and_rung_for() -> None:
-    one = await notary(filmed("rapat", 61.0))
-    rings = one.town.notes_doorbell.rings
+    one = await note_scenario(recorded("rapat", 61.0))
+    rings = one.harness.notes_notifier.rings
     await one.ask(Language.ENGLISH)
     note = one.note()
     assert (note.status, note.language, note.duration_s) == (NoteStatus.QUEUED, Language.ENGLISH, 61)
     assert (note.recording_id, note.meeting_id) == (one.recording.id, one.meeting.id)
-    assert one.town.funds().held == 2
-    assert one.town.notes_doorbell.rings == rings + 1
+    assert one.harness.funds().held == 2
+    assert one.harness.notes_notifier.rings == rings + 1
     one.prove()
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused")
 async def test_a_repeated_request_gets_the_first_answer() -> None:
-    one = await notary()
+    one = await note_scenario()
     first = await one.ask(key="k")
     again = await one.ask(key="k")
     assert (again.payload, again.is_replay) == (first.payload, True)
-    assert len(one.town.notes()) == 1
+    assert len(one.harness.notes()) == 1
     with pytest.raises(IdempotencyKeyReused):
         await one.ask(Language.ENGLISH, key="k")
     one.prove()
@@ -41,18 +41,18 @@ async def test_a_repeated_request_gets_the_first_answer() -> None:
 
 @pytest.mark.spec("7/409")
 async def test_a_second_note_in_one_language_conflicts() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
     assert code((await one.ask()).payload) == "conflict"
     await one.finish()
     assert code((await one.ask()).payload) == "conflict"
     await one.ask(Language.ENGLISH)
-    assert len(one.town.notes()) == 2
+    assert len(one.harness.notes()) == 2
     one.prove()
 
 
 async def test_what_is_not_there_has_no_notes() -> None:
-    one = await notary()
+    one = await note_scenario()
     for key in (None, "k"):
         assert code((await one.ask(of=str(one.meeting.id), key=key)).payload) == "not_found"
     with pytest.raises(NotFound):
@@ -61,35 +61,35 @@ async def test_what_is_not_there_has_no_notes() -> None:
 
 
 async def test_what_is_being_measured_is_not_there_yet() -> None:
-    one = await notary()
-    async with one.town.state.change() as tables:
+    one = await note_scenario()
+    async with one.harness.state.change() as tables:
         tables.recordings.clear()
-    await one.film(filmed("rapat"))
+    await one.record(recorded("rapat"))
     assert code((await one.ask(of=one.recording.id)).payload) == "not_found"
 
 
 @pytest.mark.spec("7/410")
 async def test_what_was_deleted_or_has_expired_is_gone() -> None:
     for end in ("delete", "expire"):
-        one = await notary()
+        one = await note_scenario()
         await getattr(one, end)()
         assert code((await one.ask()).payload) == "gone"
-        assert one.town.notes() == []
+        assert one.harness.notes() == []
 
 
 async def test_what_cannot_be_paid_is_refused_and_asked_for_again_under_another_key() -> None:
-    one = await notary(credits=20)
+    one = await note_scenario(credits=20)
     assert code((await one.ask(key="k")).payload) == "insufficient_credits"
-    await one.town.operate.top_up(one.town.caller.account.id, 10, "INV-1")
+    await one.harness.administration.top_up(one.harness.caller.account.id, 10, "INV-1")
     assert (await one.ask(key="k")).is_replay, "a refusal that is final is the first result"
     await one.ask(key="another")
-    assert one.town.funds().held == 10
+    assert one.harness.funds().held == 10
     one.prove()
 
 
 async def test_a_keys_cap_counts_what_notes_hold() -> None:
-    one = await notary(daily_cap=30)
+    one = await note_scenario(daily_cap=30)
     await one.ask()
     assert code((await one.ask(Language.ENGLISH)).payload) == "credit_cap_exceeded"
     await one.finish()
-    assert [usage.used for usage in one.town.usage()] == [25]
+    assert [usage.used for usage in one.harness.usage()] == [25]

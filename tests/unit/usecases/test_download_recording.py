@@ -10,29 +10,29 @@ from meetcore.domain.download_links import is_signed_by, sign_link
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.recordings import FileKind, RecordingStatus
 from meetcore.usecases.download_recording import DownloadRecording, SignedLink
-from tests.unit.usecases.shelf import KEY, NOW, OLD_KEY, Shelf, a_recording
+from tests.unit.usecases.recording_fakes import KEY, NOW, OLD_KEY, FakeRecordings, a_recording
 
 
 @pytest.fixture
-def shelf() -> Shelf:
-    return Shelf()
+def fake_recordings() -> FakeRecordings:
+    return FakeRecordings()
 
 
 @pytest.fixture
-def download(shelf: Shelf) -> DownloadRecording:
-    return DownloadRecording(shelf.queries, (KEY, OLD_KEY))
+def download(fake_recordings: FakeRecordings) -> DownloadRecording:
+    return DownloadRecording(fake_recordings.queries, (KEY, OLD_KEY))
 
 
-async def test_a_link_leads_to_the_file(shelf: Shelf, download: DownloadRecording):
-    recording = shelf.put(a_recording())
+async def test_a_link_leads_to_the_file(fake_recordings: FakeRecordings, download: DownloadRecording):
+    recording = fake_recordings.put(a_recording())
     signed = await download.link(recording.account_id, recording.id, NOW)
     found = await download(signed, NOW)
     assert found.file == recording.files[0]
     assert (found.provider, found.parts, found.next_part) == ("memory", 1, None)
 
 
-async def test_a_link_works_for_fifteen_minutes(shelf: Shelf, download: DownloadRecording):
-    recording = shelf.put(a_recording())
+async def test_a_link_works_for_fifteen_minutes(fake_recordings: FakeRecordings, download: DownloadRecording):
+    recording = fake_recordings.put(a_recording())
     signed = await download.link(recording.account_id, recording.id, NOW)
     assert signed.link.expires == int((NOW + timedelta(minutes=15)).timestamp())
     await download(signed, NOW + timedelta(minutes=14, seconds=59))
@@ -41,9 +41,11 @@ async def test_a_link_works_for_fifteen_minutes(shelf: Shelf, download: Download
             await download(signed, NOW + late)
 
 
-async def test_every_part_leads_to_the_next_until_the_last(shelf: Shelf, download: DownloadRecording):
+async def test_every_part_leads_to_the_next_until_the_last(
+    fake_recordings: FakeRecordings, download: DownloadRecording
+):
     kinds = (FileKind.VIDEO, FileKind.AUDIO, FileKind.VIDEO)
-    recording = shelf.put(a_recording(kinds, (10, 20, 30)))
+    recording = fake_recordings.put(a_recording(kinds, (10, 20, 30)))
     signed: SignedLink | None = await download.link(recording.account_id, recording.id, NOW)
     sizes, ends = [], set()
     while signed is not None:
@@ -56,8 +58,10 @@ async def test_every_part_leads_to_the_next_until_the_last(shelf: Shelf, downloa
     assert len(ends) == 1  # no part outlives the first
 
 
-async def test_a_part_that_is_not_there_is_unknown(shelf: Shelf, download: DownloadRecording):
-    recording = shelf.put(a_recording())
+async def test_a_part_that_is_not_there_is_unknown(
+    fake_recordings: FakeRecordings, download: DownloadRecording
+):
+    recording = fake_recordings.put(a_recording())
     signed = await download.link(recording.account_id, recording.id, NOW)
     link = evolve(signed.link, part=2)
     with pytest.raises(NotFound):
@@ -65,13 +69,13 @@ async def test_a_part_that_is_not_there_is_unknown(shelf: Shelf, download: Downl
 
 
 async def test_a_wrong_signature_is_unknown_whatever_became_of_the_recording(
-    shelf: Shelf, download: DownloadRecording
+    fake_recordings: FakeRecordings, download: DownloadRecording
 ):
     for status in RecordingStatus:
-        recording = shelf.put(evolve(a_recording(), status=status))
-        shelf.put(evolve(recording, status=RecordingStatus.AVAILABLE))
+        recording = fake_recordings.put(evolve(a_recording(), status=status))
+        fake_recordings.put(evolve(recording, status=RecordingStatus.AVAILABLE))
         signed = await download.link(recording.account_id, recording.id, NOW)
-        shelf.put(recording)
+        fake_recordings.put(recording)
         for wrong in (
             evolve(signed, signature=signed.signature[::-1]),
             evolve(signed, link=evolve(signed.link, expires=signed.link.expires + 1)),
@@ -82,19 +86,23 @@ async def test_a_wrong_signature_is_unknown_whatever_became_of_the_recording(
 
 
 async def test_a_link_of_the_key_before_is_honoured_and_none_is_signed_with_it(
-    shelf: Shelf, download: DownloadRecording
+    fake_recordings: FakeRecordings, download: DownloadRecording
 ):
-    recording = shelf.put(a_recording())
-    old = await DownloadRecording(shelf.queries, (OLD_KEY,)).link(recording.account_id, recording.id, NOW)
+    recording = fake_recordings.put(a_recording())
+    old = await DownloadRecording(fake_recordings.queries, (OLD_KEY,)).link(
+        recording.account_id, recording.id, NOW
+    )
     assert (await download(old, NOW)).file == recording.files[0]
     new = await download.link(recording.account_id, recording.id, NOW)
     assert is_signed_by([KEY], new.link, new.signature)
     with pytest.raises(NotFound):
-        await DownloadRecording(shelf.queries, (KEY,))(old, NOW)
+        await DownloadRecording(fake_recordings.queries, (KEY,))(old, NOW)
 
 
-async def test_an_account_has_no_link_to_anothers_recording(shelf: Shelf, download: DownloadRecording):
-    recording = shelf.put(a_recording())
+async def test_an_account_has_no_link_to_anothers_recording(
+    fake_recordings: FakeRecordings, download: DownloadRecording
+):
+    recording = fake_recordings.put(a_recording())
     with pytest.raises(NotFound):
         await download.link(uuid4(), recording.id, NOW)
     with pytest.raises(NotFound):
@@ -102,20 +110,22 @@ async def test_an_account_has_no_link_to_anothers_recording(shelf: Shelf, downlo
 
 
 async def test_what_was_deleted_is_gone_also_for_links_that_were_given_out(
-    shelf: Shelf, download: DownloadRecording
+    fake_recordings: FakeRecordings, download: DownloadRecording
 ):
-    recording = shelf.put(a_recording())
+    recording = fake_recordings.put(a_recording())
     signed = await download.link(recording.account_id, recording.id, NOW)
     for changes in ({"status": RecordingStatus.EXPIRED}, {"status": RecordingStatus.EXPIRED, "files": ()}):
-        shelf.change(recording, **changes)
+        fake_recordings.change(recording, **changes)
         with pytest.raises(Gone, match="recording was deleted"):
             await download(signed, NOW)
         with pytest.raises(Gone):
             await download.link(recording.account_id, recording.id, NOW)
 
 
-async def test_retention_ends_at_its_instant_whoever_comes_first(shelf: Shelf, download: DownloadRecording):
-    recording = shelf.put(evolve(a_recording(), expires_at=NOW + timedelta(minutes=5)))
+async def test_retention_ends_at_its_instant_whoever_comes_first(
+    fake_recordings: FakeRecordings, download: DownloadRecording
+):
+    recording = fake_recordings.put(evolve(a_recording(), expires_at=NOW + timedelta(minutes=5)))
     signed = await download.link(recording.account_id, recording.id, NOW)
     await download(signed, NOW + timedelta(minutes=5) - timedelta(microseconds=1))
     with pytest.raises(Gone, match="retention"):
@@ -126,18 +136,22 @@ async def test_retention_ends_at_its_instant_whoever_comes_first(shelf: Shelf, d
         await download(signed, NOW + timedelta(minutes=20))
 
 
-async def test_one_that_is_being_measured_is_not_there_yet(shelf: Shelf, download: DownloadRecording):
-    recording = shelf.put(a_recording())
+async def test_one_that_is_being_measured_is_not_there_yet(
+    fake_recordings: FakeRecordings, download: DownloadRecording
+):
+    recording = fake_recordings.put(a_recording())
     signed = await download.link(recording.account_id, recording.id, NOW)
-    shelf.change(recording, status=RecordingStatus.MEASURING)
+    fake_recordings.change(recording, status=RecordingStatus.MEASURING)
     with pytest.raises(NotFound):
         await download(signed, NOW)
     with pytest.raises(NotFound):
         await download.link(recording.account_id, recording.id, NOW)
 
 
-async def test_no_key_and_no_signature_is_in_a_repr(shelf: Shelf, download: DownloadRecording):
-    recording = shelf.put(a_recording((FileKind.AUDIO, FileKind.AUDIO), (1, 2)))
+async def test_no_key_and_no_signature_is_in_a_repr(
+    fake_recordings: FakeRecordings, download: DownloadRecording
+):
+    recording = fake_recordings.put(a_recording((FileKind.AUDIO, FileKind.AUDIO), (1, 2)))
     signed = await download.link(recording.account_id, recording.id, NOW)
     found = await download(signed, NOW)
     assert found.next_part is not None

@@ -7,7 +7,7 @@ from attrs import define, evolve, field
 
 from meetcore.domain.errors import ServiceUnavailable
 from meetcore.usecases.duplicates import DuplicateLimit, wait_while_in_progress
-from tests.unit.usecases.town import Town, request
+from tests.unit.usecases.application import ApplicationHarness, request
 
 
 @define
@@ -110,19 +110,19 @@ async def test_nothing_is_kept_of_requests_that_are_over() -> None:
 
 async def test_the_waits_in_one_process_and_for_another_share_a_deadline() -> None:
     now = asyncio.get_running_loop().time
-    town = await Town().settle_in()
+    harness = await ApplicationHarness().start()
     async with DuplicateLimit(wait_s=10).turn("same") as wait_until:
         assert now() + 9 < wait_until <= now() + 10
-        waited = evolve(town.intent("k"), wait_until=wait_until)
+        waited = evolve(harness.intent("k"), wait_until=wait_until)
         assert waited.deadline(60) == wait_until
         assert waited.deadline(5) == pytest.approx(now() + 5, abs=1)
-        assert town.intent("k").deadline(60) == pytest.approx(now() + 60, abs=1)
+        assert harness.intent("k").deadline(60) == pytest.approx(now() + 60, abs=1)
 
 
 async def test_a_meeting_that_nobody_works_on_is_not_waited_for() -> None:
-    town = await Town().settle_in()
-    await town.create()(town.caller, request(), town.intent(None), town.now())
-    (meeting,) = town.meetings()
+    harness = await ApplicationHarness().start()
+    await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+    (meeting,) = harness.meetings()
     deadline = asyncio.get_running_loop().time() + 10
-    assert await wait_while_in_progress(town.queries, meeting.account_id, meeting.id, deadline, 0.001)
-    assert not await wait_while_in_progress(town.queries, meeting.account_id, meeting.id, 0, 0.001)
+    assert await wait_while_in_progress(harness.queries, meeting.account_id, meeting.id, deadline, 0.001)
+    assert not await wait_while_in_progress(harness.queries, meeting.account_id, meeting.id, 0, 0.001)

@@ -11,7 +11,7 @@ from attrs import define, field
 from meetcore.domain.errors import InvalidApiKey, ServiceUnavailable
 from meetcore.domain.keys import ApiKey, Scope, digest, mint
 from meetcore.domain.rate_window import Quotas
-from meetcore.ports.queries import AccountCard, Caller
+from meetcore.ports.queries import AccountSummary, Caller
 from meetcore.usecases import key_lookups
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
@@ -37,9 +37,9 @@ class SlowQueries:
     def know(self, key: str, revoked_at: datetime | None = None) -> None:
         id_ = UUID(int=next(_numbers))
         known = ApiKey(id_, id_, tuple(Scope), None, NOW, None, revoked_at)
-        self.callers[digest(key)] = Caller(known, AccountCard(id_, id_, "a@example.com", "A", 0, 0))
+        self.callers[digest(key)] = Caller(known, AccountSummary(id_, id_, "a@example.com", "A", 0, 0))
 
-    async def find_caller(self, key_digest: bytes, peek: object = None) -> Caller | None:
+    async def find_caller(self, key_digest: bytes, includes: object = None) -> Caller | None:
         self.lookups += 1
         self.open += 1
         self.most_open = max(self.most_open, self.open)

@@ -16,21 +16,31 @@ from meetcore.domain.errors import ServiceUnavailable
 from meetcore.domain.events import EventKind
 from meetcore.domain.notes import Language, NoteStatus
 from meetcore.domain.recordings import RecordingStatus, needs_work
-from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.notes import NoteTask
-from meetcore.ports.recording_files import FileGone, FilesAway
-from tests.unit.usecases.notary import Notary, lapse, notary
-from tests.unit.usecases.studio import filmed, written
-from tests.unit.usecases.town import Died, Fuse
+from meetcore.ports.recording_files import FileGone, FilesUnavailable
+from tests.unit.usecases.application import CrashPoint, Died
+from tests.unit.usecases.fakes import recorded, written
+from tests.unit.usecases.note_scenario import NoteScenario, lapse, note_scenario
 
 CALLS = ("find", "open audio", "open transcript", "chunk", "measure", "cut", "transcribe", "write", "remove")
 FAULTS: tuple[BaseException, ...] = (
-    FilesAway("x"), FileGone(), MediaUnreadable("x"), AiAway("x"), AiAway("x", 90.0), AiRefused("x"),
+    FilesUnavailable("x"), FileGone(), MediaUnreadable("x"), AiUnavailable("x"),
+    AiUnavailable("x", 90.0), AiRefused("x"),
     EditingFailed("x"), ZeroDivisionError(), Died(),
 )  # fmt: skip
 # What a worker's task may end with, and the next one sees to.
-ENDS = (Died, ZeroDivisionError, FilesAway, FileGone, MediaUnreadable, AiAway, AiRefused, ExceptionGroup)
+ENDS = (
+    Died,
+    ZeroDivisionError,
+    FilesUnavailable,
+    FileGone,
+    MediaUnreadable,
+    AiUnavailable,
+    AiRefused,
+    ExceptionGroup,
+)
 
 
 class NoteLife(RuleBasedStateMachine):
@@ -44,10 +54,10 @@ class NoteLife(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Nothing that was asked for is left undone once nobody disturbs it."""
-        self.one.town.studio.plans.clear()
+        self.one.harness.fault_plan.plans.clear()
         self.runner.run(self.one.finish())
-        assert not [note for note in self.one.town.notes() if note.status is NoteStatus.PROCESSING]
-        assert self.one.town.funds().held == 0
+        assert not [note for note in self.one.harness.notes() if note.status is NoteStatus.PROCESSING]
+        assert self.one.harness.funds().held == 0
         self.runner.close()
 
     def run(self, acting) -> None:
@@ -58,8 +68,8 @@ class NoteLife(RuleBasedStateMachine):
     @initialize(credits=st.sampled_from([26, 40, 1000]), with_transcript=st.booleans())
     def record(self, credits: int, with_transcript: bool) -> None:
         """A meeting is recorded."""
-        files = [filmed("first", 301.0), *([written("said", "A: halo")] if with_transcript else [])]
-        self.one: Notary = self.runner.run(notary(*files, credits=credits))
+        files = [recorded("first", 301.0), *([written("said", "A: halo")] if with_transcript else [])]
+        self.one: NoteScenario = self.runner.run(note_scenario(*files, credits=credits))
         for language in Language:
             self.run(self.one.ask(language))
 
@@ -74,12 +84,12 @@ class NoteLife(RuleBasedStateMachine):
     @rule(call=st.sampled_from(CALLS), fault=st.sampled_from(FAULTS), skip=st.integers(0, 2))
     def plan(self, call: str, fault: BaseException, skip: int) -> None:
         """Let a call go wrong that is still to come."""
-        self.one.town.studio.plan(call, *[None] * skip, fault)
+        self.one.harness.fault_plan.plan(call, *[None] * skip, fault)
 
     @rule(point=st.integers(1, 30))
     def die(self, point: int) -> None:
         """Work in a process that dies at some line."""
-        self.run(self.one.work(self.one.town.write_notes(Fuse(point))))
+        self.run(self.one.work(self.one.harness.write_notes(CrashPoint(point))))
 
     @rule()
     def work(self) -> None:
@@ -89,18 +99,18 @@ class NoteLife(RuleBasedStateMachine):
     @rule()
     def claim_and_forget(self) -> None:
         """Take what is due, and be slow."""
-        self.idle += self.runner.run(self.one.town.write_notes().claim(2))
+        self.idle += self.runner.run(self.one.harness.write_notes().claim(2))
 
     @rule()
     def wake_up(self) -> None:
         """Go on with what was taken long ago, whoever has it now."""
         while self.idle:
-            self.run(self.one.town.write_notes().work(self.idle.pop()))
+            self.run(self.one.harness.write_notes().work(self.idle.pop()))
 
     @rule(seconds=st.sampled_from([1, 10, 3600]))
     def wait(self, seconds: int) -> None:
         """Let time pass."""
-        self.one.town.clock.advance(seconds)
+        self.one.harness.clock.advance(seconds)
 
     @rule()
     def lapse(self) -> None:
@@ -111,12 +121,12 @@ class NoteLife(RuleBasedStateMachine):
     def go_on_recording(self, minutes_in: int) -> None:
         """Let the provider tell of one more segment."""
         name = f"more-{next(self.names)}"
-        self.run(self.one.film(filmed(name, 61.0, minutes_in=minutes_in)))
+        self.run(self.one.record(recorded(name, 61.0, minutes_in=minutes_in)))
 
     @rule()
     def measure(self) -> None:
         """Work on recordings."""
-        self.run(self.one.town.work_on_recordings()())
+        self.run(self.one.harness.work_on_recordings()())
 
     @rule(how=st.sampled_from(["delete", "delete with notes", "expire"]))
     def end(self, how: str) -> None:
@@ -127,17 +137,17 @@ class NoteLife(RuleBasedStateMachine):
     @rule()
     def top_up(self) -> None:
         """The customer pays in."""
-        account_id = self.one.town.caller.account.id
-        self.run(self.one.town.operate.top_up(account_id, 20, f"INV-{next(self.names)}"))
+        account_id = self.one.harness.caller.account.id
+        self.run(self.one.harness.administration.top_up(account_id, 20, f"INV-{next(self.names)}"))
 
     @invariant()
     def the_books_are_right(self) -> None:
         """Holds are those of notes in progress, no note is charged twice, each end was told once."""
         one = self.one
         one.prove()
-        notes = one.town.notes()
-        told = Counter(event["id"] for event in one.town.told(EventKind.NOTE_COMPLETED))
-        told += Counter(event["id"] for event in one.town.told(EventKind.NOTE_FAILED))
+        notes = one.harness.notes()
+        told = Counter(event["id"] for event in one.harness.told(EventKind.NOTE_COMPLETED))
+        told += Counter(event["id"] for event in one.harness.told(EventKind.NOTE_FAILED))
         over = {str(note.id) for note in notes if note.status in (NoteStatus.COMPLETED, NoteStatus.FAILED)}
         assert told == Counter(over), "each end is told once, and an erased one not at all"
         occupied = Counter(note.language for note in notes if note.status in _OCCUPYING)
@@ -146,9 +156,9 @@ class NoteLife(RuleBasedStateMachine):
             assert (note.charge_id is None) == (not note.credits_charged)
             assert note.status is not NoteStatus.COMPLETED or note.draft is not None
         if one.status() is RecordingStatus.EXPIRED:
-            assert not one.town.funds().held
-            assert one.town.state.committed.heard == {}
-        assert len(one.town.told(EventKind.RECORDING_READY)) == 1
+            assert not one.harness.funds().held
+            assert one.harness.state.committed.heard == {}
+        assert len(one.harness.told(EventKind.RECORDING_READY)) == 1
 
 
 _OCCUPYING = (NoteStatus.QUEUED, NoteStatus.PROCESSING, NoteStatus.COMPLETED)

@@ -15,16 +15,16 @@ from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus
-from meetcore.domain.provider_events import MAX_TRIES, Heed, ProviderEvent, ProviderEventKind
+from meetcore.domain.provider_events import MAX_TRIES, EventOutcome, ProviderEvent, ProviderEventKind
 from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.ports.provider_events import ClaimedEvent
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import ProviderMeetingState
 from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
 from meetcore.usecases.track_meeting import TrackMeeting
-from tests.unit.usecases.town import Died, DyingStore, Fuse, Town, request
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, DyingStore, request
 
 STARTED, ENDED = ProviderEventKind.MEETING_STARTED, ProviderEventKind.MEETING_ENDED
 RECORDING = ProviderEventKind.RECORDING_READY
@@ -35,26 +35,28 @@ FIVE_MINUTES = timedelta(minutes=5)
 class Post:
     """A town with one meeting and an inbox."""
 
-    town: Town
+    harness: ApplicationHarness
     meeting: Meeting
     bytes_told: count[int] = field(factory=count)
 
     @property
     def track(self) -> TrackMeeting:
-        return TrackMeeting(self.town.store, self.town.doorbell, self.town.world)
+        return TrackMeeting(self.harness.store, self.harness.notifier, self.harness.runtime)
 
     def handle(self, **changes: Any) -> HandleProviderEvents:
-        town = self.town
-        return evolve(HandleProviderEvents(town.store, self.track, town.record(), town.world), **changes)
+        harness = self.harness
+        return evolve(
+            HandleProviderEvents(harness.store, self.track, harness.record(), harness.runtime), **changes
+        )
 
     def event(self, kind: ProviderEventKind, *files: RecordingFile, of: str | None = None) -> ProviderEvent:
         name = of or self.meeting.provider_meeting_id or ""
-        return ProviderEvent("sandbox", kind, name, self.town.now(), files)
+        return ProviderEvent("sandbox", kind, name, self.harness.now(), files)
 
     async def tell(self, event: ProviderEvent, raw: bytes | None = None) -> bool:
         """Take an event in; told in other bytes each time unless they are given."""
         raw = b"%d" % next(self.bytes_told) if raw is None else raw
-        receive = ReceiveProviderEvent(self.town.store, self.town.doorbell, self.town.world)
+        receive = ReceiveProviderEvent(self.harness.store, self.harness.notifier, self.harness.runtime)
         return await receive(event, hashlib.sha256(raw).digest())
 
     async def work(self) -> None:
@@ -63,36 +65,36 @@ class Post:
             pass
 
     def status(self) -> MeetingStatus:
-        (meeting,) = [one for one in self.town.meetings() if one.id == self.meeting.id]
+        (meeting,) = [one for one in self.harness.meetings() if one.id == self.meeting.id]
         return meeting.status
 
     def told(self, kind: EventKind) -> int:
-        return [event.kind for event in self.town.state.committed.events.values()].count(kind)
+        return [event.kind for event in self.harness.state.committed.events.values()].count(kind)
 
     def waiting(self) -> int:
-        events = self.town.state.committed.provider_events.values()
+        events = self.harness.state.committed.provider_events.values()
         return len([one for one in events if one.due_at is not None])
 
     def recording(self) -> Recording | None:
         name = self.meeting.account_id, self.meeting.id
-        stored = self.town.state.committed.recordings.get(name)
+        stored = self.harness.state.committed.recordings.get(name)
         return None if stored is None else stored.recording
 
 
 async def post(**fields: Any) -> Post:
-    town = await Town(credits=1000).settle_in()
-    await town.create()(town.caller, request(**fields), town.intent(None), town.now())
-    (meeting,) = town.meetings()
-    return Post(town, meeting)
+    harness = await ApplicationHarness(credits=1000).start()
+    await harness.create()(harness.caller, request(**fields), harness.intent(None), harness.now())
+    (meeting,) = harness.meetings()
+    return Post(harness, meeting)
 
 
 async def test_a_double_is_kept_once_and_rings_once() -> None:
     office = await post()
-    rings = office.town.doorbell.rings
+    rings = office.harness.notifier.rings
     event = office.event(STARTED)
     assert await office.tell(event, b"the same")
     assert not await office.tell(event, b"the same")
-    assert office.town.doorbell.rings == rings + 1
+    assert office.harness.notifier.rings == rings + 1
     assert office.waiting() == 1
 
 
@@ -125,30 +127,32 @@ async def test_doubles_and_disorder_end_it_once(order: Sequence[ProviderEventKin
 async def test_an_event_of_a_strangers_meeting_is_dropped_after_five_minutes() -> None:
     office = await post()
     await office.tell(office.event(ENDED, of="a stranger's"))
-    since = office.town.now()
+    since = office.harness.now()
     tries = 0
     while office.waiting():
         await office.work()
         tries += 1
-        office.town.clock.advance(1)
+        office.harness.clock.advance(1)
         assert tries < 1000
-    assert FIVE_MINUTES <= office.town.now() - since <= FIVE_MINUTES + timedelta(minutes=1)
+    assert FIVE_MINUTES <= office.harness.now() - since <= FIVE_MINUTES + timedelta(minutes=1)
     assert office.status() is MeetingStatus.SCHEDULED
 
 
 async def test_an_event_that_comes_before_its_meeting_is_there_is_applied_when_it_is() -> None:
     office = await post()
-    town = office.town
+    harness = office.harness
     with pytest.raises(Died):  # after the provider made it, before the third transaction
-        await town.create(Fuse(5))(town.caller, request(date="2026-12-03"), town.intent("k"), town.now())
-    (unborn,) = [one for one in town.meetings() if one.status is MeetingStatus.PROVISIONING]
+        await harness.create(CrashPoint(5))(
+            harness.caller, request(date="2026-12-03"), harness.intent("k"), harness.now()
+        )
+    (unborn,) = [one for one in harness.meetings() if one.status is MeetingStatus.PROVISIONING]
     assert unborn.provider_meeting_id is None
-    other = Post(town, evolve(unborn, provider_meeting_id=f"sandbox-{unborn.id}"))
+    other = Post(harness, evolve(unborn, provider_meeting_id=f"sandbox-{unborn.id}"))
     await other.tell(other.event(STARTED))
     await other.work()
     assert other.waiting() == 1
-    town.lapse()
-    await town.reconcile().sweep()
+    harness.lapse()
+    await harness.reconcile().sweep()
     assert other.status() is MeetingStatus.SCHEDULED
     await other.work()
     assert other.status() is MeetingStatus.STARTED
@@ -157,7 +161,7 @@ async def test_an_event_that_comes_before_its_meeting_is_there_is_applied_when_i
 
 async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() -> None:
     office = await post()
-    town = office.town
+    harness = office.harness
 
     class Refusing(SandboxProvider):
         """The sandbox, which tells that the meeting is over before it refuses to remove it."""
@@ -166,15 +170,15 @@ async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() ->
             await office.tell(office.event(ENDED))
             await office.work()
             assert (office.status(), office.waiting()) == (MeetingStatus.CANCELLING, 1)
-            return await town.provider.remove(provider_meeting_id)
+            return await harness.provider.remove(provider_meeting_id)
 
-    town.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
-    refusing = Refusing("http://sandbox", town.sandbox.state, bytes(32))
-    cancel = evolve(town.cancel(), cancellation=Cancellation(town.store, refusing, town.world))
+    harness.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
+    refusing = Refusing("http://sandbox", harness.sandbox.state, bytes(32))
+    cancel = evolve(harness.cancel(), cancellation=Cancellation(harness.store, refusing, harness.runtime))
     with pytest.raises(UpstreamError):
-        await cancel(town.caller, office.meeting.id, town.intent("c"), town.now())
+        await cancel(harness.caller, office.meeting.id, harness.intent("c"), harness.now())
     assert office.status() is MeetingStatus.SCHEDULED, "the provider did not let go of it"
-    town.clock.advance(FIVE_MINUTES.total_seconds())
+    harness.clock.advance(FIVE_MINUTES.total_seconds())
     await office.work()
     assert office.status() is MeetingStatus.ENDED
     assert office.told(EventKind.MEETING_ENDED) == 1
@@ -182,29 +186,37 @@ async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() ->
 
 async def test_an_event_that_waited_for_a_cancellation_changes_nothing_if_it_succeeds() -> None:
     office = await post()
-    town = office.town
+    harness = office.harness
     with pytest.raises(Died):
-        await town.cancel(Fuse(4))(town.caller, office.meeting.id, town.intent("c"), town.now())
+        await harness.cancel(CrashPoint(4))(
+            harness.caller, office.meeting.id, harness.intent("c"), harness.now()
+        )
     await office.tell(office.event(STARTED))
     await office.work()
-    town.lapse()
-    await town.reconcile().sweep()
+    harness.lapse()
+    await harness.reconcile().sweep()
     await office.work()
     assert (office.status(), office.waiting()) == (MeetingStatus.CANCELLED, 0)
-    assert town.funds().balance == 1000
+    assert harness.funds().balance == 1000
 
 
 async def test_what_the_provider_tells_moves_the_meeting_once_and_in_any_order() -> None:
     office = await post()
-    name, now = office.meeting.provider_meeting_id or "", office.town.now()
+    name, now = office.meeting.provider_meeting_id or "", office.harness.now()
     start, end = MeetingEvent.START, MeetingEvent.END
     told = [await office.track("sandbox", name, event, now) for event in (start, start, end, start, end)]
-    assert told == [Heed.TAKEN, Heed.PASSED, Heed.TAKEN, Heed.PASSED, Heed.PASSED]
+    assert told == [
+        EventOutcome.APPLIED,
+        EventOutcome.IGNORED,
+        EventOutcome.APPLIED,
+        EventOutcome.IGNORED,
+        EventOutcome.IGNORED,
+    ]
     assert office.status() is MeetingStatus.ENDED
     assert office.told(EventKind.MEETING_ENDED) == 1
-    assert not office.town.state.committed.reservations
-    assert await office.track("sandbox", "unknown", end, now) is Heed.EARLY
-    assert await office.track("zoom", name, end, now) is Heed.EARLY
+    assert not office.harness.state.committed.reservations
+    assert await office.track("sandbox", "unknown", end, now) is EventOutcome.TOO_EARLY
+    assert await office.track("zoom", name, end, now) is EventOutcome.TOO_EARLY
 
 
 async def test_files_are_gathered_in_one_recording_whatever_their_order() -> None:
@@ -221,7 +233,7 @@ async def test_files_are_gathered_in_one_recording_whatever_their_order() -> Non
         assert (recording.meeting_id, recording.status) == (office.meeting.id, RecordingStatus.MEASURING)
         results.append(recording.files)
         assert office.waiting() == 0
-        assert office.town.recordings_doorbell.rings >= 1, "nobody waits for a sweep to measure it"
+        assert office.harness.recordings_doorbell.rings >= 1, "nobody waits for a sweep to measure it"
     assert set(results) == {tuple(sorted((first, second, transcript), key=lambda one: one.provider_file_id))}
 
 
@@ -258,7 +270,7 @@ class Faulty:
     names: frozenset[str]
     fault: Exception
 
-    async def __call__(self, provider: str, name: str, happened: MeetingEvent, now: Any) -> Heed:
+    async def __call__(self, provider: str, name: str, happened: MeetingEvent, now: Any) -> EventOutcome:
         if name in self.names:
             raise self.fault
         return await self.track(provider, name, happened, now)
@@ -266,7 +278,7 @@ class Faulty:
 
 async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None:
     office = await post()
-    town = office.town
+    harness = office.harness
     fault = ValueError("a fault")
     faulty: Any = Faulty(office.track, frozenset({"bad"}), fault)
     for name in ("bad", office.meeting.provider_meeting_id):
@@ -277,7 +289,7 @@ async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None
             await office.handle(track=faulty)()
         assert [str(fault) for fault in told.value.exceptions] == ["a fault"]
         assert office.status() is MeetingStatus.STARTED
-        town.clock.advance(61)
+        harness.clock.advance(61)
     assert office.waiting() == 0
     assert [note.endswith("of sandbox, try 11 of 11, meeting bad") for note in fault.__notes__].count(
         True
@@ -286,14 +298,14 @@ async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None
 
 async def test_an_outage_costs_no_event_however_long_it_lasts() -> None:
     office = await post()
-    town = office.town
+    harness = office.harness
     name = office.meeting.provider_meeting_id or ""
-    away: Any = Faulty(office.track, frozenset({name}), StoreAway("away"))
+    away: Any = Faulty(office.track, frozenset({name}), StoreUnavailable("away"))
     await office.tell(office.event(STARTED))
     for _ in range(3 * MAX_TRIES):
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             await office.handle(track=away)()
-        town.clock.advance(61)
+        harness.clock.advance(61)
     await office.work()
     assert office.status() is MeetingStatus.STARTED
 
@@ -301,13 +313,13 @@ async def test_an_outage_costs_no_event_however_long_it_lasts() -> None:
 @pytest.mark.parametrize("point", range(1, 10))
 async def test_wherever_a_worker_dies_the_event_is_applied_once(point: int) -> None:
     office = await post()
-    town = office.town
+    harness = office.harness
     await office.tell(office.event(ENDED))
-    mortal: Any = DyingStore(town.store, Fuse(point))
-    track = TrackMeeting(mortal, town.doorbell, town.world)
+    mortal: Any = DyingStore(harness.store, CrashPoint(point))
+    track = TrackMeeting(mortal, harness.notifier, harness.runtime)
     with pytest.raises(Died):
         await office.handle(store=mortal, track=track)()
-    town.clock.advance(61)
+    harness.clock.advance(61)
     await office.work()
     assert office.status() is MeetingStatus.ENDED
     assert office.told(EventKind.MEETING_ENDED) == 1
@@ -325,17 +337,17 @@ async def test_a_full_batch_tells_that_there_may_be_more() -> None:
 
 async def test_what_became_of_each_event_is_told_with_its_meeting() -> None:
     place = await post()
-    heard: list[tuple[str, ProviderEventKind, Heed]] = []
+    heard: list[tuple[str, ProviderEventKind, EventOutcome]] = []
 
-    def tell(claimed: ClaimedEvent, heed: Heed) -> None:
-        heard.append((claimed.event.provider_meeting_id, claimed.event.kind, heed))
+    def tell(claimed: ClaimedEvent, outcome: EventOutcome) -> None:
+        heard.append((claimed.event.provider_meeting_id, claimed.event.kind, outcome))
 
     for event in (place.event(STARTED), place.event(STARTED), place.event(ENDED, of="unheard-of")):
         await place.tell(event)
         await place.handle(tell=tell)()
     name = place.meeting.provider_meeting_id
     assert heard == [
-        (name, STARTED, Heed.TAKEN),
-        (name, STARTED, Heed.PASSED),
-        ("unheard-of", ENDED, Heed.EARLY),
+        (name, STARTED, EventOutcome.APPLIED),
+        (name, STARTED, EventOutcome.IGNORED),
+        ("unheard-of", ENDED, EventOutcome.TOO_EARLY),
     ]

@@ -17,7 +17,7 @@ from meetcore.domain.orphans import DEFAULT_WINDOW_S
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 from meetcore.usecases.provision import order_of
 from meetcore.usecases.remove_orphans import OrphanReport
-from tests.unit.usecases.town import Died, Fuse, Town, request
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request
 
 FIVE_MINUTES = 300
 
@@ -39,43 +39,47 @@ def access_of(zoom: ZoomStandIn) -> ZoomAccess:
 class Place:
     """A town whose provider is Zoom, both on one clock."""
 
-    town: Town
+    harness: ApplicationHarness
     zoom: ZoomStandIn
 
-    async def create(self, key: str | None = None, fuse: Fuse | None = None, **fields: object) -> None:
+    async def create(
+        self, key: str | None = None, crash_point: CrashPoint | None = None, **fields: object
+    ) -> None:
         """Ask for a meeting, whatever comes of it."""
-        town = self.town
+        harness = self.harness
         with suppress(DomainError, Died):
-            await town.create(fuse)(town.caller, request(**fields), town.intent(key), town.now())
+            await harness.create(crash_point)(
+                harness.caller, request(**fields), harness.intent(key), harness.now()
+            )
 
     async def pass_time(self, seconds: float, step_s: float = 7) -> None:
         """Let time pass, with the workers at work."""
         passed = 0.0
         while passed < seconds:
-            self.town.clock.advance(step_s)
+            self.harness.clock.advance(step_s)
             passed += step_s
-            await self.town.reconcile().sweep()
-            await self.town.remove_orphans().sweep()
+            await self.harness.reconcile().sweep()
+            await self.harness.remove_orphans().sweep()
 
     def prove(self) -> None:
         """What is at Zoom is what is recorded, and nobody has anything more to look for."""
         recorded = [
             meeting.provider_meeting_id
-            for meeting in self.town.meetings()
+            for meeting in self.harness.meetings()
             if meeting.status is MeetingStatus.SCHEDULED
         ]
         assert [str(each.number) for each in self.zoom.meetings] == recorded
-        assert not self.town.state.committed.orphan_checks
-        self.town.prove()
+        assert not self.harness.state.committed.orphan_checks
+        self.harness.prove()
 
 
 @pytest.fixture
 async def place() -> AsyncIterator[Place]:
-    town = await Town(credits=1000, hosts=1).settle_in()
-    async with zoom_stand_in(now=town.clock.now) as zoom:
-        town.provider = provider = ZoomProvider(access_of(zoom), NoLog(), now=town.clock.now)
+    harness = await ApplicationHarness(credits=1000, hosts=1).start()
+    async with zoom_stand_in(now=harness.clock.now) as zoom:
+        harness.provider = provider = ZoomProvider(access_of(zoom), NoLog(), now=harness.clock.now)
         try:
-            yield Place(town, zoom)
+            yield Place(harness, zoom)
         finally:
             await provider.aclose()
 
@@ -96,19 +100,19 @@ async def test_doubled_and_late_creations_leave_no_orphan(
     # A key whose meeting comes before the reconciler asks is given it.
     has_meeting = is_heard or (key is not None and after_s <= 1)
     assert len(place.zoom.meetings) == has_meeting
-    assert place.town.funds().balance == (990 if has_meeting else 1000)
+    assert place.harness.funds().balance == (990 if has_meeting else 1000)
 
 
 async def test_what_lands_just_before_a_look_starts_the_time_anew(place: Place):
     place.zoom.faults.plan(Fault("answered", "create", doubles=1, after_s=FIVE_MINUTES - 1))
     await place.create()
-    (check,) = place.town.state.committed.orphan_checks.values()
-    place.town.clock.set(check.due_at)
-    assert await place.town.remove_orphans().sweep() == 1
+    (check,) = place.harness.state.committed.orphan_checks.values()
+    place.harness.clock.set(check.due_at)
+    assert await place.harness.remove_orphans().sweep() == 1
     assert len(place.zoom.meetings) == 1
-    assert await place.town.remove_orphans().sweep() == 0, "there is a schedule"
+    assert await place.harness.remove_orphans().sweep() == 0, "there is a schedule"
     await place.pass_time(FIVE_MINUTES - 7)
-    assert place.town.state.committed.orphan_checks, "it has not been clean for long"
+    assert place.harness.state.committed.orphan_checks, "it has not been clean for long"
     await place.pass_time(14)
     place.prove()
 
@@ -139,8 +143,10 @@ async def test_looks_after_an_unknown_outcome_are_few(place: Place):
 async def test_a_double_of_a_meeting_that_was_cancelled_goes_too(place: Place):
     place.zoom.faults.plan(Fault("answered", "create", doubles=1))
     await place.create()
-    (meeting,) = place.town.meetings()
-    await place.town.cancel()(place.town.caller, meeting.id, place.town.intent(None), place.town.now())
+    (meeting,) = place.harness.meetings()
+    await place.harness.cancel()(
+        place.harness.caller, meeting.id, place.harness.intent(None), place.harness.now()
+    )
     assert len(place.zoom.meetings) == 1
     await place.pass_time(2 * FIVE_MINUTES + 60)
     assert place.zoom.meetings == []
@@ -150,7 +156,7 @@ async def test_a_double_of_a_meeting_that_was_cancelled_goes_too(place: Place):
 async def test_the_recorded_meeting_stays_when_it_runs_or_is_over(place: Place):
     place.zoom.faults.plan(Fault("answered", "create", doubles=1))
     await place.create()
-    (meeting,) = place.town.meetings()
+    (meeting,) = place.harness.meetings()
     kept = place.zoom.account.meeting(meeting.provider_meeting_id or "")
     for status in ("started", "ended"):
         kept.status = status
@@ -166,22 +172,22 @@ async def test_an_orphan_that_somebody_started_is_ended_and_done_with(place: Pla
     orphan.status = "started"
     await place.pass_time(2 * FIVE_MINUTES + 60)
     assert orphan.status == "ended"
-    assert not place.town.state.committed.orphan_checks
+    assert not place.harness.state.committed.orphan_checks
 
 
 async def test_a_meeting_of_another_account_at_the_same_time_stays(place: Place):
-    other = await place.town.another_caller()
-    async with place.town.state.change() as tables:
+    other = await place.harness.another_caller()
+    async with place.harness.state.change() as tables:
         ((name, host),) = tables.hosts.items()
         tables.hosts[name] = evolve(host, max_concurrent=2)
     place.zoom.faults.plan(Fault("answered", "create", doubles=1))
     await place.create()
-    await place.town.create()(other, request(), place.town.intent(None), place.town.now())
+    await place.harness.create()(other, request(), place.harness.intent(None), place.harness.now())
     await place.pass_time(2 * FIVE_MINUTES + 60)
-    kept = {meeting.provider_meeting_id for meeting in place.town.meetings()}
+    kept = {meeting.provider_meeting_id for meeting in place.harness.meetings()}
     assert {str(each.number) for each in place.zoom.meetings} == kept
     assert len(kept) == 2
-    assert not place.town.state.committed.orphan_checks
+    assert not place.harness.state.committed.orphan_checks
 
 
 @pytest.mark.parametrize("refusal", ["missing_scope", "500"])
@@ -190,14 +196,14 @@ async def test_a_removal_that_is_refused_is_tried_again_less_and_less_often(plac
     place.zoom.faults.plan(Fault("drop", "create", is_done=True), Fault(refusal, "delete", times=times))
     reports: list[OrphanReport] = []
     await place.create()
-    remove = place.town.remove_orphans(report=reports.append)
-    place.town.lapse()
-    await place.town.reconcile().sweep()
+    remove = place.harness.remove_orphans(report=reports.append)
+    place.harness.lapse()
+    await place.harness.reconcile().sweep()
     waits: list[float] = []
-    while place.town.state.committed.orphan_checks and len(waits) < 20:
-        (check,) = place.town.state.committed.orphan_checks.values()
-        waits.append((check.due_at - place.town.now()).total_seconds())
-        place.town.clock.set(check.due_at)
+    while place.harness.state.committed.orphan_checks and len(waits) < 20:
+        (check,) = place.harness.state.committed.orphan_checks.values()
+        waits.append((check.due_at - place.harness.now()).total_seconds())
+        place.harness.clock.set(check.due_at)
         await remove.sweep()
     assert waits == [0, 30, 60, 120, 240, 60, 90, 150]
     place.prove()
@@ -210,13 +216,13 @@ async def test_a_provider_that_cannot_be_asked_is_asked_again(place: Place):
     place.zoom.faults.plan(Fault("drop", "create", is_done=True, after_s=100))
     reports: list[OrphanReport] = []
     await place.create()
-    place.town.lapse()
-    await place.town.reconcile().sweep()
+    place.harness.lapse()
+    await place.harness.reconcile().sweep()
     place.zoom.faults.plan(Fault("missing_scope", "list", times=20))
-    remove = place.town.remove_orphans(report=reports.append)
+    remove = place.harness.remove_orphans(report=reports.append)
     for _ in range(20):
-        (check,) = place.town.state.committed.orphan_checks.values()
-        place.town.clock.set(check.due_at)
+        (check,) = place.harness.state.committed.orphan_checks.values()
+        place.harness.clock.set(check.due_at)
         await remove.sweep()
     assert len(place.zoom.meetings) == 1
     await place.pass_time(3600 + 2 * FIVE_MINUTES, step_s=60)
@@ -233,7 +239,7 @@ async def test_a_meeting_that_is_still_being_made_is_left_to_its_reconciler(plac
     place.zoom.faults.clear()
     await place.pass_time(2 * FIVE_MINUTES)
     place.prove()
-    assert place.town.funds().balance == 990
+    assert place.harness.funds().balance == 990
 
 
 async def test_a_worker_that_dies_at_any_line_leaves_the_orphan_to_the_next(place: Place):
@@ -242,10 +248,10 @@ async def test_a_worker_that_dies_at_any_line_leaves_the_orphan_to_the_next(plac
         point += 1
         place.zoom.faults.plan(Fault("drop", "create", is_done=True, doubles=1))
         await place.create()
-        place.town.lapse()
-        await place.town.reconcile().sweep()
+        place.harness.lapse()
+        await place.harness.reconcile().sweep()
         try:
-            await place.town.remove_orphans(Fuse(point)).sweep()
+            await place.harness.remove_orphans(CrashPoint(point)).sweep()
             is_alive = True
         except Died:
             pass
@@ -258,8 +264,8 @@ async def test_a_worker_that_dies_at_any_line_leaves_the_orphan_to_the_next(plac
 async def test_workers_share_what_is_due(place: Place):
     for hour in range(10, 20):
         await place.create(start_time=f"{hour}:00")
-    place.town.clock.advance(DEFAULT_WINDOW_S + 21)
-    looks = await asyncio.gather(*(place.town.remove_orphans().sweep() for _ in range(3)))
+    place.harness.clock.advance(DEFAULT_WINDOW_S + 21)
+    looks = await asyncio.gather(*(place.harness.remove_orphans().sweep() for _ in range(3)))
     assert sum(looks) == 10
     assert place.zoom.api.counts["list"] == 10
     place.prove()
@@ -268,23 +274,23 @@ async def test_workers_share_what_is_due(place: Place):
 async def test_a_round_has_so_many_looks_and_no_more(place: Place):
     for hour in range(10, 16):
         await place.create(start_time=f"{hour}:00")
-    place.town.clock.advance(DEFAULT_WINDOW_S + 21)
-    assert await place.town.remove_orphans().sweep(limit=5) == 5
-    assert await place.town.remove_orphans().sweep(limit=5) == 1
+    place.harness.clock.advance(DEFAULT_WINDOW_S + 21)
+    assert await place.harness.remove_orphans().sweep(limit=5) == 5
+    assert await place.harness.remove_orphans().sweep(limit=5) == 1
 
 
 async def test_another_providers_meeting_is_not_looked_for_here(place: Place):
     await place.create()
-    ((name, stored),) = place.town.state.committed.meetings.items()
-    async with place.town.state.change() as tables:
+    ((name, stored),) = place.harness.state.committed.meetings.items()
+    async with place.harness.state.change() as tables:
         tables.meetings[name] = evolve(stored, meeting=evolve(stored.meeting, provider="sandbox"))
     await place.pass_time(2 * FIVE_MINUTES)
     assert place.zoom.api.counts["list"] == 0
-    assert place.town.state.committed.orphan_checks, "it is when its own provider is configured again"
+    assert place.harness.state.committed.orphan_checks, "it is when its own provider is configured again"
 
 
 async def test_what_was_made_too_late_and_could_not_be_removed_is_left_to_a_worker(place: Place):
-    town = place.town
+    harness = place.harness
 
     class Slow(ZoomProvider):
         """Zoom, heard of after everybody gave the meeting up and looked for it."""
@@ -295,9 +301,11 @@ async def test_what_was_made_too_late_and_could_not_be_removed_is_left_to_a_work
             place.zoom.faults.plan(Fault("missing_scope", "delete"))
             return made
 
-    slow = Slow(access_of(place.zoom), NoLog(), now=town.clock.now)
+    slow = Slow(access_of(place.zoom), NoLog(), now=harness.clock.now)
     with pytest.raises(ServiceUnavailable, match="undone"):
-        await evolve(town.create(), provider=slow)(town.caller, request(), town.intent(None), town.now())
+        await evolve(harness.create(), provider=slow)(
+            harness.caller, request(), harness.intent(None), harness.now()
+        )
     await slow.aclose()
     assert len(place.zoom.meetings) == 1
     await place.pass_time(2 * FIVE_MINUTES)
@@ -308,80 +316,80 @@ async def test_what_was_made_too_late_and_could_not_be_removed_is_left_to_a_work
 # On the sandbox, which makes a meeting of an order once, whenever it hears of it.
 
 
-async def state_of(town: Town, meeting: Meeting) -> SandboxMeetingState | None:
-    return await town.sandbox.state.get(f"sandbox-{meeting.id}")
+async def state_of(harness: ApplicationHarness, meeting: Meeting) -> SandboxMeetingState | None:
+    return await harness.sandbox.state.get(f"sandbox-{meeting.id}")
 
 
-async def given_up() -> tuple[Town, Meeting]:
+async def given_up() -> tuple[ApplicationHarness, Meeting]:
     """A meeting whose making nobody could tell of, and that the provider did not know when it was asked."""
-    town = await Town().settle_in()
-    town.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
+    harness = await ApplicationHarness().start()
+    harness.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
     with pytest.raises(UpstreamError):
-        await town.create()(town.caller, request(), town.intent("k"), town.now())
-    town.lapse()
-    await town.reconcile().sweep()
-    (meeting,) = town.meetings()
+        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    harness.lapse()
+    await harness.reconcile().sweep()
+    (meeting,) = harness.meetings()
     assert meeting.status is MeetingStatus.ABANDONED
-    return town, meeting
+    return harness, meeting
 
 
 async def test_a_call_that_was_slow_beyond_measure_leaves_no_meeting_that_nobody_paid_for():
-    town, meeting = await given_up()
-    await town.provider.create(order_of(meeting, "host-0"))  # the lost call arrives after all
-    town.clock.advance(59)
-    assert await town.remove_orphans().sweep() == 0
-    town.clock.advance(1)
-    assert await town.remove_orphans().sweep() == 1
-    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
-    assert town.funds().balance == 100
-    town.clock.advance(3600)
-    assert await town.remove_orphans().sweep() == 1
-    assert not town.state.committed.orphan_checks, "it is seen to"
+    harness, meeting = await given_up()
+    await harness.provider.create(order_of(meeting, "host-0"))  # the lost call arrives after all
+    harness.clock.advance(59)
+    assert await harness.remove_orphans().sweep() == 0
+    harness.clock.advance(1)
+    assert await harness.remove_orphans().sweep() == 1
+    assert await state_of(harness, meeting) is SandboxMeetingState.REMOVED
+    assert harness.funds().balance == 100
+    harness.clock.advance(3600)
+    assert await harness.remove_orphans().sweep() == 1
+    assert not harness.state.committed.orphan_checks, "it is seen to"
 
 
 async def test_a_meeting_that_was_never_made_is_looked_for_by_the_schedule_and_no_more():
-    town, meeting = await given_up()
+    harness, meeting = await given_up()
     for wait_s in (60, 90, 150):
-        town.clock.advance(wait_s - 1)
-        assert await town.remove_orphans().sweep() == 0
-        town.clock.advance(1)
-        assert await town.remove_orphans().sweep() == 1
-    assert await state_of(town, meeting) is None
-    assert not town.state.committed.orphan_checks
+        harness.clock.advance(wait_s - 1)
+        assert await harness.remove_orphans().sweep() == 0
+        harness.clock.advance(1)
+        assert await harness.remove_orphans().sweep() == 1
+    assert await state_of(harness, meeting) is None
+    assert not harness.state.committed.orphan_checks
 
 
 async def test_a_provider_that_does_not_answer_is_asked_again():
-    town, _ = await given_up()
-    town.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
-    town.clock.advance(60)
-    await town.remove_orphans().sweep()
-    town.clock.advance(30)
-    assert await town.remove_orphans().sweep() == 1
+    harness, _ = await given_up()
+    harness.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
+    harness.clock.advance(60)
+    await harness.remove_orphans().sweep()
+    harness.clock.advance(30)
+    assert await harness.remove_orphans().sweep() == 1
 
 
 async def test_a_meeting_that_the_provider_refused_is_not_looked_for():
-    town = await Town().settle_in()
-    town.faults.plan(SandboxCall.CREATE, SandboxFault.REFUSE)
+    harness = await ApplicationHarness().start()
+    harness.faults.plan(SandboxCall.CREATE, SandboxFault.REFUSE)
     with pytest.raises(UpstreamError):
-        await town.create()(town.caller, request(), town.intent("k"), town.now())
-    town.clock.advance(3600)
-    assert await town.remove_orphans().sweep() == 0
+        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    harness.clock.advance(3600)
+    assert await harness.remove_orphans().sweep() == 0
 
 
 async def test_a_meeting_that_is_found_when_its_time_is_over_is_undone_and_costs_nothing():
-    town = await Town().settle_in()
-    town.faults.plan(SandboxCall.CREATE, SandboxFault.DROP)  # it was made, and nobody heard of it
+    harness = await ApplicationHarness().start()
+    harness.faults.plan(SandboxCall.CREATE, SandboxFault.DROP)  # it was made, and nobody heard of it
     with pytest.raises(UpstreamError):
-        await town.create()(town.caller, request(), town.intent("k"), town.now())
-    (meeting,) = town.meetings()
-    town.clock.set(meeting.end_at - timedelta(microseconds=1))
-    town.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
-    assert await town.reconcile().sweep() == 0
-    town.lapse()
-    assert await town.reconcile().sweep() == 1
-    (after,) = town.meetings()
+        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    (meeting,) = harness.meetings()
+    harness.clock.set(meeting.end_at - timedelta(microseconds=1))
+    harness.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
+    assert await harness.reconcile().sweep() == 0
+    harness.lapse()
+    assert await harness.reconcile().sweep() == 1
+    (after,) = harness.meetings()
     assert after.status is MeetingStatus.ABANDONED
-    assert (town.funds().balance, town.funds().held) == (100, 0)
-    assert not town.state.committed.reservations
-    await town.remove_orphans().sweep()
-    assert await state_of(town, meeting) is SandboxMeetingState.REMOVED
+    assert (harness.funds().balance, harness.funds().held) == (100, 0)
+    assert not harness.state.committed.reservations
+    await harness.remove_orphans().sweep()
+    assert await state_of(harness, meeting) is SandboxMeetingState.REMOVED

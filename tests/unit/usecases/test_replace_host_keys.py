@@ -13,17 +13,17 @@ from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.domain.hosts import Host
 from meetcore.domain.meetings import ProviderAbilities, Provisioned
 from meetcore.ports.host_keys import DueHostKey
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import (
     ProviderMeetingState,
     ProviderOrder,
     ProviderRefused,
     ProviderUnknown,
 )
-from meetcore.testing.contracts.acts import new_host
+from meetcore.testing.contracts.transactions import new_host
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.replace_host_keys import REFUSED_FOR_S, ReplaceHostKeys
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 START = datetime(2026, 12, 1, tzinfo=UTC)
 LEASE_S = 20.0
@@ -77,13 +77,13 @@ class Keys:
     provider: KeyProvider = field(factory=KeyProvider)
     refused: list[tuple[UUID, str]] = field(factory=list)
 
-    async def settle_in(self) -> "Keys":
+    async def start(self) -> "Keys":
         self.clock = ManualClock(START)
         self.rig = MemoryRig(self.clock)
         self.known: list[Host] = [new_host() for _ in range(self.hosts)]
-        await self.rig.plant(*self.known)
-        world = World(self.clock, SeededEntropy(3))
-        self.replace = ReplaceHostKeys(self.rig.store, self.provider, world, self.on_refusal, LEASE_S)
+        await self.rig.put_hosts(*self.known)
+        runtime = Runtime(self.clock, SeededEntropy(3))
+        self.replace = ReplaceHostKeys(self.rig.store, self.provider, runtime, self.on_refusal, LEASE_S)
         return self
 
     def on_refusal(self, due: DueHostKey, error: ProviderRefused) -> None:
@@ -100,7 +100,7 @@ class Keys:
 
 
 async def test_a_key_of_the_providers_length_is_set_and_kept():
-    keys = await Keys(hosts=3).settle_in()
+    keys = await Keys(hosts=3).start()
     assert await keys.replace() == 3
     assert keys.in_place() == keys.provider.keys
     assert len(set(keys.provider.keys.values())) == 3
@@ -109,7 +109,7 @@ async def test_a_key_of_the_providers_length_is_set_and_kept():
 
 
 async def test_a_provider_without_host_keys_has_none_claimed():
-    keys = await Keys(provider=KeyProvider(digits=None)).settle_in()
+    keys = await Keys(provider=KeyProvider(digits=None)).start()
     assert await keys.replace() == 0
     assert keys.rig.state.committed.host_keys == {}
 
@@ -119,17 +119,17 @@ async def test_no_more_than_the_limit_and_eight_at_once(limit: int, replaced: in
     async def pause() -> None:
         await asyncio.sleep(0)
 
-    keys = await Keys(hosts=20, provider=KeyProvider(answer=pause)).settle_in()
+    keys = await Keys(hosts=20, provider=KeyProvider(answer=pause)).start()
     assert await keys.replace(limit) == replaced
     assert len(keys.in_place()) == replaced
     assert keys.provider.most == min(8, replaced)
 
 
 async def test_a_refusal_is_told_and_tried_again_after_an_hour():
-    async def refuse() -> None:
+    async def store_refusal() -> None:
         raise ProviderRefused("no such user")
 
-    keys = await Keys(provider=KeyProvider(answer=refuse)).settle_in()
+    keys = await Keys(provider=KeyProvider(answer=store_refusal)).start()
     assert await keys.replace() == 0
     assert keys.refused == [(keys.known[0].id, "no such user")]
     keys.provider.answer = at_once
@@ -144,7 +144,7 @@ async def test_an_unknown_outcome_is_left_to_the_lease():
     async def drop() -> None:
         raise ProviderUnknown("no answer")
 
-    keys = await Keys(provider=KeyProvider(answer=drop)).settle_in()
+    keys = await Keys(provider=KeyProvider(answer=drop)).start()
     assert await keys.replace() == 0
     keys.provider.answer = at_once
     keys.clock.advance(LEASE_S - 1)
@@ -156,7 +156,7 @@ async def test_an_unknown_outcome_is_left_to_the_lease():
 
 
 async def test_a_key_that_was_made_due_meanwhile_is_not_kept():
-    keys = await Keys().settle_in()
+    keys = await Keys().start()
 
     async def end_a_meeting() -> None:
         async with keys.rig.state.change() as tables:
@@ -171,7 +171,7 @@ async def test_a_key_that_was_made_due_meanwhile_is_not_kept():
 
 
 async def test_no_transaction_is_open_while_the_provider_is_asked():
-    keys = await Keys().settle_in()
+    keys = await Keys().start()
 
     async def ask_the_store() -> None:
         async with asyncio.timeout(5), keys.rig.store.begin():
@@ -182,14 +182,14 @@ async def test_no_transaction_is_open_while_the_provider_is_asked():
 
 
 async def test_one_that_fails_leaves_the_others_in_place():
-    keys = await Keys(hosts=5).settle_in()
-    failures = iter([StoreAway("away")])
+    keys = await Keys(hosts=5).start()
+    failures = iter([StoreUnavailable("away")])
 
     async def fail_once() -> None:
         for error in failures:
             raise error
 
     keys.provider.answer = fail_once
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await keys.replace()
     assert len(keys.in_place()) == 4

@@ -8,11 +8,11 @@ import pytest
 
 from meetcore.adapters.memory.audit import MemoryLedgerAudit, MemoryLedgerSnapshot
 from meetcore.adapters.memory.state import MemoryState
-from meetcore.domain.chain import EntryLine
+from meetcore.domain.hash_chain import CanonicalEntry
 from meetcore.ports.audit import Flaw, FlawKind, LedgerSnapshot, StoredFunds
-from meetcore.ports.store import StoreAway
-from meetcore.testing.contracts.acts import new_id, open_customer
-from meetcore.testing.contracts.store_rig import Theft
+from meetcore.ports.store import StoreUnavailable
+from meetcore.testing.contracts.store_rig import Tampering
+from meetcore.testing.contracts.transactions import new_id, open_customer
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.verify_ledger import MAX_FINDINGS, Proven, ProvePortion, Prover, VerifyLedger
 
@@ -24,10 +24,10 @@ class Slow(MemoryLedgerSnapshot):
         super().__init__(state.committed)
         self.left: list[str] = []
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
         await asyncio.sleep(0)
         if portion:
-            raise StoreAway("gone")
+            raise StoreUnavailable("gone")
         yield []
 
     async def flaws(self) -> Sequence[Flaw]:
@@ -49,7 +49,7 @@ async def test_a_store_that_goes_away_leaves_nothing_running() -> None:
         async def snapshot(self) -> AsyncIterator[MemoryLedgerSnapshot]:
             yield slow
 
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await VerifyLedger(Audit(rig.state))()
     assert slow.left == ["cancelled"]
 
@@ -75,7 +75,7 @@ async def test_what_is_found_is_told_in_the_order_of_the_accounts_whoever_came_f
     rig = MemoryRig()
     stolen = sorted([(await open_customer(rig, 5)).account_id for _ in range(MAX_FINDINGS + 20)])
     for account_id in stolen:
-        await rig.tamper(account_id, 0, Theft.BALANCE)
+        await rig.tamper(account_id, 0, Tampering.BALANCE)
     rest_is_done = asyncio.Event()
     proven: list[int] = []
 
@@ -119,11 +119,11 @@ async def test_a_prover_that_fails_ends_the_others() -> None:
             raise AssertionError
 
         async def failing(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
-            raise StoreAway("gone")
+            raise StoreUnavailable("gone")
 
         yield [waiting, failing]
         left.append("not reached: an error passes through here")
 
-    with pytest.raises(StoreAway):
+    with pytest.raises(StoreUnavailable):
         await VerifyLedger(rig.audit)(provers=two)
     assert left == ["waiting"]

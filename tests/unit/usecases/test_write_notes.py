@@ -12,14 +12,14 @@ from meetcore.domain.events import EventKind
 from meetcore.domain.notes import Language, NoteFault, NoteStatus, NoteStep, describe
 from meetcore.domain.recordings import RecordingStatus
 from meetcore.domain.retry_schedule import NOTE_DELAYS_S
-from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
-from meetcore.ports.recording_files import FileGone, FilesAway
-from meetcore.ports.store import StoreAway
+from meetcore.ports.recording_files import FileGone, FilesUnavailable
+from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.write_notes import MAX_DEATHS
-from tests.unit.usecases.notary import Notary, lapse, notary
-from tests.unit.usecases.studio import draft_of, filmed, grown, written
-from tests.unit.usecases.town import LEASE_S, Died, Fuse
+from tests.unit.usecases.application import LEASE_S, CrashPoint, Died
+from tests.unit.usecases.fakes import draft_of, grown, recorded, written
+from tests.unit.usecases.note_scenario import NoteScenario, lapse, note_scenario
 
 pytestmark = pytest.mark.spec("1/notes")
 
@@ -28,9 +28,9 @@ CALLS = ("find", "open audio", "chunk", "cut", "transcribe", "write")
 
 
 async def test_a_note_is_heard_written_charged_by_the_media_and_told() -> None:
-    one = await notary(filmed("rapat", 601.0))
+    one = await note_scenario(recorded("rapat", 601.0))
     await one.ask()
-    assert (one.town.funds().balance, one.town.funds().held) == (985, 11)
+    assert (one.harness.funds().balance, one.harness.funds().held) == (985, 11)
     assert await one.work() == 1
     note = one.note()
     assert (note.status, note.step, note.duration_s) == (NoteStatus.COMPLETED, NoteStep.SETTLE, 601)
@@ -38,29 +38,29 @@ async def test_a_note_is_heard_written_charged_by_the_media_and_told() -> None:
     assert [said.at_s for said in note.transcript] == pytest.approx([1.0, 201.333, 401.667], abs=0.001)
     assert note.draft == draft_of(note.transcript, Language.INDONESIAN)
     assert note.credits_charged == 11
-    assert (one.town.funds().balance, one.town.funds().held) == (974, 0)
-    (told,) = one.town.told(EventKind.NOTE_COMPLETED)
+    assert (one.harness.funds().balance, one.harness.funds().held) == (974, 0)
+    (told,) = one.harness.told(EventKind.NOTE_COMPLETED)
     assert (told["id"], told["duration"], told["status"]) == (str(note.id), 11, "completed")
-    assert one.town.told(EventKind.NOTE_FAILED) == []
+    assert one.harness.told(EventKind.NOTE_FAILED) == []
     one.prove()
 
 
 async def test_what_the_provider_wrote_down_is_not_heard_again() -> None:
-    one = await notary(filmed("rapat"), written("said", "Dewi: kita pakai Postgres", "Budi: baik"))
+    one = await note_scenario(recorded("rapat"), written("said", "Dewi: kita pakai Postgres", "Budi: baik"))
     await one.ask()
     await one.work()
     assert [(said.speaker, said.text) for said in one.note().transcript] == [
         ("Dewi", "kita pakai Postgres"), ("Budi", "baik"),
     ]  # fmt: skip
-    assert one.town.studio.calls["transcribe"] == one.town.studio.calls["cut"] == 0
+    assert one.harness.fault_plan.calls["transcribe"] == one.harness.fault_plan.calls["cut"] == 0
     assert one.note().status is NoteStatus.COMPLETED
     one.prove()
 
 
 async def test_a_pause_moves_what_was_written_down_after_it() -> None:
-    one = await notary(
-        filmed("pagi", 60.0), written("pagi-said", "A: satu"),
-        filmed("siang", 90.0, minutes_in=30), written("siang-said", "B: dua", minutes_in=30),
+    one = await note_scenario(
+        recorded("pagi", 60.0), written("pagi-said", "A: satu"),
+        recorded("siang", 90.0, minutes_in=30), written("siang-said", "B: dua", minutes_in=30),
     )  # fmt: skip
     await one.ask()
     await one.work()
@@ -69,8 +69,8 @@ async def test_a_pause_moves_what_was_written_down_after_it() -> None:
 
 
 async def test_where_one_segment_was_not_written_down_all_is_heard() -> None:
-    one = await notary(
-        filmed("pagi", 60.0), written("pagi-said", "A: satu"), filmed("siang", 90.0, minutes_in=30)
+    one = await note_scenario(
+        recorded("pagi", 60.0), written("pagi-said", "A: satu"), recorded("siang", 90.0, minutes_in=30)
     )
     await one.ask()
     await one.work()
@@ -79,65 +79,65 @@ async def test_where_one_segment_was_not_written_down_all_is_heard() -> None:
 
 
 async def test_a_transcript_that_is_gone_from_the_provider_is_heard_instead() -> None:
-    one = await notary(filmed("rapat"), written("said", "A: satu"))
+    one = await note_scenario(recorded("rapat"), written("said", "A: satu"))
     await one.ask()
-    del one.town.shelf.contents["said"]
+    del one.harness.fake_recordings.contents["said"]
     await one.work()
     assert {said.speaker for said in one.note().transcript} == {None}
     assert one.note().status is NoteStatus.COMPLETED
 
 
 async def test_a_transcript_without_a_word_is_none() -> None:
-    one = await notary(filmed("rapat"), written("said"))
+    one = await note_scenario(recorded("rapat"), written("said"))
     await one.ask()
     await one.work()
     assert one.note().status is NoteStatus.COMPLETED
-    assert one.town.studio.calls["transcribe"] == 2
+    assert one.harness.fault_plan.calls["transcribe"] == 2
 
 
 async def test_a_providers_transcript_is_waited_for_as_long_as_it_is_set() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    writing = one.town.write_notes(transcript_wait_s=90.0)
+    writing = one.harness.write_notes(transcript_wait_s=90.0)
     await one.work(writing)
     assert (one.note().step, one.due_in_s()) == (NoteStep.FETCH, 60.0)
-    one.town.clock.advance(60)
+    one.harness.clock.advance(60)
     await one.work(writing)
     assert (one.due_in_s(), one.note().tries) == (30.0, 0), "waiting is no failure"
     name = one.meeting.provider_meeting_id or ""
-    one.town.shelf.put(name, written("said", "A: akhirnya"))
-    one.town.clock.advance(30)
+    one.harness.fake_recordings.put(name, written("said", "A: akhirnya"))
+    one.harness.clock.advance(30)
     await one.work(writing)
     assert [said.text for said in one.note().transcript] == ["akhirnya"]
 
 
 async def test_a_transcript_that_never_comes_is_heard_in_the_end() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    await one.finish(one.town.write_notes(transcript_wait_s=90.0))
+    await one.finish(one.harness.write_notes(transcript_wait_s=90.0))
     assert one.note().status is NoteStatus.COMPLETED
-    assert one.town.studio.calls["transcribe"] == 2
+    assert one.harness.fault_plan.calls["transcribe"] == 2
 
 
 async def test_silence_makes_no_note_and_costs_nothing() -> None:
-    one = await notary()
-    one.town.listener.is_deaf = True
+    one = await note_scenario()
+    one.harness.listener.is_deaf = True
     await one.ask()
     await one.work()
     assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(NoteFault.NOTHING_SAID))
-    assert one.town.studio.calls["write"] == 0
-    assert (one.town.funds().balance, one.town.funds().held) == (985, 0)
+    assert one.harness.fault_plan.calls["write"] == 0
+    assert (one.harness.funds().balance, one.harness.funds().held) == (985, 0)
     one.prove()
 
 
 PASSING = [
     (call, fault, told)
     for call, fault, told in [
-        ("find", FilesAway("x"), NoteFault.FILES_AWAY),
-        ("open audio", FilesAway("x"), NoteFault.FILES_AWAY),
-        ("chunk", FilesAway("x"), NoteFault.FILES_AWAY),
-        ("transcribe", AiAway("x"), NoteFault.AI_AWAY),
-        ("write", AiAway("x"), NoteFault.AI_AWAY),
+        ("find", FilesUnavailable("x"), NoteFault.FILES_AWAY),
+        ("open audio", FilesUnavailable("x"), NoteFault.FILES_AWAY),
+        ("chunk", FilesUnavailable("x"), NoteFault.FILES_AWAY),
+        ("transcribe", AiUnavailable("x"), NoteFault.AI_AWAY),
+        ("write", AiUnavailable("x"), NoteFault.AI_AWAY),
         ("cut", ZeroDivisionError(), NoteFault.FAULT_HERE),
         ("transcribe", ZeroDivisionError(), NoteFault.FAULT_HERE),
         ("write", ZeroDivisionError(), NoteFault.FAULT_HERE),
@@ -147,7 +147,7 @@ PASSING = [
 names = [f"{call}-{type(fault).__name__}" for call, fault, _ in PASSING]
 
 
-async def stumble(one: Notary, fault: Exception) -> None:
+async def stumble(one: NoteScenario, fault: Exception) -> None:
     """Work once; a fault of ours is for the worker to log."""
     if isinstance(fault, ZeroDivisionError):
         with pytest.raises(ZeroDivisionError):
@@ -160,16 +160,16 @@ async def stumble(one: Notary, fault: Exception) -> None:
 async def test_what_may_pass_is_tried_by_the_schedule_until_it_passes(
     call: str, fault: Exception, told: NoteFault
 ) -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
     for turn, delay_s in enumerate(NOTE_DELAYS_S[:3]):
-        one.town.studio.plan(call, fault)
+        one.harness.fault_plan.plan(call, fault)
         await stumble(one, fault)
         assert (one.note().status, one.note().tries) == (NoteStatus.PROCESSING, turn + 1)
         wait_s = one.due_in_s() or 0.0
         assert delay_s <= wait_s <= delay_s * 1.2
         assert await one.work() == 0, "it is not due"
-        one.town.clock.advance(wait_s)
+        one.harness.clock.advance(wait_s)
     await one.work()
     assert (one.note().status, one.note().tries) == (NoteStatus.COMPLETED, 0)
     one.prove()
@@ -179,21 +179,21 @@ async def test_what_may_pass_is_tried_by_the_schedule_until_it_passes(
 async def test_what_does_not_pass_ends_the_note_and_costs_nothing(
     call: str, fault: Exception, told: NoteFault
 ) -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    since = one.town.now()
+    since = one.harness.now()
     tries = 0
-    one.town.studio.plan(call, *[fault] * 50)
+    one.harness.fault_plan.plan(call, *[fault] * 50)
     while one.note().status is not NoteStatus.FAILED:
         await stumble(one, fault)
         tries += 1
         assert tries <= len(NOTE_DELAYS_S) + 1
-        one.town.clock.advance(one.due_in_s() or 0.0)
+        one.harness.clock.advance(one.due_in_s() or 0.0)
     assert tries == len(NOTE_DELAYS_S) + 1
-    assert one.town.now() - since <= timedelta(hours=14)
+    assert one.harness.now() - since <= timedelta(hours=14)
     assert one.note().error == describe(told)
-    assert (one.town.funds().balance, one.town.funds().held) == (985, 0)
-    (event,) = one.town.told(EventKind.NOTE_FAILED)
+    assert (one.harness.funds().balance, one.harness.funds().held) == (985, 0)
+    (event,) = one.harness.told(EventKind.NOTE_FAILED)
     assert event["error"] == describe(told)
     one.prove()
 
@@ -208,13 +208,13 @@ async def test_what_does_not_pass_ends_the_note_and_costs_nothing(
     ],
 )
 async def test_what_will_not_pass_ends_the_note_at_once(call: str, fault: Exception, told: NoteFault) -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    one.town.listener.takes_copies = False
-    one.town.studio.plan(call, fault)
+    one.harness.listener.takes_copies = False
+    one.harness.fault_plan.plan(call, fault)
     await one.work()
     assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(told))
-    assert one.town.funds().held == 0
+    assert one.harness.funds().held == 0
     one.prove()
     await one.ask()
     await one.work()
@@ -222,98 +222,100 @@ async def test_what_will_not_pass_ends_the_note_at_once(call: str, fault: Except
 
 
 async def test_who_asks_to_be_left_alone_is_left_alone() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    one.town.studio.plan("transcribe", AiAway("busy", 77.2))
+    one.harness.fault_plan.plan("transcribe", AiUnavailable("busy", 77.2))
     await one.work()
     assert one.due_in_s() == 78.0
-    one.town.clock.advance(78)
-    one.town.studio.plan("write", AiAway("busy", 0.1))
+    one.harness.clock.advance(78)
+    one.harness.fault_plan.plan("write", AiUnavailable("busy", 0.1))
     await one.work()
     assert 5 <= (one.due_in_s() or 0) <= 6, "no sooner than the schedule says"
 
 
 async def test_a_step_that_went_well_forgets_how_often_the_last_one_failed() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    one.town.studio.plan("transcribe", AiAway("x"), AiAway("x"), None, None)
-    one.town.studio.plan("write", AiAway("x"))
+    one.harness.fault_plan.plan("transcribe", AiUnavailable("x"), AiUnavailable("x"), None, None)
+    one.harness.fault_plan.plan("write", AiUnavailable("x"))
     for _ in range(3):
         await one.work()
-        one.town.clock.advance(one.due_in_s() or 0.0)
+        one.harness.clock.advance(one.due_in_s() or 0.0)
     assert (one.note().step, one.note().tries) == (NoteStep.WRITE, 1)
 
 
 async def test_who_goes_on_hears_no_piece_twice() -> None:
-    one = await notary(filmed("rapat", 1500.0))
+    one = await note_scenario(recorded("rapat", 1500.0))
     await one.ask()
-    one.town.studio.plan("transcribe", None, None, AiAway("x"), None, Died())
+    one.harness.fault_plan.plan("transcribe", None, None, AiUnavailable("x"), None, Died())
     await one.work()
-    assert one.town.listener.heard.total() == 2
-    one.town.clock.advance(one.due_in_s() or 0.0)
+    assert one.harness.listener.heard.total() == 2
+    one.harness.clock.advance(one.due_in_s() or 0.0)
     with pytest.raises(Died):
         await one.work()
     lapse(one)
     await one.work()
     assert one.note().status is NoteStatus.COMPLETED
-    assert set(one.town.listener.heard.values()) == {1}
-    assert one.town.listener.heard.total() == 5
-    assert one.town.studio.calls["open audio"] == 1 + 3, "measured, and fetched by each who went on"
+    assert set(one.harness.listener.heard.values()) == {1}
+    assert one.harness.listener.heard.total() == 5
+    assert one.harness.fault_plan.calls["open audio"] == 1 + 3, "measured, and fetched by each who went on"
 
 
 async def test_who_comes_on_is_not_tired_of() -> None:
     """An endpoint that refuses after every second piece takes more tries than the schedule has."""
-    one = await notary(filmed("rapat", 300.0 * 4 * len(NOTE_DELAYS_S)))
+    one = await note_scenario(recorded("rapat", 300.0 * 4 * len(NOTE_DELAYS_S)))
     await one.ask()
-    one.town.studio.plan("transcribe", *[None, None, AiAway("busy")] * 2 * len(NOTE_DELAYS_S))
+    one.harness.fault_plan.plan("transcribe", *[None, None, AiUnavailable("busy")] * 2 * len(NOTE_DELAYS_S))
     await one.finish(within=timedelta(days=1))
     assert one.note().status is NoteStatus.COMPLETED
-    assert set(one.town.listener.heard.values()) == {1}
-    assert one.town.studio.calls["transcribe"] - one.town.listener.heard.total() > len(NOTE_DELAYS_S)
+    assert set(one.harness.listener.heard.values()) == {1}
+    assert one.harness.fault_plan.calls["transcribe"] - one.harness.listener.heard.total() > len(
+        NOTE_DELAYS_S
+    )
     one.prove()
 
 
 async def test_two_languages_hear_a_recording_once() -> None:
-    one = await notary()
+    one = await note_scenario()
     for language in Language:
         await one.ask(language)
     await one.finish()
-    assert [note.status for note in one.town.notes()] == [NoteStatus.COMPLETED] * 2
-    assert set(one.town.listener.heard.values()) == {1}
+    assert [note.status for note in one.harness.notes()] == [NoteStatus.COMPLETED] * 2
+    assert set(one.harness.listener.heard.values()) == {1}
     assert one.note(0).transcript == one.note(1).transcript
     assert one.note(0).draft != one.note(1).draft
-    assert one.town.funds().balance == 985 - 20
+    assert one.harness.funds().balance == 985 - 20
     one.prove()
 
 
 async def test_who_cannot_read_what_was_recorded_gets_it_encoded_and_is_not_asked_again() -> None:
-    one = await notary(filmed("rapat", 900.0))
+    one = await note_scenario(recorded("rapat", 900.0))
     await one.ask()
-    one.town.listener.reads_copies = False
+    one.harness.listener.reads_copies = False
     await one.finish()
     assert one.note().status is NoteStatus.COMPLETED
-    assert one.town.listener.refused == {"rapat 0-300": 1}
-    assert one.town.listener.heard == {"rapat 0-300": 1, "rapat 300-600": 1, "rapat 600-900": 1}
-    assert one.town.editor.open_files == 0
+    assert one.harness.listener.refused == {"rapat 0-300": 1}
+    assert one.harness.listener.heard == {"rapat 0-300": 1, "rapat 300-600": 1, "rapat 600-900": 1}
+    assert one.harness.editor.open_files == 0
 
 
 async def test_who_refuses_what_is_encoded_has_refused() -> None:
     for takes_copies, asked in ((True, 2), (False, 1)):
-        one = await notary()
+        one = await note_scenario()
         await one.ask()
-        one.town.listener.takes_copies = takes_copies
-        one.town.studio.plan("transcribe", AiRefused("no"), AiRefused("no"))
+        one.harness.listener.takes_copies = takes_copies
+        one.harness.fault_plan.plan("transcribe", AiRefused("no"), AiRefused("no"))
         await one.finish()
         assert one.note().status is NoteStatus.FAILED
-        assert one.town.studio.calls["transcribe"] == asked
+        assert one.harness.fault_plan.calls["transcribe"] == asked
 
 
 async def test_nothing_of_an_older_cut_is_mixed_with_a_newer_one() -> None:
-    one = await notary(filmed("rapat", 600.0))
+    one = await note_scenario(recorded("rapat", 600.0))
     await one.ask()
-    one.town.studio.plan("transcribe", None, AiAway("x"))
+    one.harness.fault_plan.plan("transcribe", None, AiUnavailable("x"))
     await one.work()
-    one.town.listener.max_piece_s = 200
+    one.harness.listener.max_piece_s = 200
     await one.finish()
     said = [said.text for said in one.note().transcript]
     assert said == ["rapat 0-200", "rapat 200-400", "rapat 400-600"]
@@ -321,27 +323,27 @@ async def test_nothing_of_an_older_cut_is_mixed_with_a_newer_one() -> None:
 
 @pytest.mark.parametrize("point", range(1, 40))
 async def test_wherever_a_worker_dies_the_note_is_made_and_paid_once(point: int) -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    fuse = Fuse(point)
+    crash_point = CrashPoint(point)
     try:
-        await one.work(one.town.write_notes(fuse))
+        await one.work(one.harness.write_notes(crash_point))
     except Died:
         lapse(one)
     else:
-        assert fuse.burnt < point
+        assert crash_point.burnt < point
     await one.finish()
     assert one.note().status is NoteStatus.COMPLETED
-    assert len(one.town.told(EventKind.NOTE_COMPLETED)) == 1
-    assert set(one.town.listener.heard.values()) <= {1, 2}
+    assert len(one.harness.told(EventKind.NOTE_COMPLETED)) == 1
+    assert set(one.harness.listener.heard.values()) <= {1, 2}
     one.prove()
 
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_wherever_a_worker_is_killed_in_a_call_another_goes_on(call: str) -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    one.town.studio.plan(call, Died())
+    one.harness.fault_plan.plan(call, Died())
     with pytest.raises(Died):
         await one.work()
     assert await one.work() == 0, "its lease lasts"
@@ -352,9 +354,9 @@ async def test_wherever_a_worker_is_killed_in_a_call_another_goes_on(call: str) 
 
 
 async def test_a_note_that_kills_its_workers_is_given_up() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    one.town.studio.plan("transcribe", *[Died()] * (MAX_DEATHS + 5))
+    one.harness.fault_plan.plan("transcribe", *[Died()] * (MAX_DEATHS + 5))
     for _ in range(MAX_DEATHS):
         with pytest.raises(Died):
             await one.work()
@@ -366,7 +368,7 @@ async def test_a_note_that_kills_its_workers_is_given_up() -> None:
 
 @pytest.mark.parametrize("call", CALLS)
 async def test_who_lost_the_lease_leaves_the_note_to_the_next(call: str) -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
     stolen: list[str] = []
 
@@ -376,18 +378,18 @@ async def test_who_lost_the_lease_leaves_the_note_to_the_next(call: str) -> None
             lapse(one)
             assert await one.work() == 1
 
-    one.town.studio.during = steal
+    one.harness.fault_plan.during = steal
     await one.work()
     assert stolen == [call]
     assert one.note().status is NoteStatus.COMPLETED
-    assert len(one.town.told(EventKind.NOTE_COMPLETED)) == 1
+    assert len(one.harness.told(EventKind.NOTE_COMPLETED)) == 1
     one.prove()
 
 
 @pytest.mark.parametrize("with_notes", [False, True])
 @pytest.mark.parametrize("call", CALLS)
 async def test_a_recording_that_is_deleted_in_any_step_ends_its_notes(call: str, with_notes: bool) -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
     done: list[str] = []
 
@@ -396,23 +398,23 @@ async def test_a_recording_that_is_deleted_in_any_step_ends_its_notes(call: str,
             done.append(name)
             await one.delete(with_notes=with_notes)
 
-    one.town.studio.during = delete
+    one.harness.fault_plan.during = delete
     await one.work()
     assert one.note().status is (NoteStatus.ERASED if with_notes else NoteStatus.FAILED)
     assert (one.note().draft, one.note().transcript) == (None, ())
-    assert one.town.state.committed.heard == {}
-    assert (one.town.funds().balance, one.town.funds().held) == (985, 0)
-    assert len(one.town.told(EventKind.NOTE_FAILED)) == (0 if with_notes else 1)
+    assert one.harness.state.committed.heard == {}
+    assert (one.harness.funds().balance, one.harness.funds().held) == (985, 0)
+    assert len(one.harness.told(EventKind.NOTE_FAILED)) == (0 if with_notes else 1)
     one.prove()
 
 
 async def test_a_recording_that_expires_ends_its_notes_and_leaves_those_that_are_made() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask(Language.ENGLISH)
     await one.work()
     await one.ask(Language.INDONESIAN)
     await one.expire()
-    assert [note.status for note in one.town.notes()] == [NoteStatus.COMPLETED, NoteStatus.FAILED]
+    assert [note.status for note in one.harness.notes()] == [NoteStatus.COMPLETED, NoteStatus.FAILED]
     assert one.note(1).error == describe(NoteFault.RECORDING_GONE)
     assert one.recording.status is RecordingStatus.EXPIRED
     assert b'"gone"' in (await one.ask(Language.INDONESIAN)).payload
@@ -420,7 +422,7 @@ async def test_a_recording_that_expires_ends_its_notes_and_leaves_those_that_are
 
 
 async def test_a_worker_that_is_cancelled_gives_its_note_back_at_once() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
     reached = asyncio.Event()
 
@@ -429,7 +431,7 @@ async def test_a_worker_that_is_cancelled_gives_its_note_back_at_once() -> None:
             reached.set()
             await asyncio.Event().wait()
 
-    one.town.studio.during = hang
+    one.harness.fault_plan.during = hang
     working = asyncio.create_task(one.work())
     await reached.wait()
     working.cancel()
@@ -438,12 +440,12 @@ async def test_a_worker_that_is_cancelled_gives_its_note_back_at_once() -> None:
     assert (one.due_in_s(), one.note().step) == (0.0, NoteStep.WRITE)
     await one.work()
     assert one.note().status is NoteStatus.COMPLETED
-    assert one.town.studio.calls["transcribe"] == 2
+    assert one.harness.fault_plan.calls["transcribe"] == 2
     one.prove()
 
 
 async def test_a_worker_that_is_cancelled_while_the_store_is_away_is_cancelled_all_the_same() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
     reached = asyncio.Event()
 
@@ -452,10 +454,10 @@ async def test_a_worker_that_is_cancelled_while_the_store_is_away_is_cancelled_a
             reached.set()
             await asyncio.Event().wait()
 
-    one.town.studio.during = hang
-    writing = one.town.write_notes()
+    one.harness.fault_plan.during = hang
+    writing = one.harness.write_notes()
     (task,) = await writing.claim(1)
-    away = evolve(writing, store=Away(one.town.store))
+    away = evolve(writing, store=Away(one.harness.store))
     working = asyncio.create_task(away.work(task))
     await reached.wait()
     working.cancel()
@@ -471,33 +473,33 @@ class Away:
         self.at_once = store.at_once
 
     def begin(self):
-        raise StoreAway("away")
+        raise StoreUnavailable("away")
 
 
 async def test_a_lease_is_kept_while_a_call_takes_long() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
     renewed = asyncio.Event()
 
     async def linger(name: str) -> None:
         if name == "write":
-            one.town.clock.advance(15)
+            one.harness.clock.advance(15)
             async with asyncio.timeout(10):
                 while one.due_in_s() != 0.02:  # noqa: ASYNC110  # a renewal tells nobody
                     await asyncio.sleep(0)
             renewed.set()
 
-    one.town.studio.during = linger
-    await one.work(one.town.write_notes(lease_s=0.02))
+    one.harness.fault_plan.during = linger
+    await one.work(one.harness.write_notes(lease_s=0.02))
     assert renewed.is_set()
     assert one.note().status is NoteStatus.COMPLETED
 
 
 async def test_a_recording_that_grew_is_measured_before_it_is_heard_and_paid_whole() -> None:
-    first = filmed("rapat", 60.0)
-    one = await notary(first)
+    first = recorded("rapat", 60.0)
+    one = await note_scenario(first)
     await one.ask()
-    one.town.shelf.put(one.meeting.provider_meeting_id or "", grown(first, 300.0))
+    one.harness.fake_recordings.put(one.meeting.provider_meeting_id or "", grown(first, 300.0))
     await one.work()
     assert one.note().step is NoteStep.FETCH
     await one.finish()
@@ -507,25 +509,27 @@ async def test_a_recording_that_grew_is_measured_before_it_is_heard_and_paid_who
 
 
 async def test_a_file_that_is_never_handed_over_is_not_waited_for_for_ever() -> None:
-    one = await notary(filmed("pagi", 60.0))
+    one = await note_scenario(recorded("pagi", 60.0))
     await one.ask()
-    one.town.shelf.put(one.meeting.provider_meeting_id or "", filmed("siang", 60.0, minutes_in=30))
-    one.town.studio.plan("open audio", *[FilesAway("x")] * 500)
+    one.harness.fake_recordings.put(
+        one.meeting.provider_meeting_id or "", recorded("siang", 60.0, minutes_in=30)
+    )
+    one.harness.fault_plan.plan("open audio", *[FilesUnavailable("x")] * 500)
     await one.finish()
     assert one.note().error == describe(NoteFault.FILES_AWAY)
-    measuring = one.town.studio.calls["open audio"]
-    asked = one.town.studio.calls["find"] - measuring
+    measuring = one.harness.fault_plan.calls["open audio"]
+    asked = one.harness.fault_plan.calls["find"] - measuring
     assert asked <= len(NOTE_DELAYS_S) + 1, "the provider is not asked without end"
     one.prove()
 
 
 async def test_a_recording_that_grows_between_two_steps_is_paid_as_it_was_heard() -> None:
-    one = await notary(filmed("pagi", 60.0))
+    one = await note_scenario(recorded("pagi", 60.0))
     await one.ask()
-    one.town.studio.plan("transcribe", AiAway("x"))
+    one.harness.fault_plan.plan("transcribe", AiUnavailable("x"))
     await one.work()
     assert one.note().step is NoteStep.TRANSCRIBE
-    await one.film(filmed("siang", 120.0, minutes_in=30))
+    await one.record(recorded("siang", 120.0, minutes_in=30))
     await one.measure()
     await one.finish()
     assert [said.text for said in one.note().transcript] == ["pagi 0-60", "siang 0-120"]
@@ -533,11 +537,11 @@ async def test_a_recording_that_grows_between_two_steps_is_paid_as_it_was_heard(
 
 
 async def test_media_that_turns_out_to_be_none_ends_the_note() -> None:
-    first = filmed("rapat", 60.0)
-    one = await notary(first, written("said", "A: halo"))
+    first = recorded("rapat", 60.0)
+    one = await note_scenario(first, written("said", "A: halo"))
     await one.ask()
     broken = evolve(first[0], size_bytes=999), b"no-medium"
-    await one.film(broken)
+    await one.record(broken)
     await one.measure()
     await one.work()
     assert one.note().error == describe(NoteFault.MEDIA_UNREADABLE)
@@ -545,29 +549,29 @@ async def test_media_that_turns_out_to_be_none_ends_the_note() -> None:
 
 
 async def test_a_charge_that_is_larger_than_its_hold_takes_what_is_not_there() -> None:
-    one = await notary(filmed("pagi", 60.0), credits=16)
+    one = await note_scenario(recorded("pagi", 60.0), credits=16)
     await one.ask()
-    assert (one.town.funds().balance, one.town.funds().held) == (1, 1)
-    await one.film(filmed("siang", 180.0, minutes_in=30))
+    assert (one.harness.funds().balance, one.harness.funds().held) == (1, 1)
+    await one.record(recorded("siang", 180.0, minutes_in=30))
     await one.measure()
     await one.finish()
     assert one.note().credits_charged == 4
-    assert (one.town.funds().balance, one.town.funds().held) == (-3, 0)
+    assert (one.harness.funds().balance, one.harness.funds().held) == (-3, 0)
     one.prove()
 
 
 async def test_no_more_notes_are_made_at_once_than_there_may_be() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    assert await one.town.write_notes(in_flight=0).claim(5) == []
-    assert len(await one.town.write_notes(in_flight=1).claim(5)) == 1
+    assert await one.harness.write_notes(in_flight=0).claim(5) == []
+    assert len(await one.harness.write_notes(in_flight=1).claim(5)) == 1
 
 
 async def test_a_store_that_is_away_costs_no_try() -> None:
-    one = await notary()
+    one = await note_scenario()
     await one.ask()
-    one.town.studio.plan("write", StoreAway("x"))
-    with pytest.raises(StoreAway):
+    one.harness.fault_plan.plan("write", StoreUnavailable("x"))
+    with pytest.raises(StoreUnavailable):
         await one.work()
     assert (one.note().tries, one.note().step) == (0, NoteStep.WRITE)
     lapse(one)

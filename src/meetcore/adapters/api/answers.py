@@ -12,13 +12,13 @@ from meetcore.domain.errors import DomainError, InvalidRequest
 
 __all__ = [
     "STATUS",
+    "ApiResponse",
     "BodyTooSlow",
     "HeadTooLarge",
     "MethodNotAllowed",
     "OriginNotAllowed",
     "PayloadTooLarge",
     "RangeNotSatisfiable",
-    "Rendered",
     "UnsupportedMediaType",
     "envelope",
     "envelope_of",
@@ -97,7 +97,7 @@ class OriginNotAllowed(InvalidRequest):
 
 
 @frozen
-class Rendered:
+class ApiResponse:
     """An answer before it gets the headers of its own request."""
 
     status: int
@@ -145,28 +145,28 @@ def envelope_of(
     }
 
 
-def render_error(error: DomainError, base_url: str, request_id: str) -> Rendered:
+def render_error(error: DomainError, base_url: str, request_id: str) -> ApiResponse:
     """A refusal as an answer."""
-    return Rendered(status_of(error), _encoder.encode(envelope(error, base_url, request_id)))
+    return ApiResponse(status_of(error), _encoder.encode(envelope(error, base_url, request_id)))
 
 
-def render_record(status: int, record: object, location: str | None = None) -> Rendered:
+def render_record(status: int, record: object, location: str | None = None) -> ApiResponse:
     """A record as an answer."""
-    return Rendered(status, _encoder.encode(record), location)
+    return ApiResponse(status, _encoder.encode(record), location)
 
 
-def render_text(status: int, text: str, media_type: str) -> Rendered:
+def render_text(status: int, text: str, media_type: str) -> ApiResponse:
     """A text as an answer."""
-    return Rendered(status, text.encode(errors="replace"), media_type=media_type)
+    return ApiResponse(status, text.encode(errors="replace"), media_type=media_type)
 
 
-def pack(rendered: Rendered) -> bytes:
+def pack(rendered: ApiResponse) -> bytes:
     """An answer as the bytes that are kept under an idempotency key."""
     return _encoder.encode([rendered.status, rendered.location]) + b"\n" + rendered.body
 
 
-def unpack(payload: bytes) -> Rendered:
+def unpack(payload: bytes) -> ApiResponse:
     """The answer that was kept."""
     head, _, body = payload.partition(b"\n")
     status, location = msgspec.json.decode(head, type=tuple[int, str | None])
-    return Rendered(status, body, location)
+    return ApiResponse(status, body, location)

@@ -16,20 +16,20 @@ from meetcore.domain.notes import Language
 from meetcore.domain.pricing import MAX_DURATION
 
 __all__ = [
-    "Choice",
     "CreateMeetingBody",
     "CreateNoteBody",
     "EstimateBody",
     "MeetingEstimateBody",
     "NoBody",
     "NotulenEstimateBody",
+    "OneOfBody",
     "RegisterWebhookBody",
     "UpdateWebhookBody",
 ]
 
 
 @frozen
-class Choice:
+class OneOfBody:
     """Bodies of which a request has one: the field `tag` says which, by its value."""
 
     name: str
@@ -155,7 +155,7 @@ class NotulenEstimateBody:
     ]
 
 
-EstimateBody = Choice(
+EstimateBody = OneOfBody(
     "EstimateBody", "type", {"meeting": MeetingEstimateBody, "notulen": NotulenEstimateBody}
 )
 """What `POST /credits/estimate` takes (spec 4.1 rule 5)."""

@@ -5,11 +5,11 @@ from typing import assert_never
 
 from attrs import frozen
 
-from meetcore.adapters.api.answers import Rendered, render_record
+from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import EstimateBody, MeetingEstimateBody, NotulenEstimateBody
-from meetcore.adapters.api.calls import Call, Operation, UseCases
 from meetcore.adapters.api.filters import instant, one_of
-from meetcore.adapters.api.paging import Listing, Named, cut
+from meetcore.adapters.api.operation import Call, Operation, UseCases
+from meetcore.adapters.api.paging import Listing, Named, slice_page
 from meetcore.domain.holds import is_sufficient
 from meetcore.domain.keys import Scope
 from meetcore.domain.ledger import TransferKind
@@ -18,7 +18,7 @@ from meetcore.domain.pricing import Quote
 from meetcore.domain.rate_window import OperationClass
 from meetcore.domain.records import credits_record, estimate_record, transaction_record
 from meetcore.domain.schedule import cap_day
-from meetcore.ports.queries import Peek, TransactionFilter
+from meetcore.ports.queries import CallerIncludes, TransactionFilter
 
 __all__ = ["credit_operations"]
 
@@ -35,7 +35,7 @@ def credit_operations(use: UseCases) -> tuple[Operation, ...]:
     return (
         Operation(
             "get_credits", "GET", "/credits", "The balance, and what is left of the key's daily cap", read,
-            _show_credits, response="CreditsRecord", peek=_todays_usage,
+            _show_credits, response="CreditsRecord", includes=_todays_usage,
         ),
         Operation(
             "list_transactions", "GET", "/credits/transactions", "List what moved credits, the newest first",
@@ -46,16 +46,16 @@ def credit_operations(use: UseCases) -> tuple[Operation, ...]:
         Operation(
             "estimate_credits", "POST", "/credits/estimate", "What a meeting or notes would cost", read,
             credits_.estimate, ("not_found", "unprocessable_entity"), body=EstimateBody, response="Estimate",
-            peek=_todays_usage,
+            includes=_todays_usage,
         ),
     )  # fmt: skip
 
 
-def _todays_usage(_: dict[str, str], now: datetime) -> Peek:
-    return Peek(usage_on=cap_day(now))
+def _todays_usage(_: dict[str, str], now: datetime) -> CallerIncludes:
+    return CallerIncludes(usage_on=cap_day(now))
 
 
-async def _show_credits(call: Call) -> Rendered:
+async def _show_credits(call: Call) -> ApiResponse:
     account, key = call.caller.account, call.caller.key
     assert call.caller.usage is not None
     return render_record(200, credits_record(account.balance, account.held, key.daily_cap, call.caller.usage))
@@ -65,17 +65,17 @@ async def _show_credits(call: Call) -> Rendered:
 class _Credits:
     use: UseCases
 
-    async def list(self, call: Call) -> Rendered:
+    async def list(self, call: Call) -> ApiResponse:
         page, given = call.page, call.page.filters
         before = None if page.after is None else int(page.after)
         wanted = TransactionFilter(given.get("kind"), given.get("from"), given.get("to"))
         found = await self.use.queries.list_transactions(
             call.caller.account.id, wanted, page.limit + 1, before
         )
-        shown, cursor = cut(found, page, lambda one: one.number)
+        shown, cursor = slice_page(found, page, lambda one: one.number)
         return render_record(200, {"data": [transaction_record(one) for one in shown], "next_cursor": cursor})
 
-    async def estimate(self, call: Call) -> Rendered:
+    async def estimate(self, call: Call) -> ApiResponse:
         account, key, usage = call.caller.account, call.caller.key, call.caller.usage
         assert usage is not None
         quote = self._quote(call.body)

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 import attrs
 import msgspec
 
-from meetcore.adapters.api.bodies import Choice
+from meetcore.adapters.api.bodies import OneOfBody
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.events import EventKind
 from meetcore.domain.schedule import meeting_start
@@ -57,7 +57,7 @@ def decode_json(raw: bytes) -> Any:
     return value
 
 
-def decode_body(value: Any, body: Callable[..., Body] | Choice) -> Body:
+def decode_body(value: Any, body: Callable[..., Body] | OneOfBody) -> Body:
     """Turn a JSON value into a request body.
 
     Raises:
@@ -65,7 +65,7 @@ def decode_body(value: Any, body: Callable[..., Body] | Choice) -> Body:
     """
     if not isinstance(value, dict):
         raise _body_problem("must be a JSON object")
-    if isinstance(body, Choice):
+    if isinstance(body, OneOfBody):
         body = _chosen(value, body)
     value = {name: _whole(given) for name, given in value.items()}
     try:
@@ -84,7 +84,7 @@ def decode_body(value: Any, body: Callable[..., Body] | Choice) -> Body:
     return decoded
 
 
-def _chosen(value: dict[str, Any], choice: Choice) -> Any:
+def _chosen(value: dict[str, Any], choice: OneOfBody) -> Any:
     """The body that a value says it is; where it says none, what no body of the choice knows is told too."""
     tag = value.get(choice.tag)
     if isinstance(tag, str) and tag in choice.bodies:

@@ -6,12 +6,12 @@ import msgspec
 from attrs import frozen
 from msgspec import UNSET
 
-from meetcore.adapters.api.answers import Rendered, render_record, render_text
+from meetcore.adapters.api.answers import ApiResponse, render_record, render_text
 from meetcore.adapters.api.bodies import CreateNoteBody
-from meetcore.adapters.api.calls import Call, Operation, UseCases, subject
 from meetcore.adapters.api.filters import flag, one_of, record_id
 from meetcore.adapters.api.links import download_url
-from meetcore.adapters.api.paging import Listing, cursor_after, cut
+from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
+from meetcore.adapters.api.paging import Listing, cursor_after, slice_page
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.keys import Scope
@@ -23,7 +23,7 @@ from meetcore.domain.records import note_record, recording_record
 from meetcore.domain.schedule import utc_text
 from meetcore.ports.queries import NoteFilter
 from meetcore.usecases.create_note import NoteRequest
-from meetcore.usecases.intent import Answer
+from meetcore.usecases.idempotency import Answer
 
 __all__ = ["note_operations"]
 
@@ -86,24 +86,24 @@ def note_operations(use: UseCases) -> tuple[Operation, ...]:
 class _Recordings:
     use: UseCases
 
-    async def list(self, call: Call) -> Rendered:
+    async def list(self, call: Call) -> ApiResponse:
         page = call.page
         found = await self.use.queries.list_recordings(
             call.caller.account.id, page.filters.get("meeting_id"), page.limit + 1, page.before
         )
-        shown, cursor = cut(found, page, lambda one: one.id)
+        shown, cursor = slice_page(found, page, lambda one: one.id)
         return render_record(
             200, {"data": [recording_record(one, call.now) for one in shown], "next_cursor": cursor}
         )
 
-    async def get(self, call: Call) -> Rendered:
+    async def get(self, call: Call) -> ApiResponse:
         recording_id = parse_id(call.path["id"], "recording")
         found = await self.use.queries.find_recording(call.caller.account.id, recording_id)
         if found is None or found.status is RecordingStatus.MEASURING:
             raise NotFound("No recording with this id.")
         return render_record(200, recording_record(found, call.now))
 
-    async def link(self, call: Call) -> Rendered:
+    async def link(self, call: Call) -> ApiResponse:
         recording_id = parse_id(call.path["id"], "recording")
         signed = await self.use.download_recording.link(call.caller.account.id, recording_id, call.now)
         expires_at = datetime.fromtimestamp(signed.link.expires, UTC)
@@ -113,7 +113,7 @@ class _Recordings:
     async def delete(self, call: Call) -> Answer:
         with_notes = bool(call.options.get("with_notes", False))
         return await self.use.delete_recording(
-            call.caller, subject(call), call.purpose, call.now, with_notes=with_notes
+            call.caller, path_id(call), call.required_request, call.now, with_notes=with_notes
         )
 
 
@@ -125,9 +125,9 @@ class _Notes:
         body: CreateNoteBody = call.body
         language = Language.INDONESIAN if body.language is UNSET else body.language
         wanted = NoteRequest(body.recording_id, language)
-        return await self.use.create_note(call.caller, wanted, call.purpose, call.now)
+        return await self.use.create_note(call.caller, wanted, call.required_request, call.now)
 
-    async def list(self, call: Call) -> Rendered:
+    async def list(self, call: Call) -> ApiResponse:
         """A page, a few notes at a time: each has its transcript, and a page is no longer than it must be."""
         page, before = call.page, call.page.before
         chosen = NoteFilter(page.filters.get("recording_id"), page.filters.get("meeting_id"))
@@ -143,7 +143,7 @@ class _Notes:
         cursor = cursor_after(page, str(before)) if is_more else None
         return render_record(200, {"data": shown, "next_cursor": cursor})
 
-    async def get(self, call: Call) -> Rendered:
+    async def get(self, call: Call) -> ApiResponse:
         note_id = parse_id(call.path["id"], "note")
         note = await self.use.queries.find_note(call.caller.account.id, note_id)
         if note is None:
@@ -155,10 +155,10 @@ class _Notes:
         return render_record(200, note_record(note))
 
 
-def _present_deleted(_: object, __: datetime) -> Rendered:
-    return Rendered(204, b"")
+def _present_deleted(_: object, __: datetime) -> ApiResponse:
+    return ApiResponse(204, b"")
 
 
-def _present_note(outcome: object, _: datetime) -> Rendered:
+def _present_note(outcome: object, _: datetime) -> ApiResponse:
     assert isinstance(outcome, Note)
     return render_record(202, note_record(outcome))

@@ -10,13 +10,13 @@ from datetime import datetime
 from attrs import frozen
 from msgspec import UNSET
 
-from meetcore.adapters.api.answers import Rendered, render_record
+from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import CreateMeetingBody
-from meetcore.adapters.api.calls import API_ROOT, Call, Operation, UseCases, subject
 from meetcore.adapters.api.credit_operations import credit_operations
 from meetcore.adapters.api.filters import instant, one_of
 from meetcore.adapters.api.note_operations import note_operations
-from meetcore.adapters.api.paging import Listing, Named, cut, page_of
+from meetcore.adapters.api.operation import API_ROOT, Call, Operation, UseCases, path_id
+from meetcore.adapters.api.paging import Listing, Named, page_of, slice_page
 from meetcore.adapters.api.webhook_operations import webhook_operations
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
@@ -25,8 +25,8 @@ from meetcore.domain.meetings import VISIBLE, Meeting, MeetingRequest, MeetingSt
 from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.rate_window import OperationClass
 from meetcore.domain.records import cancellation_record, meeting_record, tier_record
-from meetcore.ports.queries import NOTHING_ELSE, MeetingFilter, Peek
-from meetcore.usecases.intent import Answer
+from meetcore.ports.queries import NO_INCLUDES, CallerIncludes, MeetingFilter
+from meetcore.usecases.idempotency import Answer
 
 __all__ = ["operations"]
 
@@ -68,7 +68,7 @@ def operations(use: UseCases) -> Sequence[Operation]:
         ),
         Operation(
             "get_meeting", "GET", "/meetings/{id}", "Read a meeting", read, meetings.get,
-            scopes=(Scope.MEETINGS_READ, Scope.MEETINGS_WRITE), response="Meeting", peek=_meeting_of_path,
+            scopes=(Scope.MEETINGS_READ, Scope.MEETINGS_WRITE), response="Meeting", includes=_meeting_of_path,
         ),
         Operation(
             "cancel_meeting", "DELETE", "/meetings/{id}", "Cancel a meeting, or end one that runs", write,
@@ -81,14 +81,14 @@ def operations(use: UseCases) -> Sequence[Operation]:
     )  # fmt: skip
 
 
-def _meeting_of_path(path: dict[str, str], _: datetime) -> Peek:
+def _meeting_of_path(path: dict[str, str], _: datetime) -> CallerIncludes:
     try:
-        return Peek(meeting_id=parse_id(path["id"], "meeting"))
+        return CallerIncludes(meeting_id=parse_id(path["id"], "meeting"))
     except NotFound:  # it is told when it is its turn: the key comes first
-        return NOTHING_ELSE
+        return NO_INCLUDES
 
 
-async def _show_account(call: Call) -> Rendered:
+async def _show_account(call: Call) -> ApiResponse:
     caller = call.caller
     return render_record(
         200,
@@ -112,7 +112,7 @@ async def _show_account(call: Call) -> Rendered:
 class _ListTiers:
     catalogue: TierCatalogue
 
-    async def __call__(self, call: Call) -> Rendered:
+    async def __call__(self, call: Call) -> ApiResponse:
         tiers, cursor = page_of(self.catalogue.on_sale(), call.page, lambda tier: tier.id)
         return render_record(200, {"data": [tier_record(tier) for tier in tiers], "next_cursor": cursor})
 
@@ -136,35 +136,35 @@ class _Meetings:
             mic_off=body.mic_off,
             email_notification=body.email_notification,
         )
-        return await self.use.create_meeting(call.caller, wanted, call.purpose, call.now)
+        return await self.use.create_meeting(call.caller, wanted, call.required_request, call.now)
 
-    async def get(self, call: Call) -> Rendered:
-        meeting = call.caller.open_meeting()
+    async def get(self, call: Call) -> ApiResponse:
+        meeting = call.caller.load_meeting()
         if meeting is None or meeting.status not in VISIBLE:
             raise NotFound("No meeting with this id.")
         return render_record(200, meeting_record(meeting, call.now))
 
-    async def list(self, call: Call) -> Rendered:
+    async def list(self, call: Call) -> ApiResponse:
         page, given = call.page, call.page.filters
         wanted = MeetingFilter(call.now, given.get("status"), given.get("from"), given.get("to"))
         found = await self.use.queries.list_meetings(
             call.caller.account.id, wanted, page.limit + 1, page.before
         )
-        shown, cursor = cut(found, page, lambda one: one.id)
+        shown, cursor = slice_page(found, page, lambda one: one.id)
         data = [meeting_record(one, call.now) for one in shown]
         return render_record(200, {"data": data, "next_cursor": cursor})
 
     async def cancel(self, call: Call) -> Answer:
-        return await self.use.cancel_meeting(call.caller, subject(call), call.purpose, call.now)
+        return await self.use.cancel_meeting(call.caller, path_id(call), call.required_request, call.now)
 
 
-def _present_created(outcome: object, _: datetime) -> Rendered:
+def _present_created(outcome: object, _: datetime) -> ApiResponse:
     assert isinstance(outcome, Meeting)
     location = f"{API_ROOT}/meetings/{outcome.id}"
     # As of its creation, so that a replay that is rendered late shows what the first answer showed.
     return render_record(201, meeting_record(outcome, outcome.created_at), location)
 
 
-def _present_cancelled(outcome: object, now: datetime) -> Rendered:
+def _present_cancelled(outcome: object, now: datetime) -> ApiResponse:
     assert isinstance(outcome, Meeting)
     return render_record(200, cancellation_record(outcome, now))

@@ -26,10 +26,10 @@ __all__ = [
     "Page",
     "Query",
     "cursor_after",
-    "cut",
     "page_of",
     "read_options",
     "read_page",
+    "slice_page",
 ]
 
 DEFAULT_LIMIT = 20
@@ -183,7 +183,7 @@ def cursor_after(page: Page, id_: str) -> str:
     return base64.urlsafe_b64encode(f"{page.of}{_IN_LIST}{id_}".encode()).decode()
 
 
-def cut(
+def slice_page(
     items: Sequence[Item], page: Page, id_of: Callable[[Item], object]
 ) -> tuple[Sequence[Item], str | None]:
     """A page of items that were read from its place on, one more than the limit if there was one.
@@ -209,4 +209,4 @@ def page_of(
         if not places:
             raise InvalidRequest({"cursor": [_BAD_CURSOR]})
         start = places[0] + 1
-    return cut(items[start : start + page.limit + 1], page, id_of)
+    return slice_page(items[start : start + page.limit + 1], page, id_of)

@@ -5,11 +5,11 @@ from datetime import datetime
 from attrs import frozen
 from msgspec import UNSET
 
-from meetcore.adapters.api.answers import Rendered, render_record
+from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import RegisterWebhookBody, UpdateWebhookBody
-from meetcore.adapters.api.calls import API_ROOT, Call, Operation, UseCases, subject
 from meetcore.adapters.api.filters import one_of
-from meetcore.adapters.api.paging import Listing, cut
+from meetcore.adapters.api.operation import API_ROOT, Call, Operation, UseCases, path_id
+from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain import endpoints
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint, EndpointChanges
@@ -20,7 +20,7 @@ from meetcore.domain.rate_window import OperationClass
 from meetcore.domain.records import delivery_record, endpoint_record
 from meetcore.domain.webhook_urls import parse_webhook_url
 from meetcore.ports.queries import DeliveryHistory
-from meetcore.usecases.intent import Answer
+from meetcore.usecases.idempotency import Answer
 from meetcore.usecases.webhooks import Registration
 
 __all__ = ["webhook_operations"]
@@ -99,16 +99,16 @@ class _Webhooks:
             tuple(body.event_types),
             None if body.description is UNSET else str(body.description),
         )
-        return await self.use.register_webhook(call.caller, wanted, call.purpose, call.now)
+        return await self.use.register_webhook(call.caller, wanted, call.required_request, call.now)
 
-    async def list(self, call: Call) -> Rendered:
+    async def list(self, call: Call) -> ApiResponse:
         page = call.page
         found = await self.use.queries.list_endpoints(call.caller.account.id, page.limit + 1, page.before)
-        shown, cursor = cut(found, page, lambda one: one.id)
+        shown, cursor = slice_page(found, page, lambda one: one.id)
         data = [endpoint_record(one, with_secret=False) for one in shown]
         return render_record(200, {"data": data, "next_cursor": cursor})
 
-    async def get(self, call: Call) -> Rendered:
+    async def get(self, call: Call) -> ApiResponse:
         endpoint_id = parse_id(call.path["id"], "webhook")
         endpoint = await self.use.queries.find_endpoint(call.caller.account.id, endpoint_id)
         if endpoint is None:
@@ -123,34 +123,34 @@ class _Webhooks:
             description=endpoints.UNSET if body.description is UNSET else body.description,
             is_active=endpoints.UNSET if body.is_active is UNSET else body.is_active,
         )
-        return await self.use.update_webhook(call.caller, subject(call), changes, call.purpose)
+        return await self.use.update_webhook(call.caller, path_id(call), changes, call.required_request)
 
     async def remove(self, call: Call) -> Answer:
-        return await self.use.remove_webhook(call.caller, subject(call), call.purpose)
+        return await self.use.remove_webhook(call.caller, path_id(call), call.required_request)
 
     async def rotate_secret(self, call: Call) -> Answer:
-        return await self.use.rotate_secret(call.caller, subject(call), call.purpose)
+        return await self.use.rotate_secret(call.caller, path_id(call), call.required_request)
 
     async def test(self, call: Call) -> Answer:
-        return await self.use.send_test_event(call.caller, subject(call), call.purpose, call.now)
+        return await self.use.send_test_event(call.caller, path_id(call), call.required_request, call.now)
 
 
 @frozen
 class _Deliveries:
     use: UseCases
 
-    async def list(self, call: Call) -> Rendered:
+    async def list(self, call: Call) -> ApiResponse:
         endpoint_id, page = parse_id(call.path["id"], "webhook"), call.page
         found = await self.use.queries.list_deliveries(
             call.caller.account.id, endpoint_id, page.filters.get("status"), page.limit + 1, page.before
         )
         if found is None:
             raise NotFound("No webhook with this id.")
-        shown, cursor = cut(found, page, lambda one: one.delivery.id)
+        shown, cursor = slice_page(found, page, lambda one: one.delivery.id)
         data = [delivery_record(one.delivery, one.attempts) for one in shown]
         return render_record(200, {"data": data, "next_cursor": cursor})
 
-    async def get(self, call: Call) -> Rendered:
+    async def get(self, call: Call) -> ApiResponse:
         endpoint_id, delivery_id = (parse_id(call.path[name], "delivery") for name in ("id", "delivery_id"))
         found = await self.use.queries.find_delivery(call.caller.account.id, endpoint_id, delivery_id)
         if found is None:
@@ -158,30 +158,32 @@ class _Deliveries:
         return render_record(200, delivery_record(found.delivery, found.attempts))
 
     async def resend(self, call: Call) -> Answer:
-        endpoint_id, delivery_id = subject(call), subject(call, "delivery_id")
-        return await self.use.resend_delivery(call.caller, endpoint_id, delivery_id, call.purpose, call.now)
+        endpoint_id, delivery_id = path_id(call), path_id(call, "delivery_id")
+        return await self.use.resend_delivery(
+            call.caller, endpoint_id, delivery_id, call.required_request, call.now
+        )
 
 
-def _present_registered(outcome: object, _: datetime) -> Rendered:
+def _present_registered(outcome: object, _: datetime) -> ApiResponse:
     assert isinstance(outcome, Endpoint)
     location = f"{API_ROOT}/webhooks/{outcome.id}"
     return render_record(201, endpoint_record(outcome, with_secret=True), location)
 
 
-def _present_webhook(outcome: object, _: datetime) -> Rendered:
+def _present_webhook(outcome: object, _: datetime) -> ApiResponse:
     assert isinstance(outcome, Endpoint)
     return render_record(200, endpoint_record(outcome, with_secret=False))
 
 
-def _present_with_secret(outcome: object, _: datetime) -> Rendered:
+def _present_with_secret(outcome: object, _: datetime) -> ApiResponse:
     assert isinstance(outcome, Endpoint)
     return render_record(200, endpoint_record(outcome, with_secret=True))
 
 
-def _present_removed(_: object, __: datetime) -> Rendered:
-    return Rendered(204, b"")
+def _present_removed(_: object, __: datetime) -> ApiResponse:
+    return ApiResponse(204, b"")
 
 
-def _present_posted(outcome: object, _: datetime) -> Rendered:
+def _present_posted(outcome: object, _: datetime) -> ApiResponse:
     assert isinstance(outcome, DeliveryHistory)
     return render_record(202, delivery_record(outcome.delivery, outcome.attempts))

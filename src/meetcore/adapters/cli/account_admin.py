@@ -34,7 +34,7 @@ def list_accounts(*, email: str | None = None, limit: Whole = DEFAULT_LIMIT, jso
     guarded(lambda: check_counts(1, MAX_LIMIT, limit=limit), as_json=json)
 
     async def work(wiring: Wiring) -> list[dict[str, object]]:
-        found = await wiring.operate.registry.list_accounts(email, limit + 1)
+        found = await wiring.administration.registry.list_accounts(email, limit + 1)
         return [_record(each) for each in found]
 
     records = with_wiring(work, as_json=json)
@@ -56,7 +56,7 @@ def show_account(id: str, /, *, json: Json = False) -> None:
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        return _record(await wiring.operate.registry.find_account(account_id))
+        return _record(await wiring.administration.registry.find_account(account_id))
 
     show(with_wiring(work, as_json=json), as_json=json)
 
@@ -72,7 +72,7 @@ def suspend_account(id: str, /, *, json: Json = False) -> None:
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        record = _record(await wiring.operate.suspend_account(account_id))
+        record = _record(await wiring.administration.suspend_account(account_id))
         log_action("account suspend", record)
         return record
 
@@ -90,7 +90,7 @@ def resume_account(id: str, /, *, json: Json = False) -> None:
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        record = _record(await wiring.operate.registry.resume_account(account_id))
+        record = _record(await wiring.administration.registry.resume_account(account_id))
         log_action("account resume", record)
         return record
 

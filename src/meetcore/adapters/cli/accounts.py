@@ -60,7 +60,7 @@ def create_account(*, email: str, full_name: str, credits: Whole = 0, json: Json
     guarded(lambda: check_texts(email=email, full_name=full_name), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        made = await wiring.operate.create_account(email, full_name, credits)
+        made = await wiring.administration.create_account(email, full_name, credits)
         record: dict[str, object] = {
             "id": str(made.id),
             "user_id": str(made.user_id),
@@ -89,7 +89,7 @@ def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
     guarded(lambda: check_counts(0, MAX_CREDITS, credit_low=credit_low), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        await wiring.operate.set_low_threshold(account_id, credit_low)
+        await wiring.administration.set_low_threshold(account_id, credit_low)
         record: dict[str, object] = {"id": id, "credit_low": credit_low}
         log_action("account set", record)
         return record
@@ -131,7 +131,7 @@ def create_key(
     until = guarded(lambda: read_time(expires_at), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        minted = await wiring.operate.create_key(account_id, scopes, cap, until)
+        minted = await wiring.administration.create_key(account_id, scopes, cap, until)
         told = _key_record(minted.key)
         log_action("key create", told)
         return {"id": told.pop("id"), "key": minted.text, **told}
@@ -151,7 +151,7 @@ def list_keys(*, account: str | None = None, json: Json = False) -> None:
     account_id = None if account is None else guarded(lambda: read_id(account, "--account"), as_json=json)
 
     async def work(wiring: Wiring) -> list[dict[str, object]]:
-        return [_key_record(each) for each in await wiring.operate.registry.list_keys(account_id)]
+        return [_key_record(each) for each in await wiring.administration.registry.list_keys(account_id)]
 
     show(with_wiring(work, as_json=json), as_json=json)
 
@@ -168,7 +168,7 @@ def revoke_key(id: str, /, *, json: Json = False) -> None:
     key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        record = _key_record(await wiring.operate.revoke_key(key_id))
+        record = _key_record(await wiring.administration.revoke_key(key_id))
         log_action("key revoke", record)
         return record
 
@@ -190,7 +190,7 @@ def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
     cap = guarded(lambda: read_cap(daily_cap), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        record = _key_record(await wiring.operate.registry.set_daily_cap(key_id, cap))
+        record = _key_record(await wiring.administration.registry.set_daily_cap(key_id, cap))
         log_action("key set-cap", record)
         return record
 
@@ -215,7 +215,7 @@ def top_up(*, account: str, amount: Whole, reference: str | None = None, json: J
     guarded(lambda: check_texts(reference=reference), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        done = await wiring.operate.top_up(account_id, amount, reference)
+        done = await wiring.administration.top_up(account_id, amount, reference)
         record: dict[str, object] = {
             "id": str(done.entry.transfer.id),
             "account_id": account,
@@ -258,7 +258,9 @@ def add_host(
     )
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        record = _host_record(await wiring.operate.add_host(provider_user_id, capacity, max_concurrent))
+        record = _host_record(
+            await wiring.administration.add_host(provider_user_id, capacity, max_concurrent)
+        )
         log_action("host add", record)
         return record
 
@@ -270,7 +272,7 @@ def list_hosts(*, json: Json = False) -> None:
     """List hosts, smallest first."""
 
     async def work(wiring: Wiring) -> list[dict[str, object]]:
-        return [_host_record(each) for each in await wiring.operate.registry.list_hosts()]
+        return [_host_record(each) for each in await wiring.administration.registry.list_hosts()]
 
     show(with_wiring(work, as_json=json), as_json=json)
 
@@ -287,7 +289,7 @@ def disable_host(id: str, /, *, json: Json = False) -> None:
     host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        record = _host_record(await wiring.operate.registry.disable_host(host_id))
+        record = _host_record(await wiring.administration.registry.disable_host(host_id))
         log_action("host disable", record)
         return record
 
@@ -306,7 +308,7 @@ def enable_host(id: str, /, *, json: Json = False) -> None:
     host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        record = _host_record(await wiring.operate.registry.enable_host(host_id))
+        record = _host_record(await wiring.administration.registry.enable_host(host_id))
         log_action("host enable", record)
         return record
 

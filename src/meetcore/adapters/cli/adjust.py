@@ -41,7 +41,7 @@ def adjust_credits(
     guarded(lambda: check_texts(reason=reason, reference=reference), as_json=json)
 
     async def work(wiring: Wiring) -> dict[str, object]:
-        done = await wiring.operate.adjust(account_id, amount, reason, reference)
+        done = await wiring.administration.adjust(account_id, amount, reason, reference)
         transfer = done.entry.transfer
         record: dict[str, object] = {
             "id": str(transfer.id),

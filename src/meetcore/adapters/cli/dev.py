@@ -252,10 +252,10 @@ async def _demo(wiring: Wiring, data_dir: Path) -> _Demo:
     if demo is not None and await wiring.queries.find_caller(digest(demo.key)) is not None:
         return demo
     account_id = await _demo_account(wiring)
-    minted = await wiring.operate.create_key(account_id, tuple(Scope))
+    minted = await wiring.administration.create_key(account_id, tuple(Scope))
     for provider_user_id, capacity in DEMO_HOSTS:
         with suppress(Conflict):  # an earlier start got this far
-            await wiring.operate.add_host(provider_user_id, capacity)
+            await wiring.administration.add_host(provider_user_id, capacity)
     demo = _Demo(account_id, minted.text, os.urandom(4).hex())
     told = {"account_id": str(demo.account_id), "key": demo.key, "inbox": demo.inbox}
     _write_private(file, json.dumps(told))
@@ -267,7 +267,7 @@ async def _demo_account(wiring: Wiring) -> UUID:
     known = await wiring.registry.list_accounts(DEMO_EMAIL, 1)
     if known:
         return known[0].id
-    return (await wiring.operate.create_account(DEMO_EMAIL, "Demo Account", DEMO_CREDITS)).id
+    return (await wiring.administration.create_account(DEMO_EMAIL, "Demo Account", DEMO_CREDITS)).id
 
 
 async def _is_inbox_registered(wiring: Wiring, demo: _Demo) -> bool:

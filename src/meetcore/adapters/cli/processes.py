@@ -22,7 +22,7 @@ from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, migr
 from meetcore.adapters.postgres.roles import GrantRefused, grant_service
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import configure_logs, stdlib_logging
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.start_warnings import warn_of_role, warn_of_settings
 from meetcore.wiring import wire
 from meetcore.workers import Part, working
@@ -82,7 +82,7 @@ def work(*, processes: Whole = 1, threads: Whole = 1, only: Part | None = None) 
     configure_logs(settings.log_level)
     if processes == 1:
         warn_of_settings(settings)
-        with suppress(StoreAway):
+        with suppress(StoreUnavailable):
             warn_of_role(settings)
         run_service(_work(settings, threads, tuple(Part) if only is None else (only,)))
     else:
@@ -134,7 +134,7 @@ def _settings() -> Settings:
     """Settings to start with: an old schema keeps a process from starting, a database away does not."""
     try:
         return ready_settings()
-    except StoreAway:
+    except StoreUnavailable:
         return load_settings()
 
 

@@ -13,7 +13,7 @@ from meetcore.domain.accounts import InvalidEmail
 from meetcore.domain.errors import DomainError, InsufficientCredits
 from meetcore.domain.keys import InvalidExpiry
 from meetcore.domain.ledger import InvalidAmount, InvalidReason
-from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused, StoreReadOnly
+from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreReadOnly, StoreUnavailable
 from meetcore.wiring import Wiring, check_schema, check_secrets, wire
 
 __all__ = ["guarded", "ready_settings", "run_service", "with_wiring"]
@@ -43,11 +43,11 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
             ExitCode.REFUSED, as_json=as_json)  # fmt: skip
     except DomainError as error:
         _end(error.code, error.message, ExitCode.REFUSED, as_json=as_json)
-    except StoreAway as error:
+    except StoreUnavailable as error:
         _end(*_told_of_store(error), ExitCode.STORE_AWAY, as_json=as_json)
 
 
-def _told_of_store(error: StoreAway) -> tuple[str, str]:
+def _told_of_store(error: StoreUnavailable) -> tuple[str, str]:
     """The code and the words of it; the driver's own would tell addresses."""
     match error:
         case StoreFull():
@@ -74,7 +74,7 @@ def ready_settings() -> Settings:
 
     Raises:
         SettingsRefused: one is impossible or missing, or the schema is not this release's.
-        StoreAway: the database does not answer.
+        StoreUnavailable: the database does not answer.
     """
     settings = load_settings()
     settings.require_provider()

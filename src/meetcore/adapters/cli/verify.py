@@ -8,7 +8,7 @@ from meetcore.adapters.cli.inputs import Whole, check_counts
 from meetcore.adapters.cli.output import ExitCode, complain, say, show
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, with_wiring
-from meetcore.provers import ProverLost, cores, provers_of
+from meetcore.provers import ProverLost, cores, verifiers_of
 from meetcore.usecases.verify_ledger import Audit
 from meetcore.wiring import Wiring
 
@@ -37,7 +37,7 @@ def verify_credits(
     async def work(wiring: Wiring) -> Audit:
         with progress("entries proven") as report:
             return await wiring.verify_ledger(
-                report, provers_of(wiring.settings.require_database(), number, wiring.chain_keys)
+                report, verifiers_of(wiring.settings.require_database(), number, wiring.chain_keys)
             )
 
     try:

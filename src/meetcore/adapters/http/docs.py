@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from meetcore.adapters.api.answers import STATUS
-from meetcore.adapters.api.calls import API_ROOT, Operation
+from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.http.error_pages import ERROR_PAGES
 from meetcore.adapters.http.reference import reference_page, reference_routes
 

@@ -42,15 +42,15 @@ from meetcore.domain.recordings import FileKind
 from meetcore.ports.recording_files import (
     ByteRange,
     FileGone,
-    FilesAway,
+    FilesUnavailable,
     OpenFile,
     RangeUnsatisfiable,
     RecordingFiles,
 )
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.download_recording import Download, DownloadRecording, SignedLink
 from meetcore.usecases.download_streams import DownloadStreams
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["download_routes", "keep_links_out_of_access_logs"]
 
@@ -69,7 +69,7 @@ log = structlog.get_logger("meetcore.http")
 def download_routes(
     download: DownloadRecording,
     files: Mapping[str, RecordingFiles],
-    world: World,
+    runtime: Runtime,
     base_url: str,
     limits: DownloadLimits = DEFAULT_LIMITS,
 ) -> list[Route]:
@@ -82,8 +82,8 @@ def download_routes(
         base_url: for the address of the next part, and for those in refusals.
         limits: how many streams run at once in this process, and how slow a reader may be.
     """
-    refuse = Refuse("download", world, base_url, _HEADERS)
-    door = _Door(download, files, world, base_url, refuse, DownloadStreams(limits))
+    refuse = Refuse("download", runtime, base_url, _HEADERS)
+    door = _Endpoint(download, files, runtime, base_url, refuse, DownloadStreams(limits))
     return [Route(f"{DOWNLOADS}/{{recording_id}}", door, methods=["GET", "HEAD"])]
 
 
@@ -108,10 +108,10 @@ def _without_query(told: object) -> object:
 
 
 @frozen
-class _Door:
+class _Endpoint:
     download: DownloadRecording
     files: Mapping[str, RecordingFiles]
-    world: World
+    runtime: Runtime
     base_url: str
     refuse: Refuse
     streams: DownloadStreams
@@ -136,7 +136,7 @@ class _Door:
 
     async def _answer(self, request: Request, send: Send) -> None:
         try:
-            found = await self.download(_link_in(request), self.world.now())
+            found = await self.download(_link_in(request), self.runtime.now())
             if request.method == "HEAD":
                 await _Answer(found, self.base_url).whole(found.file.size_bytes, send)
             else:
@@ -149,7 +149,7 @@ class _Door:
         wanted = range_of(request.headers, found.file.size_bytes)
         place = self.files.get(found.provider)
         if place is None:
-            raise FilesAway(f"nobody knows where the files of {found.provider} lie")
+            raise FilesUnavailable(f"nobody knows where the files of {found.provider} lie")
         with self.streams.one(found.link):
             await self._send_file(place, found, wanted, send)
 
@@ -168,7 +168,7 @@ class _Door:
                 await answer.begin_part(opened, wanted, send)
             try:
                 await _send_all(head, chunks, send)
-            except FilesAway as error:
+            except FilesUnavailable as error:
                 # Without its end the server closes the connection, and the client sees that it is not whole.
                 log.warning("download broke off", provider=found.provider, cause=str(error))
             except Exception:  # it is too late for another answer
@@ -183,9 +183,9 @@ def _refusal_of(error: Exception) -> DomainError:
             return RangeNotSatisfiable(error.size_bytes)
         case FileGone():
             return Gone("The file of this recording is not there any more.")
-        case FilesAway():
+        case FilesUnavailable():
             return UpstreamError("The recording cannot be fetched where it lies. Try again later.")
-        case StoreAway():
+        case StoreUnavailable():
             return ServiceUnavailable("The link cannot be checked now. Try again.", RETRY_AFTER_S)
         case _:
             return InternalError("Something went wrong at the service.")

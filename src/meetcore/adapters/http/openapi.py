@@ -15,8 +15,8 @@ import msgspec
 
 from meetcore.adapters.api import records
 from meetcore.adapters.api.answers import STATUS, envelope_of
-from meetcore.adapters.api.bodies import Choice
-from meetcore.adapters.api.calls import API_ROOT, Operation
+from meetcore.adapters.api.bodies import OneOfBody
+from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.api.schemas import schemas_of
 from meetcore.adapters.http.example_days import moved_to
@@ -24,7 +24,7 @@ from meetcore.adapters.http.examples import ANSWERS, DETAILS, IDS, MESSAGES, PAY
 from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
 from meetcore.adapters.http.openapi_headers import HEADERS, headers_of
 from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_name, refusals_of
-from meetcore.adapters.http.words import ABOUT, LINKS, OVERVIEW, REASONS, SUCCESS, TAGS
+from meetcore.adapters.http.texts import ABOUT, LINKS, OVERVIEW, REASONS, SUCCESS, TAGS
 from meetcore.domain.schedule import WIB
 
 __all__ = ["daily_document", "openapi_document"]
@@ -130,8 +130,8 @@ def _operation(operation: Operation, base_url: str) -> Json:
     return told
 
 
-def _body_schema(body: type | Choice) -> Json:
-    if not isinstance(body, Choice):
+def _body_schema(body: type | OneOfBody) -> Json:
+    if not isinstance(body, OneOfBody):
         return {"$ref": _SCHEMA.format(name=body.__name__)}
     named = {tag: _SCHEMA.format(name=each.__name__) for tag, each in body.bodies.items()}
     return {
@@ -252,7 +252,7 @@ _FORM_PROBLEMS = {
 def _schemas(table: Sequence[Operation], base_url: str) -> Json:
     given = [operation.body for operation in table if operation.body is not None]
     bodies = [
-        each for body in given for each in (body.bodies.values() if isinstance(body, Choice) else [body])
+        each for body in given for each in (body.bodies.values() if isinstance(body, OneOfBody) else [body])
     ]
     answers = {operation.response for operation in table}
     shown = [record for record in records.ALL if record.__name__ in answers]

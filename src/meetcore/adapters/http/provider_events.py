@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from meetcore.adapters.api.answers import render_record
-from meetcore.adapters.api.edge import DEFAULT_LIMITS, read_body
+from meetcore.adapters.api.http_common import DEFAULT_LIMITS, read_body
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.http.refuse import Refuse
 from meetcore.adapters.http.shared_memory import MemoryTaken, SharedMemory
@@ -29,10 +29,10 @@ from meetcore.domain.errors import (
     InvalidRequest,
     ServiceUnavailable,
 )
-from meetcore.ports.provider_events import NoticeMalformed, NoticeUntrusted, ReadNotice
-from meetcore.ports.store import StoreAway
+from meetcore.ports.provider_events import SignatureInvalid, WebhookMalformed, WebhookParser
+from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.provider_events import ReceiveProviderEvent
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["MAX_NOTICE_BYTES", "provider_event_routes"]
 
@@ -46,9 +46,9 @@ log = structlog.get_logger("meetcore.http")
 
 
 def provider_event_routes(
-    readers: Mapping[str, ReadNotice],
+    readers: Mapping[str, WebhookParser],
     receive: ReceiveProviderEvent,
-    world: World,
+    runtime: Runtime,
     base_url: str,
     limits: RequestLimits = DEFAULT_LIMITS,
     bytes_together: int = 8 * MAX_NOTICE_BYTES,
@@ -64,11 +64,11 @@ def provider_event_routes(
         bytes_together: what the large bodies that are in memory may take together.
     """
     memory = SharedMemory(bytes_together)
-    refuse = Refuse("provider event", world, base_url, _HEADERS)
+    refuse = Refuse("provider event", runtime, base_url, _HEADERS)
     return [
         Route(
             f"/provider-events/{name}",
-            _Door(name, read, receive, world, refuse, limits, memory).answer,
+            _Endpoint(name, read, receive, runtime, refuse, limits, memory).answer,
             methods=["POST"],
         )
         for name, read in readers.items()
@@ -76,11 +76,11 @@ def provider_event_routes(
 
 
 @frozen
-class _Door:
+class _Endpoint:
     provider: str
-    read: ReadNotice
+    read: WebhookParser
     receive: ReceiveProviderEvent
-    world: World
+    runtime: Runtime
     refuse: Refuse
     limits: RequestLimits
     memory: SharedMemory
@@ -100,7 +100,7 @@ class _Door:
             return await self._keep(request, body)
 
     async def _keep(self, request: Request, body: bytes) -> Response:
-        notice = self.read(body, request.headers, self.world.now())
+        notice = self.read(body, request.headers, self.runtime.now())
         if notice.answer is not None:
             answer = render_record(200, notice.answer)
             return Response(answer.body, 200, _HEADERS, "application/json")
@@ -117,14 +117,14 @@ class _Door:
         match error:
             case DomainError():
                 return error
-            case NoticeUntrusted():
+            case SignatureInvalid():
                 return InvalidApiKey(
                     "The signature is not that of the secret token that is set here, or its time is more "
                     "than 5 minutes off."
                 )
-            case NoticeMalformed():
+            case WebhookMalformed():
                 return InvalidRequest({"body": [f"must be an event of {self.provider}"]})
-            case StoreAway() | TimeoutError() | MemoryTaken():
+            case StoreUnavailable() | TimeoutError() | MemoryTaken():
                 return ServiceUnavailable("The event cannot be kept now. Tell it again.", RETRY_AFTER_S)
             case _:
                 return InternalError("Something went wrong at the service. Tell the event again.")

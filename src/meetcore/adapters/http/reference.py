@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
-from meetcore.adapters.api.calls import API_ROOT
+from meetcore.adapters.api.operation import API_ROOT
 
 __all__ = ["reference_page", "reference_routes"]
 

@@ -10,7 +10,7 @@ from typing import Any
 from attrs import frozen
 
 from meetcore.adapters.api.answers import STATUS
-from meetcore.adapters.api.calls import Operation
+from meetcore.adapters.api.operation import Operation
 
 __all__ = ["Refusal", "error_schema", "error_schema_name", "refusals_of"]
 

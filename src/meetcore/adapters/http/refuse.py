@@ -11,9 +11,9 @@ from attrs import frozen
 from starlette.responses import Response
 
 from meetcore.adapters.api.answers import render_error
-from meetcore.adapters.api.edge import headers_of
+from meetcore.adapters.api.http_common import headers_of
 from meetcore.domain.errors import DomainError, InternalError
-from meetcore.usecases.world import World
+from meetcore.usecases.runtime import Runtime
 
 __all__ = ["Refuse"]
 
@@ -32,13 +32,13 @@ class Refuse:
     """
 
     what: str
-    world: World
+    runtime: Runtime
     base_url: str
     headers: Mapping[str, str]
 
     def __call__(self, refusal: DomainError, cause: Exception, **told: object) -> Response:
         """The answer; `told` stands in the log beside the cause."""
-        request_id = str(self.world.new_id(self.world.now()))
+        request_id = str(self.runtime.new_id(self.runtime.now()))
         told |= {"request_id": request_id, "code": refusal.code}
         if isinstance(refusal, InternalError):
             log.error("fault", **told, exc_info=cause)

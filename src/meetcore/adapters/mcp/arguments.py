@@ -9,10 +9,10 @@ from typing import Any
 from attrs import evolve
 
 from meetcore.adapters.api.bodies import NoBody
-from meetcore.adapters.api.calls import API_ROOT, Operation
 from meetcore.adapters.api.decoding import decode_body
+from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.api.paging import Listing, Page, read_options, read_page
-from meetcore.adapters.api.reception import Asked
+from meetcore.adapters.api.request_pipeline import ParsedRequest
 from meetcore.adapters.mcp.tools import KEY, chosen_options, costs, path_names
 from meetcore.domain.errors import InvalidRequest
 from meetcore.domain.idempotency import is_key
@@ -30,7 +30,7 @@ def ids_of(operation: Operation, arguments: Arguments) -> dict[str, str] | None:
     return texts if len(texts) == len(found) else None
 
 
-def read_arguments(operation: Operation, arguments: Arguments) -> Asked:
+def read_arguments(operation: Operation, arguments: Arguments) -> ParsedRequest:
     """Read what a tool is called with.
 
     Raises:
@@ -41,14 +41,14 @@ def read_arguments(operation: Operation, arguments: Arguments) -> Asked:
     key = _read_key(operation, arguments, problems)
     own = {*ids, KEY} if operation.is_mutating else {*ids}
     rest = {name: value for name, value in arguments.items() if name not in own}
-    asked = Asked(API_ROOT + operation.path.format_map(ids), ids, key=key)
+    parsed = ParsedRequest(API_ROOT + operation.path.format_map(ids), ids, key=key)
     try:
-        asked = _read_rest(operation, rest, asked)
+        parsed = _read_rest(operation, rest, parsed)
     except InvalidRequest as error:
         problems |= _fields_of(error)
     if problems:
         raise InvalidRequest(problems)
-    return asked
+    return parsed
 
 
 def _read_ids(operation: Operation, arguments: Arguments, problems: Problems) -> dict[str, str]:
@@ -76,16 +76,16 @@ def _read_key(operation: Operation, arguments: Arguments, problems: Problems) ->
     return str(key)
 
 
-def _read_rest(operation: Operation, rest: dict[str, Any], asked: Asked) -> Asked:
+def _read_rest(operation: Operation, rest: dict[str, Any], parsed: ParsedRequest) -> ParsedRequest:
     if operation.listing is not None:
-        return evolve(asked, page=_read_page(operation.listing, rest, asked.place))
+        return evolve(parsed, page=_read_page(operation.listing, rest, parsed.place))
     if operation.body is not None:
-        return evolve(asked, value=rest, body=decode_body(rest, operation.body))
+        return evolve(parsed, value=rest, body=decode_body(rest, operation.body))
     options = chosen_options(operation)
     chosen = {name: [_as_query(value)] for name, value in rest.items() if name in options}
     # What takes no body over HTTP takes no further argument.
     decode_body({name: value for name, value in rest.items() if name not in options}, NoBody)
-    return evolve(asked, options=read_options(chosen, options)) if chosen else asked
+    return evolve(parsed, options=read_options(chosen, options)) if chosen else parsed
 
 
 def _as_query(value: object) -> str:

@@ -3,8 +3,8 @@
 import msgspec
 from mcp_types import CallToolResult, TextContent, Tool, ToolAnnotations
 
-from meetcore.adapters.api.answers import Rendered, envelope_of, status_of
-from meetcore.adapters.api.reception import Exchange
+from meetcore.adapters.api.answers import ApiResponse, envelope_of, status_of
+from meetcore.adapters.api.request_pipeline import RequestContext
 from meetcore.adapters.mcp.tools import Tool as KnownTool
 from meetcore.domain.errors import DomainError, InvalidRequest, RateLimited, ServiceUnavailable
 
@@ -35,13 +35,13 @@ def tool_listing(tool: KnownTool) -> Tool:
     )
 
 
-def tool_result(rendered: Rendered, exchange: Exchange, *, is_replay: bool) -> CallToolResult:
+def tool_result(rendered: ApiResponse, context: RequestContext, *, is_replay: bool) -> CallToolResult:
     """An answer of the API as a tool's: the same JSON as text, and as a value.
 
     A refusal's value is in `_meta`: there are clients that hold any structured content against the shape of
     what the tool tells when it does its work, and drop what does not fit.
     """
-    meta: dict[str, object] = {REQUEST_ID: exchange.request_id}
+    meta: dict[str, object] = {REQUEST_ID: context.request_id}
     if is_replay:
         meta[REPLAYED] = True
     content = TextContent(type="text", text=rendered.body.decode() or _DONE)
@@ -51,13 +51,13 @@ def tool_result(rendered: Rendered, exchange: Exchange, *, is_replay: bool) -> C
     return CallToolResult(content=[content], structured_content=value, _meta=meta)
 
 
-def refused(error: DomainError, base_url: str, request_id: str) -> Rendered:
+def refused(error: DomainError, base_url: str, request_id: str) -> ApiResponse:
     """A refusal as an answer. What HTTP says in `Retry-After` is in its details: agents see no headers."""
     details = dict(error.details)
     if isinstance(error, RateLimited | ServiceUnavailable):
         details["retry_after_seconds"] = error.retry_after_s
     told = envelope_of(error.code, error.message, base_url, request_id, details)
-    return Rendered(status_of(error), msgspec.json.encode(told))
+    return ApiResponse(status_of(error), msgspec.json.encode(told))
 
 
 def protocol_refusal(error: DomainError, id_: str | int | None, base_url: str, request_id: str) -> bytes:

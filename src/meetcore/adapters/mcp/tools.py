@@ -11,12 +11,12 @@ from typing import Any
 from attrs import frozen
 
 from meetcore.adapters.api import records
-from meetcore.adapters.api.bodies import Choice
-from meetcore.adapters.api.calls import Operation
+from meetcore.adapters.api.bodies import OneOfBody
 from meetcore.adapters.api.filters import Filter
+from meetcore.adapters.api.operation import Operation
 from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.api.schemas import schemas_of
-from meetcore.adapters.mcp.words import (
+from meetcore.adapters.mcp.texts import (
     COSTS,
     FREE,
     KEY_OF_COST,
@@ -180,16 +180,16 @@ def _list_arguments(operation: Operation) -> Json:
     return _arguments({"limit": limit, "cursor": cursor} | filters)
 
 
-def _body_arguments(body: type | Choice | None) -> Json:
+def _body_arguments(body: type | OneOfBody | None) -> Json:
     if body is None:
         return _arguments({})
-    if isinstance(body, Choice):
+    if isinstance(body, OneOfBody):
         return _choice_arguments(body)
     schema = _whole(body)
     return _arguments(schema["properties"], schema.get("required", ()))
 
 
-def _choice_arguments(choice: Choice) -> Json:
+def _choice_arguments(choice: OneOfBody) -> Json:
     """One object for several bodies: models read no alternatives at the root of a schema."""
     schemas = {tag: _whole(body) for tag, body in choice.bodies.items()}
     names = dict.fromkeys(name for schema in schemas.values() for name in schema["properties"])

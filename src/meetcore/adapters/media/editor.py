@@ -112,24 +112,24 @@ class AvAudioEditor:
         """
         if not (from_s >= 0 and 0 < length_s <= MAX_PIECE_S):
             raise ValueError(f"a piece begins at 0 s or later and has up to {MAX_PIECE_S:.0f} s")
-        act = "copy" if may_copy else "encode"
+        run = "copy" if may_copy else "encode"
         piece = self.scratch()
         try:
-            told = await self._work([act, repr(float(from_s)), repr(float(length_s))], media, piece)
+            told = await self._work([run, repr(float(from_s)), repr(float(length_s))], media, piece)
             piece.seek(0)
         except BaseException:
             piece.close()
             raise
         return Sound(piece, told.seconds, told.is_copied)
 
-    async def _work(self, act: list[str], *files: BinaryIO) -> _Done:
+    async def _work(self, run: list[str], *files: BinaryIO) -> _Done:
         for file in files:
             file.flush()  # the process sees what the kernel has
         descriptors = [file.fileno() for file in files]
         limits = [str(self._cpu_s), repr(self._within_s), repr(self._share)]
         async with self._slots:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-I", "-X", "faulthandler", _START, *limits, *act, *map(str, descriptors),
+                sys.executable, "-I", "-X", "faulthandler", _START, *limits, *run, *map(str, descriptors),
                 stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_environment(), cwd="/",
                 pass_fds=descriptors, start_new_session=True,
             )  # fmt: skip
@@ -140,7 +140,7 @@ class AvAudioEditor:
                 raise EditingFailed(f"not within {self._within_s:g} s") from None
             finally:
                 await _end(process)
-        return _done(act[0], answer, process.returncode, stderr)
+        return _done(run[0], answer, process.returncode, stderr)
 
 
 def _environment() -> dict[str, str]:
@@ -174,24 +174,24 @@ async def _end(process: Process) -> None:
     await process.wait()
 
 
-def _done(act: str, answer: bytes, status: int | None, stderr: bytes) -> _Done:
+def _done(run: str, answer: bytes, status: int | None, stderr: bytes) -> _Done:
     """Read an answer; log what is not a length."""
     try:
         told = json.loads(answer)
     except ValueError:
         # Nothing of the file is in there: `acts` lets no exception out, and the rest is the interpreter's.
         log.warning(
-            "media process ended without an answer", act=act, ended=_ended(status),
+            "media process ended without an answer", run=run, ended=_ended(status),
             stderr=stderr.decode("utf-8", "replace"),
         )  # fmt: skip
         raise EditingFailed(f"the process ended without an answer: {_ended(status)}") from None
     if "missing" in told:
         raise RuntimeError("PyAV cannot be loaded: pip install 'meetcore[server]'")
     if "failed" in told:
-        log.warning("media process failed", act=act, cause=told["failed"])
+        log.warning("media process failed", run=run, cause=told["failed"])
         raise EditingFailed(f"the process could not go on: {told['failed']}")
     if "unreadable" in told:
-        log.info("media unreadable", act=act, cause=told["unreadable"])
+        log.info("media unreadable", run=run, cause=told["unreadable"])
         raise MediaUnreadable(str(told["unreadable"]))
     return _Done(float(told["seconds"]), bool(told.get("is_copied")))
 

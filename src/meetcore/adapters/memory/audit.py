@@ -8,11 +8,11 @@ from itertools import count
 from uuid import UUID
 
 from meetcore.adapters.memory.state import MemoryState, Tables
-from meetcore.domain.chain import EntryLine, line_of
 from meetcore.domain.chain_keys import Seal
+from meetcore.domain.hash_chain import CanonicalEntry, line_of
 from meetcore.domain.ledger import Entry, TransferKind, legs
 from meetcore.ports.audit import Flaw, FlawKind, StoredFunds
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 
 __all__ = ["MemoryLedgerAudit"]
 
@@ -39,7 +39,7 @@ class MemoryLedgerSnapshot:
             held = sum(hold.amount for name, hold in self._tables.holds.items() if name[0] == account_id)
             yield [StoredFunds(account.funds, held, self._tables.seals.get(account_id))]
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
         """The customer entries of these accounts in one chunk, by account, then by number."""
         wanted = {stored.funds.account_id for stored in portion}
         yield [
@@ -115,7 +115,7 @@ class MemoryLedgerAudit:
     async def joined(self, name: str) -> AsyncIterator[MemoryLedgerSnapshot]:
         """The moment of another's snapshot."""
         if name not in self._open:
-            raise StoreAway("the moment that was to be joined is over")
+            raise StoreUnavailable("the moment that was to be joined is over")
         yield self._open[name]
 
     async def count_seals(self) -> int:

@@ -43,13 +43,13 @@ def reserve(
     return host
 
 
-def free_host(tables: Tables, owner: tuple[UUID, UUID], now: datetime, *, spoils_host_key: bool) -> None:
+def free_host(tables: Tables, owner: tuple[UUID, UUID], now: datetime, *, invalidates_host_key: bool) -> None:
     """Give back what a meeting (account and meeting id) occupies of a host, if it does.
 
     The host's key was the meeting's to show, unless an earlier meeting of the host is not over.
     """
     taken = tables.reservations.pop(owner, None)
-    if taken is None or not spoils_host_key or tables.hosts[taken.host_id].max_concurrent > 1:
+    if taken is None or not invalidates_host_key or tables.hosts[taken.host_id].max_concurrent > 1:
         return
     if not any(
         one.host_id == taken.host_id and one.start_at < taken.start_at for one in tables.reservations.values()

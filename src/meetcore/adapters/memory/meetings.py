@@ -32,7 +32,7 @@ from meetcore.ports.meetings import (
     CreationQuery,
     CreationView,
     DueMeeting,
-    Lapsed,
+    ExpiredLease,
     LeaseView,
     MeetingView,
     Provisioning,
@@ -161,7 +161,8 @@ class MemoryMeetingRepository:
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
+        host_unavailable_until: datetime | None = None, look_again_s: float | None = None,
+        was_made: bool = False,
     ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again."""
         account_id, now = meeting.account_id, self._clock.now()
@@ -171,8 +172,8 @@ class MemoryMeetingRepository:
         move_check(self._tables, (account_id, meeting.id), now, look_again_s)
         if not was_made:
             self._give_back(meeting)
-        self._let_rest(meeting, host_rests_until)
-        free_host(self._tables, (account_id, meeting.id), now, spoils_host_key=False)
+        self._let_rest(meeting, host_unavailable_until)
+        free_host(self._tables, (account_id, meeting.id), now, invalidates_host_key=False)
         end_claim(self._tables, account_id, view.claim)
 
     def _give_back(self, meeting: Meeting) -> None:
@@ -189,7 +190,7 @@ class MemoryMeetingRepository:
         rests = [each for each in (host.rests_until, until) if each is not None]
         self._tables.hosts[host.id] = evolve(host, rests_until=max(rests, default=None))
 
-    async def load_for_cancel(
+    async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
     ) -> MeetingView | None:
         """A meeting in any state."""
@@ -217,7 +218,7 @@ class MemoryMeetingRepository:
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
+        events: Sequence[Event], answer: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
         """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
         account_id = meeting.account_id
@@ -229,7 +230,7 @@ class MemoryMeetingRepository:
         ended = evolve(self._known(meeting), status=meeting.status, credits_refunded=meeting.credits_refunded)
         self._put(ended, self._looked_for_at(ended))
         owner = account_id, meeting.id
-        free_host(self._tables, owner, self._clock.now(), spoils_host_key=spoils_host_key)
+        free_host(self._tables, owner, self._clock.now(), invalidates_host_key=invalidates_host_key)
         finish_key(self._tables, account_id, view.claim, answer)
         return self._tell(account_id, events)
 
@@ -244,7 +245,7 @@ class MemoryMeetingRepository:
         return meeting_at_provider(self._tables, provider, provider_meeting_id)
 
     async def save_lifecycle(
-        self, meeting: Meeting, events: Sequence[Event], *, spoils_host_key: bool
+        self, meeting: Meeting, events: Sequence[Event], *, invalidates_host_key: bool
     ) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
         name = meeting.account_id, meeting.id
@@ -254,7 +255,7 @@ class MemoryMeetingRepository:
         due_at = self._looked_for_at(changed) if is_over else stored.due_at
         self._tables.meetings[name] = evolve(stored, meeting=changed, due_at=due_at)
         if is_over:
-            free_host(self._tables, name, self._clock.now(), spoils_host_key=spoils_host_key)
+            free_host(self._tables, name, self._clock.now(), invalidates_host_key=invalidates_host_key)
         return self._tell(meeting.account_id, events)
 
     async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
@@ -277,37 +278,37 @@ class MemoryMeetingRepository:
             taken.append(DueMeeting(stored.meeting, host, stored.recording_looks))
         return taken
 
-    async def save_seen_to(self, meeting: Meeting, again_s: float | None = None) -> None:
+    async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
         """The clock need not see to this meeting again, or not before so many seconds."""
         name = meeting.account_id, meeting.id
         due_at = None if again_s is None else self._clock.now() + timedelta(seconds=again_s)
         self._tables.meetings[name] = evolve(self._tables.meetings[name], due_at=due_at)
 
-    async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
+    async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
         """Take over meetings whose lease ran out, the longest lapsed first."""
         now = self._clock.now()
-        lapsed = [
+        expired = [
             (stored.lease.until, stored.meeting)
             for stored in self._tables.meetings.values()
             if stored.lease is not None and stored.lease.until <= now
         ]
-        lapsed.sort(key=lambda pair: pair[0])
-        return [self._take_over(meeting, lease) for _, meeting in lapsed[:limit]]
+        expired.sort(key=lambda pair: pair[0])
+        return [self._take_over(meeting, lease) for _, meeting in expired[:limit]]
 
-    async def lease_lapsed(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> Lapsed | None:
+    async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
         """Take over one meeting if its lease ran out."""
         stored = self._tables.meetings.get((account_id, meeting_id))
         if stored is None or stored.lease is None or stored.lease.until > self._clock.now():
             return None
         return self._take_over(stored.meeting, lease)
 
-    def _take_over(self, meeting: Meeting, lease: Lease) -> Lapsed:
+    def _take_over(self, meeting: Meeting, lease: Lease) -> ExpiredLease:
         name = meeting.account_id, meeting.id
         held = self._lease(lease)
         stored = self._tables.meetings[name] = evolve(self._tables.meetings[name], lease=held)
         if stored.idempotency_key is not None:
             prolong_claim(self._tables, meeting.account_id, stored.idempotency_key, held.until)
-        return Lapsed(meeting.account_id, meeting.id, lease.token)
+        return ExpiredLease(meeting.account_id, meeting.id, lease.token)
 
     def _looked_for_at(self, meeting: Meeting) -> datetime | None:
         """When the recording of a meeting that is over is looked for first."""

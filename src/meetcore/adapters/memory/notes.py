@@ -14,12 +14,12 @@ from meetcore.adapters.memory.state import ConstraintBroken, StoredNote, Tables,
 from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage, Hold
 from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.notes import TRANSITIONS, Note, NoteEvent, NoteStatus, is_in_progress, occupies
+from meetcore.domain.notes import TRANSITIONS, Note, NoteEvent, NoteStatus, blocks_new_note, is_in_progress
 from meetcore.domain.transcripts import Transcript
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.lease import Lease
-from meetcore.ports.notes import NoteAdmission, NoteQuery, NoteSettlement, NoteTask
+from meetcore.ports.notes import NoteCreationView, NoteQuery, NoteSettlement, NoteTask
 
 __all__ = ["MemoryNoteRepository"]
 
@@ -32,7 +32,7 @@ class MemoryNoteRepository:
         self._clock = clock
         self._entropy = entropy
 
-    async def load_admission(self, query: NoteQuery) -> NoteAdmission:
+    async def load_note_creation(self, query: NoteQuery) -> NoteCreationView:
         """Everything that the decision on a new note needs."""
         tables, account_id = self._tables, query.account_id
         account = account_of(tables, account_id)
@@ -40,9 +40,9 @@ class MemoryNoteRepository:
         rivals = (
             note
             for note in self._of_recording(account_id, query.recording_id)
-            if note.language is query.language and occupies(note)
+            if note.language is query.language and blocks_new_note(note)
         )
-        return NoteAdmission(
+        return NoteCreationView(
             account.funds,
             tables.usage.get((account_id, query.api_key_id, query.cap_day))
             or CapUsage(query.api_key_id, query.cap_day),
@@ -189,7 +189,9 @@ class MemoryNoteRepository:
 
     def _check_new(self, note: Note) -> None:
         rivals = self._of_recording(note.account_id, note.recording_id)
-        if occupies(note) and any(one.language is note.language and occupies(one) for one in rivals):
+        if blocks_new_note(note) and any(
+            one.language is note.language and blocks_new_note(one) for one in rivals
+        ):
             raise ConstraintBroken(f"recording {note.recording_id} has a note in {note.language} already")
 
     def _of_recording(self, account_id: UUID, recording_id: UUID) -> list[Note]:

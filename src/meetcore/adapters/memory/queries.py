@@ -19,14 +19,14 @@ from meetcore.domain.notes import Note, NoteStatus
 from meetcore.domain.recordings import Recording, RecordingStatus
 from meetcore.ports.clock import Clock
 from meetcore.ports.queries import (
-    NOTHING_ELSE,
-    AccountCard,
+    NO_INCLUDES,
+    AccountSummary,
     Caller,
+    CallerIncludes,
     DeliveryHistory,
     FreeStartQuery,
     MeetingFilter,
     NoteFilter,
-    Peek,
     TransactionFilter,
 )
 
@@ -40,7 +40,7 @@ class MemoryQueries:
         self._state = state
         self._clock = clock
 
-    async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
+    async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account, in one trip."""
         tables = self._state.committed
         key_id = tables.key_of_digest.get(key_digest)
@@ -49,12 +49,12 @@ class MemoryQueries:
         key = tables.keys[key_id]
         account = tables.accounts[key.account_id]
         card, funds = account.card, account.funds
-        shown = AccountCard(
+        shown = AccountSummary(
             card.id, card.user_id, card.email, card.full_name, funds.balance, funds.held, account.suspended_at
         )
-        if peek.meeting_id is not None:
-            return Caller(key, shown, open_meeting=partial(_meeting_of, tables, card.id, peek.meeting_id))
-        day = peek.usage_on
+        if includes.meeting_id is not None:
+            return Caller(key, shown, load_meeting=partial(_meeting_of, tables, card.id, includes.meeting_id))
+        day = includes.usage_on
         if day is None:
             return Caller(key, shown)
         return Caller(key, shown, tables.usage.get((card.id, key.id, day), CapUsage(key.id, day)))

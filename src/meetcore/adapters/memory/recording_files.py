@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from meetcore.domain.recordings import RecordingFile
-from meetcore.ports.recording_files import ByteRange, FileGone, FilesAway, OpenFile, RangeUnsatisfiable
+from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 
 __all__ = ["MemoryRecordingFiles"]
 
@@ -21,7 +21,7 @@ class MemoryRecordingFiles:
         provider: whose files these are.
 
     Attributes:
-        is_away: whether every call raises `FilesAway`.
+        is_away: whether every call raises `FilesUnavailable`.
         breaks_after: how many bytes of a file come before it breaks off; none for all.
         opened: the ids of the files that were opened, in order.
     """
@@ -73,11 +73,11 @@ class MemoryRecordingFiles:
 
     def _check(self) -> None:
         if self.is_away:
-            raise FilesAway("the test says so")
+            raise FilesUnavailable("the test says so")
 
     async def _chunks(self, content: bytes) -> AsyncIterator[bytes]:
         end = len(content) if self.breaks_after is None else min(self.breaks_after, len(content))
         for at in range(0, end, _CHUNK_BYTES):
             yield content[at : min(at + _CHUNK_BYTES, end)]
         if end < len(content):
-            raise FilesAway("the test says so")
+            raise FilesUnavailable("the test says so")

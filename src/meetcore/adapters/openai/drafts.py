@@ -9,10 +9,10 @@ Owns that and the bounds on a note's size. Refuses to judge what the model made 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from meetcore.adapters.openai.shapes import WrittenAction, WrittenDecision, WrittenNotes, WrittenSummary
-from meetcore.adapters.openai.words import one_line, paragraphs
+from meetcore.adapters.openai.schemas import WrittenAction, WrittenDecision, WrittenNotes, WrittenSummary
+from meetcore.adapters.openai.text import one_line, paragraphs
+from meetcore.domain.citations import find_citation, is_said, vocabulary
 from meetcore.domain.notes import ActionItem, Decision, NoteDraft
-from meetcore.domain.quotes import find_quote, is_said, vocabulary
 from meetcore.domain.transcripts import Transcript
 
 __all__ = ["MOST_SUMMARY_CHARS", "draft_of"]
@@ -46,13 +46,13 @@ def draft_of(transcript: Transcript, parts: Sequence[WrittenNotes], whole: Writt
 
 def _decision(transcript: Transcript, written: WrittenDecision) -> Decision | None:
     text = one_line(written.text, _MOST_CHARS)
-    quote = find_quote(transcript, written.quote, written.utterance)
+    quote = find_citation(transcript, written.quote, written.utterance)
     return Decision(text, quote.text[:_MOST_CHARS], quote.at_s) if text and quote else None
 
 
 def _action(transcript: Transcript, among: frozenset[str], written: WrittenAction) -> ActionItem | None:
     task = one_line(written.task, _MOST_CHARS)
-    quote = find_quote(transcript, written.quote, written.utterance)
+    quote = find_citation(transcript, written.quote, written.utterance)
     if not task or quote is None:
         return None
     owner, due = (_said(told, among) for told in (written.owner, written.due))

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, TypedDict
 
-from meetcore.adapters.openai.words import one_line
+from meetcore.adapters.openai.text import one_line
 from meetcore.domain.notes import Language
 from meetcore.domain.transcripts import Transcript
 

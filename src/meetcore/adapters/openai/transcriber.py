@@ -14,11 +14,11 @@ import msgspec
 from attrs import frozen
 
 from meetcore.adapters.openai.access import AiAccess, Log
-from meetcore.adapters.openai.line import FileForm, Line
-from meetcore.adapters.openai.outcomes import require_done
-from meetcore.adapters.openai.words import one_line
+from meetcore.adapters.openai.errors import require_done
+from meetcore.adapters.openai.http import FileForm, HttpClient
+from meetcore.adapters.openai.text import one_line
 from meetcore.domain.transcripts import Transcript, Utterance
-from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
 
 __all__ = ["MAX_FILE_BYTES", "OpenAiTranscriber"]
@@ -68,7 +68,7 @@ class OpenAiTranscriber:
 
     def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
         self._access = access
-        self._line = Line(access)
+        self._line = HttpClient(access)
         self._log = log
         self._now = now
 
@@ -106,7 +106,7 @@ def _transcript(body: bytes, length_s: float) -> Transcript:
     try:
         heard = msgspec.json.decode(body, type=_Heard)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise AiAway("ai: a transcript that cannot be read") from None
+        raise AiUnavailable("ai: a transcript that cannot be read") from None
     if heard.segments is None:
         return tuple(_spread(one_line(heard.text, _LONGEST_TEXT * 10), length_s))
     return tuple(sorted(_told(heard.segments, length_s), key=lambda one: one.at_s))

@@ -15,13 +15,13 @@ from attrs import field, frozen
 
 from meetcore.adapters.openai.access import AiAccess, Log
 from meetcore.adapters.openai.drafts import draft_of
-from meetcore.adapters.openai.line import Line
-from meetcore.adapters.openai.outcomes import require_done
+from meetcore.adapters.openai.errors import require_done
+from meetcore.adapters.openai.http import HttpClient
 from meetcore.adapters.openai.prompts import Message, merging, parts_of, repairing, writing
-from meetcore.adapters.openai.shapes import WrittenNotes, WrittenSummary, WrongShape, read, schema_of
+from meetcore.adapters.openai.schemas import WrittenNotes, WrittenSummary, WrongShape, read, schema_of
 from meetcore.domain.notes import Language, NoteDraft
 from meetcore.domain.transcripts import Transcript
-from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.ai import AiRefused, AiUnavailable
 
 __all__ = ["MOST_PARTS", "OpenAiNoteWriter"]
 
@@ -60,7 +60,7 @@ class OpenAiNoteWriter:
 
     def __init__(self, access: AiAccess, log: Log, now: Callable[[], datetime]) -> None:
         self._access = access
-        self._line = Line(access)
+        self._line = HttpClient(access)
         self._log = log
         self._now = now
 
@@ -98,7 +98,7 @@ class OpenAiNoteWriter:
         try:
             return read(content, kind)
         except WrongShape as fault:
-            raise AiAway(f"ai: an answer out of shape, twice: {fault}") from None
+            raise AiUnavailable(f"ai: an answer out of shape, twice: {fault}") from None
 
     async def _complete(self, messages: list[Message], kind: type[WrittenSummary]) -> str:
         shape = {"name": kind.__name__, "strict": True, "schema": schema_of(kind)}
@@ -114,9 +114,9 @@ class OpenAiNoteWriter:
         try:
             choices = msgspec.json.decode(body, type=_Completion).choices
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise AiAway("ai: a completion that cannot be read") from None
+            raise AiUnavailable("ai: a completion that cannot be read") from None
         if not choices:
-            raise AiAway("ai: a completion without a choice")
+            raise AiUnavailable("ai: a completion without a choice")
         choice = choices[0]
         if choice.message.refusal or choice.finish_reason == "content_filter":
             self._log.warning("ai_refused", finish_reason=choice.finish_reason)

@@ -18,10 +18,10 @@ from psycopg import sql
 
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
-from meetcore.domain.chain import EntryLine
 from meetcore.domain.chain_keys import Seal
+from meetcore.domain.hash_chain import CanonicalEntry
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 
 __all__ = ["PostgresLedgerAudit"]
 
@@ -74,7 +74,7 @@ _COMPARE = """
 SELECT set_config('enable_nestloop', %(loops)s, true), set_config('work_mem', '64MB', true)
 """
 
-# The customer entries of a range of accounts with their transfers, column by column an EntryLine.
+# The customer entries of a range of accounts with their transfers, column by column an CanonicalEntry.
 _ENTRIES = """
 SELECT encode(uuid_send(e.account_id), 'hex'), e.number, e.amount, e.balance_after,
     CASE WHEN length(e.at::text) IN (22, 29) THEN replace(e.at::text, ' ', 'T') || ':00'
@@ -147,8 +147,8 @@ GROUP BY account_id, api_key_id, day HAVING sum(spent) <> 0 OR sum(held) <> 0 LI
 """
 
 
-def _entry_line(_: Any) -> Callable[[Sequence[Any]], EntryLine]:
-    return EntryLine._make
+def _entry_line(_: Any) -> Callable[[Sequence[Any]], CanonicalEntry]:
+    return CanonicalEntry._make
 
 
 class PostgresLedgerSnapshot:
@@ -181,15 +181,15 @@ class PostgresLedgerSnapshot:
                 yield portion
             after = found[-1]["account_id"]
 
-    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[EntryLine], None]:
+    async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
         """The customer entries of these accounts, in chunks, by account, then by number."""
         span = {"first": portion[0].funds.account_id, "last": portion[-1].funds.account_id}
         await self._connection.execute(_WALK, {"way": "off"})
         async with self._connection.cursor(row_factory=_entry_line) as cursor:
             streaming = cursor.stream(_ENTRIES, span, binary=True, size=_ENTRIES_READ_AT_ONCE)
             # It is a generator: closed, it gives the connection back.
-            async with aclosing(cast("AsyncGenerator[EntryLine, None]", streaming)) as lines:
-                chunk: list[EntryLine] = []
+            async with aclosing(cast("AsyncGenerator[CanonicalEntry, None]", streaming)) as lines:
+                chunk: list[CanonicalEntry] = []
                 async for line in lines:
                     chunk.append(line)
                     if len(chunk) == ENTRIES_AT_ONCE:
@@ -267,7 +267,7 @@ async def _join(connection: Connection, snapshot: str) -> None:
     try:
         await connection.execute(sql.SQL("SET TRANSACTION SNAPSHOT {}").format(sql.Literal(snapshot)))
     except (psycopg.errors.InvalidParameterValue, psycopg.errors.UndefinedObject) as error:
-        raise StoreAway("the moment that was to be joined is over") from error
+        raise StoreUnavailable("the moment that was to be joined is over") from error
 
 
 class PostgresLedgerAudit:

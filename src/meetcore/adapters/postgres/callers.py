@@ -10,7 +10,7 @@ from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.meeting_reads import HOST_KEY
 from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
 from meetcore.ports.cipher import Cipher
-from meetcore.ports.queries import AccountCard, Caller, Peek
+from meetcore.ports.queries import AccountSummary, Caller, CallerIncludes
 
 __all__ = ["KEY_COLUMNS", "caller_of", "caller_parameters", "caller_statement"]
 
@@ -42,25 +42,27 @@ WHERE k.digest = %(digest)s
 """
 
 
-def caller_statement(peek: Peek) -> str:
+def caller_statement(includes: CallerIncludes) -> str:
     """The statement that finds a caller and sees this."""
-    if peek.meeting_id is not None:
+    if includes.meeting_id is not None:
         return _FIND_WITH_MEETING
-    return _FIND_CALLER if peek.usage_on is None else _FIND_WITH_USAGE
+    return _FIND_CALLER if includes.usage_on is None else _FIND_WITH_USAGE
 
 
-def caller_parameters(key_digest: bytes, peek: Peek) -> dict[str, Any]:
+def caller_parameters(key_digest: bytes, includes: CallerIncludes) -> dict[str, Any]:
     """Its parameters."""
-    return {"digest": key_digest, "meeting_id": peek.meeting_id, "usage_on": peek.usage_on}
+    return {"digest": key_digest, "meeting_id": includes.meeting_id, "usage_on": includes.usage_on}
 
 
-def caller_of(row: rows.Row, peek: Peek, cipher: Cipher) -> Caller:
+def caller_of(row: rows.Row, includes: CallerIncludes, cipher: Cipher) -> Caller:
     """The caller of such a row."""
     key = rows.key(row)
-    card = AccountCard(
+    card = AccountSummary(
         row["account_id"], row["user_id"], row["email"], row["full_name"], row["balance"], row["held"],
         row["suspended_at"],
     )  # fmt: skip
-    if peek.meeting_id is not None and row["id"] is not None:
-        return Caller(key, card, open_meeting=partial(rows.meeting_with_key, row, cipher))
-    return Caller(key, card, None if peek.usage_on is None else rows.usage(row, key.id, peek.usage_on))
+    if includes.meeting_id is not None and row["id"] is not None:
+        return Caller(key, card, load_meeting=partial(rows.meeting_with_key, row, cipher))
+    return Caller(
+        key, card, None if includes.usage_on is None else rows.usage(row, key.id, includes.usage_on)
+    )

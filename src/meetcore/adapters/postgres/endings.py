@@ -42,7 +42,7 @@ _FREE_HOST = """
     ), spoilt AS (
         UPDATE hosts h SET host_key = NULL, key_token = NULL, key_due_at = clock_timestamp()
         FROM freed
-        WHERE %(spoils_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
+        WHERE %(invalidates_host_key)s AND h.id = freed.host_id AND h.max_concurrent = 1 AND NOT EXISTS (
             SELECT FROM host_reservations r
             WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
     )"""

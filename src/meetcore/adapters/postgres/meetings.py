@@ -45,7 +45,7 @@ from meetcore.ports.meetings import (
     CreationQuery,
     CreationView,
     DueMeeting,
-    Lapsed,
+    ExpiredLease,
     LeaseView,
     MeetingView,
     Provisioning,
@@ -169,7 +169,7 @@ class PostgresMeetingRepository:
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
-        host_rests_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
+        host_unavailable_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
     ) -> None:  # fmt: skip
         """The hold and the host are released; the idempotency key may try again."""
         hold_id = None if view.hold is None else view.hold.id
@@ -180,14 +180,14 @@ class PostgresMeetingRepository:
             | {
                 "hold_id": hold_id,
                 "today": meeting.created_at.astimezone(UTC).date(),
-                "rests_until": host_rests_until,
+                "rests_until": host_unavailable_until,
                 "look_again_s": look_again_s,
                 "was_made": was_made,
             }
         )
         await self._connection.execute(SAVE_ABANDONED, parameters)
 
-    async def load_for_cancel(
+    async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
     ) -> MeetingView | None:
         """Take the account's lock and read a meeting in any state."""
@@ -213,13 +213,13 @@ class PostgresMeetingRepository:
 
     async def save_cancelled(
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
-        events: Sequence[Event], answer: bytes | None, *, spoils_host_key: bool,
+        events: Sequence[Event], answer: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
         """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
         parameters = (
             self._ending(view, meeting, answer)
             | event_parameters(events, self._cipher)
-            | {"is_over": True, "spoils_host_key": spoils_host_key}
+            | {"is_over": True, "invalidates_host_key": invalidates_host_key}
         )
         if refund is None:
             return await self._count(SAVE_ENDED, parameters)
@@ -238,11 +238,11 @@ class PostgresMeetingRepository:
         row = await cursor.fetchone()
         if row is None:
             return None
-        view = await self.load_for_cancel(row["account_id"], row["id"], None)
+        view = await self.load_locked(row["account_id"], row["id"], None)
         return None if view is None else view.meeting
 
     async def save_lifecycle(
-        self, meeting: Meeting, events: Sequence[Event], *, spoils_host_key: bool
+        self, meeting: Meeting, events: Sequence[Event], *, invalidates_host_key: bool
     ) -> int:
         """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
         parameters = {
@@ -250,7 +250,7 @@ class PostgresMeetingRepository:
             "meeting_id": meeting.id,
             "status": meeting.status.value,
             "is_over": meeting.status is MeetingStatus.ENDED,
-            "spoils_host_key": spoils_host_key,
+            "invalidates_host_key": invalidates_host_key,
         } | event_parameters(events, self._cipher)
         return await self._count(SAVE_LIFECYCLE, parameters)
 
@@ -262,18 +262,18 @@ class PostgresMeetingRepository:
             for row in await cursor.fetchall()
         ]
 
-    async def save_seen_to(self, meeting: Meeting, again_s: float | None = None) -> None:
+    async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
         """The clock need not see to this meeting again, or not before so many seconds."""
         parameters = {"account_id": meeting.account_id, "meeting_id": meeting.id, "again_s": again_s}
         await self._connection.execute(SAVE_SEEN_TO, parameters)
 
-    async def claim_lapsed(self, limit: int, lease: Lease) -> Sequence[Lapsed]:
+    async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
         """Take over meetings whose lease ran out."""
         parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
         cursor = await self._connection.execute(CLAIM_LAPSED, parameters)
         return [_lapsed(row) for row in await cursor.fetchall()]
 
-    async def lease_lapsed(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> Lapsed | None:
+    async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
         """Take over one meeting if its lease ran out."""
         parameters = {
             "account_id": account_id,
@@ -304,5 +304,5 @@ class PostgresMeetingRepository:
         return 0 if row is None else int(row["due"])
 
 
-def _lapsed(row: rows.Row) -> Lapsed:
-    return Lapsed(row["account_id"], row["id"], row["lease_token"])
+def _lapsed(row: rows.Row) -> ExpiredLease:
+    return ExpiredLease(row["account_id"], row["id"], row["lease_token"])

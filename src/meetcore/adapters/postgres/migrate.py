@@ -95,7 +95,7 @@ def migrate(
     Raises:
         MigrationRefused: a step changed after it was applied, the database is newer than this
             release, a lock stayed taken, or a step failed (nothing of that step is kept).
-        StoreAway: the database does not answer.
+        StoreUnavailable: the database does not answer.
     """
     steps = load_migrations()
     with translated(), _connected(url) as connection:
@@ -114,7 +114,7 @@ def missing(url: str) -> list[Migration]:
     """The steps that the database lacks; nothing is changed.
 
     Raises:
-        MigrationRefused, StoreAway: see `migrate`.
+        MigrationRefused, StoreUnavailable: see `migrate`.
     """
     with translated(), _connected(url) as connection, _answered(connection):
         return _missing_of(connection, load_migrations())

@@ -33,7 +33,7 @@ from meetcore.domain.notes import Note
 from meetcore.domain.transcripts import Transcript
 from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.lease import Lease
-from meetcore.ports.notes import NoteAdmission, NoteQuery, NoteSettlement, NoteTask
+from meetcore.ports.notes import NoteCreationView, NoteQuery, NoteSettlement, NoteTask
 
 __all__ = ["PostgresNoteRepository"]
 
@@ -255,7 +255,7 @@ class PostgresNoteRepository:
         self._connection = connection
         self._cipher = cipher
 
-    async def load_admission(self, query: NoteQuery) -> NoteAdmission:
+    async def load_note_creation(self, query: NoteQuery) -> NoteCreationView:
         """Everything that the decision on a new note needs, under the account's lock."""
         parameters: dict[str, Any] = {
             "account_id": query.account_id,
@@ -268,13 +268,13 @@ class PostgresNoteRepository:
         if row is None:
             raise NotFound("No account with this id.")
         recording = await self._one(_LOAD_RECORDING, parameters)
-        rival = None if recording is None else await self._one(_LOAD_RIVAL, parameters)
-        return NoteAdmission(
+        existing_note = None if recording is None else await self._one(_LOAD_RIVAL, parameters)
+        return NoteCreationView(
             rows.funds(row),
             rows.usage(row, query.api_key_id, query.cap_day),
             row["daily_cap"],
             None if recording is None else note_rows.recording(recording, self._cipher),
-            None if rival is None else note_rows.note(rival, self._cipher),
+            None if existing_note is None else note_rows.note(existing_note, self._cipher),
         )
 
     async def save_queued(self, note: Note, hold: Hold, funds: Funds, usage: CapUsage) -> None:

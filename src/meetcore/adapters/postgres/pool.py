@@ -2,7 +2,7 @@
 
 Every connection is in autocommit mode and opens transactions explicitly, prepares each statement
 at its first use and plans it once for tables of a size (the statements are few and their shapes stable, and
-planning a wide CTE anew costs more than running it). Driver errors become `StoreAway` here and nowhere else.
+planning a wide CTE anew costs more than running it). Driver errors become `StoreUnavailable` here and nowhere else.
 
 A connection is lent for a limited time. A server that does not answer within it, or takes no writes, is treated as
 unavailable: the connection is dropped, and so are the idle ones, so that one caller at most waits that long for
@@ -24,7 +24,7 @@ from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRe
 
 from meetcore.adapters.postgres.connection import ENDED_BY_SERVER, Connection
 from meetcore.adapters.postgres.plans import remember_sizes, renew_plans
-from meetcore.ports.store import StoreAway, StoreFull, StoreLoginRefused, StoreReadOnly
+from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreReadOnly, StoreUnavailable
 
 __all__ = ["DEADLINE_S", "Connection", "Pool", "make_pool", "network_parameters", "translated"]
 
@@ -205,7 +205,7 @@ def translated() -> Iterator[None]:
     Raises:
         StoreFull, StoreLoginRefused: the server refused a connection, and said so.
         StoreReadOnly: the server takes no writes, as a standby does.
-        StoreAway: no connection, a lost one, a time limit, a deadlock. The cause is chained, for
+        StoreUnavailable: no connection, a lost one, a time limit, a deadlock. The cause is chained, for
             the log: its words name addresses.
     """
     try:
@@ -220,9 +220,9 @@ def translated() -> Iterator[None]:
         raise
 
 
-def _away(words: str) -> StoreAway:
+def _away(words: str) -> StoreUnavailable:
     if _IS_FULL.search(words):
         return StoreFull("the database has no connection left")
     if _IS_LOGIN_REFUSED.search(words):
         return StoreLoginRefused("the database refuses the login")
-    return StoreAway("the database does not answer")
+    return StoreUnavailable("the database does not answer")

@@ -23,13 +23,13 @@ from meetcore.domain.recordings import Recording
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.queries import (
     MAX_PAGE,
-    NOTHING_ELSE,
+    NO_INCLUDES,
     Caller,
+    CallerIncludes,
     DeliveryHistory,
     FreeStartQuery,
     MeetingFilter,
     NoteFilter,
-    Peek,
     TransactionFilter,
 )
 
@@ -125,10 +125,10 @@ class PostgresQueries:
         self._pool = pool
         self._cipher = cipher
 
-    async def find_caller(self, key_digest: bytes, peek: Peek = NOTHING_ELSE) -> Caller | None:
+    async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account, in one trip."""
-        row = await self._one(caller_statement(peek), caller_parameters(key_digest, peek))
-        return None if row is None else caller_of(row, peek, self._cipher)
+        row = await self._one(caller_statement(includes), caller_parameters(key_digest, includes))
+        return None if row is None else caller_of(row, includes, self._cipher)
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
         """An account's meeting in any state."""

@@ -14,8 +14,8 @@ from psycopg.errors import FeatureNotSupported
 
 from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.domain.rate_window import OperationClass
-from meetcore.ports.rate_counters import RateStoreAway
-from meetcore.ports.store import StoreAway
+from meetcore.ports.rate_counters import RateStoreUnavailable
+from meetcore.ports.store import StoreUnavailable
 
 __all__ = ["PostgresRateCounters"]
 
@@ -47,15 +47,15 @@ class PostgresRateCounters:
         """Add one and return the count, this hit included.
 
         Raises:
-            RateStoreAway: the database does not answer, or no connection became free in time.
+            RateStoreUnavailable: the database does not answer, or no connection became free in time.
         """
         values = {"window_start": window_start, "key_id": key_id, "class": operation_class.value}
         try:
             with translated():
                 async with self._pool.connection(deadline_s=self._timeout_s) as connection:
                     row = await (await connection.execute(_HIT, values)).fetchone()
-        except (StoreAway, FeatureNotSupported) as error:  # a standby cannot read an unlogged table
-            raise RateStoreAway(str(error)) from error
+        except (StoreUnavailable, FeatureNotSupported) as error:  # a standby cannot read an unlogged table
+            raise RateStoreUnavailable(str(error)) from error
         assert row is not None  # RETURNING of an upsert always has its row
         return int(row["hits"])
 
@@ -65,11 +65,11 @@ class PostgresRateCounters:
         Keep some minutes, for a clock that is set back.
 
         Raises:
-            RateStoreAway: the database does not answer.
+            RateStoreUnavailable: the database does not answer.
         """
         try:
             with translated():
                 async with self._pool.connection() as connection:
                     return (await connection.execute(_PURGE, {"before": before})).rowcount
-        except (StoreAway, FeatureNotSupported) as error:
-            raise RateStoreAway(str(error)) from error
+        except (StoreUnavailable, FeatureNotSupported) as error:
+            raise RateStoreUnavailable(str(error)) from error

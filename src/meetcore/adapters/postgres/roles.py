@@ -65,7 +65,7 @@ def grant_service(url: str, role: str) -> None:
     Raises:
         GrantRefused: no such role, or it owns the tables or may do as their owner; or the session's role does
             not own them.
-        StoreAway: the database does not answer.
+        StoreUnavailable: the database does not answer.
     """
     with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         if not _rows(connection, _NEEDED, _PARAMETERS):
@@ -122,7 +122,7 @@ def describe_role(url: str) -> list[str]:
     """Describe what the role of an address lacks, and what it could do to the ledger.
 
     Raises:
-        StoreAway: the database does not answer.
+        StoreUnavailable: the database does not answer.
     """
     with translated(), psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         return [*role_faults(connection), *role_warnings(connection)]

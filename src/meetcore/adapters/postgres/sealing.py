@@ -30,7 +30,7 @@ async def seal_join_urls(pool: Pool, cipher: Cipher, *, portion: int = PORTION, 
     """Seal links of meetings that lie in the clear, so many portions at most; how many were sealed.
 
     Raises:
-        StoreAway: the database does not answer.
+        StoreUnavailable: the database does not answer.
     """
     done = 0
     for _ in range(portions):

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from meetcore.adapters.postgres.ledger import TRANSFER_COLUMNS
-from meetcore.domain.ledger import TransferKind, house_book
+from meetcore.domain.ledger import TransferKind, system_book
 from meetcore.ports.queries import MAX_PAGE, TransactionFilter
 
 __all__ = ["page_parameters", "page_statement"]
@@ -90,7 +90,7 @@ def page_parameters(
     """Its parameters."""
     return {
         "account_id": account_id,
-        "book": None if wanted.kind is None else house_book(wanted.kind).value,
+        "book": None if wanted.kind is None else system_book(wanted.kind).value,
         "is_refund": wanted.kind is TransferKind.MEETING_REFUND,
         "made_from": wanted.made_from,
         "made_before": wanted.made_before,

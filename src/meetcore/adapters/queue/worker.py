@@ -16,7 +16,7 @@ from typing import Protocol
 import dramatiq
 from dramatiq.worker import Worker
 
-__all__ = ["WakeUpWorker"]
+__all__ = ["NotificationConsumer"]
 
 _PREFETCH = 16
 _COMPLAIN_EVERY_S = 60.0
@@ -26,7 +26,7 @@ class _Log(Protocol):
     def exception(self, event: str, /, **fields: object) -> object: ...
 
 
-class WakeUpWorker:
+class NotificationConsumer:
     """Listens for rings and calls `on_wake` from a thread of its own.
 
     Args:

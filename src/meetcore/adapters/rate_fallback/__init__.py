@@ -13,7 +13,7 @@ from typing import Protocol
 from uuid import UUID
 
 from meetcore.domain.rate_window import OperationClass
-from meetcore.ports.rate_counters import RateCounters, RateStoreAway
+from meetcore.ports.rate_counters import RateCounters, RateStoreUnavailable
 
 __all__ = ["FallbackRateCounters"]
 
@@ -61,7 +61,7 @@ class FallbackRateCounters:
             return await self._fallback.hit(key_id, operation_class, window_start)
         try:
             count = await self._primary.hit(key_id, operation_class, window_start)
-        except RateStoreAway as error:
+        except RateStoreUnavailable as error:
             self._note_away(error)
             return await self._fallback.hit(key_id, operation_class, window_start)
         self._note_back()
@@ -77,7 +77,7 @@ class FallbackRateCounters:
         self._next_probe = now + self._probe_every_s
         return True
 
-    def _note_away(self, error: RateStoreAway) -> None:
+    def _note_away(self, error: RateStoreUnavailable) -> None:
         if self._next_probe is None:
             self._log.warning("rate store away: counting in this process", error=str(error))
         self._next_probe = self._monotonic() + self._probe_every_s

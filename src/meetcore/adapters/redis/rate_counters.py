@@ -12,7 +12,7 @@ from uuid import UUID
 
 from meetcore.adapters.redis.pipeline import Outcome, RedisAway, RedisPipeline, dial, read_address
 from meetcore.domain.rate_window import WINDOW_SECONDS, OperationClass
-from meetcore.ports.rate_counters import RateStoreAway
+from meetcore.ports.rate_counters import RateStoreUnavailable
 
 __all__ = ["RedisRateCounters"]
 
@@ -49,7 +49,7 @@ class RedisRateCounters:
         """Add one and return the count, this hit included.
 
         Raises:
-            RateStoreAway: Redis did not answer in time, or answered with an error.
+            RateStoreUnavailable: Redis did not answer in time, or answered with an error.
         """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[int] = loop.create_future()
@@ -137,6 +137,6 @@ def _deal_out(waiters: _Waiters, total: int) -> None:
 def _refuse(waiters: _Waiters, cause: RedisAway) -> None:
     for waiter in waiters:
         if not waiter.done():
-            away = RateStoreAway(str(cause))
+            away = RateStoreUnavailable(str(cause))
             away.__cause__ = cause
             waiter.set_exception(away)

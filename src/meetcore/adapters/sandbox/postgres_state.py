@@ -12,7 +12,7 @@ import psycopg
 from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout, TooManyRequests
 
 from meetcore.adapters.sandbox.state import SandboxEnding, SandboxMeetingState
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 
 __all__ = ["PostgresSandboxState"]
 
@@ -61,7 +61,7 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except _AWAY as error:
-        raise StoreAway("the database does not answer") from error
+        raise StoreUnavailable("the database does not answer") from error
 
 
 class PostgresSandboxState:
@@ -78,7 +78,7 @@ class PostgresSandboxState:
         """What happened last; none while nothing did.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         with _translated():
             async with self._pool.connection() as connection:
@@ -89,7 +89,7 @@ class PostgresSandboxState:
         """Take a step of the table; see `SandboxState.put`.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         values = {"id": provider_meeting_id, "state": state.value}
         with _translated():
@@ -100,7 +100,7 @@ class PostgresSandboxState:
         """The key that a host has now; none while it was given none.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         with _translated():
             async with self._pool.connection() as connection:
@@ -111,7 +111,7 @@ class PostgresSandboxState:
         """Give a host another key; see `SandboxState.put_host_key`.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         values = {"user": provider_user_id, "host_key": host_key}
         with _translated():
@@ -122,7 +122,7 @@ class PostgresSandboxState:
         """When a meeting ended; none while it has not.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         with _translated():
             async with self._pool.connection() as connection:
@@ -133,7 +133,7 @@ class PostgresSandboxState:
         """Remember that a file is gone; see `SandboxState.remove_file`.
 
         Raises:
-            StoreAway: the database does not answer.
+            StoreUnavailable: the database does not answer.
         """
         values = {"id": provider_meeting_id, "file": provider_file_id}
         with _translated():

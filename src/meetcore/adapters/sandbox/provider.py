@@ -19,7 +19,7 @@ from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxF
 from meetcore.adapters.sandbox.links import JoinLinks, meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.state import SandboxMeetingState, SandboxState
 from meetcore.domain.meetings import PasswordRule, ProviderAbilities, Provisioned
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import (
     HostUnavailable,
     ProviderMeetingState,
@@ -124,7 +124,7 @@ class SandboxProvider:
             return ()
         try:
             state = await self._state.get(provider_meeting_id(order.meeting_id))
-        except StoreAway as error:
+        except StoreUnavailable as error:
             raise ProviderUnknown("the sandbox's state does not answer") from error
         return () if state is SandboxMeetingState.REMOVED else (self._made(order),)
 
@@ -138,7 +138,7 @@ class SandboxProvider:
             return ProviderMeetingState.REMOVED
         try:
             state = await self._state.get(provider_meeting_id)
-        except StoreAway as error:
+        except StoreUnavailable as error:
             raise ProviderUnknown("the sandbox's state does not answer") from error
         return ProviderMeetingState.GONE if state is None else _TOO_LATE[state]
 
@@ -162,7 +162,7 @@ class SandboxProvider:
             raise ProviderRefused(f"the key of a host has {_ABILITIES.host_key_digits} digits")
         try:
             await self._state.put_host_key(provider_user_id, host_key)
-        except StoreAway as error:
+        except StoreUnavailable as error:
             raise ProviderUnknown("the sandbox's state does not answer") from error
         if fault is not None:
             await self._fail(fault)
@@ -171,7 +171,7 @@ class SandboxProvider:
         fault = await self._begin(call)
         try:
             is_taken = meeting_uuid(name) is not None and await self._state.put(name, state)
-        except StoreAway as error:
+        except StoreUnavailable as error:
             raise ProviderUnknown("the sandbox's state does not answer") from error
         if fault is not None:
             await self._fail(fault)

@@ -19,8 +19,8 @@ from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxF
 from meetcore.adapters.sandbox.links import meeting_uuid
 from meetcore.adapters.sandbox.state import SandboxState
 from meetcore.domain.recordings import FileKind, RecordingFile
-from meetcore.ports.recording_files import ByteRange, FileGone, FilesAway, OpenFile, RangeUnsatisfiable
-from meetcore.ports.store import StoreAway
+from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
+from meetcore.ports.store import StoreUnavailable
 
 __all__ = ["LENGTH_S", "SandboxRecordingFiles"]
 
@@ -63,7 +63,7 @@ class SandboxRecordingFiles:
         """Sound and transcript of a meeting that has ended, but what was removed.
 
         Raises:
-            FilesAway: a planned fault, or the state does not answer.
+            FilesUnavailable: a planned fault, or the state does not answer.
         """
         await self._meet(self._faults.due(SandboxCall.FIND_FILES))
         return tuple(await self._kept(provider_meeting_id))
@@ -73,7 +73,7 @@ class SandboxRecordingFiles:
         """Read a file, or some of it, out of the package.
 
         Raises:
-            FilesAway: a planned fault, or the state does not answer.
+            FilesUnavailable: a planned fault, or the state does not answer.
             FileGone: it was removed, or never was.
             RangeUnsatisfiable: the range begins behind its end.
         """
@@ -93,7 +93,7 @@ class SandboxRecordingFiles:
         """Remember that a file is gone.
 
         Raises:
-            FilesAway: a planned fault, or the state does not answer.
+            FilesUnavailable: a planned fault, or the state does not answer.
         """
         fault = self._faults.due(SandboxCall.REMOVE_FILE)
         if fault is None or not fault.does_the_work:
@@ -102,8 +102,8 @@ class SandboxRecordingFiles:
         if file.provider_file_id in kept:
             try:
                 await self._state.remove_file(provider_meeting_id, file.provider_file_id)
-            except StoreAway as error:
-                raise FilesAway("the sandbox's state does not answer") from error
+            except StoreUnavailable as error:
+                raise FilesUnavailable("the sandbox's state does not answer") from error
         await self._meet(fault)
 
     async def _kept(self, provider_meeting_id: str) -> list[RecordingFile]:
@@ -111,8 +111,8 @@ class SandboxRecordingFiles:
             return []
         try:
             ending = await self._state.ending(provider_meeting_id)
-        except StoreAway as error:
-            raise FilesAway("the sandbox's state does not answer") from error
+        except StoreUnavailable as error:
+            raise FilesUnavailable("the sandbox's state does not answer") from error
         if ending is None:
             return []
         start = ending.ended_at - timedelta(seconds=LENGTH_S)
@@ -130,7 +130,7 @@ class SandboxRecordingFiles:
             return
         if fault.keeps_waiting:
             await asyncio.sleep(self._patience_s)
-        raise FilesAway(f"the sandbox was asked for a fault: {fault}")
+        raise FilesUnavailable(f"the sandbox was asked for a fault: {fault}")
 
 
 async def _chunks(content: bytes) -> AsyncIterator[bytes]:

@@ -54,7 +54,7 @@ class SandboxState(Protocol):
         """What happened last; none while nothing did.
 
         Raises:
-            StoreAway: the memory does not answer.
+            StoreUnavailable: the memory does not answer.
         """
         ...
 
@@ -65,7 +65,7 @@ class SandboxState(Protocol):
             Whether this call took it; False when the table has no such step from where it is.
 
         Raises:
-            StoreAway: the memory does not answer.
+            StoreUnavailable: the memory does not answer.
         """
         ...
 
@@ -73,7 +73,7 @@ class SandboxState(Protocol):
         """The key that a host has now; none while it was given none.
 
         Raises:
-            StoreAway: the memory does not answer.
+            StoreUnavailable: the memory does not answer.
         """
         ...
 
@@ -81,7 +81,7 @@ class SandboxState(Protocol):
         """Give a host another key in place of the one before.
 
         Raises:
-            StoreAway: the memory does not answer.
+            StoreUnavailable: the memory does not answer.
         """
         ...
 
@@ -89,7 +89,7 @@ class SandboxState(Protocol):
         """When a meeting ended; none while it has not.
 
         Raises:
-            StoreAway: the memory does not answer.
+            StoreUnavailable: the memory does not answer.
         """
         ...
 
@@ -97,7 +97,7 @@ class SandboxState(Protocol):
         """Remember that a file of a meeting's recording is gone; twice is once.
 
         Raises:
-            StoreAway: the memory does not answer.
+            StoreUnavailable: the memory does not answer.
         """
         ...
 

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 import msgspec
 
 from meetcore.domain.transcripts import Transcript, Utterance
-from meetcore.ports.ai import AiAway, AiRefused
+from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
 
 __all__ = ["LocalTranscriber", "can_hear"]
@@ -74,13 +74,13 @@ class LocalTranscriber:
                     told = await _read(child)
                     status = await child.wait()
             except TimeoutError:
-                raise AiAway("speech: a piece took too long") from None
+                raise AiUnavailable("speech: a piece took too long") from None
             finally:
                 await _end(child)
         if status == _NOT_SOUND:
             raise AiRefused("speech: a piece that cannot be decoded")
         if status != 0:
-            raise AiAway(f"speech: the child ended with {status}")
+            raise AiUnavailable(f"speech: the child ended with {status}")
         return tuple(Utterance(at_s, until_s, text) for at_s, until_s, text in told)
 
     async def _start(self, sound: BinaryIO) -> Process:
@@ -91,7 +91,7 @@ class LocalTranscriber:
                 env=dict(_ENVIRONMENT), cwd="/",
             )  # fmt: skip
         except OSError as error:
-            raise AiAway(f"speech: no child: {type(error).__name__}") from None
+            raise AiUnavailable(f"speech: no child: {type(error).__name__}") from None
 
 
 async def _read(child: Process) -> list[tuple[float, float, str]]:
@@ -101,13 +101,13 @@ async def _read(child: Process) -> list[tuple[float, float, str]]:
     while piece := await child.stdout.read(65_536):
         told += piece
         if len(told) > _MAX_ANSWER_BYTES:
-            raise AiAway("speech: more than can have been said")
+            raise AiUnavailable("speech: more than can have been said")
     try:
         return msgspec.json.decode(
             b"[" + b",".join(bytes(told).splitlines()) + b"]", type=list[tuple[float, float, str]]
         )
     except msgspec.DecodeError:
-        raise AiAway("speech: what the child said cannot be read") from None
+        raise AiUnavailable("speech: what the child said cannot be read") from None
 
 
 async def _end(child: Process) -> None:

@@ -28,12 +28,12 @@ from yarl import URL
 from meetcore.domain.addresses import Address
 
 __all__ = [
-    "Call",
-    "Dial",
-    "Route",
+    "ConnectionAttempt",
+    "PoolKey",
     "Target",
     "VettedResolver",
-    "current_dial",
+    "VettedRoute",
+    "current_attempt",
     "vetted_socket",
     "vetted_transport",
 ]
@@ -50,7 +50,7 @@ class Target:
     port: int
 
 
-class Call(ClientRequest):
+class PoolKey(ClientRequest):
     """What aiohttp's connector wants to know of a request: where to connect, and for which name.
 
     A request of aiohttp's own is built anew for each post, and most of it is of no use here. This one
@@ -68,12 +68,12 @@ class Call(ClientRequest):
 
 
 @frozen
-class Route:
+class VettedRoute:
     """The name of a receiver, the peers vetted for it, and what the pool knows both by."""
 
     host: str
     targets: tuple[Target, ...]
-    call: Call = field(init=False, eq=False)
+    call: PoolKey = field(init=False, eq=False)
     _peers: frozenset[tuple[str, int]] = field(init=False, eq=False)
 
     @classmethod
@@ -82,7 +82,7 @@ class Route:
         return cls(host, tuple(Target(address, port) for address in addresses))
 
     def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "call", Call(self.host, self.pseudonym))
+        object.__setattr__(self, "call", PoolKey(self.host, self.pseudonym))
         peers = frozenset((str(target.address), target.port) for target in self.targets)
         object.__setattr__(self, "_peers", peers)
 
@@ -100,7 +100,7 @@ class Route:
 
 
 @define
-class Dial:
+class ConnectionAttempt:
     """One request on its way: where it may go, and how far it got.
 
     Attributes:
@@ -108,13 +108,13 @@ class Dial:
         peer: the address that the request was written to.
     """
 
-    route: Route
+    route: VettedRoute
     is_new_connection: bool = False
     shortage: OSError | None = None
     peer: str | None = None
 
 
-current_dial: ContextVar[Dial] = ContextVar("current_dial")
+current_attempt: ContextVar[ConnectionAttempt] = ContextVar("current_attempt")
 """The dial of the running task; aiohttp's helper tasks inherit it."""
 
 
@@ -125,7 +125,7 @@ class VettedResolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
     ) -> list[ResolveResult]:
         """Give the vetted targets; aiohttp asks only when it opens a new connection."""
-        dial = current_dial.get()
+        dial = current_attempt.get()
         dial.is_new_connection = True
         return [
             ResolveResult(
@@ -151,7 +151,7 @@ def vetted_socket(addr_info: AddrInfoType) -> socket.socket:
         OSError: this machine has none to give; the dial keeps it as its `shortage`.
     """
     family, type_, proto, _, peer = addr_info
-    dial = current_dial.get()
+    dial = current_attempt.get()
     if not dial.route.leads_to(peer[0], peer[1]):
         raise PermissionError("refused to dial an address that was not vetted")
     try:
@@ -164,7 +164,7 @@ def vetted_socket(addr_info: AddrInfoType) -> socket.socket:
     return opened
 
 
-def vetted_transport(connection: Connection, dial: Dial) -> asyncio.Transport:
+def vetted_transport(connection: Connection, dial: ConnectionAttempt) -> asyncio.Transport:
     """Give what to write to, on a pooled connection as on a new one, and note the peer.
 
     Raises:

@@ -15,10 +15,10 @@ from aiohttp.connector import Connection
 from attrs import define, field
 
 from meetcore.adapters.webhook_sender.answers import MAX_BODY_BYTES
-from meetcore.adapters.webhook_sender.dialling import Dial, vetted_transport
+from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, vetted_transport
 from meetcore.ports.webhook_sender import OutgoingPost
 
-__all__ = ["Exchange", "converse", "request_bytes"]
+__all__ = ["Exchange", "request_bytes", "send_and_read"]
 
 _READ_AT_ONCE_BYTES = 16 * 1024  # aiohttp stops reading at twice as much that nobody has taken
 _UPGRADE = 101
@@ -36,7 +36,7 @@ _OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 class Exchange:
     """What is known of an attempt so far: kept outside the clock, so that a time-out loses nothing."""
 
-    dial: Dial | None = None
+    dial: ConnectionAttempt | None = None
     status: int | None = None
     headers: Mapping[str, str] = field(factory=dict)
     body: bytearray = field(factory=bytearray)
@@ -70,7 +70,7 @@ def _plan(names: tuple[str, ...]) -> tuple[frozenset[str], str]:
     return frozenset(name for lowered, name in given.items() if lowered not in _OURS), defaults
 
 
-async def converse(
+async def send_and_read(
     connection: Connection, request: bytes, exchange: Exchange, *, may_keep: bool = True
 ) -> None:
     """Send and read. The connection goes back to the pool if the whole answer was read; else it is cut.

@@ -15,7 +15,7 @@ from aiohttp.client_proto import ResponseHandler
 from aiohttp.connector import Connection
 from aiohttp.http import HttpProcessingError, RawResponseMessage
 
-from meetcore.adapters.webhook_sender.dialling import Dial, VettedResolver, vetted_socket
+from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedResolver, vetted_socket
 
 __all__ = ["ConnectionPool"]
 
@@ -114,7 +114,7 @@ class ConnectionPool:
         """Whether there is room for a connection that nobody uses."""
         return self._open < self._max_open
 
-    async def connect(self, dial: Dial) -> Connection:
+    async def connect(self, dial: ConnectionAttempt) -> Connection:
         """Give a connection of the dial's route, one that was kept or a new one.
 
         Raises:

@@ -13,18 +13,18 @@ from ipaddress import ip_address
 from typing import Any, TypeAlias, TypeVar
 from uuid import UUID
 
+from meetcore.adapters.webhook_sender.local_faults import is_late
 from meetcore.adapters.webhook_sender.lookup_limits import (
     LookupLimits,
     LookupRoom,
     load_suffixes,
     registrable_domain,
 )
-from meetcore.adapters.webhook_sender.shortage import is_late
 from meetcore.domain.addresses import Address
 from meetcore.domain.errors import HostUnresolved
 from meetcore.ports.resolver import Resolver
 
-__all__ = ["BriefAnswers", "SystemResolver"]
+__all__ = ["DnsCache", "SystemResolver"]
 
 _Found: TypeAlias = list[tuple[Any, ...]]
 _Lookup: TypeAlias = Callable[..., _Found]
@@ -113,7 +113,7 @@ class SystemResolver:
             asked.cancel()
 
 
-class BriefAnswers:
+class DnsCache:
     """Lets one answer of a resolver serve everybody who asks within `serves_s` seconds of it.
 
     A burst of deliveries of one account to one host is one lookup; callers that ask while it is under way

@@ -19,11 +19,11 @@ import aiohttp
 from aiohttp.http import HttpProcessingError
 
 from meetcore.adapters.webhook_sender.answers import error_code, excerpt_of, retry_after_s
-from meetcore.adapters.webhook_sender.dialling import Dial, Route, current_dial
-from meetcore.adapters.webhook_sender.exchange import Exchange, converse, request_bytes
+from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute, current_attempt
+from meetcore.adapters.webhook_sender.exchange import Exchange, request_bytes, send_and_read
+from meetcore.adapters.webhook_sender.local_faults import is_late, is_local_fault
 from meetcore.adapters.webhook_sender.pool import ConnectionPool
-from meetcore.adapters.webhook_sender.resolver import BriefAnswers
-from meetcore.adapters.webhook_sender.shortage import is_late, is_shortage
+from meetcore.adapters.webhook_sender.resolver import DnsCache
 from meetcore.domain.addresses import Address, Network, vet
 from meetcore.domain.deliveries import Attempt
 from meetcore.domain.errors import DomainError
@@ -75,13 +75,13 @@ class AiohttpWebhookSender:
         now: Callable[[], datetime] = _utc_now,
         denied_networks: Iterable[Network] = (),
     ) -> None:
-        self._answers = BriefAnswers(resolver, monotonic)
+        self._answers = DnsCache(resolver, monotonic)
         self._allowed_networks = tuple(allowed_networks)
         self._denied_networks = tuple(denied_networks)
         self._ca_file = ca_file
         self._timeout_s = timeout_s
         self._overrides = {
-            host: Route.to(host, (ip_address(address),), port)
+            host: VettedRoute.to(host, (ip_address(address),), port)
             for host, (address, port) in (dial_overrides or {}).items()
         }
         self._places = asyncio.Semaphore(max_connections)
@@ -124,7 +124,7 @@ class AiohttpWebhookSender:
             at, started = self._now(), monotonic()
             exchange = Exchange()
             error = await self._try(pool, post, request, exchange)
-            return self._told(exchange, error, at, round((monotonic() - started) * 1000))
+            return self._to_attempt(exchange, error, at, round((monotonic() - started) * 1000))
         finally:
             self._places.release()
 
@@ -153,11 +153,11 @@ class AiohttpWebhookSender:
         except LookupsBusy as fault:
             raise PostDeferred(fault.message) from fault
         except (DomainError, aiohttp.ClientError, HttpProcessingError, OSError) as fault:
-            if self._pool is not pool or is_shortage(fault, exchange.dial):
+            if self._pool is not pool or is_local_fault(fault, exchange.dial):
                 raise SenderExhausted("this machine fell short") from fault
             return error_code(fault)
         except (MemoryError, RuntimeError) as fault:
-            if is_shortage(fault, exchange.dial):
+            if is_local_fault(fault, exchange.dial):
                 raise SenderExhausted("this machine fell short") from fault
             raise
         return None
@@ -167,29 +167,29 @@ class AiohttpWebhookSender:
     ) -> None:
         route = await self._route(post.url, post.account_id)
         while True:
-            dial = exchange.dial = Dial(route)
-            current_dial.set(dial)
+            dial = exchange.dial = ConnectionAttempt(route)
+            current_attempt.set(dial)
             try:
                 connection = await pool.connect(dial)
-                return await converse(connection, request, exchange, may_keep=pool.may_keep)
+                return await send_and_read(connection, request, exchange, may_keep=pool.may_keep)
             except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
                 # A pooled connection that the receiver had closed meanwhile is not a failed delivery. Should
                 # it have taken the event before it closed, the event's id lets it drop the double.
                 if dial.is_new_connection or exchange.status is not None:
                     raise
 
-    async def _route(self, url: WebhookUrl, account_id: UUID) -> Route:
+    async def _route(self, url: WebhookUrl, account_id: UUID) -> VettedRoute:
         if (override := self._overrides.get(url.host)) is not None:
             return override
         literal = url.address
         found = (literal,) if literal is not None else await self._answers.resolve(url.host, account_id)
         return self._vetted(url.host, found, _HTTPS_PORT)
 
-    def _vet(self, host: str, addresses: tuple[Address, ...], port: int) -> Route:
+    def _vet(self, host: str, addresses: tuple[Address, ...], port: int) -> VettedRoute:
         vet(addresses, self._allowed_networks, self._denied_networks)
-        return Route.to(host, addresses, port)
+        return VettedRoute.to(host, addresses, port)
 
-    def _told(self, exchange: Exchange, error: str | None, at: datetime, duration_ms: int) -> Attempt:
+    def _to_attempt(self, exchange: Exchange, error: str | None, at: datetime, duration_ms: int) -> Attempt:
         status = exchange.status
         if status is not None and not 200 <= status < 300:
             # What the receiver said counts for more than how its answer ended.

@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from meetcore.adapters.zoom.files import ListedFile, ready_files
-from meetcore.adapters.zoom.line import Answer
+from meetcore.adapters.zoom.http import Answer
 from meetcore.domain.meetings import Provisioned
 from meetcore.domain.recordings import RecordingFile
 from meetcore.ports.video_provider import ProviderUnknown

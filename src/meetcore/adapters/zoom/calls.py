@@ -17,8 +17,8 @@ from urllib.parse import quote
 from attrs import define, evolve, field
 
 from meetcore.adapters.zoom.access import Log, ZoomAccess
-from meetcore.adapters.zoom.limits import Limit, limit_of, told_wait_s
-from meetcore.adapters.zoom.line import Answer, Line, NoAnswer, NotSent
+from meetcore.adapters.zoom.http import Answer, HttpClient, NoAnswer, NotSent
+from meetcore.adapters.zoom.limits import Limit, limit_of, retry_after_s
 from meetcore.adapters.zoom.tokens import Tokens
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 
@@ -76,7 +76,7 @@ class ZoomCalls:
         self._budget_s = budget_s
         self._api_url = access.api_url
         self._log = log
-        self._line = Line()
+        self._line = HttpClient()
         self._tokens = Tokens(access, self._line, log)
         self._now = now
 
@@ -188,7 +188,7 @@ class ZoomCalls:
             return True
         if limit_of(answer) is not Limit.SECOND:
             return False
-        told_s = told_wait_s(answer, self._now())
+        told_s = retry_after_s(answer, self._now())
         wait_s = max(_pause_s(request.pauses), told_s or 0.0)
         if not _has_time(request, wait_s):
             return False

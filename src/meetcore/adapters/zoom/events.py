@@ -24,9 +24,9 @@ from msgspec import Meta
 from meetcore.adapters.zoom.files import ListedFile, ready_files
 from meetcore.domain.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.domain.recordings import RecordingFile
-from meetcore.ports.provider_events import Notice, NoticeMalformed, NoticeUntrusted, ReadNotice
+from meetcore.ports.provider_events import ProviderWebhook, SignatureInvalid, WebhookMalformed, WebhookParser
 
-__all__ = ["PROVIDER", "TOLERANCE_S", "zoom_notices"]
+__all__ = ["PROVIDER", "TOLERANCE_S", "zoom_webhook_parser"]
 
 PROVIDER: Final = "zoom"
 TOLERANCE_S: Final = 300
@@ -94,7 +94,7 @@ class _RecordingEvent:
     event_ts: int
 
 
-def zoom_notices(secret: str) -> ReadNotice:
+def zoom_webhook_parser(secret: str) -> WebhookParser:
     """Reads requests that Zoom signed with this secret token.
 
     Raises:
@@ -104,7 +104,7 @@ def zoom_notices(secret: str) -> ReadNotice:
         raise ValueError("the secret token of Zoom's webhook is empty")
     key = secret.encode()
 
-    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> Notice:
+    def read(body: bytes, headers: Mapping[str, str], now: datetime) -> ProviderWebhook:
         _verify(key, body, headers, now)
         return _read(key, body)
 
@@ -115,41 +115,43 @@ def _verify(key: bytes, body: bytes, headers: Mapping[str, str], now: datetime) 
     """Make sure that Zoom sent this, not long ago.
 
     Raises:
-        NoticeUntrusted: the signature or the time is not right, or missing.
+        SignatureInvalid: the signature or the time is not right, or missing.
     """
     timestamp = headers.get("x-zm-request-timestamp", "")
     signature = headers.get("x-zm-signature", "")
     if not _TIMESTAMP.fullmatch(timestamp):
-        raise NoticeUntrusted("without a timestamp")
+        raise SignatureInvalid("without a timestamp")
     expected = f"{_VERSION}={_mac(key, f'{_VERSION}:{timestamp}:'.encode() + body)}"
     # As bytes: texts are compared in constant time only where they are ASCII.
     if not hmac.compare_digest(expected.encode(), signature.encode()):
-        raise NoticeUntrusted("the signature is wrong")
+        raise SignatureInvalid("the signature is wrong")
     if abs(now.timestamp() - int(timestamp)) > TOLERANCE_S:
-        raise NoticeUntrusted("the timestamp is too far off")
+        raise SignatureInvalid("the timestamp is too far off")
 
 
 def _mac(key: bytes, text: bytes) -> str:
     return hmac.new(key, text, hashlib.sha256).hexdigest()
 
 
-def _read(key: bytes, body: bytes) -> Notice:
+def _read(key: bytes, body: bytes) -> ProviderWebhook:
     try:
         kind = msgspec.json.decode(body, type=_Kind).event
         if kind == _CHALLENGE:
             token = msgspec.json.decode(body, type=_ChallengeEvent).payload.plainToken
-            return Notice(answer=_answer(key, token))
+            return ProviderWebhook(answer=_answer(key, token))
         if kind in _MEETINGS:
             told = msgspec.json.decode(body, type=_MeetingEvent)
-            return Notice(_event(_MEETINGS[kind], told.payload.object.id, told.event_ts))
+            return ProviderWebhook(_event(_MEETINGS[kind], told.payload.object.id, told.event_ts))
         if kind in _RECORDINGS:
             about = msgspec.json.decode(body, type=_RecordingEvent)
             recording = about.payload.object
             files = ready_files(recording.recording_files)
-            return Notice(_event(ProviderEventKind.RECORDING_READY, recording.id, about.event_ts, files))
+            return ProviderWebhook(
+                _event(ProviderEventKind.RECORDING_READY, recording.id, about.event_ts, files)
+            )
     except (msgspec.DecodeError, ValueError, OverflowError, OSError, RecursionError) as error:
-        raise NoticeMalformed("not one of Zoom's events") from error
-    return Notice()
+        raise WebhookMalformed("not one of Zoom's events") from error
+    return ProviderWebhook()
 
 
 def _answer(key: bytes, plain_token: str) -> dict[str, str]:

@@ -8,9 +8,9 @@ from email.utils import parsedate_to_datetime
 from enum import Enum, auto
 from typing import Final
 
-from meetcore.adapters.zoom.line import Answer
+from meetcore.adapters.zoom.http import Answer
 
-__all__ = ["Limit", "limit_of", "next_utc_midnight", "told_wait_s"]
+__all__ = ["Limit", "limit_of", "next_utc_midnight", "retry_after_s"]
 
 # A host's limit comes without any header; only its words tell it from the others.
 _OF_A_HOST: Final = "particular user"
@@ -38,7 +38,7 @@ def limit_of(answer: Answer) -> Limit:
     return Limit.SECOND
 
 
-def told_wait_s(answer: Answer, now: datetime) -> float | None:
+def retry_after_s(answer: Answer, now: datetime) -> float | None:
     """Seconds until the instant that the answer names; none when it names none.
 
     `Retry-After` is a date-time at Zoom; seconds and HTTP's own form are understood too.

@@ -33,8 +33,8 @@ from meetcore.adapters.zoom.answers import (
     text_of,
 )
 from meetcore.adapters.zoom.calls import BUDGET_S, ZoomCalls, segment
+from meetcore.adapters.zoom.http import Answer
 from meetcore.adapters.zoom.limits import Limit, limit_of, next_utc_midnight
-from meetcore.adapters.zoom.line import Answer
 from meetcore.adapters.zoom.orders import meeting_body, reference_of
 from meetcore.adapters.zoom.recording_files import ZoomRecordingFiles
 from meetcore.domain.meetings import PasswordRule, ProviderAbilities, Provisioned

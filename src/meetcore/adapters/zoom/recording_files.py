@@ -21,9 +21,9 @@ from attrs import frozen
 from meetcore.adapters.zoom.access import Log, ZoomAccess
 from meetcore.adapters.zoom.answers import recording_files
 from meetcore.adapters.zoom.calls import ZoomCalls, segment
-from meetcore.adapters.zoom.line import Answer
+from meetcore.adapters.zoom.http import Answer
 from meetcore.domain.recordings import RecordingFile
-from meetcore.ports.recording_files import ByteRange, FileGone, FilesAway, OpenFile, RangeUnsatisfiable
+from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 
 __all__ = ["CONNECT_S", "READ_S", "ZoomRecordingFiles"]
@@ -80,7 +80,7 @@ class ZoomRecordingFiles:
         """The files that are ready, of the last time that the meeting took place; none without a recording.
 
         Raises:
-            FilesAway: it could not be told.
+            FilesUnavailable: it could not be told.
         """
         if not _is_number(provider_meeting_id):
             return ()
@@ -89,7 +89,7 @@ class ZoomRecordingFiles:
             if answer.is_done:
                 return recording_files(answer)
         except (ProviderRefused, ProviderUnknown) as error:
-            raise FilesAway(str(error)) from None
+            raise FilesUnavailable(str(error)) from None
         if answer.code in (_NO_RECORDING, _NO_MEETING):
             return ()
         raise self._refusal("find", answer)
@@ -99,7 +99,7 @@ class ZoomRecordingFiles:
         """Read a file, or some of it, as it comes from Zoom.
 
         Raises:
-            FilesAway: Zoom does not answer, or not with this file; on a chunk, the file broke off.
+            FilesUnavailable: Zoom does not answer, or not with this file; on a chunk, the file broke off.
             FileGone: it was deleted.
             RangeUnsatisfiable: the range begins behind its end.
         """
@@ -118,7 +118,7 @@ class ZoomRecordingFiles:
         """Delete a file for good, not into Zoom's bin; one that is gone is fine.
 
         Raises:
-            FilesAway: it may still be there.
+            FilesUnavailable: it may still be there.
         """
         if not _is_number(provider_meeting_id):
             return
@@ -126,7 +126,7 @@ class ZoomRecordingFiles:
             path = f"/meetings/{provider_meeting_id}/recordings/{segment(file.provider_file_id)}"
             answer = await self._calls.ask("DELETE", path, params={"action": "delete"})
         except (ProviderRefused, ProviderUnknown) as error:
-            raise FilesAway(str(error)) from None
+            raise FilesUnavailable(str(error)) from None
         if not answer.is_done and answer.code not in (_NO_RECORDING, _NO_MEETING):
             raise self._refusal("remove", answer)
 
@@ -142,7 +142,7 @@ class ZoomRecordingFiles:
             try:
                 answer = await self._followed(file.url, wanted, token)
             except (httpx.RequestError, httpx.StreamError, httpx.InvalidURL, ValueError) as error:
-                raise FilesAway(f"zoom: no file: {type(error).__name__}") from None
+                raise FilesUnavailable(f"zoom: no file: {type(error).__name__}") from None
             if answer.status_code in (200, 206) and not _is_page(answer):
                 return answer
             await answer.aclose()
@@ -156,22 +156,22 @@ class ZoomRecordingFiles:
         try:
             return await self._calls.token()
         except ProviderRefused as error:
-            raise FilesAway(str(error)) from None
+            raise FilesUnavailable(str(error)) from None
 
     async def _followed(self, url: str, wanted: ByteRange | None, token: str) -> httpx.Response:
         """The first answer that is no redirect.
 
         Raises:
-            FilesAway: too many, or to where nothing of ours goes.
+            FilesUnavailable: too many, or to where nothing of ours goes.
         """
         target = urlsplit(url)
         if not self._is_of_zoom(target):
-            raise FilesAway("zoom: a file at an address that is not Zoom's")
+            raise FilesUnavailable("zoom: a file at an address that is not Zoom's")
         origin = _origin(target)
         headers = {"Accept-Encoding": "identity", **_range_header(wanted)}
         for _ in range(_REDIRECTS + 1):
             if not self._can_go_to(target):
-                raise FilesAway("zoom: a redirect to an address without encryption")
+                raise FilesUnavailable("zoom: a redirect to an address without encryption")
             # Where a redirect leads away, the token stays behind: what is there is signed by itself.
             bearer = {"Authorization": f"Bearer {token}"} if _origin(target) == origin else {}
             request = self._http.build_request("GET", target.geturl(), headers={**headers, **bearer})
@@ -180,7 +180,7 @@ class ZoomRecordingFiles:
                 return answer
             await answer.aclose()
             target = urlsplit(urljoin(target.geturl(), answer.headers.get("Location", "")))
-        raise FilesAway("zoom: more redirects than anybody needs")
+        raise FilesUnavailable("zoom: more redirects than anybody needs")
 
     def _is_of_zoom(self, target: SplitResult) -> bool:
         """Whether our token may go there: the API's own address, or a host of Zoom's where it is one too."""
@@ -205,11 +205,11 @@ class ZoomRecordingFiles:
             told = _UNSATISFIED.fullmatch(answer.headers.get("Content-Range", ""))
             return RangeUnsatisfiable(int(told[1]) if told else file.size_bytes)
         self._log.warning("zoom_gives_no_file", status=answer.status_code)
-        return FilesAway(f"zoom: no file: status {answer.status_code}")
+        return FilesUnavailable(f"zoom: no file: status {answer.status_code}")
 
-    def _refusal(self, call: str, answer: Answer) -> FilesAway:
+    def _refusal(self, call: str, answer: Answer) -> FilesUnavailable:
         self._log.warning("zoom_refused", call=f"recordings.{call}", status=answer.status, code=answer.code)
-        return FilesAway(f"zoom: recordings.{call} answered {answer.status}, code {answer.code}")
+        return FilesUnavailable(f"zoom: recordings.{call} answered {answer.status}, code {answer.code}")
 
 
 @frozen
@@ -223,14 +223,14 @@ def _part_of(answer: httpx.Response, wanted: ByteRange | None) -> _Part:
     """Which bytes an answer holds.
 
     Raises:
-        FilesAway: it does not tell, or not those that were wanted.
+        FilesUnavailable: it does not tell, or not those that were wanted.
         RangeUnsatisfiable: the whole file, and it ends before what was wanted.
     """
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
-        raise FilesAway("zoom: a file in an encoding that was not asked for")
+        raise FilesUnavailable("zoom: a file in an encoding that was not asked for")
     length = answer.headers.get("Content-Length", "")
     if not (length.isascii() and length.isdigit() and len(length) <= 18):
-        raise FilesAway("zoom: a file of a length that is not told")
+        raise FilesUnavailable("zoom: a file of a length that is not told")
     first = 0 if wanted is None else wanted.first
     if answer.status_code == 200:
         if wanted is not None and first >= int(length):
@@ -238,12 +238,12 @@ def _part_of(answer: httpx.Response, wanted: ByteRange | None) -> _Part:
         return _Part(int(length), 0, int(length) - 1)
     told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     if told is None:
-        raise FilesAway("zoom: a part of a file that is not told")
+        raise FilesUnavailable("zoom: a part of a file that is not told")
     part = _Part(int(told[3]), int(told[1]), int(told[2]))
     last = part.size_bytes - 1 if wanted is None or wanted.last is None else wanted.last
     is_wanted = part.first <= first <= min(last, part.size_bytes - 1) <= part.last < part.size_bytes
     if not is_wanted or int(length) != part.last - part.first + 1:
-        raise FilesAway("zoom: another part of the file than was asked for")
+        raise FilesUnavailable("zoom: another part of the file than was asked for")
     return part
 
 
@@ -255,9 +255,9 @@ async def _chunks(answer: httpx.Response, expected: int) -> AsyncGenerator[bytes
             for at in range(0, len(piece), _MAX_CHUNK_BYTES):
                 yield piece[at : at + _MAX_CHUNK_BYTES]
     except (httpx.RequestError, httpx.StreamError) as error:
-        raise FilesAway(f"zoom: a file broke off: {type(error).__name__}") from None
+        raise FilesUnavailable(f"zoom: a file broke off: {type(error).__name__}") from None
     if read != expected:
-        raise FilesAway("zoom: a file of another length than was told")
+        raise FilesUnavailable("zoom: a file of another length than was told")
 
 
 def _range_header(wanted: ByteRange | None) -> dict[str, str]:

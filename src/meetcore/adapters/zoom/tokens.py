@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from meetcore.adapters.zoom.access import Log, ZoomAccess
-from meetcore.adapters.zoom.line import Answer, Line, NoAnswer, NotSent
+from meetcore.adapters.zoom.http import Answer, HttpClient, NoAnswer, NotSent
 from meetcore.ports.video_provider import ProviderRefused
 
 __all__ = ["Tokens", "check_credentials"]
@@ -42,7 +42,7 @@ class Tokens:
     """
 
     def __init__(
-        self, access: ZoomAccess, line: Line, log: Log, monotonic: Callable[[], float] = time.monotonic
+        self, access: ZoomAccess, line: HttpClient, log: Log, monotonic: Callable[[], float] = time.monotonic
     ) -> None:
         self._access = access
         self._line = line
@@ -131,7 +131,7 @@ class _NoLog:
 
 async def check_credentials(access: ZoomAccess) -> str | None:
     """Fetch a token and drop it; why Zoom gives none, in a few words, or None where it gives one."""
-    line = Line()
+    line = HttpClient()
     try:
         await Tokens(access, line, _NoLog()).get()
     except ProviderRefused as error:

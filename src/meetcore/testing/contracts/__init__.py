@@ -29,15 +29,15 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.rate_counters             RateCountersContract         counters
                                     SharedRateCountersContract   counters, other_counters
     ports.video_provider            VideoProviderContract        provider
-                                    PlayedMeetingsContract       provider, play: Play
+                                    InteractiveProviderContract       provider, play: Play
     ports.webhook_sender            WebhookSenderContract        make_sender
-    ports.doorbell                  DoorbellContract             rig: DoorbellRig
-                                    RemoteDoorbellContract       rig: RemoteDoorbellRig
+    ports.doorbell                  WorkerNotifierContract             rig: NotifierRig
+                                    RemoteNotifierContract       rig: RemoteNotifierRig
     ports.transcriber               TranscriberContract          transcriber
     ports.note_writer               NoteWriterContract           note_writer
     ports.resolver                  ResolverContract             resolver
     ports.cipher                    CipherContract               cipher
-                                    PretendCipherContract        cipher
+                                    ReversibleCipherContract        cipher
     ports.clock                     ClockContract                clock
     ports.entropy                   EntropyContract              entropy
     ports.audio_editor              AudioEditorContract          editor
@@ -52,16 +52,10 @@ is tested where the PostgreSQL adapter is.
 """
 
 from meetcore.testing.contracts.audio_editor import AudioEditorContract
-from meetcore.testing.contracts.cipher import CipherContract, PretendCipherContract
+from meetcore.testing.contracts.cipher import CipherContract, ReversibleCipherContract
 from meetcore.testing.contracts.clock import ClockContract
 from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
 from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract
-from meetcore.testing.contracts.doorbell import (
-    DoorbellContract,
-    DoorbellRig,
-    RemoteDoorbellContract,
-    RemoteDoorbellRig,
-)
 from meetcore.testing.contracts.endpoint_repository import EndpointRepositoryContract
 from meetcore.testing.contracts.entropy import EntropyContract
 from meetcore.testing.contracts.host_keys import HostKeyRepositoryContract
@@ -69,13 +63,13 @@ from meetcore.testing.contracts.hosts import HostsContract
 from meetcore.testing.contracts.housekeeping import HousekeepingContract
 from meetcore.testing.contracts.idempotency_machine import IdempotencyMachineContract
 from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
+from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract, Play
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
 from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
 from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.note_writer import NoteWriterContract
 from meetcore.testing.contracts.orphan_checks import OrphanCheckRepositoryContract
-from meetcore.testing.contracts.played_meetings import Play, PlayedMeetingsContract
 from meetcore.testing.contracts.provider_event_inbox import ProviderEventInboxContract
 from meetcore.testing.contracts.queries import QueriesContract
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
@@ -92,11 +86,17 @@ from meetcore.testing.contracts.store_rig import (
     RegistryRig,
     Rig,
     StoreRig,
-    Theft,
+    Tampering,
 )
 from meetcore.testing.contracts.transcriber import TranscriberContract
 from meetcore.testing.contracts.video_provider import VideoProviderContract
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
+from meetcore.testing.contracts.worker_notifier import (
+    NotifierRig,
+    RemoteNotifierContract,
+    RemoteNotifierRig,
+    WorkerNotifierContract,
+)
 
 __all__ = [
     "AudioEditorContract",
@@ -104,8 +104,6 @@ __all__ = [
     "ClockContract",
     "DeliveryLimitsContract",
     "DeliveryRepositoryContract",
-    "DoorbellContract",
-    "DoorbellRig",
     "EndpointRepositoryContract",
     "EntropyContract",
     "FullRig",
@@ -115,6 +113,7 @@ __all__ = [
     "HousekeepingRig",
     "IdempotencyMachineContract",
     "IdempotencyRepositoryContract",
+    "InteractiveProviderContract",
     "LedgerAuditContract",
     "LedgerAuditRig",
     "LedgerRepositoryContract",
@@ -122,10 +121,9 @@ __all__ = [
     "MeetingRepositoryContract",
     "NoteRepositoryContract",
     "NoteWriterContract",
+    "NotifierRig",
     "OrphanCheckRepositoryContract",
     "Play",
-    "PlayedMeetingsContract",
-    "PretendCipherContract",
     "ProviderEventInboxContract",
     "QueriesContract",
     "QueriesRig",
@@ -135,16 +133,18 @@ __all__ = [
     "RecordingRepositoryContract",
     "RegistryContract",
     "RegistryRig",
-    "RemoteDoorbellContract",
-    "RemoteDoorbellRig",
+    "RemoteNotifierContract",
+    "RemoteNotifierRig",
     "ResolverContract",
+    "ReversibleCipherContract",
     "Rig",
     "SenderSetting",
     "SharedRateCountersContract",
     "StoreContract",
     "StoreRig",
-    "Theft",
+    "Tampering",
     "TranscriberContract",
     "VideoProviderContract",
     "WebhookSenderContract",
+    "WorkerNotifierContract",
 ]

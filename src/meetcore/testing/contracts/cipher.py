@@ -1,6 +1,6 @@
 """What every cipher is held against.
 
-`PretendCipherContract` asks what even a cipher for tests must do: open what it sealed, in its own place only.
+`ReversibleCipherContract` asks what a cipher for tests must do, too: open what it sealed, in its context only.
 `CipherContract` asks for authenticated encryption on top. A cipher that merely pretends subclasses the
 first, and its author has said so by that.
 """
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from meetcore.ports.cipher import Cipher, CipherRefused
 
-__all__ = ["CipherContract", "PretendCipherContract"]
+__all__ = ["CipherContract", "ReversibleCipherContract"]
 
 _plain = st.binary(max_size=300)
 _contexts = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
@@ -34,10 +34,10 @@ def _check(prove: Callable[[], None]) -> None:
 
 
 @pytest.mark.asyncio
-class PretendCipherContract:
+class ReversibleCipherContract:
     """The suite for a `Cipher` that hides nothing. Give it the fixture `cipher`::
 
-    class TestMyPretendCipher(PretendCipherContract):
+    class TestMyPretendCipher(ReversibleCipherContract):
         @pytest.fixture
         def cipher(self) -> Cipher:
             return MyPretendCipher()
@@ -95,7 +95,7 @@ class PretendCipherContract:
         _check(holds)
 
 
-class CipherContract(PretendCipherContract):
+class CipherContract(ReversibleCipherContract):
     """The suite for a `Cipher` that keeps secrets. Give it the fixture `cipher`::
 
     class TestMyCipher(CipherContract):

@@ -8,11 +8,12 @@ import pytest
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, TransferKind
 from meetcore.domain.schedule import cap_day
-from meetcore.ports.queries import NOTHING_ELSE, Caller, Peek, TransactionFilter
-from meetcore.testing.contracts.acts import (
+from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, TransactionFilter
+from meetcore.testing.contracts.store_rig import QueriesRig
+from meetcore.testing.contracts.transactions import (
     AT,
     Customer,
-    Wish,
+    MeetingSpec,
     adjust,
     finish_cancelling,
     new_host,
@@ -23,30 +24,29 @@ from meetcore.testing.contracts.acts import (
     start_cancelling,
     top_up,
 )
-from meetcore.testing.contracts.store_rig import QueriesRig
 
 __all__ = ["CreditQueries"]
 
 TODAY = cap_day(AT)
 
 
-async def _found(rig: QueriesRig, customer: Customer, peek: Peek = NOTHING_ELSE) -> Caller:
-    caller = await rig.queries.find_caller(customer.digest, peek)
+async def _found(rig: QueriesRig, customer: Customer, includes: CallerIncludes = NO_INCLUDES) -> Caller:
+    caller = await rig.queries.find_caller(customer.digest, includes)
     assert caller is not None
     return caller
 
 
 async def _lived(rig: QueriesRig) -> Customer:
     """A customer with entries of every kind that a store can have by now, and an open hold."""
-    await rig.plant(new_host(), new_host(), new_host())
+    await rig.put_hosts(new_host(), new_host(), new_host())
     customer = await open_customer(rig, 100)
     await adjust(rig, customer, 7, "ticket:1")
-    cancelled = await scheduled(rig, customer, Wish())
+    cancelled = await scheduled(rig, customer, MeetingSpec())
     await adjust(rig, customer, -3, "ticket:2")
-    await scheduled(rig, customer, Wish(credits=20))
+    await scheduled(rig, customer, MeetingSpec(credits=20))
     await finish_cancelling(rig, cancelled, await start_cancelling(rig, cancelled))
     await top_up(rig, customer, 40, "second")
-    await reserved(rig, customer, Wish(credits=5))
+    await reserved(rig, customer, MeetingSpec(credits=5))
     return customer
 
 
@@ -121,27 +121,27 @@ class CreditQueries:
         caller = await _found(rig, await _lived(rig))
         assert (caller.account.balance, caller.account.held) == (124, 5)
         assert caller.usage is None
-        assert caller.open_meeting() is None
+        assert caller.load_meeting() is None
 
     async def test_a_keys_usage_of_a_day_comes_with_it(self, rig: QueriesRig) -> None:
         """Spent less what was refunded, and held; a day without any is unused."""
         customer = await _lived(rig)
-        caller = await _found(rig, customer, Peek(usage_on=TODAY))
+        caller = await _found(rig, customer, CallerIncludes(usage_on=TODAY))
         assert caller == Caller(caller.key, caller.account, CapUsage(customer.key_id, TODAY, 20, 5))
         tomorrow = TODAY + timedelta(days=1)
-        caller = await _found(rig, customer, Peek(usage_on=tomorrow))
+        caller = await _found(rig, customer, CallerIncludes(usage_on=tomorrow))
         assert caller.usage == CapUsage(customer.key_id, tomorrow)
-        other = await _found(rig, await open_customer(rig), Peek(usage_on=TODAY))
+        other = await _found(rig, await open_customer(rig), CallerIncludes(usage_on=TODAY))
         assert other.usage == CapUsage(other.key.id, TODAY)
 
     async def test_a_meeting_of_the_account_comes_with_it(self, rig: QueriesRig) -> None:
         customer, stranger = await open_customer(rig, 50), await open_customer(rig)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
-        peek = Peek(meeting_id=meeting.id)
-        caller = await _found(rig, customer, peek)
-        assert caller.open_meeting() == meeting
+        includes = CallerIncludes(meeting_id=meeting.id)
+        caller = await _found(rig, customer, includes)
+        assert caller.load_meeting() == meeting
         assert caller == await _found(rig, customer), "the caller is the same"
-        assert (await _found(rig, stranger, peek)).open_meeting() is None
-        assert (await _found(rig, customer, Peek(meeting_id=new_id()))).open_meeting() is None
-        assert await rig.queries.find_caller(bytes(32), peek) is None
+        assert (await _found(rig, stranger, includes)).load_meeting() is None
+        assert (await _found(rig, customer, CallerIncludes(meeting_id=new_id()))).load_meeting() is None
+        assert await rig.queries.find_caller(bytes(32), includes) is None

@@ -6,10 +6,11 @@ from datetime import timedelta
 import pytest
 
 from meetcore.domain.hosts import DayCreations
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     AT,
     Customer,
-    Wish,
+    MeetingSpec,
     abandon,
     finish_cancelling,
     new_host,
@@ -19,12 +20,11 @@ from meetcore.testing.contracts.acts import (
     scheduled,
     start_cancelling,
 )
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["DayCreationsContract"]
 
 
-async def _creations(rig: StoreRig, customer: Customer, wish: Wish) -> DayCreations | None:
+async def _creations(rig: StoreRig, customer: Customer, wish: MeetingSpec) -> DayCreations | None:
     async with rig.store.begin() as tx:
         return (await tx.meetings.load_creation(query_of(customer, wish))).creations
 
@@ -36,21 +36,21 @@ class DayCreationsContract:
     async def test_what_an_account_has_made_in_a_day_is_counted_on_hosts_with_the_seats(
         self, rig: StoreRig
     ) -> None:
-        await rig.plant(new_host(10, max_concurrent=9), new_host(50, max_concurrent=9))
+        await rig.put_hosts(new_host(10, max_concurrent=9), new_host(50, max_concurrent=9))
         one, other = await open_customer(rig, 100), await open_customer(rig, 100)
-        small, large = Wish(per_day=5), Wish(per_day=5, seats=40)
+        small, large = MeetingSpec(per_day=5), MeetingSpec(per_day=5, seats=40)
         for customer, wish in ((one, small), (one, small), (one, large), (other, small)):
             await reserved(rig, customer, wish)
         assert await _creations(rig, one, small) == DayCreations(used=3, left=6)
         assert await _creations(rig, one, large) == DayCreations(used=1, left=4)
         assert await _creations(rig, other, small) == DayCreations(used=1, left=6)
         assert await _creations(rig, other, large) == DayCreations(used=0, left=4)
-        assert await _creations(rig, one, Wish(per_day=5, seats=60)) == DayCreations(used=0, left=0)
-        assert await _creations(rig, one, Wish()) is None
+        assert await _creations(rig, one, MeetingSpec(per_day=5, seats=60)) == DayCreations(used=0, left=0)
+        assert await _creations(rig, one, MeetingSpec()) is None
 
     async def test_what_was_given_up_counts_for_the_account_only_if_it_was_made(self, rig: StoreRig) -> None:
-        await rig.plant(new_host(max_concurrent=9))
-        customer, wish = await open_customer(rig, 100), Wish(per_day=5)
+        await rig.put_hosts(new_host(max_concurrent=9))
+        customer, wish = await open_customer(rig, 100), MeetingSpec(per_day=5)
         unmade, made = await reserved(rig, customer, wish), await reserved(rig, customer, wish)
         assert await _creations(rig, customer, wish) == DayCreations(used=2, left=3)
         assert await abandon(rig, unmade)
@@ -59,21 +59,21 @@ class DayCreationsContract:
         assert await _creations(rig, customer, wish) == DayCreations(used=1, left=4)
 
     async def test_a_cancelled_meeting_still_counts_for_its_account(self, rig: StoreRig) -> None:
-        await rig.plant(new_host())
-        customer, wish = await open_customer(rig, 100), Wish(per_day=5)
+        await rig.put_hosts(new_host())
+        customer, wish = await open_customer(rig, 100), MeetingSpec(per_day=5)
         meeting = await scheduled(rig, customer, wish)
         await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting))
         assert await _creations(rig, customer, wish) == DayCreations(used=1, left=4)
 
     async def test_creations_at_once_of_one_account_are_all_counted(self, rig: StoreRig) -> None:
-        await rig.plant(new_host(max_concurrent=20))
-        customer, wish = await open_customer(rig, 1000), Wish(per_day=50)
+        await rig.put_hosts(new_host(max_concurrent=20))
+        customer, wish = await open_customer(rig, 1000), MeetingSpec(per_day=50)
         await asyncio.gather(*(reserved(rig, customer, wish) for _ in range(8)))
         assert await _creations(rig, customer, wish) == DayCreations(used=8, left=42)
 
     async def test_hosts_that_cannot_take_a_meeting_have_no_creations_left(self, rig: StoreRig) -> None:
         day = AT.date()
-        await rig.plant(
+        await rig.put_hosts(
             new_host(is_active=False),
             new_host(rests_until=AT + timedelta(seconds=1)),
             new_host(rests_until=AT, creations=2, creations_on=day),
@@ -81,4 +81,4 @@ class DayCreationsContract:
             new_host(creations=3, creations_on=day),
         )
         customer = await open_customer(rig, 100)
-        assert await _creations(rig, customer, Wish(per_day=3)) == DayCreations(used=0, left=4)
+        assert await _creations(rig, customer, MeetingSpec(per_day=3)) == DayCreations(used=0, left=4)

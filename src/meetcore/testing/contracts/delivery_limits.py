@@ -10,7 +10,9 @@ from attrs import evolve
 from meetcore.domain.deliveries import DeliveryStatus, ReleasePace
 from meetcore.domain.endpoints import Endpoint, pause, resume
 from meetcore.ports.deliveries import Claimed
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record_all, release, sweep
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     KIND,
     Customer,
     new_endpoint,
@@ -19,8 +21,6 @@ from meetcore.testing.contracts.acts import (
     save_endpoint,
     top_up,
 )
-from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record_all, release, sweep
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["DeliveryLimitsContract"]
 

@@ -12,7 +12,10 @@ from meetcore.domain import ledger
 from meetcore.domain.deliveries import HELD_FOR, Delivery, DeliveryStatus, hold
 from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES, EndpointState, pause
 from meetcore.ports.deliveries import Claimed, ClaimedView, Recorded
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.host_failures import HostFailuresContract
+from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, record_all, sweep
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     AT,
     KIND,
     Customer,
@@ -21,9 +24,6 @@ from meetcore.testing.contracts.acts import (
     save_endpoint,
     top_up,
 )
-from meetcore.testing.contracts.host_failures import HostFailuresContract
-from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, record_all, sweep
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["DeliveryRepositoryContract"]
 

@@ -8,7 +8,9 @@ from attrs import evolve
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import pause
 from meetcore.domain.events import Event, EventKind
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, post_again, post_test, record
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     AT,
     KIND,
     new_endpoint,
@@ -19,8 +21,6 @@ from meetcore.testing.contracts.acts import (
     save_endpoint,
     top_up,
 )
-from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, post_again, post_test, record
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["EndpointPosting"]
 

@@ -6,7 +6,9 @@ import pytest
 
 from meetcore.domain.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.endpoints import pause
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, sweep
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     KIND,
     new_endpoint,
     new_id,
@@ -16,8 +18,6 @@ from meetcore.testing.contracts.acts import (
     save_endpoint,
     top_up,
 )
-from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, sweep
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["EndpointRemoval"]
 

@@ -9,7 +9,11 @@ from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint, EndpointState, pause, resume
 from meetcore.domain.errors import NotFound
 from meetcore.domain.events import EventKind
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.endpoint_posting import EndpointPosting
+from meetcore.testing.contracts.endpoint_removal import EndpointRemoval
+from meetcore.testing.contracts.outbox import release
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     AT,
     KIND,
     Customer,
@@ -20,10 +24,6 @@ from meetcore.testing.contracts.acts import (
     save_endpoint,
     top_up,
 )
-from meetcore.testing.contracts.endpoint_posting import EndpointPosting
-from meetcore.testing.contracts.endpoint_removal import EndpointRemoval
-from meetcore.testing.contracts.outbox import release
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["EndpointRepositoryContract"]
 

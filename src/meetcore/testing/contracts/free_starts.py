@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from meetcore.domain.hosts import Host, next_creation_day
 from meetcore.domain.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery
-from meetcore.testing.contracts.acts import Wish, new_host, open_customer, reserve, reserved
 from meetcore.testing.contracts.reads import is_free
 from meetcore.testing.contracts.store_rig import QueriesRig
+from meetcore.testing.contracts.transactions import MeetingSpec, new_host, open_customer, reserve, reserved
 
 __all__ = ["FreeStartQueries"]
 
@@ -28,7 +28,7 @@ class House:
     """Hosts, the meetings wished for while all of them take some, and the meeting that is asked for."""
 
     hosts: list[Host]
-    wishes: list[Wish]
+    wishes: list[MeetingSpec]
     seats: int
     start: int
     halves: int
@@ -48,7 +48,7 @@ def _hosts() -> st.SearchStrategy[Host]:
 
 def _houses() -> st.SearchStrategy[House]:
     wish = st.builds(
-        lambda at, halves, seats: Wish(SOON + at * HALF_HOUR, 30 * halves, seats, credits=1),
+        lambda at, halves, seats: MeetingSpec(SOON + at * HALF_HOUR, 30 * halves, seats, credits=1),
         st.integers(0, 10), st.integers(1, 5), st.sampled_from([5, 15, 30]),
     )  # fmt: skip
     seats = st.sampled_from([5, 15, 30, 60])
@@ -83,29 +83,29 @@ class FreeStartQueries:
         self, rig: QueriesRig, house: House
     ) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
-        await rig.plant(*(_plain(one) for one in house.hosts))
+        await rig.put_hosts(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
+        await rig.put_hosts(*(_plain(one) for one in house.hosts))
         for wish in house.wishes:
             await reserve(rig, customer, wish)
         uses = {host.id: host.uses for host in await rig.registry.list_hosts()}
-        await rig.plant(*(evolve(one, uses=uses[one.id]) for one in house.hosts))
+        await rig.put_hosts(*(evolve(one, uses=uses[one.id]) for one in house.hosts))
         start_at, minutes = SOON + house.start * HALF_HOUR, 30 * house.halves
         told = await rig.queries.next_free_start(FreeStartQuery(house.seats, start_at, minutes, NOW, PER_DAY))
-        await rig.plant(*(_plain(one, is_active=one.can_take(NOW, PER_DAY)) for one in house.hosts))
+        await rig.put_hosts(*(_plain(one, is_active=one.can_take(NOW, PER_DAY)) for one in house.hosts))
         first = None
         for half in range(house.start, _EVENING):
-            wish = Wish(SOON + half * HALF_HOUR, minutes, house.seats)
+            wish = MeetingSpec(SOON + half * HALF_HOUR, minutes, house.seats)
             if first is None and await is_free(rig, customer, wish):
                 first = wish.start_at
         assert told == first
 
     async def test_a_start_is_told_up_to_seven_days_later(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         week = FREE_START_WITHIN // timedelta(minutes=1)
-        await reserved(rig, customer, Wish(SOON, week))
+        await reserved(rig, customer, MeetingSpec(SOON, week))
         assert await rig.queries.next_free_start(_asked()) == SOON + FREE_START_WITHIN
-        await reserved(rig, customer, Wish(SOON + FREE_START_WITHIN, 30))
+        await reserved(rig, customer, MeetingSpec(SOON + FREE_START_WITHIN, 30))
         assert await rig.queries.next_free_start(_asked()) is None
         assert await rig.queries.next_free_start(_asked(SOON + HALF_HOUR)) == (
             SOON + FREE_START_WITHIN + HALF_HOUR
@@ -113,8 +113,8 @@ class FreeStartQueries:
 
     async def test_a_start_is_told_as_far_ahead_as_a_meeting_may_be_made(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        await reserved(rig, customer, Wish(SOON))
+        await rig.put_hosts(new_host())
+        await reserved(rig, customer, MeetingSpec(SOON))
         free = SOON + 2 * HALF_HOUR
         on_time = free - timedelta(days=MAX_DAYS_AHEAD)
         tick = timedelta(microseconds=1)
@@ -125,12 +125,12 @@ class FreeStartQueries:
 
     async def test_only_so_many_reservations_are_looked_at(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 10_000)
-        await rig.plant(new_host(10), new_host(5, max_concurrent=MAX_ENDS_LOOKED_AT))
-        await reserved(rig, customer, Wish(SOON, 60, seats=10, credits=1))
+        await rig.put_hosts(new_host(10), new_host(5, max_concurrent=MAX_ENDS_LOOKED_AT))
+        await reserved(rig, customer, MeetingSpec(SOON, 60, seats=10, credits=1))
         for _ in range(MAX_ENDS_LOOKED_AT - 1):
-            await reserved(rig, customer, Wish(SOON, 30, seats=5, credits=1))
+            await reserved(rig, customer, MeetingSpec(SOON, 30, seats=5, credits=1))
         assert await rig.queries.next_free_start(_asked()) == SOON + 2 * HALF_HOUR
-        await reserved(rig, customer, Wish(SOON, 30, seats=5, credits=1))
+        await reserved(rig, customer, MeetingSpec(SOON, 30, seats=5, credits=1))
         assert await rig.queries.next_free_start(_asked()) is None
 
     async def test_the_next_creation_is_when_a_host_with_the_seats_may_take_one(
@@ -138,7 +138,7 @@ class FreeStartQueries:
     ) -> None:
         later = NOW + timedelta(hours=1)
         midnight = next_creation_day(NOW)
-        await rig.plant(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
+        await rig.put_hosts(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
         assert await rig.queries.next_creation_at(_asked()) is None
         full = {"creations": PER_DAY, "creations_on": NOW.date()}
         wanted = evolve(_asked(), per_day=PER_DAY)
@@ -149,13 +149,15 @@ class FreeStartQueries:
             (new_host(10, rests_until=later), later),
             (new_host(10, rests_until=NOW), NOW),
         ):
-            await rig.plant(host)
+            await rig.put_hosts(host)
             assert await rig.queries.next_creation_at(wanted) == first
         assert await rig.queries.next_creation_at(evolve(wanted, seats=101)) is None
 
     async def test_a_rest_over_midnight_is_followed_by_a_new_day(self, rig: QueriesRig) -> None:
-        await rig.plant(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
+        await rig.put_hosts(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
         tomorrow = next_creation_day(NOW)
-        await rig.plant(new_host(10, creations=PER_DAY, creations_on=tomorrow.date(), rests_until=tomorrow))
+        await rig.put_hosts(
+            new_host(10, creations=PER_DAY, creations_on=tomorrow.date(), rests_until=tomorrow)
+        )
         wanted = evolve(_asked(), per_day=PER_DAY)
         assert await rig.queries.next_creation_at(wanted) == tomorrow + timedelta(days=1)

@@ -8,9 +8,16 @@ from attrs import evolve
 from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES, Endpoint, EndpointState
 from meetcore.ports.deliveries import Claimed
-from meetcore.testing.contracts.acts import KIND, Customer, new_endpoint, open_customer, register, top_up
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, record_all, record_batch
 from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
+    KIND,
+    Customer,
+    new_endpoint,
+    open_customer,
+    register,
+    top_up,
+)
 
 __all__ = ["HostFailuresContract"]
 

@@ -10,17 +10,17 @@ from meetcore.domain.hosts import Host
 from meetcore.domain.meetings import Meeting, MeetingEvent, transition
 from meetcore.domain.records import meeting_record
 from meetcore.ports.queries import MAX_PAGE, MeetingFilter
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.host_keys import claim_keys, save_key
+from meetcore.testing.contracts.store_rig import QueriesRig
+from meetcore.testing.contracts.transactions import (
     Customer,
-    Wish,
+    MeetingSpec,
     finish_cancelling,
     new_host,
     open_customer,
     scheduled,
     start_cancelling,
 )
-from meetcore.testing.contracts.host_keys import claim_keys, save_key
-from meetcore.testing.contracts.store_rig import QueriesRig
 
 __all__ = ["HostKeyQueries"]
 
@@ -32,10 +32,10 @@ KEY = "123456"
 async def _with_key(rig: QueriesRig, key: str = KEY, **fields: Any) -> Host:
     """A host whose key is in place."""
     host = new_host(**fields)
-    await rig.plant(evolve(host, max_concurrent=1, is_active=True))
+    await rig.put_hosts(evolve(host, max_concurrent=1, is_active=True))
     (due,) = await claim_keys(rig)
     assert await save_key(rig, due, key)
-    await rig.plant(host)
+    await rig.put_hosts(host)
     return host
 
 
@@ -51,13 +51,13 @@ async def _keys(rig: QueriesRig, customer: Customer, *meetings: Meeting) -> list
 
 
 async def _make(rig: QueriesRig, customer: Customer, hours: int = 0, seats: int = 10) -> Meeting:
-    return await scheduled(rig, customer, Wish(SOON + timedelta(hours=hours), seats=seats, credits=1))
+    return await scheduled(rig, customer, MeetingSpec(SOON + timedelta(hours=hours), seats=seats, credits=1))
 
 
 async def _end(rig: QueriesRig, meeting: Meeting, *, spoils: bool) -> None:
     ended = evolve(meeting, status=transition(meeting.status, MeetingEvent.END))
     async with rig.store.begin() as tx:
-        await tx.meetings.save_lifecycle(ended, [], spoils_host_key=spoils)
+        await tx.meetings.save_lifecycle(ended, [], invalidates_host_key=spoils)
 
 
 @pytest.mark.asyncio
@@ -102,7 +102,7 @@ class HostKeyQueries:
 
     async def test_a_key_that_is_due_is_carried_by_nobody(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await _make(rig, customer)
         assert await _keys(rig, customer, meeting) == [None]
         (due,) = await claim_keys(rig)
@@ -139,10 +139,10 @@ class HostKeyQueries:
         customer = await open_customer(rig, 100)
         await _with_key(rig)
         early, late, last = [await _make(rig, customer, hours=hours) for hours in range(3)]
-        await finish_cancelling(rig, early, await start_cancelling(rig, early), spoils_host_key=False)
+        await finish_cancelling(rig, early, await start_cancelling(rig, early), invalidates_host_key=False)
         assert await claim_keys(rig) == []
         assert await _keys(rig, customer, late) == [KEY]
-        await finish_cancelling(rig, late, await start_cancelling(rig, late), spoils_host_key=True)
+        await finish_cancelling(rig, late, await start_cancelling(rig, late), invalidates_host_key=True)
         assert await _keys(rig, customer, last) == [None]
         assert len(await claim_keys(rig)) == 1
 
@@ -150,7 +150,7 @@ class HostKeyQueries:
         customer = await open_customer(rig, 100)
         await _with_key(rig)
         running, waiting = await _make(rig, customer), await _make(rig, customer, hours=1)
-        await finish_cancelling(rig, waiting, await start_cancelling(rig, waiting), spoils_host_key=True)
+        await finish_cancelling(rig, waiting, await start_cancelling(rig, waiting), invalidates_host_key=True)
         assert await _keys(rig, customer, running) == [KEY]
         assert await claim_keys(rig) == []
 
@@ -158,7 +158,7 @@ class HostKeyQueries:
         self, rig: QueriesRig
     ) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         first, second = await _make(rig, customer), await _make(rig, customer, hours=1)
         (due,) = await claim_keys(rig)
         await _end(rig, first, spoils=True)
@@ -176,6 +176,6 @@ class HostKeyQueries:
         assert await rig.queries.find_at_provider(*at_provider) == meeting
         async with rig.store.begin() as tx:
             assert await tx.meetings.load_by_provider_id(*at_provider) == meeting
-            view = await tx.meetings.load_for_cancel(customer.account_id, meeting.id, None)
+            view = await tx.meetings.load_locked(customer.account_id, meeting.id, None)
         assert view is not None
         assert view.meeting == meeting

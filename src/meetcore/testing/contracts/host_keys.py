@@ -10,8 +10,8 @@ from meetcore.domain.hosts import Host
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
-from meetcore.testing.contracts.acts import AT, new_host, new_id, open_customer, scheduled
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
+from meetcore.testing.contracts.transactions import AT, new_host, new_id, open_customer, scheduled
 
 __all__ = ["HostKeyRepositoryContract", "claim_keys", "save_key"]
 
@@ -40,7 +40,7 @@ async def _due(rig: Rig, limit: int = 100) -> list[UUID]:
 
 async def _plant(rig: Rig, count: int) -> list[Host]:
     hosts = [new_host() for _ in range(count)]
-    await rig.plant(*hosts)
+    await rig.put_hosts(*hosts)
     return hosts
 
 
@@ -122,7 +122,7 @@ class HostKeyRepositoryContract:
         assert set(await _due(rig, 2)) == set(first)
 
     async def test_hosts_that_have_no_key_to_show_are_never_due(self, rig: StoreRig) -> None:
-        await rig.plant(new_host(is_active=False), new_host(max_concurrent=2))
+        await rig.put_hosts(new_host(is_active=False), new_host(max_concurrent=2))
         host = new_host()
         await rig.registry.add_host(host, AT)
         await rig.registry.add_host(new_host(max_concurrent=3), AT)

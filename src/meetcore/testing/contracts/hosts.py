@@ -13,11 +13,12 @@ from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
 from meetcore.domain.hosts import Host, choose_host
 from meetcore.domain.ledger import first_broken
 from meetcore.ports.meetings import Provisioning
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     AT,
     TOMORROW,
     Customer,
-    Wish,
+    MeetingSpec,
     abandon,
     finish_cancelling,
     load_leased,
@@ -32,7 +33,6 @@ from meetcore.testing.contracts.acts import (
     start_cancelling,
     top_up,
 )
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["HostsContract"]
 
@@ -40,7 +40,7 @@ MINUTE = timedelta(minutes=1)
 CROWD = 40  # more than an adapter may look at one by one
 
 
-async def _candidate(rig: StoreRig, customer: Customer, wish: Wish) -> Host | None:
+async def _candidate(rig: StoreRig, customer: Customer, wish: MeetingSpec) -> Host | None:
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_creation(query_of(customer, wish))
     assert not view.is_contended
@@ -52,7 +52,7 @@ async def _customers(rig: StoreRig, count: int, credits: int = 100) -> list[Cust
 
 
 @st.composite
-def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], Wish]:
+def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], MeetingSpec]:
     """Hosts, which of them are busy, and what is asked for; likes many and much alike."""
     often = st.sampled_from([True, True, True, False])
     days = st.sampled_from([None, AT.date(), AT.date() - timedelta(days=1)])
@@ -66,7 +66,7 @@ def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], Wish]:
         Host(id_, f"user-{id_}", capacity, 1, uses, is_active, creations, day, rests_until)
         for id_, (capacity, uses, is_active, day, creations, rests_until, _) in zip(ids, shapes, strict=True)
     ]
-    wish = Wish(
+    wish = MeetingSpec(
         seats=draw(st.sampled_from([1, 10, 11, 20, 51])), per_day=draw(st.sampled_from([None, None, 1, 2]))
     )
     return hosts, [not is_free for *_, is_free in shapes], wish
@@ -87,22 +87,22 @@ class HostsContract:
     async def test_a_host_too_small_or_disabled_is_no_candidate(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
         off = new_host(100, is_active=False)
-        await rig.plant(new_host(9), off)
-        assert await _candidate(rig, customer, Wish(seats=10)) is None
+        await rig.put_hosts(new_host(9), off)
+        assert await _candidate(rig, customer, MeetingSpec(seats=10)) is None
 
     async def test_the_smallest_that_fits_then_the_least_used_then_the_first_id(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         order = [new_host(10, uses=2), new_host(10, uses=2), new_host(10, uses=5), new_host(20), new_host(20)]
         order = [order[0], order[1], evolve(order[2], id=UUID(int=1)), order[3], order[4]]
-        await rig.plant(new_host(9), *reversed(order))
+        await rig.put_hosts(new_host(9), *reversed(order))
         for host in order:
-            made = await reserved(rig, customer, Wish(seats=10, credits=1))
+            made = await reserved(rig, customer, MeetingSpec(seats=10, credits=1))
             assert made.meeting.host_id == host.id
 
     async def test_ranges_that_touch_do_not_overlap(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        await reserved(rig, customer, Wish(TOMORROW, 60))
+        await rig.put_hosts(new_host())
+        await reserved(rig, customer, MeetingSpec(TOMORROW, 60))
         for start, minutes, is_free in [
             (TOMORROW - 60 * MINUTE, 60, True),
             (TOMORROW + 60 * MINUTE, 60, True),
@@ -111,40 +111,40 @@ class HostsContract:
             (TOMORROW + 20 * MINUTE, 10, False),
             (TOMORROW - 20 * MINUTE, 200, False),
         ]:
-            assert (await _candidate(rig, customer, Wish(start, minutes)) is not None) is is_free
+            assert (await _candidate(rig, customer, MeetingSpec(start, minutes)) is not None) is is_free
 
     async def test_a_host_runs_as_many_meetings_as_it_may(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 1000)
         host = new_host(max_concurrent=3)
-        await rig.plant(host)
-        made = [await reserve(rig, customer, Wish()) for _ in range(4)]
+        await rig.put_hosts(host)
+        made = [await reserve(rig, customer, MeetingSpec()) for _ in range(4)]
         assert [isinstance(one, Provisioning) for one in made] == [True, True, True, False]
         assert (await rig.registry.list_hosts())[0].uses == 3
         assert isinstance(made[1], Provisioning)
         assert await abandon(rig, made[1])
-        assert isinstance(await reserve(rig, customer, Wish()), Provisioning)
+        assert isinstance(await reserve(rig, customer, MeetingSpec()), Provisioning)
 
     async def test_the_last_of_a_crowd_is_found(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 1000)
         crowd = [new_host(100 + number) for number in range(CROWD)]
         double, last = new_host(200, max_concurrent=2), new_host(300)
-        await rig.plant(last, double, *crowd)
+        await rig.put_hosts(last, double, *crowd)
         for host in [*crowd, double]:
             for half in (TOMORROW, TOMORROW + 30 * MINUTE):
-                await reserved(rig, customer, Wish(half, 30, seats=host.capacity, credits=1))
+                await reserved(rig, customer, MeetingSpec(half, 30, seats=host.capacity, credits=1))
         # Both meetings of the double host are in one slot: the other is free for the whole hour.
-        assert (await reserved(rig, customer, Wish(credits=1))).meeting.host_id == double.id
+        assert (await reserved(rig, customer, MeetingSpec(credits=1))).meeting.host_id == double.id
         for start, minutes, host in [
             (TOMORROW, 1, last),
             (TOMORROW + 59 * MINUTE, 600, last),
             (TOMORROW - 600 * MINUTE, 601, last),
             (TOMORROW + 60 * MINUTE, 60, crowd[0]),
         ]:
-            found = await _candidate(rig, customer, Wish(start, minutes))
+            found = await _candidate(rig, customer, MeetingSpec(start, minutes))
             assert found is not None
             assert found.id == host.id
-        assert (await reserved(rig, customer, Wish(credits=1))).meeting.host_id == last.id
-        assert await reserve(rig, customer, Wish(minutes=1)) is None
+        assert (await reserved(rig, customer, MeetingSpec(credits=1))).meeting.host_id == last.id
+        assert await reserve(rig, customer, MeetingSpec(minutes=1)) is None
 
     @pytest.mark.parametrize("gone", ["taken", "disabled", "unknown"])
     async def test_a_host_that_slipped_away_is_told_and_nothing_is_kept(
@@ -152,13 +152,13 @@ class HostsContract:
     ) -> None:
         customer = await open_customer(rig, 1000)
         host = new_host()
-        await rig.plant(host)
-        query = query_of(customer, Wish(key="k"))
+        await rig.put_hosts(host)
+        query = query_of(customer, MeetingSpec(key="k"))
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
-        made = provisioning(customer, Wish(key="k"), view, host, query.operation)
+        made = provisioning(customer, MeetingSpec(key="k"), view, host, query.operation)
         if gone == "taken":
-            await reserved(rig, await open_customer(rig, 100), Wish())
+            await reserved(rig, await open_customer(rig, 100), MeetingSpec())
         elif gone == "disabled":
             await rig.registry.disable_host(host.id)
         else:
@@ -173,46 +173,50 @@ class HostsContract:
         assert (after.funds, after.usage, after.idempotency.record) == (view.funds, view.usage, None)
 
     async def test_twenty_race_for_one_host(self, rig: StoreRig) -> None:
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         crowd = await _customers(rig, 20)
-        outcomes = await asyncio.gather(*(reserve(rig, one, Wish()) for one in crowd))
+        outcomes = await asyncio.gather(*(reserve(rig, one, MeetingSpec()) for one in crowd))
         assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 1
         assert outcomes.count(None) == 19
 
     @pytest.mark.parametrize("is_one_account", [True, False])
     async def test_twenty_race_for_five_hosts(self, rig: StoreRig, is_one_account: bool) -> None:
         hosts = [new_host(capacity) for capacity in (10, 10, 20, 50, 50)]
-        await rig.plant(*hosts)
+        await rig.put_hosts(*hosts)
         crowd = await _customers(rig, 1, 1000) * 20 if is_one_account else await _customers(rig, 20)
-        outcomes = await asyncio.gather(*(reserve(rig, one, Wish()) for one in crowd))
+        outcomes = await asyncio.gather(*(reserve(rig, one, MeetingSpec()) for one in crowd))
         made = [one for one in outcomes if isinstance(one, Provisioning)]
         assert {one.meeting.host_id for one in made} == {host.id for host in hosts}
         assert (len(made), outcomes.count(None)) == (5, 15)
 
     async def test_twenty_race_for_the_slots_of_two_hosts(self, rig: StoreRig) -> None:
-        await rig.plant(new_host(max_concurrent=3), new_host(max_concurrent=4))
-        outcomes = await asyncio.gather(*(reserve(rig, one, Wish()) for one in await _customers(rig, 20)))
+        await rig.put_hosts(new_host(max_concurrent=3), new_host(max_concurrent=4))
+        outcomes = await asyncio.gather(
+            *(reserve(rig, one, MeetingSpec()) for one in await _customers(rig, 20))
+        )
         assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 7
         assert sorted(host.uses for host in await rig.registry.list_hosts()) == [3, 4]
 
     async def test_as_many_hosts_as_requests_refuse_nobody(self, rig: StoreRig) -> None:
-        await rig.plant(*(new_host(capacity) for capacity in range(10, 30)))
-        outcomes = await asyncio.gather(*(reserve(rig, one, Wish()) for one in await _customers(rig, 20)))
+        await rig.put_hosts(*(new_host(capacity) for capacity in range(10, 30)))
+        outcomes = await asyncio.gather(
+            *(reserve(rig, one, MeetingSpec()) for one in await _customers(rig, 20))
+        )
         made = [one for one in outcomes if isinstance(one, Provisioning)]
         assert len({one.meeting.host_id for one in made}) == 20
 
     async def test_small_meetings_in_a_race_leave_the_large_hosts_to_large_ones(self, rig: StoreRig) -> None:
-        await rig.plant(new_host(10, max_concurrent=4), *(new_host(1000) for _ in range(4)))
-        wishes = [Wish(seats=10), Wish(seats=1000)] * 4
+        await rig.put_hosts(new_host(10, max_concurrent=4), *(new_host(1000) for _ in range(4)))
+        wishes = [MeetingSpec(seats=10), MeetingSpec(seats=1000)] * 4
         crowd = await _customers(rig, len(wishes))
         outcomes = await asyncio.gather(*map(reserve, [rig] * len(crowd), crowd, wishes))
         assert all(isinstance(outcome, Provisioning) for outcome in outcomes)
 
     async def test_two_meetings_race_for_the_last_credits(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 10)
-        await rig.plant(new_host(), new_host())
+        await rig.put_hosts(new_host(), new_host())
         outcomes = await asyncio.gather(
-            *(reserve(rig, customer, Wish(credits=10)) for _ in range(2)), return_exceptions=True
+            *(reserve(rig, customer, MeetingSpec(credits=10)) for _ in range(2)), return_exceptions=True
         )
         assert sorted(type(outcome).__name__ for outcome in outcomes) == [
             "InsufficientCredits",
@@ -222,19 +226,19 @@ class HostsContract:
 
     async def test_meetings_race_for_the_rest_of_a_cap(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 1000, cap=35)
-        await rig.plant(*(new_host() for _ in range(8)))
+        await rig.put_hosts(*(new_host() for _ in range(8)))
         outcomes = await asyncio.gather(
-            *(reserve(rig, customer, Wish(credits=10)) for _ in range(8)), return_exceptions=True
+            *(reserve(rig, customer, MeetingSpec(credits=10)) for _ in range(8)), return_exceptions=True
         )
         assert sum(isinstance(outcome, CreditCapExceeded) for outcome in outcomes) == 5
         assert await rig.holds(customer.account_id) == [10] * 3
 
     async def test_making_meetings_and_topping_up_at_once_adds_up(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 35)
-        await rig.plant(*(new_host() for _ in range(10)))
+        await rig.put_hosts(*(new_host() for _ in range(10)))
 
         async def make() -> None:
-            made = await reserve(rig, customer, Wish(credits=10))
+            made = await reserve(rig, customer, MeetingSpec(credits=10))
             assert isinstance(made, Provisioning)
             assert await schedule(rig, made) is not None
 
@@ -256,16 +260,16 @@ class HostsContract:
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
     async def test_the_candidate_is_the_choice_among_all_that_are_free(
-        self, rig: StoreRig, pool: tuple[list[Host], list[bool], Wish]
+        self, rig: StoreRig, pool: tuple[list[Host], list[bool], MeetingSpec]
     ) -> None:
         hosts, busy, wish = pool
         await rig.reset()
         customer = await open_customer(rig, 1000)
         for host, is_busy in zip(hosts, busy, strict=True):
             if is_busy:
-                await rig.plant(evolve(host, is_active=True, capacity=1000, rests_until=None))
-                await reserved(rig, customer, Wish(seats=1000, minutes=30))
-        await rig.plant(*hosts)
+                await rig.put_hosts(evolve(host, is_active=True, capacity=1000, rests_until=None))
+                await reserved(rig, customer, MeetingSpec(seats=1000, minutes=30))
+        await rig.put_hosts(*hosts)
         free = [
             host
             for host, is_busy in zip(hosts, busy, strict=True)
@@ -275,28 +279,28 @@ class HostsContract:
 
     async def test_a_host_at_its_limit_of_the_day_makes_room_for_another(self, rig: StoreRig) -> None:
         full, next_best = new_host(10), new_host(20)
-        await rig.plant(evolve(full, creations=2, creations_on=AT.date()), next_best)
+        await rig.put_hosts(evolve(full, creations=2, creations_on=AT.date()), next_best)
         customer = await open_customer(rig, 100)
-        made = await reserved(rig, customer, Wish(per_day=2))
+        made = await reserved(rig, customer, MeetingSpec(per_day=2))
         assert made.meeting.host_id == next_best.id
-        another = await reserved(rig, customer, Wish(per_day=3))
+        another = await reserved(rig, customer, MeetingSpec(per_day=3))
         assert another.meeting.host_id == full.id
-        assert await reserve(rig, customer, Wish(per_day=1)) is None
+        assert await reserve(rig, customer, MeetingSpec(per_day=1)) is None
 
     async def test_a_new_day_counts_anew(self, rig: StoreRig) -> None:
         host = evolve(new_host(), creations=2, creations_on=AT.date() - timedelta(days=1))
-        await rig.plant(host)
-        await reserved(rig, await open_customer(rig, 100), Wish(per_day=2))
+        await rig.put_hosts(host)
+        await reserved(rig, await open_customer(rig, 100), MeetingSpec(per_day=2))
         assert list(await rig.registry.list_hosts()) == [
             evolve(host, uses=1, creations=1, creations_on=AT.date())
         ]
 
     async def test_what_was_not_made_counts_for_nothing_in_the_day(self, rig: StoreRig) -> None:
         host = new_host()
-        await rig.plant(host)
+        await rig.put_hosts(host)
         customer = await open_customer(rig, 100)
         for uses in (1, 2):
-            made = await reserved(rig, customer, Wish(per_day=1))
+            made = await reserved(rig, customer, MeetingSpec(per_day=1))
             assert await abandon(rig, made)
             assert list(await rig.registry.list_hosts()) == [
                 evolve(host, uses=uses, creations=0, creations_on=AT.date())
@@ -304,36 +308,38 @@ class HostsContract:
 
     async def test_what_was_not_made_yesterday_is_not_given_back_today(self, rig: StoreRig) -> None:
         host = new_host()
-        await rig.plant(host)
-        made = await reserved(rig, await open_customer(rig, 100), Wish())
+        await rig.put_hosts(host)
+        made = await reserved(rig, await open_customer(rig, 100), MeetingSpec())
         today = evolve(host, creations=3, creations_on=AT.date() + timedelta(days=1))
-        await rig.plant(today)
+        await rig.put_hosts(today)
         assert await abandon(rig, made)
         assert list(await rig.registry.list_hosts()) == [today]
 
     async def test_a_host_that_refused_rests(self, rig: StoreRig) -> None:
         tired, next_best = new_host(10), new_host(20)
-        await rig.plant(tired, next_best)
+        await rig.put_hosts(tired, next_best)
         customer = await open_customer(rig, 100)
-        made = await reserved(rig, customer, Wish())
+        made = await reserved(rig, customer, MeetingSpec())
         until = AT + timedelta(hours=1)
         assert await abandon(rig, made, rests_until=until)
         assert (await rig.registry.list_hosts())[0].rests_until == until
-        assert (await reserved(rig, customer, Wish())).meeting.host_id == next_best.id
+        assert (await reserved(rig, customer, MeetingSpec())).meeting.host_id == next_best.id
 
     async def test_a_rest_is_never_cut_short(self, rig: StoreRig) -> None:
         until = AT + timedelta(hours=2)
         host = new_host()
-        await rig.plant(host)
-        made = await reserved(rig, await open_customer(rig, 100), Wish())
-        await rig.plant(evolve(host, rests_until=until))
+        await rig.put_hosts(host)
+        made = await reserved(rig, await open_customer(rig, 100), MeetingSpec())
+        await rig.put_hosts(evolve(host, rests_until=until))
         assert await abandon(rig, made, rests_until=until - timedelta(hours=1))
         assert (await rig.registry.list_hosts())[0].rests_until == until
 
     async def test_a_meeting_without_a_host_occupies_none(self, rig: StoreRig) -> None:
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         customer = await open_customer(rig, 100)
-        outcomes = [await reserve(rig, customer, Wish(needs_host=False, key=f"k{n}")) for n in range(3)]
+        outcomes = [
+            await reserve(rig, customer, MeetingSpec(needs_host=False, key=f"k{n}")) for n in range(3)
+        ]
         made = [one for one in outcomes if isinstance(one, Provisioning)]
         assert [one.meeting.host_id for one in made] == [None] * 3
         assert (await rig.registry.list_hosts())[0].uses == 0
@@ -342,6 +348,6 @@ class HostsContract:
         assert (view.meeting, view.provider_user_id) == (made[0].meeting, "")
         meeting = await schedule(rig, made[0])
         assert meeting is not None
-        await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting), spoils_host_key=True)
+        await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting), invalidates_host_key=True)
         assert await abandon(rig, made[1], rests_until=AT, look_again_s=0)
         assert await rig.holds(customer.account_id) == [10]

@@ -6,17 +6,17 @@ from uuid import UUID
 import pytest
 
 from meetcore.domain.idempotency import IdempotencyRecord
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.provider_event_inbox import claim_told, finish_told, tell, told
+from meetcore.testing.contracts.store_rig import HousekeepingRig
+from meetcore.testing.contracts.transactions import (
     AT,
     Customer,
-    Wish,
+    MeetingSpec,
     new_host,
     open_customer,
     query_of,
     reserved,
 )
-from meetcore.testing.contracts.provider_event_inbox import claim_told, finish_told, tell, told
-from meetcore.testing.contracts.store_rig import HousekeepingRig
 
 __all__ = ["HousekeepingContract"]
 
@@ -30,7 +30,7 @@ async def _keys_of(rig: HousekeepingRig, account_id: UUID, *keys: str) -> list[s
 
 async def _used(rig: HousekeepingRig, customer: Customer) -> int:
     async with rig.store.begin() as tx:
-        view = await tx.meetings.load_creation(query_of(customer, Wish(per_day=5)))
+        view = await tx.meetings.load_creation(query_of(customer, MeetingSpec(per_day=5)))
     assert view.creations is not None
     return view.creations.used
 
@@ -78,8 +78,8 @@ class HousekeepingContract:
 
     async def test_a_key_whose_work_still_runs_is_kept_however_old(self, rig: HousekeepingRig) -> None:
         customer = await open_customer(rig, credits=10)
-        await rig.plant(new_host())
-        await reserved(rig, customer, Wish(key="running"))
+        await rig.put_hosts(new_host())
+        await reserved(rig, customer, MeetingSpec(key="running"))
         await rig.age_keys(2 * DAY_S)
         await rig.housekeeping.purge_idempotency(DAY_S)
         assert await _keys_of(rig, customer.account_id, "running") == ["running"]
@@ -100,9 +100,9 @@ class HousekeepingContract:
         assert len(await claim_told(rig)) == 1
 
     async def test_creations_of_days_that_are_over_are_forgotten(self, rig: HousekeepingRig) -> None:
-        await rig.plant(new_host(max_concurrent=9))
+        await rig.put_hosts(new_host(max_concurrent=9))
         customer = await open_customer(rig, credits=100)
-        await reserved(rig, customer, Wish(per_day=5))
+        await reserved(rig, customer, MeetingSpec(per_day=5))
         await rig.housekeeping.purge_creations(AT.date())
         assert await _used(rig, customer) == 1
         assert await rig.housekeeping.purge_creations(AT.date() + timedelta(days=1)) >= 1

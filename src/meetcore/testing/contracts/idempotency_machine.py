@@ -7,9 +7,10 @@ import pytest
 from meetcore.domain.idempotency import TRANSITIONS, IdempotencyRecord, KeyEvent, KeyState, state_of
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import Provisioning
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.store_rig import HousekeepingRig
+from meetcore.testing.contracts.transactions import (
     Customer,
-    Wish,
+    MeetingSpec,
     abandon,
     new_host,
     new_id,
@@ -17,7 +18,6 @@ from meetcore.testing.contracts.acts import (
     reserved,
     schedule,
 )
-from meetcore.testing.contracts.store_rig import HousekeepingRig
 
 __all__ = ["IdempotencyMachineContract"]
 
@@ -44,7 +44,7 @@ class IdempotencyMachineContract:
         self, rig: HousekeepingRig, state: KeyState, event: KeyEvent
     ) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         work = await _bring_to(rig, customer, state)
         assert await _state(rig, customer.account_id) is state
         await _happen(rig, customer, event, work)
@@ -60,7 +60,7 @@ async def _state(rig: HousekeepingRig, account_id: UUID) -> KeyState:
 async def _bring_to(rig: HousekeepingRig, customer: Customer, state: KeyState) -> Provisioning | None:
     """Bring the key into a state; the work under it, where there is any."""
     if state in LEASE_S:
-        return await reserved(rig, customer, Wish(key="k", fingerprint=SAME, lease_s=LEASE_S[state]))
+        return await reserved(rig, customer, MeetingSpec(key="k", fingerprint=SAME, lease_s=LEASE_S[state]))
     if state is not KeyState.UNKNOWN:
         await _save(rig, customer, DONE if state is KeyState.DONE else BOUND)
     return None
@@ -71,12 +71,12 @@ async def _happen(
 ) -> None:
     match event:
         case KeyEvent.CLAIM:
-            await reserved(rig, customer, Wish(key="k", fingerprint=SAME))
+            await reserved(rig, customer, MeetingSpec(key="k", fingerprint=SAME))
         case KeyEvent.TAKE_OVER:
             assert work is not None
             async with rig.store.begin() as tx:
                 lease = Lease(new_id(), 600.0)
-                assert await tx.meetings.lease_lapsed(customer.account_id, work.meeting.id, lease)
+                assert await tx.meetings.lease_expired(customer.account_id, work.meeting.id, lease)
         case KeyEvent.LAPSE:
             await rig.age_keys(1_200)
         case KeyEvent.FINISH:

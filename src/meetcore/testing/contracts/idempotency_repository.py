@@ -10,8 +10,9 @@ from meetcore.domain.errors import NotFound
 from meetcore.domain.idempotency import IdempotencyRecord, KeyState, Verdict, decide, state_of
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.meetings import Provisioning
-from meetcore.testing.contracts.acts import (
-    Wish,
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
+    MeetingSpec,
     abandon,
     finish_cancelling,
     new_host,
@@ -23,7 +24,6 @@ from meetcore.testing.contracts.acts import (
     scheduled,
     start_cancelling,
 )
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["IdempotencyRepositoryContract"]
 
@@ -98,8 +98,8 @@ class IdempotencyRepositoryContract:
 
     async def test_saving_again_replaces_and_ends_a_lease(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        await reserved(rig, customer, Wish(key="k", fingerprint=SAME))
+        await rig.put_hosts(new_host())
+        await reserved(rig, customer, MeetingSpec(key="k", fingerprint=SAME))
         assert await _state(rig, customer.account_id, "k") is KeyState.RUNNING
         later = rig.now()
         record = IdempotencyRecord("k", SAME, is_done=True, answer=b"x", lease_until=later)
@@ -109,8 +109,8 @@ class IdempotencyRepositoryContract:
 
     async def test_a_creation_claims_its_key_until_it_is_done(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        made = await reserved(rig, customer, Wish(key="k", fingerprint=SAME))
+        await rig.put_hosts(new_host())
+        made = await reserved(rig, customer, MeetingSpec(key="k", fingerprint=SAME))
         view = await _view_of(rig, customer.account_id, "k")
         assert view.record is not None
         assert (view.record.subject_id, view.record.fingerprint) == (made.meeting.id, SAME)
@@ -122,21 +122,21 @@ class IdempotencyRepositoryContract:
 
     async def test_a_claim_whose_lease_ran_out_has_lapsed(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        await reserved(rig, customer, Wish(key="k", lease_s=-1))
+        await rig.put_hosts(new_host())
+        await reserved(rig, customer, MeetingSpec(key="k", lease_s=-1))
         assert await _state(rig, customer.account_id, "k") is KeyState.LAPSED
 
     async def test_an_abandoned_creation_leaves_its_key_bound_to_the_request(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        await abandon(rig, await reserved(rig, customer, Wish(key="k", fingerprint=SAME)))
+        await rig.put_hosts(new_host())
+        await abandon(rig, await reserved(rig, customer, MeetingSpec(key="k", fingerprint=SAME)))
         assert await _state(rig, customer.account_id, "k") is KeyState.BOUND
-        assert await reserve(rig, customer, Wish(key="k", fingerprint=OTHER)) is Verdict.REJECT
-        assert isinstance(await reserve(rig, customer, Wish(key="k", fingerprint=SAME)), Provisioning)
+        assert await reserve(rig, customer, MeetingSpec(key="k", fingerprint=OTHER)) is Verdict.REJECT
+        assert isinstance(await reserve(rig, customer, MeetingSpec(key="k", fingerprint=SAME)), Provisioning)
 
     async def test_a_cancellation_claims_its_key_until_it_is_done(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         lease = await start_cancelling(rig, meeting, Claim("c", SAME, meeting.id))
         assert await _state(rig, customer.account_id, "c") is KeyState.RUNNING
@@ -146,7 +146,7 @@ class IdempotencyRepositoryContract:
 
     async def test_a_cancellation_that_failed_leaves_its_key_bound(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         lease = await start_cancelling(rig, meeting, Claim("c", SAME, meeting.id))
         async with rig.store.begin() as tx:
@@ -158,8 +158,8 @@ class IdempotencyRepositoryContract:
 
     async def test_twenty_duplicates_make_one_claim(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 1000)
-        await rig.plant(*(new_host() for _ in range(20)))
-        wish = Wish(key="k", fingerprint=SAME)
+        await rig.put_hosts(*(new_host() for _ in range(20)))
+        wish = MeetingSpec(key="k", fingerprint=SAME)
         outcomes = await asyncio.gather(*(reserve(rig, customer, wish) for _ in range(20)))
         assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 1
         assert outcomes.count(Verdict.WAIT) == 19
@@ -167,8 +167,8 @@ class IdempotencyRepositoryContract:
 
     async def test_twenty_requests_with_one_key_and_two_bodies_make_one_claim(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 1000)
-        await rig.plant(*(new_host() for _ in range(20)))
-        wishes = [Wish(key="k", fingerprint=SAME if n % 2 else OTHER) for n in range(20)]
+        await rig.put_hosts(*(new_host() for _ in range(20)))
+        wishes = [MeetingSpec(key="k", fingerprint=SAME if n % 2 else OTHER) for n in range(20)]
         outcomes = await asyncio.gather(*(reserve(rig, customer, wish) for wish in wishes))
         assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 1
         assert (outcomes.count(Verdict.WAIT), outcomes.count(Verdict.REJECT)) == (9, 10)

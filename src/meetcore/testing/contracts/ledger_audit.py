@@ -4,12 +4,13 @@ import pytest
 
 from meetcore.domain.chain_keys import ChainKey, seal
 from meetcore.ports.audit import FlawKind
-from meetcore.ports.store import StoreAway
+from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.clock import ManualClock, SeededEntropy
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.store_rig import LedgerAuditRig, Tampering
+from meetcore.testing.contracts.transactions import (
     AT,
     Customer,
-    Wish,
+    MeetingSpec,
     finish_cancelling,
     new_host,
     open_customer,
@@ -18,10 +19,9 @@ from meetcore.testing.contracts.acts import (
     start_cancelling,
     top_up,
 )
-from meetcore.testing.contracts.store_rig import LedgerAuditRig, Theft
+from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.seal_ledger import AlreadySealed, SealLedger
 from meetcore.usecases.verify_ledger import VerifyLedger
-from meetcore.usecases.world import World
 
 __all__ = ["LedgerAuditContract"]
 
@@ -55,11 +55,11 @@ class LedgerAuditContract:
     async def test_a_ledger_that_lived_is_sound_and_every_entry_was_looked_at(
         self, rig: LedgerAuditRig
     ) -> None:
-        await rig.plant(new_host(), new_host())
+        await rig.put_hosts(new_host(), new_host())
         customer = await open_customer(rig)
         await top_up(rig, customer, 50, "first")
-        await scheduled(rig, customer, Wish())
-        await reserved(rig, customer, Wish())
+        await scheduled(rig, customer, MeetingSpec())
+        await reserved(rig, customer, MeetingSpec())
         told: list[tuple[int, int]] = []
         audit = await VerifyLedger(rig.audit)(lambda done, total: told.append((done, total)))
         mine = [finding for finding in audit.findings if finding.account_id == customer.account_id]
@@ -90,37 +90,41 @@ class LedgerAuditContract:
     async def test_a_moment_that_is_over_cannot_be_joined(self, rig: LedgerAuditRig) -> None:
         async with rig.audit.snapshot() as snapshot:
             name = snapshot.name
-        with pytest.raises(StoreAway):
+        with pytest.raises(StoreUnavailable):
             async with rig.audit.joined(name):
                 pass
 
     @pytest.mark.parametrize(
         ("theft", "number", "expected"),
         [
-            (Theft.BALANCE_AFTER, 1, [(1, "its balance_after is 51, and the entries make 50")]),
-            (Theft.BALANCE_AFTER, 4, [(4, "its balance_after is 41, and the entries make 40")]),
-            (Theft.AMOUNT, 1, [(1, "its balance_after is 50, and the entries make 51")]),
-            (Theft.AMOUNT, 2, [(2, "its balance_after is 40, and the entries make 39"), USAGE]),
-            (Theft.AMOUNT, 4, [(4, "its balance_after is 40, "), (4, FlawKind.TOO_MUCH), USAGE]),
-            (Theft.REVERSES, 4, [(4, "its hash is not that of "), (4, FlawKind.NO_CHARGE)]),
-            (Theft.GONE, 2, [(2, "entry 3 stands in its place"), USAGE]),
-            (Theft.GONE, 3, [(3, "entry 4 stands in its place"), (4, FlawKind.NO_CHARGE), USAGE]),
-            (Theft.GONE, 4, [(None, "the stored balance is 40, and its entries make 30"), *TRUNCATED, USAGE]),
-            (Theft.BALANCE, 0, [(None, "the stored balance is 41, and its entries make 40")]),
-            (Theft.HELD, 0, [(None, "11 is held, and its open holds make 10")]),
-            (Theft.USAGE, 0, [USAGE]),
+            (Tampering.BALANCE_AFTER, 1, [(1, "its balance_after is 51, and the entries make 50")]),
+            (Tampering.BALANCE_AFTER, 4, [(4, "its balance_after is 41, and the entries make 40")]),
+            (Tampering.AMOUNT, 1, [(1, "its balance_after is 50, and the entries make 51")]),
+            (Tampering.AMOUNT, 2, [(2, "its balance_after is 40, and the entries make 39"), USAGE]),
+            (Tampering.AMOUNT, 4, [(4, "its balance_after is 40, "), (4, FlawKind.TOO_MUCH), USAGE]),
+            (Tampering.REVERSES, 4, [(4, "its hash is not that of "), (4, FlawKind.NO_CHARGE)]),
+            (Tampering.GONE, 2, [(2, "entry 3 stands in its place"), USAGE]),
+            (Tampering.GONE, 3, [(3, "entry 4 stands in its place"), (4, FlawKind.NO_CHARGE), USAGE]),
+            (
+                Tampering.GONE,
+                4,
+                [(None, "the stored balance is 40, and its entries make 30"), *TRUNCATED, USAGE],
+            ),
+            (Tampering.BALANCE, 0, [(None, "the stored balance is 41, and its entries make 40")]),
+            (Tampering.HELD, 0, [(None, "11 is held, and its open holds make 10")]),
+            (Tampering.USAGE, 0, [USAGE]),
         ],
     )
     async def test_a_theft_is_named_by_account_entry_and_what_is_wrong(
-        self, rig: LedgerAuditRig, theft: Theft, number: int, expected: list[tuple[int | None, str]]
+        self, rig: LedgerAuditRig, theft: Tampering, number: int, expected: list[tuple[int | None, str]]
     ) -> None:
-        await rig.plant(new_host(), new_host(), new_host())
+        await rig.put_hosts(new_host(), new_host(), new_host())
         customer = await open_customer(rig)
         await top_up(rig, customer, 50, "first")
-        await scheduled(rig, customer, Wish())
-        cancelled = await scheduled(rig, customer, Wish())
+        await scheduled(rig, customer, MeetingSpec())
+        cancelled = await scheduled(rig, customer, MeetingSpec())
         await finish_cancelling(rig, cancelled, await start_cancelling(rig, cancelled))
-        await reserved(rig, customer, Wish())
+        await reserved(rig, customer, MeetingSpec())
         before = await VerifyLedger(rig.audit)()
         assert not [finding for finding in before.findings if finding.account_id == customer.account_id]
         await rig.tamper(customer.account_id, number, theft)
@@ -140,7 +144,7 @@ class LedgerAuditContract:
         [(number, problem)] = await _findings(rig, customer, LATER)
         assert (number, f"under the key {KEY.id.hex()}, which is not given" in problem) == (1, True)
         assert (await _findings(rig, customer))[0][0] == 1
-        await rig.tamper(customer.account_id, 2, Theft.REVERSES)
+        await rig.tamper(customer.account_id, 2, Tampering.REVERSES)
         [(number, problem), _] = await _findings(rig, customer, KEY, LATER)
         assert (number, "its hash is not that of" in problem) == (2, True)
 
@@ -152,25 +156,25 @@ class LedgerAuditContract:
         await top_up(rig, customer, 50, "second", key=KEY)
         behind = [(1, "it is chained without a key, behind what is sealed")]
         assert await _findings(rig, customer, KEY) == behind
-        world = World(ManualClock(AT), SeededEntropy(1))
-        await SealLedger(rig.audit, [KEY], world)(again=True)
+        runtime = Runtime(ManualClock(AT), SeededEntropy(1))
+        await SealLedger(rig.audit, [KEY], runtime)(again=True)
         assert await _findings(rig, customer, KEY) == await _findings(rig, bare, KEY) == []
         await top_up(rig, customer, 7, "third", key=KEY)
         assert await _findings(rig, customer, KEY) == []
         await top_up(rig, bare, 1_000_000, "forged")
         assert await _findings(rig, bare, KEY) == [(2, behind[0][1])]
         with pytest.raises(AlreadySealed):
-            await SealLedger(rig.audit, [KEY], world)()
-        await SealLedger(rig.audit, [KEY], world)(again=True)
+            await SealLedger(rig.audit, [KEY], runtime)()
+        await SealLedger(rig.audit, [KEY], runtime)(again=True)
         assert await _findings(rig, bare, KEY) == [(2, behind[0][1])], "a seal is never replaced"
-        await rig.tamper(customer.account_id, 1, Theft.BALANCE_AFTER)
+        await rig.tamper(customer.account_id, 1, Tampering.BALANCE_AFTER)
         assert (await _findings(rig, customer, KEY))[0][0] == 1
 
     async def test_a_history_that_does_not_hold_is_not_sealed(self, rig: LedgerAuditRig) -> None:
         customer = await open_customer(rig, 50)
-        await rig.tamper(customer.account_id, 1, Theft.BALANCE_AFTER)
-        world = World(ManualClock(AT), SeededEntropy(1))
-        done = await SealLedger(rig.audit, [KEY], world)(again=True)
+        await rig.tamper(customer.account_id, 1, Tampering.BALANCE_AFTER)
+        runtime = Runtime(ManualClock(AT), SeededEntropy(1))
+        done = await SealLedger(rig.audit, [KEY], runtime)(again=True)
         assert customer.account_id in [finding.account_id for finding in done.findings]
         assert (await _findings(rig, customer, KEY))[0][0] == 1
 

@@ -13,7 +13,9 @@ from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
 from meetcore.domain.ledger import Funds
 from meetcore.ports.queries import TransactionFilter
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.reads import funds_of
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     AT,
     KIND,
     adjust,
@@ -28,8 +30,6 @@ from meetcore.testing.contracts.acts import (
     start_cancelling,
     top_up,
 )
-from meetcore.testing.contracts.reads import funds_of
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["LedgerRepositoryContract"]
 
@@ -113,7 +113,7 @@ class LedgerRepositoryContract:
 
     async def test_a_charge_is_reversed_once_whatever_the_operation_is_called(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting))
         refund = (await rig.entries(customer.account_id))[-1].transfer

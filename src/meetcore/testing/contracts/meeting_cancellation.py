@@ -8,8 +8,10 @@ from attrs import evolve
 from meetcore.domain.meetings import MeetingStatus
 from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
-from meetcore.testing.contracts.acts import (
-    Wish,
+from meetcore.testing.contracts.reads import cancel_view, is_free, money
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
+    MeetingSpec,
     finish_cancelling,
     new_endpoint,
     new_event,
@@ -22,8 +24,6 @@ from meetcore.testing.contracts.acts import (
     scheduled,
     start_cancelling,
 )
-from meetcore.testing.contracts.reads import cancel_view, is_free, money
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["MeetingCancellationContract"]
 
@@ -34,8 +34,8 @@ class MeetingCancellationContract:
 
     async def test_a_meeting_is_loaded_for_cancelling_with_its_key(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        made = await reserved(rig, customer, Wish(key="k"))
+        await rig.put_hosts(new_host())
+        made = await reserved(rig, customer, MeetingSpec(key="k"))
         view = await cancel_view(rig, made.meeting, "k")
         assert view is not None
         assert (view.meeting, view.is_leased) == (made.meeting, True)
@@ -47,7 +47,7 @@ class MeetingCancellationContract:
 
     async def test_another_accounts_meeting_is_not_there(self, rig: StoreRig) -> None:
         customer, other = await open_customer(rig, 100), await open_customer(rig)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         assert await cancel_view(rig, evolve(meeting, account_id=other.account_id)) is None
         assert await cancel_view(rig, evolve(meeting, id=new_id())) is None
@@ -56,8 +56,8 @@ class MeetingCancellationContract:
     async def test_a_cancelled_meeting_returns_credits_cap_and_host(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await register(rig, new_endpoint(customer))
-        await rig.plant(new_host())
-        meeting = await scheduled(rig, customer, Wish(credits=30))
+        await rig.put_hosts(new_host())
+        meeting = await scheduled(rig, customer, MeetingSpec(credits=30))
         lease = await start_cancelling(rig, meeting)
         assert not await is_free(rig, customer)
         view = await cancel_view(rig, meeting)
@@ -73,21 +73,23 @@ class MeetingCancellationContract:
 
     async def test_a_meeting_that_was_ended_returns_nothing_and_frees_its_host(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        meeting = await scheduled(rig, customer, Wish(credits=30))
+        await rig.put_hosts(new_host())
+        meeting = await scheduled(rig, customer, MeetingSpec(credits=30))
         lease = await start_cancelling(rig, meeting)
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
             assert view is not None
             ended = evolve(view.meeting, status=MeetingStatus.ENDED)
-            assert await tx.meetings.save_cancelled(view, ended, None, [], None, spoils_host_key=True) == 0
+            assert (
+                await tx.meetings.save_cancelled(view, ended, None, [], None, invalidates_host_key=True) == 0
+            )
         assert await money(rig, customer) == (70, 0, 30, 0)
         assert await is_free(rig, customer)
         assert await rig.queries.find_meeting(customer.account_id, meeting.id) == ended
 
     async def test_a_cancellation_that_failed_leaves_the_meeting_as_it_was(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         lease = await start_cancelling(rig, meeting)
         async with rig.store.begin() as tx:
@@ -101,11 +103,11 @@ class MeetingCancellationContract:
 
     async def test_a_cancellation_that_waited_sees_what_the_lock_holder_wrote(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         cancelling = evolve(meeting, status=MeetingStatus.CANCELLING)
         async with rig.store.begin() as tx:
-            await tx.meetings.load_for_cancel(meeting.account_id, meeting.id, "k")
+            await tx.meetings.load_locked(meeting.account_id, meeting.id, "k")
             waiting = asyncio.create_task(cancel_view(rig, meeting, "k"))
             await rig.until_somebody_waits()
             claim = Claim("k", b"f" * 32, meeting.id)

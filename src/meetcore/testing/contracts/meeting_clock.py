@@ -7,9 +7,11 @@ from attrs import evolve
 
 from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, transition
 from meetcore.ports.meetings import DueMeeting
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.reads import cancel_view
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     Customer,
-    Wish,
+    MeetingSpec,
     abandon,
     finish_cancelling,
     new_host,
@@ -18,8 +20,6 @@ from meetcore.testing.contracts.acts import (
     scheduled,
     start_cancelling,
 )
-from meetcore.testing.contracts.reads import cancel_view
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["MeetingClockContract"]
 
@@ -30,19 +30,19 @@ async def _due(rig: StoreRig, limit: int = 10, again_s: float = 60) -> list[DueM
 
 
 async def _customer(rig: StoreRig) -> Customer:
-    await rig.plant(evolve(new_host(max_concurrent=9), provider_user_id="host-9"))
+    await rig.put_hosts(evolve(new_host(max_concurrent=9), provider_user_id="host-9"))
     return await open_customer(rig, 100)
 
 
-def _over(rig: StoreRig, hours_ago: int = 1) -> Wish:
+def _over(rig: StoreRig, hours_ago: int = 1) -> MeetingSpec:
     """A meeting that lasted an hour, until so many hours ago by the store's clock."""
-    return Wish(start_at=rig.now() - timedelta(hours=hours_ago + 1))
+    return MeetingSpec(start_at=rig.now() - timedelta(hours=hours_ago + 1))
 
 
 async def _end(rig: StoreRig, meeting: Meeting) -> None:
     async with rig.store.begin() as tx:
         ended = evolve(meeting, status=transition(meeting.status, MeetingEvent.END))
-        await tx.meetings.save_lifecycle(ended, [], spoils_host_key=False)
+        await tx.meetings.save_lifecycle(ended, [], invalidates_host_key=False)
 
 
 async def _stop(rig: StoreRig, meeting: Meeting) -> None:
@@ -52,12 +52,12 @@ async def _stop(rig: StoreRig, meeting: Meeting) -> None:
         view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
         assert view is not None
         ended = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.END))
-        await tx.meetings.save_cancelled(view, ended, None, [], None, spoils_host_key=False)
+        await tx.meetings.save_cancelled(view, ended, None, [], None, invalidates_host_key=False)
 
 
 async def _seen_to(rig: StoreRig, meeting: Meeting, again_s: float | None) -> None:
     async with rig.store.begin() as tx:
-        await tx.meetings.save_seen_to(meeting, again_s)
+        await tx.meetings.schedule_next_check(meeting, again_s)
 
 
 @pytest.mark.asyncio
@@ -67,7 +67,7 @@ class MeetingClockContract:
     async def test_a_meeting_is_due_at_its_end_and_not_before(self, rig: StoreRig) -> None:
         customer = await _customer(rig)
         over = await scheduled(rig, customer, _over(rig))
-        await scheduled(rig, customer, Wish(start_at=rig.now() - timedelta(minutes=59)))
+        await scheduled(rig, customer, MeetingSpec(start_at=rig.now() - timedelta(minutes=59)))
         assert await _due(rig) == [DueMeeting(over, "host-9")]
 
     async def test_what_is_due_is_given_to_one_and_comes_again(self, rig: StoreRig) -> None:
@@ -99,7 +99,9 @@ class MeetingClockContract:
     async def test_the_recording_of_an_ended_meeting_is_looked_for_at_once(
         self, rig: StoreRig, is_stopped: bool
     ) -> None:
-        meeting = await scheduled(rig, await _customer(rig), Wish(start_at=rig.now() + timedelta(hours=1)))
+        meeting = await scheduled(
+            rig, await _customer(rig), MeetingSpec(start_at=rig.now() + timedelta(hours=1))
+        )
         await (_stop if is_stopped else _end)(rig, meeting)
         ended = evolve(meeting, status=MeetingStatus.ENDED)
         assert await _due(rig, again_s=60) == [DueMeeting(ended, "host-9", 1)]
@@ -107,12 +109,12 @@ class MeetingClockContract:
 
     async def test_each_look_is_counted_whether_it_was_seen_to_or_not(self, rig: StoreRig) -> None:
         meeting = await scheduled(rig, await _customer(rig), _over(rig))
-        assert [due.looks for due in await _due(rig, again_s=-1)] == [0], "its end is no look"
+        assert [due.recording_checks for due in await _due(rig, again_s=-1)] == [0], "its end is no look"
         await _end(rig, meeting)
-        assert [due.looks for due in await _due(rig, again_s=-1)] == [1]
+        assert [due.recording_checks for due in await _due(rig, again_s=-1)] == [1]
         (due,) = await _due(rig, again_s=60)
         await _seen_to(rig, due.meeting, -1)
-        assert [due.looks for due in await _due(rig)] == [3]
+        assert [due.recording_checks for due in await _due(rig)] == [3]
 
     async def test_a_recording_is_looked_for_again_when_asked_to_and_else_never(self, rig: StoreRig) -> None:
         meeting = await scheduled(rig, await _customer(rig), _over(rig))
@@ -129,7 +131,7 @@ class MeetingClockContract:
         meeting = await scheduled(rig, await _customer(rig), _over(rig))
         started = evolve(meeting, status=MeetingStatus.STARTED)
         async with rig.store.begin() as tx:
-            await tx.meetings.save_lifecycle(started, [], spoils_host_key=False)
+            await tx.meetings.save_lifecycle(started, [], invalidates_host_key=False)
         assert await _due(rig) == [DueMeeting(started, "host-9")]
 
     async def test_a_meeting_that_could_not_be_cancelled_is_due(self, rig: StoreRig) -> None:

@@ -11,10 +11,12 @@ from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Funds
 from meetcore.domain.meetings import MeetingStatus
 from meetcore.domain.schedule import cap_day
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.reads import creation, is_free, money
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     AT,
     Customer,
-    Wish,
+    MeetingSpec,
     abandon,
     load_leased,
     new_host,
@@ -25,8 +27,6 @@ from meetcore.testing.contracts.acts import (
     reserved,
     schedule,
 )
-from meetcore.testing.contracts.reads import creation, is_free, money
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["MeetingCreationContract"]
 
@@ -50,8 +50,8 @@ class MeetingCreationContract:
     async def test_a_reservation_holds_credits_cap_and_host(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100, cap=50)
         host = new_host()
-        await rig.plant(host)
-        made = await reserved(rig, customer, Wish(credits=30))
+        await rig.put_hosts(host)
+        made = await reserved(rig, customer, MeetingSpec(credits=30))
         assert await money(rig, customer) == (100, 30, 0, 30)
         assert await rig.holds(customer.account_id) == [30]
         assert not await is_free(rig, customer)
@@ -60,8 +60,8 @@ class MeetingCreationContract:
 
     async def test_what_is_rolled_back_leaves_nothing(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        made = await reserved(rig, customer, Wish())
+        await rig.put_hosts(new_host())
+        made = await reserved(rig, customer, MeetingSpec())
         before = await load_leased(rig, made)
 
         async def abandon_and_fail() -> None:
@@ -81,8 +81,8 @@ class MeetingCreationContract:
     async def test_the_bearer_of_the_lease_loads_what_was_reserved(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         host = new_host()
-        await rig.plant(host)
-        made = await reserved(rig, customer, Wish(key="k"))
+        await rig.put_hosts(host)
+        made = await reserved(rig, customer, MeetingSpec(key="k"))
         view = await load_leased(rig, made)
         assert view is not None
         assert (view.meeting, view.hold, view.claim) == (made.meeting, made.hold, made.claim)
@@ -92,8 +92,8 @@ class MeetingCreationContract:
 
     async def test_an_abandoned_meeting_gives_everything_back(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        made = await reserved(rig, customer, Wish(credits=30))
+        await rig.put_hosts(new_host())
+        made = await reserved(rig, customer, MeetingSpec(credits=30))
         assert await abandon(rig, made)
         assert await money(rig, customer) == (100, 0, 0, 0)
         assert await rig.holds(customer.account_id) == []
@@ -105,19 +105,19 @@ class MeetingCreationContract:
 
     async def test_what_the_domain_refuses_leaves_no_trace(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 20, cap=15)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         before = await money(rig, customer)
         with pytest.raises(InsufficientCredits):
-            await reserved(rig, customer, Wish(credits=21))
+            await reserved(rig, customer, MeetingSpec(credits=21))
         with pytest.raises(CreditCapExceeded):
-            await reserved(rig, customer, Wish(credits=16))
+            await reserved(rig, customer, MeetingSpec(credits=16))
         assert await money(rig, customer) == before
         assert await is_free(rig, customer)
 
     async def test_a_read_that_waited_sees_what_the_lock_holder_wrote(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100, cap=50)
-        await rig.plant(new_host(), new_host())
-        wish = Wish(key="k", credits=30)
+        await rig.put_hosts(new_host(), new_host())
+        wish = MeetingSpec(key="k", credits=30)
         query = query_of(customer, wish)
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
@@ -133,10 +133,10 @@ class MeetingCreationContract:
 
     async def test_what_is_written_tells_the_view_to_go_on_from(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        query = query_of(customer, Wish())
+        await rig.put_hosts(new_host())
+        query = query_of(customer, MeetingSpec())
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
-            made = provisioning(customer, Wish(), view, view.free_hosts[0], query.operation)
+            made = provisioning(customer, MeetingSpec(), view, view.free_hosts[0], query.operation)
             told = await tx.meetings.save_provisioning(made)
         assert told == await load_leased(rig, made)

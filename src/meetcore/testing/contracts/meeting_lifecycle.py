@@ -7,8 +7,10 @@ from attrs import evolve
 
 from meetcore.domain.meetings import Meeting, MeetingStatus
 from meetcore.ports.lease import Lease
-from meetcore.testing.contracts.acts import (
-    Wish,
+from meetcore.testing.contracts.reads import cancel_view, is_free
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
+    MeetingSpec,
     abandon,
     finish_cancelling,
     load_leased,
@@ -23,16 +25,14 @@ from meetcore.testing.contracts.acts import (
     scheduled,
     start_cancelling,
 )
-from meetcore.testing.contracts.reads import cancel_view, is_free
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["MeetingLifecycleContract"]
 
 
 async def _take_over(rig: StoreRig, account_id: UUID, meeting_id: UUID, lease: Lease) -> bool:
     async with rig.store.begin() as tx:
-        lapsed = await tx.meetings.lease_lapsed(account_id, meeting_id, lease)
-    return lapsed is not None and lapsed.token == lease.token
+        expired = await tx.meetings.lease_expired(account_id, meeting_id, lease)
+    return expired is not None and expired.token == lease.token
 
 
 @pytest.mark.asyncio
@@ -41,7 +41,7 @@ class MeetingLifecycleContract:
 
     async def test_a_meeting_is_found_by_the_providers_id(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         assert meeting.provider_meeting_id is not None
         async with rig.store.begin() as tx:
@@ -51,13 +51,13 @@ class MeetingLifecycleContract:
 
     async def test_a_provider_may_give_an_id_again_when_what_had_it_is_over(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host(max_concurrent=2))
-        before = await schedule(rig, await reserved(rig, customer, Wish()), room="room-7")
+        await rig.put_hosts(new_host(max_concurrent=2))
+        before = await schedule(rig, await reserved(rig, customer, MeetingSpec()), room="room-7")
         assert before is not None
         ended = evolve(before, status=MeetingStatus.ENDED)
         async with rig.store.begin() as tx:
-            await tx.meetings.save_lifecycle(ended, [], spoils_host_key=False)
-        after = await schedule(rig, await reserved(rig, customer, Wish()), room="room-7")
+            await tx.meetings.save_lifecycle(ended, [], invalidates_host_key=False)
+        after = await schedule(rig, await reserved(rig, customer, MeetingSpec()), room="room-7")
         async with rig.store.begin() as tx:
             assert await tx.meetings.load_by_provider_id("sandbox", "room-7") == after
         assert await rig.queries.find_at_provider("sandbox", "room-7") == after
@@ -70,11 +70,11 @@ class MeetingLifecycleContract:
     ) -> None:
         customer = await open_customer(rig, 100)
         await register(rig, new_endpoint(customer))
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         async with rig.store.begin() as tx:
             changed, event = evolve(meeting, status=status), new_event(customer)
-            assert await tx.meetings.save_lifecycle(changed, [event], spoils_host_key=False) == 1
+            assert await tx.meetings.save_lifecycle(changed, [event], invalidates_host_key=False) == 1
         assert await rig.queries.find_meeting(customer.account_id, meeting.id) == evolve(
             meeting, status=status
         )
@@ -82,34 +82,34 @@ class MeetingLifecycleContract:
 
     async def test_a_lapsed_lease_is_taken_over_once(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host(max_concurrent=2))
-        made = await reserved(rig, customer, Wish(lease_s=-1, key="k"))
-        await reserved(rig, customer, Wish(lease_s=60))
+        await rig.put_hosts(new_host(max_concurrent=2))
+        made = await reserved(rig, customer, MeetingSpec(lease_s=-1, key="k"))
+        await reserved(rig, customer, MeetingSpec(lease_s=60))
         view = await cancel_view(rig, made.meeting)
         assert view is not None
         assert not view.is_leased
         lease = Lease(new_id(), 60)
         async with rig.store.begin() as tx:
-            (lapsed,) = await tx.meetings.claim_lapsed(10, lease)
-            assert (lapsed.account_id, lapsed.meeting_id, lapsed.token) == (
+            (expired,) = await tx.meetings.claim_expired(10, lease)
+            assert (expired.account_id, expired.meeting_id, expired.token) == (
                 customer.account_id,
                 made.meeting.id,
                 lease.token,
             )
-            assert list(await tx.meetings.claim_lapsed(10, lease)) == []
+            assert list(await tx.meetings.claim_expired(10, lease)) == []
         assert await schedule(rig, made) is None
         assert await schedule(rig, evolve(made, lease=lease)) is not None
 
     async def test_a_meeting_is_in_progress_while_a_lease_lasts(self, rig: StoreRig) -> None:
         customer, other = await open_customer(rig, 100), await open_customer(rig)
-        await rig.plant(new_host(max_concurrent=2))
+        await rig.put_hosts(new_host(max_concurrent=2))
 
         async def is_in_progress(meeting: Meeting) -> bool:
             return await rig.queries.is_in_progress(meeting.account_id, meeting.id)
 
-        lapsed = await reserved(rig, customer, Wish(lease_s=-1))
-        made = await reserved(rig, customer, Wish(lease_s=60))
-        assert not await is_in_progress(lapsed.meeting)
+        expired = await reserved(rig, customer, MeetingSpec(lease_s=-1))
+        made = await reserved(rig, customer, MeetingSpec(lease_s=60))
+        assert not await is_in_progress(expired.meeting)
         assert await is_in_progress(made.meeting)
         assert not await is_in_progress(evolve(made.meeting, account_id=other.account_id))
         assert not await is_in_progress(evolve(made.meeting, id=new_id()))
@@ -123,8 +123,8 @@ class MeetingLifecycleContract:
 
     async def test_a_lease_is_taken_over_only_when_it_lapsed(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        made = await reserved(rig, customer, Wish(lease_s=60))
+        await rig.put_hosts(new_host())
+        made = await reserved(rig, customer, MeetingSpec(lease_s=60))
         assert not await _take_over(rig, customer.account_id, made.meeting.id, Lease(new_id(), 60))
         assert not await _take_over(rig, customer.account_id, new_id(), Lease(new_id(), 60))
         assert await abandon(rig, made)
@@ -132,8 +132,8 @@ class MeetingLifecycleContract:
 
     async def test_one_lapsed_meeting_is_taken_over(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        made = await reserved(rig, customer, Wish(lease_s=-1))
+        await rig.put_hosts(new_host())
+        made = await reserved(rig, customer, MeetingSpec(lease_s=-1))
         lease = Lease(new_id(), 60)
         assert await _take_over(rig, customer.account_id, made.meeting.id, lease)
         assert not await _take_over(rig, customer.account_id, made.meeting.id, Lease(new_id(), 60))

@@ -19,9 +19,10 @@ from meetcore.domain.meetings import (
     transition,
 )
 from meetcore.ports.queries import MAX_PAGE, MeetingFilter
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.store_rig import QueriesRig
+from meetcore.testing.contracts.transactions import (
     Customer,
-    Wish,
+    MeetingSpec,
     abandon,
     finish_cancelling,
     new_host,
@@ -30,7 +31,6 @@ from meetcore.testing.contracts.acts import (
     schedule,
     start_cancelling,
 )
-from meetcore.testing.contracts.store_rig import QueriesRig
 
 __all__ = ["MeetingQueries"]
 
@@ -50,7 +50,9 @@ ENDS: tuple[Sequence[MeetingEvent], ...] = (
 SHOWN = (None, *(MeetingStatus(name) for name in ("scheduled", "started", "ended", "cancelled")))
 
 
-async def _live(rig: QueriesRig, customer: Customer, wish: Wish, steps: Sequence[MeetingEvent]) -> Meeting:
+async def _live(
+    rig: QueriesRig, customer: Customer, wish: MeetingSpec, steps: Sequence[MeetingEvent]
+) -> Meeting:
     """A meeting that is taken so far."""
     made = await reserved(rig, customer, wish)
     if not steps:
@@ -70,7 +72,7 @@ async def _live(rig: QueriesRig, customer: Customer, wish: Wish, steps: Sequence
     changed = evolve(meeting, status=status, credits_refunded=refunded)
     if status in (MeetingStatus.STARTED, MeetingStatus.ENDED):
         async with rig.store.begin() as tx:
-            await tx.meetings.save_lifecycle(changed, [], spoils_host_key=False)
+            await tx.meetings.save_lifecycle(changed, [], invalidates_host_key=False)
     return changed
 
 
@@ -118,9 +120,9 @@ class MeetingQueries:
 
     async def test_meetings_are_listed_newest_first_each_account_its_own(self, rig: QueriesRig) -> None:
         customer, other = await open_customer(rig, 1000), await open_customer(rig, 1000)
-        await rig.plant(new_host(max_concurrent=20))
-        made = [await _live(rig, customer, Wish(SOON + n * HOUR), ENDS[2]) for n in (3, 1, 2)]
-        await _live(rig, other, Wish(SOON), ENDS[2])
+        await rig.put_hosts(new_host(max_concurrent=20))
+        made = [await _live(rig, customer, MeetingSpec(SOON + n * HOUR), ENDS[2]) for n in (3, 1, 2)]
+        await _live(rig, other, MeetingSpec(SOON), ENDS[2])
         wanted = MeetingFilter(SOON - HOUR)
         assert await _list(rig, customer, wanted) == made[::-1]
         assert await _list(rig, await open_customer(rig), wanted) == []
@@ -130,8 +132,8 @@ class MeetingQueries:
         self, rig: QueriesRig, steps: Sequence[MeetingEvent]
     ) -> None:
         customer = await open_customer(rig, 1000)
-        await rig.plant(new_host())
-        made = [await _live(rig, customer, Wish(SOON), steps)]
+        await rig.put_hosts(new_host())
+        made = [await _live(rig, customer, MeetingSpec(SOON), steps)]
         for minutes in (-1, 0, 30, 60, 61):
             now = SOON + timedelta(minutes=minutes)
             for status in SHOWN:
@@ -142,8 +144,8 @@ class MeetingQueries:
 
     async def test_a_range_has_its_beginning_and_not_its_end(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 1000)
-        await rig.plant(new_host())
-        made = [await _live(rig, customer, Wish(SOON + n * HOUR), ENDS[2]) for n in range(4)]
+        await rig.put_hosts(new_host())
+        made = [await _live(rig, customer, MeetingSpec(SOON + n * HOUR), ENDS[2]) for n in range(4)]
 
         async def found(first: datetime | None = None, last: datetime | None = None) -> list[Meeting]:
             return await _list(rig, customer, MeetingFilter(SOON - HOUR, None, first, last))
@@ -167,8 +169,8 @@ class MeetingQueries:
     )
     async def test_meetings_come_in_pages(self, rig: QueriesRig, wanted: MeetingFilter) -> None:
         customer = await open_customer(rig, 1000)
-        await rig.plant(new_host())
-        made = [await _live(rig, customer, Wish(SOON + n * HOUR), ENDS[2]) for n in range(5)][::-1]
+        await rig.put_hosts(new_host())
+        made = [await _live(rig, customer, MeetingSpec(SOON + n * HOUR), ENDS[2]) for n in range(5)][::-1]
         pages: list[list[Meeting]] = []
         before: UUID | None = None
         while page := list(await rig.queries.list_meetings(customer.account_id, wanted, 2, before)):
@@ -176,7 +178,9 @@ class MeetingQueries:
             before = page[-1].id
         assert pages == [made[:2], made[2:4], made[4:]]
 
-    @given(lives=_LIVES, filters=st.lists(_FILTERS, min_size=1, max_size=12), limit=st.integers(1, 4))
+    @given(
+        account_histories=_LIVES, filters=st.lists(_FILTERS, min_size=1, max_size=12), limit=st.integers(1, 4)
+    )
     @settings(
         max_examples=25,
         deadline=None,
@@ -187,15 +191,15 @@ class MeetingQueries:
     async def test_a_filter_is_that_of_the_domain(
         self,
         rig: QueriesRig,
-        lives: list[tuple[int, int, Sequence[MeetingEvent]]],
+        account_histories: list[tuple[int, int, Sequence[MeetingEvent]]],
         filters: list[MeetingFilter],
         limit: int,
     ) -> None:
         customer = await open_customer(rig, 1000)
-        await rig.plant(new_host(max_concurrent=10))
+        await rig.put_hosts(new_host(max_concurrent=10))
         made = [
-            await _live(rig, customer, Wish(SOON + hour * HOUR, minutes=60 * hours), steps)
-            for hour, hours, steps in lives
+            await _live(rig, customer, MeetingSpec(SOON + hour * HOUR, minutes=60 * hours), steps)
+            for hour, hours, steps in account_histories
         ]
         for wanted in filters:
             expected = _expected(made, wanted)

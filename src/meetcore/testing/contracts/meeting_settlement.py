@@ -9,11 +9,13 @@ from meetcore.domain import holds
 from meetcore.domain.ledger import TransferKind
 from meetcore.domain.meetings import Provisioned
 from meetcore.ports.meetings import LeaseView
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.reads import creation, is_free, money
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     AT,
     KIND,
     Customer,
-    Wish,
+    MeetingSpec,
     load_leased,
     new_endpoint,
     new_event,
@@ -25,8 +27,6 @@ from meetcore.testing.contracts.acts import (
     schedule,
     top_up,
 )
-from meetcore.testing.contracts.reads import creation, is_free, money
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["MeetingSettlementContract"]
 
@@ -45,7 +45,7 @@ async def _settled_by(rig: StoreRig, view: LeaseView, *, at_once: bool = True) -
 
 
 async def _provisioned_view(rig: StoreRig, customer: Customer) -> LeaseView:
-    made = await reserved(rig, customer, Wish())
+    made = await reserved(rig, customer, MeetingSpec())
     view = await load_leased(rig, made)
     assert view is not None
     return view
@@ -58,8 +58,8 @@ class MeetingSettlementContract:
     async def test_a_scheduled_meeting_is_charged_and_told(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await register(rig, new_endpoint(customer))
-        await rig.plant(new_host())
-        made = await reserved(rig, customer, Wish(credits=30))
+        await rig.put_hosts(new_host())
+        made = await reserved(rig, customer, MeetingSpec(credits=30))
         meeting = await schedule(rig, made, new_event(customer, KIND))
         assert meeting is not None
         assert await rig.queries.find_meeting(customer.account_id, meeting.id) == meeting
@@ -77,18 +77,18 @@ class MeetingSettlementContract:
 
     async def test_a_charge_is_found_under_its_operation_for_ever(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        await schedule(rig, await reserved(rig, customer, Wish(key="k")))
+        await rig.put_hosts(new_host())
+        await schedule(rig, await reserved(rig, customer, MeetingSpec(key="k")))
         (charge,) = (await rig.entries(customer.account_id))[1:]
-        assert (await creation(rig, customer, Wish(key="k"))).charged == charge.transfer
+        assert (await creation(rig, customer, MeetingSpec(key="k"))).charged == charge.transfer
 
     @pytest.mark.parametrize("password", [None, "ABC-123"])
     async def test_the_providers_password_is_the_one_that_counts(
         self, rig: StoreRig, password: str | None
     ) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
-        meeting = await schedule(rig, await reserved(rig, customer, Wish()), password=password)
+        await rig.put_hosts(new_host())
+        meeting = await schedule(rig, await reserved(rig, customer, MeetingSpec()), password=password)
         assert meeting is not None
         stored = await rig.queries.find_meeting(customer.account_id, meeting.id)
         assert stored is not None
@@ -99,7 +99,7 @@ class MeetingSettlementContract:
         self, rig: StoreRig, at_once: bool
     ) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         view = await _provisioned_view(rig, customer)
         assert await _settled_by(rig, view, at_once=at_once) == 0
         assert await rig.holds(customer.account_id) == []
@@ -107,7 +107,7 @@ class MeetingSettlementContract:
 
     async def test_nothing_is_settled_on_an_account_that_has_changed(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         view = await _provisioned_view(rig, customer)
         await top_up(rig, customer, 5, "meanwhile")
         assert await _settled_by(rig, view) is None
@@ -116,7 +116,7 @@ class MeetingSettlementContract:
 
     async def test_nothing_is_settled_twice(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         view = await _provisioned_view(rig, customer)
         told = await asyncio.gather(*(_settled_by(rig, view) for _ in range(5)))
         assert sorted(told, key=str) == [0, None, None, None, None]
@@ -124,7 +124,7 @@ class MeetingSettlementContract:
 
     async def test_nothing_is_settled_without_the_lease(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         view = await _provisioned_view(rig, customer)
         assert await _settled_by(rig, evolve(view, token=new_id())) is None
         assert await rig.holds(customer.account_id) == [10]

@@ -9,8 +9,7 @@ from attrs import evolve
 from meetcore.domain.notes import Language, NoteStatus, NoteStep
 from meetcore.domain.recordings import FileKind
 from meetcore.ports.notes import NoteTask
-from meetcore.testing.contracts.acts import open_customer
-from meetcore.testing.contracts.note_acts import (
+from meetcore.testing.contracts.note_transactions import (
     claim_notes,
     end_over_the_workers_head,
     find_note,
@@ -21,8 +20,9 @@ from meetcore.testing.contracts.note_acts import (
     written,
 )
 from meetcore.testing.contracts.provider_event_inbox import new_file
-from meetcore.testing.contracts.recording_acts import keep_recording
+from meetcore.testing.contracts.recording_transactions import keep_recording
 from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import open_customer
 
 __all__ = ["NoteClaimsContract"]
 

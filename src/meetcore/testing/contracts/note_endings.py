@@ -10,14 +10,7 @@ from meetcore.domain.ledger import TransferKind
 from meetcore.domain.notes import Language, Note, NoteStatus, note_operation
 from meetcore.ports.notes import NoteTask
 from meetcore.ports.queries import NoteFilter
-from meetcore.testing.contracts.acts import (
-    Customer,
-    new_endpoint,
-    open_customer,
-    register,
-    top_up,
-)
-from meetcore.testing.contracts.note_acts import (
+from meetcore.testing.contracts.note_transactions import (
     claim_notes,
     completed,
     end_over_the_workers_head,
@@ -33,6 +26,13 @@ from meetcore.testing.contracts.note_acts import (
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, post_again, record
 from meetcore.testing.contracts.reads import money
 from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
+    Customer,
+    new_endpoint,
+    open_customer,
+    register,
+    top_up,
+)
 
 __all__ = ["NoteEndingsContract"]
 

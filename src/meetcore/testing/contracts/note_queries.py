@@ -9,8 +9,7 @@ from attrs import evolve
 from meetcore.domain.notes import Language, Note
 from meetcore.domain.recordings import Recording, RecordingStatus, expire
 from meetcore.ports.queries import MAX_PAGE, NoteFilter
-from meetcore.testing.contracts.acts import Customer, new_id, open_customer
-from meetcore.testing.contracts.note_acts import (
+from meetcore.testing.contracts.note_transactions import (
     claim_notes,
     completed,
     end_over_the_workers_head,
@@ -18,8 +17,9 @@ from meetcore.testing.contracts.note_acts import (
     queued,
     recorded,
 )
-from meetcore.testing.contracts.recording_acts import keep_recording, measured, new_recording
+from meetcore.testing.contracts.recording_transactions import keep_recording, measured, new_recording
 from meetcore.testing.contracts.store_rig import QueriesRig
+from meetcore.testing.contracts.transactions import Customer, new_id, open_customer
 
 __all__ = ["NoteQueries"]
 

@@ -3,16 +3,16 @@
 Joins the four parts, each in a module of its own.
 """
 
-from meetcore.testing.contracts.note_admission import NoteAdmissionContract
 from meetcore.testing.contracts.note_claims import NoteClaimsContract
+from meetcore.testing.contracts.note_creation import NoteCreationContract
 from meetcore.testing.contracts.note_endings import NoteEndingsContract
-from meetcore.testing.contracts.note_hearing import NoteHearingContract
+from meetcore.testing.contracts.note_transcription import NoteTranscriptionContract
 
 __all__ = ["NoteRepositoryContract"]
 
 
 class NoteRepositoryContract(
-    NoteAdmissionContract, NoteClaimsContract, NoteHearingContract, NoteEndingsContract
+    NoteCreationContract, NoteClaimsContract, NoteTranscriptionContract, NoteEndingsContract
 ):
     """What `ports.notes.NoteRepository` promises.
 

@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 import pytest
 
+from meetcore.domain.citations import is_said, vocabulary
 from meetcore.domain.notes import ActionItem, Decision, Language, NoteDraft
-from meetcore.domain.quotes import is_said, vocabulary
 from meetcore.domain.transcripts import Transcript, Utterance
 from meetcore.ports.note_writer import NoteWriter
 

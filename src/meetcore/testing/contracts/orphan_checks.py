@@ -7,9 +7,10 @@ from meetcore.domain.meetings import MeetingStatus
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import Provisioning
 from meetcore.ports.orphan_checks import OrphanCheck
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import (
     Customer,
-    Wish,
+    MeetingSpec,
     abandon,
     new_host,
     new_id,
@@ -17,13 +18,12 @@ from meetcore.testing.contracts.acts import (
     reserved,
     schedule,
 )
-from meetcore.testing.contracts.store_rig import StoreRig
 
 __all__ = ["OrphanCheckRepositoryContract"]
 
 
 async def _customer(rig: StoreRig) -> Customer:
-    await rig.plant(evolve(new_host(max_concurrent=9), provider_user_id="host-9"))
+    await rig.put_hosts(evolve(new_host(max_concurrent=9), provider_user_id="host-9"))
     return await open_customer(rig, 100)
 
 
@@ -31,7 +31,7 @@ async def _made(
     rig: StoreRig, customer: Customer, window_s: float | None, lease_s: float = 0.0
 ) -> Provisioning:
     """A meeting in the making, whose check is due so long after the lease."""
-    return await reserved(rig, customer, Wish(lease_s=lease_s, orphan_window_s=window_s))
+    return await reserved(rig, customer, MeetingSpec(lease_s=lease_s, orphan_window_s=window_s))
 
 
 async def _due(rig: StoreRig, limit: int = 10, lease_s: float = 60.0) -> list[OrphanCheck]:
@@ -170,5 +170,5 @@ class OrphanCheckRepositoryContract:
 
     async def test_a_meeting_without_a_host_is_checked_too(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await reserved(rig, customer, Wish(needs_host=False, lease_s=0.0, orphan_window_s=-1))
+        await reserved(rig, customer, MeetingSpec(needs_host=False, lease_s=0.0, orphan_window_s=-1))
         assert [check.provider_user_id for check in await _due(rig)] == [""]

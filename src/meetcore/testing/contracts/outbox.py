@@ -16,7 +16,8 @@ from meetcore.domain.events import Event, EventKind
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.ports.deliveries import Claimed, ClaimLimits, Saved
 from meetcore.ports.lease import Lease
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.store_rig import Rig
+from meetcore.testing.contracts.transactions import (
     AT,
     KIND,
     Customer,
@@ -26,7 +27,6 @@ from meetcore.testing.contracts.acts import (
     register,
     top_up,
 )
-from meetcore.testing.contracts.store_rig import Rig
 from meetcore.usecases.judge_attempts import JudgedAttempts
 
 __all__ = [

@@ -14,8 +14,8 @@ from meetcore.domain.provider_events import ProviderEvent, ProviderEventKind
 from meetcore.domain.recordings import FileKind, RecordingFile
 from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ClaimedEvent
-from meetcore.testing.contracts.acts import AT, new_id
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
+from meetcore.testing.contracts.transactions import AT, new_id
 
 __all__ = ["ProviderEventInboxContract", "claim_told", "finish_told", "new_file", "tell", "told"]
 

@@ -4,11 +4,17 @@ import pytest
 
 from meetcore.domain import ledger
 from meetcore.domain.keys import ApiKey, Scope
-from meetcore.ports.queries import AccountCard, Caller, Peek
+from meetcore.ports.queries import AccountSummary, Caller, CallerIncludes
 from meetcore.ports.registry import NewAccount
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.credit_queries import CreditQueries
+from meetcore.testing.contracts.free_starts import FreeStartQueries
+from meetcore.testing.contracts.host_key_queries import HostKeyQueries
+from meetcore.testing.contracts.meeting_queries import MeetingQueries
+from meetcore.testing.contracts.note_queries import NoteQueries
+from meetcore.testing.contracts.store_rig import QueriesRig
+from meetcore.testing.contracts.transactions import (
     AT,
-    Wish,
+    MeetingSpec,
     email_of,
     new_endpoint,
     new_host,
@@ -19,12 +25,6 @@ from meetcore.testing.contracts.acts import (
     scheduled,
     top_up,
 )
-from meetcore.testing.contracts.credit_queries import CreditQueries
-from meetcore.testing.contracts.free_starts import FreeStartQueries
-from meetcore.testing.contracts.host_key_queries import HostKeyQueries
-from meetcore.testing.contracts.meeting_queries import MeetingQueries
-from meetcore.testing.contracts.note_queries import NoteQueries
-from meetcore.testing.contracts.store_rig import QueriesRig
 from meetcore.testing.contracts.webhook_queries import WebhookQueries
 
 __all__ = ["QueriesContract"]
@@ -52,19 +52,23 @@ class QueriesContract(
         digest = bytes(range(16)) + account.id.bytes
         await rig.registry.add_account(account)
         await rig.registry.add_key(key, digest)
-        card = AccountCard(account.id, account.user_id, account.email, "Dewi Ayu", 0)
+        card = AccountSummary(account.id, account.user_id, account.email, "Dewi Ayu", 0)
         assert await rig.queries.find_caller(digest) == Caller(key, card)
         assert await rig.queries.find_caller(bytes(32)) is None
 
     async def test_a_caller_is_told_that_the_account_is_suspended(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig)
-        for peek in (Peek(), Peek(usage_on=AT.date()), Peek(meeting_id=new_id())):
+        for includes in (
+            CallerIncludes(),
+            CallerIncludes(usage_on=AT.date()),
+            CallerIncludes(meeting_id=new_id()),
+        ):
             await rig.registry.suspend_account(customer.account_id, AT)
-            caller = await rig.queries.find_caller(customer.digest, peek)
+            caller = await rig.queries.find_caller(customer.digest, includes)
             assert caller is not None
             assert caller.account.suspended_at == AT
             await rig.registry.resume_account(customer.account_id)
-            caller = await rig.queries.find_caller(customer.digest, peek)
+            caller = await rig.queries.find_caller(customer.digest, includes)
             assert caller is not None
             assert caller.account.suspended_at is None
 
@@ -84,8 +88,8 @@ class QueriesContract(
 
     async def test_a_meeting_is_found_in_any_state_by_its_account_only(self, rig: QueriesRig) -> None:
         customer, other = await open_customer(rig, 100), await open_customer(rig)
-        await rig.plant(new_host())
-        meeting = (await reserved(rig, customer, Wish())).meeting
+        await rig.put_hosts(new_host())
+        meeting = (await reserved(rig, customer, MeetingSpec())).meeting
         assert await rig.queries.find_meeting(customer.account_id, meeting.id) == meeting
         assert await rig.queries.find_meeting(other.account_id, meeting.id) is None
         assert await rig.queries.find_meeting(customer.account_id, new_id()) is None
@@ -94,7 +98,7 @@ class QueriesContract(
         self, rig: QueriesRig
     ) -> None:
         customer = await open_customer(rig, 100)
-        await rig.plant(new_host())
+        await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         assert meeting.provider_meeting_id is not None
         assert await rig.queries.find_at_provider("sandbox", meeting.provider_meeting_id) == meeting

@@ -6,8 +6,8 @@ Owns the questions that several suites ask. Refuses to look behind the ports: th
 from meetcore.domain.ledger import Funds
 from meetcore.domain.meetings import Meeting
 from meetcore.ports.meetings import CreationView, MeetingView
-from meetcore.testing.contracts.acts import Customer, Wish, query_of
 from meetcore.testing.contracts.store_rig import Rig
+from meetcore.testing.contracts.transactions import Customer, MeetingSpec, query_of
 
 __all__ = ["cancel_view", "creation", "funds_of", "is_free", "money"]
 
@@ -18,16 +18,16 @@ async def funds_of(rig: Rig, customer: Customer) -> Funds:
         return (await tx.ledger.load(customer.account_id, "nothing")).funds
 
 
-async def creation(rig: Rig, customer: Customer, wish: Wish | None = None) -> CreationView:
+async def creation(rig: Rig, customer: Customer, wish: MeetingSpec | None = None) -> CreationView:
     """What the decision on a new meeting would see."""
     async with rig.store.begin() as tx:
-        return await tx.meetings.load_creation(query_of(customer, wish or Wish()))
+        return await tx.meetings.load_creation(query_of(customer, wish or MeetingSpec()))
 
 
 async def cancel_view(rig: Rig, meeting: Meeting, key: str | None = None) -> MeetingView | None:
     """What a cancellation would see."""
     async with rig.store.begin() as tx:
-        return await tx.meetings.load_for_cancel(meeting.account_id, meeting.id, key)
+        return await tx.meetings.load_locked(meeting.account_id, meeting.id, key)
 
 
 async def money(rig: Rig, customer: Customer) -> tuple[int, int, int, int]:
@@ -36,6 +36,6 @@ async def money(rig: Rig, customer: Customer) -> tuple[int, int, int, int]:
     return view.funds.balance, view.funds.held, view.usage.spent, view.usage.held
 
 
-async def is_free(rig: Rig, customer: Customer, wish: Wish | None = None) -> bool:
+async def is_free(rig: Rig, customer: Customer, wish: MeetingSpec | None = None) -> bool:
     """Whether a host is free for a wish."""
     return bool((await creation(rig, customer, wish)).free_hosts)

@@ -10,11 +10,18 @@ from attrs import evolve
 
 from meetcore.domain.events import EventKind
 from meetcore.domain.recordings import FileKind, Recording, RecordingStatus
-from meetcore.testing.contracts.acts import AT, new_endpoint, new_event, new_id, open_customer, register
 from meetcore.testing.contracts.provider_event_inbox import new_file
-from meetcore.testing.contracts.recording_acts import find_recording, keep_recording, new_recording
+from meetcore.testing.contracts.recording_transactions import find_recording, keep_recording, new_recording
 from meetcore.testing.contracts.recording_work import RecordingWorkContract
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
+from meetcore.testing.contracts.transactions import (
+    AT,
+    new_endpoint,
+    new_event,
+    new_id,
+    open_customer,
+    register,
+)
 
 __all__ = ["RecordingRepositoryContract"]
 

@@ -9,9 +9,8 @@ from attrs import evolve
 
 from meetcore.domain.recordings import FileKind, Recording, RecordingStatus, expire, removed
 from meetcore.ports.recordings import RecordingTask
-from meetcore.testing.contracts.acts import open_customer
 from meetcore.testing.contracts.provider_event_inbox import new_file
-from meetcore.testing.contracts.recording_acts import (
+from meetcore.testing.contracts.recording_transactions import (
     claim_recordings,
     find_recording,
     keep_recording,
@@ -19,6 +18,7 @@ from meetcore.testing.contracts.recording_acts import (
     new_recording,
 )
 from meetcore.testing.contracts.store_rig import StoreRig
+from meetcore.testing.contracts.transactions import open_customer
 
 __all__ = ["RecordingWorkContract"]
 

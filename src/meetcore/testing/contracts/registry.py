@@ -12,9 +12,11 @@ from meetcore.domain.errors import Conflict, NotFound
 from meetcore.domain.hosts import Host
 from meetcore.domain.keys import ApiKey, Scope
 from meetcore.ports.registry import NewAccount
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.reads import funds_of
+from meetcore.testing.contracts.store_rig import RegistryRig
+from meetcore.testing.contracts.transactions import (
     AT,
-    Wish,
+    MeetingSpec,
     email_of,
     new_host,
     new_id,
@@ -22,8 +24,6 @@ from meetcore.testing.contracts.acts import (
     query_of,
     reserved,
 )
-from meetcore.testing.contracts.reads import funds_of
-from meetcore.testing.contracts.store_rig import RegistryRig
 
 __all__ = ["RegistryContract"]
 
@@ -84,8 +84,8 @@ class RegistryContract:
         listed = [one.id for one in await rig.registry.list_accounts(None, 3)]
         assert listed == [customer.account_id for customer in reversed(customers)]
         assert len(await rig.registry.list_accounts(None, 2)) == 2
-        await rig.plant(new_host())
-        await reserved(rig, customers[0], Wish(credits=10))
+        await rig.put_hosts(new_host())
+        await reserved(rig, customers[0], MeetingSpec(credits=10))
         account = await rig.registry.find_account(customers[0].account_id)
         assert (account.balance, account.held, account.low_threshold) == (50, 10, 7)
         assert (account.email, account.full_name) == (email_of(account.id), "A Customer")
@@ -112,8 +112,8 @@ class RegistryContract:
         self, rig: RegistryRig, threshold: int, is_low: bool
     ) -> None:
         customer = await open_customer(rig, 50)
-        await rig.plant(new_host())
-        await reserved(rig, customer, Wish(credits=10))
+        await rig.put_hosts(new_host())
+        await reserved(rig, customer, MeetingSpec(credits=10))
         await rig.registry.set_low_threshold(customer.account_id, threshold)
         funds = await funds_of(rig, customer)
         assert (funds.low_threshold, funds.is_low) == (threshold, is_low)
@@ -167,7 +167,7 @@ class RegistryContract:
         for cap in (500, 0, None):
             assert (await rig.registry.set_daily_cap(customer.key_id, cap)).daily_cap == cap
             async with rig.store.begin() as tx:
-                assert (await tx.meetings.load_creation(query_of(customer, Wish()))).daily_cap == cap
+                assert (await tx.meetings.load_creation(query_of(customer, MeetingSpec()))).daily_cap == cap
 
     async def test_hosts_are_listed_smallest_first(self, rig: RegistryRig) -> None:
         hosts = [Host(new_id(), name, capacity) for name, capacity in (("b", 10), ("c", 5), ("a", 10))]
@@ -191,11 +191,11 @@ class RegistryContract:
         customer = await open_customer(rig, 100)
         host = new_host(max_concurrent=2)
         await rig.registry.add_host(host, AT)
-        made = await reserved(rig, customer, Wish())
+        made = await reserved(rig, customer, MeetingSpec())
         assert await rig.registry.disable_host(host.id) == evolve(host.used(AT), is_active=False)
         assert (await rig.registry.disable_host(host.id)).is_active is False
         async with rig.store.begin() as tx:
-            view = await tx.meetings.load_creation(query_of(customer, Wish()))
+            view = await tx.meetings.load_creation(query_of(customer, MeetingSpec()))
             assert (list(view.free_hosts), view.is_contended) == ([], False)
             assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.lease.token)
 
@@ -206,4 +206,4 @@ class RegistryContract:
         await rig.registry.disable_host(host.id)
         assert await rig.registry.enable_host(host.id) == host
         assert (await rig.registry.enable_host(host.id)).is_active is True
-        assert (await reserved(rig, customer, Wish())).meeting.host_id == host.id
+        assert (await reserved(rig, customer, MeetingSpec())).meeting.host_id == host.id

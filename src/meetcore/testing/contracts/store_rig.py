@@ -42,7 +42,7 @@ __all__ = [
     "RegistryRig",
     "Rig",
     "StoreRig",
-    "Theft",
+    "Tampering",
 ]
 
 
@@ -59,7 +59,7 @@ class Rig(Protocol):
         """The operator's records of the same store: customers are opened by it."""
         ...
 
-    async def plant(self, *hosts: Host) -> None:
+    async def put_hosts(self, *hosts: Host) -> None:
         """Put hosts in place exactly as they are, uses and activity included.
 
         A host that is there under the same id takes the new values and keeps its reservations.
@@ -153,7 +153,7 @@ class HousekeepingRig(Rig, Protocol):
         ...
 
 
-class Theft(Enum):
+class Tampering(Enum):
     """What a thief may do to a ledger. `number` is the entry's; what belongs to no entry is the account's."""
 
     BALANCE_AFTER = "the entry tells one credit more after it"
@@ -173,7 +173,7 @@ class LedgerAuditRig(Rig, Protocol):
         """The reading of the whole ledger of the same store."""
         ...
 
-    async def tamper(self, account_id: UUID, number: int, theft: Theft) -> None:
+    async def tamper(self, account_id: UUID, number: int, theft: Tampering) -> None:
         """Change what is stored of an account, past every guard, and nothing but what the theft says.
 
         As a thief with the database's password would: triggers off, constraints got round.

@@ -11,7 +11,9 @@ from meetcore.domain.deliveries import DeliveryStatus
 from meetcore.domain.endpoints import Endpoint, pause
 from meetcore.domain.retry_schedule import RetrySchedule
 from meetcore.ports.queries import MAX_PAGE, DeliveryHistory
-from meetcore.testing.contracts.acts import (
+from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record
+from meetcore.testing.contracts.store_rig import QueriesRig
+from meetcore.testing.contracts.transactions import (
     Customer,
     new_endpoint,
     new_id,
@@ -20,8 +22,6 @@ from meetcore.testing.contracts.acts import (
     remove_endpoint,
     save_endpoint,
 )
-from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record
-from meetcore.testing.contracts.store_rig import QueriesRig
 
 __all__ = ["WebhookQueries"]
 

@@ -1,7 +1,7 @@
 """Amounts, transfers, holds and the states of an account between two decisions.
 
-What is drawn here stands alone: a state that could be, not one that a history led to. `lives` folds
-whole histories through the rules. Owns no rule: what may be done with a value the domain says.
+What is drawn here stands alone: a state that could be, not one that a history led to. `account_histories`
+folds whole histories through the rules. Owns no rule: what may be done with a value the domain says.
 """
 
 from datetime import date

@@ -8,7 +8,7 @@ from meetcore.domain.pricing import (
     MAX_DURATION,
     MAX_PRICE,
     PricingTier,
-    RecordingWish,
+    RecordingFlags,
     TierCatalogue,
 )
 
@@ -45,6 +45,6 @@ def _catalogue(sold: list[PricingTier], retired: list[PricingTier], per_minute: 
     return TierCatalogue.of(by_id.values(), per_minute)
 
 
-def wishes() -> SearchStrategy[RecordingWish]:
+def wishes() -> SearchStrategy[RecordingFlags]:
     """Each of the four ways to ask for recording and notes."""
-    return st.builds(RecordingWish, st.booleans(), st.booleans())
+    return st.builds(RecordingFlags, st.booleans(), st.booleans())

@@ -1,0 +1,180 @@
+"""The walk of a request, whatever wire it came on: let in, counted, carried out, and told what went wrong.
+
+authenticate (401) → rate limit (429) → … → idempotency → the work; what lies between (the route, the scope,
+decoding) is each wire's own. Owns the one instant of a request and the one verdict on it. Refuses to know
+what a request looks like.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+import structlog
+from attrs import define, evolve, field, frozen
+
+from meetcore.adapters.api.answers import ApiResponse, pack, render_error
+from meetcore.adapters.api.operation import Call, Operation, answered
+from meetcore.adapters.api.paging import Page
+from meetcore.domain.errors import DomainError, InternalError, ServiceUnavailable
+from meetcore.domain.idempotency import fingerprint
+from meetcore.domain.rate_window import OperationClass, RateVerdict
+from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
+from meetcore.ports.store import StoreUnavailable
+from meetcore.usecases.admit import Admit
+from meetcore.usecases.idempotency import IdempotentRequest
+from meetcore.usecases.runtime import Runtime
+
+__all__ = ["ParsedRequest", "RequestContext", "RequestPipeline"]
+
+STORE_AWAY_RETRY_AFTER_S = 5
+
+log = structlog.get_logger("meetcore.api")
+
+
+@define
+class RequestContext:
+    """One request on its way: the one instant, the one verdict, and what the log needs."""
+
+    request_id: str
+    now: datetime
+    verdict: RateVerdict
+    rate_class: OperationClass
+    key_id: str | None = None
+
+
+@frozen
+class ParsedRequest:
+    """What is asked of an operation, decoded.
+
+    `place` is the path with its ids in it, `path` those ids by name. `value` is the body as a JSON value and
+    `body` what it was decoded to. `key` names the intent, if the caller named it. `options` are the values of
+    those that were given.
+    """
+
+    place: str
+    path: dict[str, str]
+    value: Any = None
+    body: Any = None
+    key: str | None = None
+    page: Page = field(factory=Page)
+    options: Mapping[str, Any] = field(factory=dict)
+
+
+@frozen
+class RequestPipeline:
+    """What every request passes, over any wire.
+
+    Args:
+        admit: who may come in, and how often.
+        world: the clock, and new request ids.
+        base_url: where the service is reached, without a slash at its end.
+    """
+
+    admit: Admit
+    runtime: Runtime
+    base_url: str
+
+    def open(self, rate_class: OperationClass) -> RequestContext:
+        """A request that has just arrived; its quota looks untouched until it is counted."""
+        now = self.runtime.now()
+        return RequestContext(
+            str(self.runtime.new_id(now)), now, self.admit.untouched(rate_class, now), rate_class
+        )
+
+    async def authenticate(
+        self, context: RequestContext, authorization: str | None, includes: CallerIncludes = NO_INCLUDES
+    ) -> Caller:
+        """Find out who asks, and count the request.
+
+        Raises:
+            InvalidApiKey: nobody that is known; nothing is counted.
+            RateLimited: the quota of this minute is used up.
+            StoreUnavailable: the database does not answer.
+        """
+        caller = await self.admit.authenticate(authorization, context.now, includes)
+        context.key_id = str(caller.key.id)
+        context.verdict = await self.admit.count(caller.key.id, context.rate_class, context.now)
+        if not context.verdict.is_allowed:
+            raise self.admit.refusal(context.verdict)
+        return caller
+
+    async def judge_again(
+        self, context: RequestContext, authorization: str | None, includes: CallerIncludes = NO_INCLUDES
+    ) -> Caller:
+        """Judge a request anew whose reading took so long that the first judgement may be outdated.
+
+        The key is looked up again, and a request that goes on in another window than it was counted in is
+        counted there, too. From here on the request's instant is the present one.
+
+        Raises:
+            InvalidApiKey: the key was revoked or expired meanwhile.
+            RateLimited: the quota of the present window is used up.
+            StoreUnavailable: the database does not answer.
+        """
+        context.now = self.runtime.now()
+        if context.now.timestamp() >= context.verdict.reset:
+            return await self.authenticate(context, authorization, includes)
+        return await self.admit.authenticate(authorization, context.now, includes)
+
+    async def dispatch(
+        self, context: RequestContext, caller: Caller, operation: Operation, parsed: ParsedRequest
+    ) -> tuple[ApiResponse, bool]:
+        """Do what is asked: the answer, and whether an earlier request made it.
+
+        Raises:
+            DomainError: a refusal that is not kept under the intent's key.
+        """
+        request_key = self._intent(context, operation, parsed) if operation.is_mutating else None
+        if request_key is None or request_key.key is None:
+            return await self._handle(context, caller, operation, parsed, request_key)
+        identity = (caller.account.id, request_key.key, request_key.fingerprint)
+        async with self.admit.duplicates.turn(identity) as wait_until:
+            waiting = evolve(request_key, wait_until=wait_until)
+            return await self._handle(context, caller, operation, parsed, waiting)
+
+    async def _handle(
+        self,
+        context: RequestContext,
+        caller: Caller,
+        operation: Operation,
+        parsed: ParsedRequest,
+        request_key: IdempotentRequest | None,
+    ) -> tuple[ApiResponse, bool]:
+        call = Call(caller, context.now, parsed.path, parsed.body, request_key, parsed.page, parsed.options)
+        return answered(await operation.handle(call))
+
+    def _intent(
+        self, context: RequestContext, operation: Operation, parsed: ParsedRequest
+    ) -> IdempotentRequest:
+        # The same request over another wire is the same intent.
+        chosen = "".join(f"?{name}={value}" for name, value in sorted(parsed.options.items()))
+        told = fingerprint(operation.method, parsed.place + chosen, parsed.value)
+        return IdempotentRequest(parsed.key, told, partial(self._render, operation, context))
+
+    def _render(self, operation: Operation, context: RequestContext, outcome: object) -> bytes:
+        if isinstance(outcome, DomainError):
+            return pack(render_error(outcome, self.base_url, context.request_id))
+        assert operation.present is not None
+        return pack(operation.present(outcome, context.now))
+
+    def to_domain_error(self, error: Exception, context: RequestContext) -> DomainError:
+        """What the caller is told of an error; what only we may know is logged."""
+        if isinstance(error, StoreUnavailable):
+            # One line, no traceback: an outage makes many of these, all alike.
+            log.error("store away", request_id=context.request_id, cause=repr(error.__cause__))
+            return ServiceUnavailable(
+                "The service is temporarily unavailable. Try again soon.", STORE_AWAY_RETRY_AFTER_S
+            )
+        if isinstance(error, DomainError):
+            if error.__cause__ is not None:
+                log.warning(
+                    "refused", request_id=context.request_id, code=error.code, cause=repr(error.__cause__)
+                )
+            return error
+        log.error("fault", request_id=context.request_id, exc_info=error)
+        return InternalError("Something went wrong at the service. Quote the request id to support.")
+
+    def took_ms(self, context: RequestContext) -> float:
+        """Milliseconds since the request arrived."""
+        return round((self.runtime.now() - context.now).total_seconds() * 1000, 1)

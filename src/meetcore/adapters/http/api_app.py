@@ -1,0 +1,204 @@
+"""The gate of `/api/v1`: every request walks through the same checks in the same order.
+
+request id → authenticate (401) → rate limit (429) → route and method (404, 405) → scope (403) →
+parse and validate (400) → the work. Every answer, whatever went wrong, leaves with the envelope of
+spec part 7, X-Request-Id and the rate headers of part 8, all made of one instant.
+"""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import structlog
+from attrs import frozen
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from meetcore.adapters.api.answers import ApiResponse, MethodNotAllowed, render_error
+from meetcore.adapters.api.bodies import NoBody
+from meetcore.adapters.api.decoding import decode_body, decode_json
+from meetcore.adapters.api.http_common import (
+    DEFAULT_LIMITS,
+    MAX_BODY_BYTES,
+    check_media,
+    common_headers,
+    headers_of,
+    read_body,
+)
+from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.log_fields import loggable_path
+from meetcore.adapters.api.operation import API_ROOT, Operation
+from meetcore.adapters.api.paging import Page, read_options, read_page
+from meetcore.adapters.api.query import read_query
+from meetcore.adapters.api.request_pipeline import ParsedRequest, RequestContext, RequestPipeline
+from meetcore.domain.errors import InvalidRequest, NotFound
+from meetcore.domain.idempotency import is_key
+from meetcore.domain.keys import require_scope
+from meetcore.domain.rate_window import OperationClass
+from meetcore.ports.queries import NO_INCLUDES
+from meetcore.usecases.admit import Admit
+from meetcore.usecases.runtime import Runtime
+
+__all__ = ["ApiApp"]
+
+log = structlog.get_logger("meetcore.http")
+
+
+@frozen
+class _Match:
+    """What a request asks for. `allow` names the methods that the path knows."""
+
+    operation: Operation | None
+    path: dict[str, str]
+    allow: str
+
+    @property
+    def rate_class(self) -> OperationClass:
+        return OperationClass.READ if self.operation is None else self.operation.rate_class
+
+
+class ApiApp:
+    """The ASGI application of the API.
+
+    Args:
+        table: the operations.
+        admit: who may come in, and how often.
+        world: the clock, and new request ids.
+        base_url: where the service is reached, without a slash at its end.
+        document: gives the OpenAPI document of an instant; it needs no key.
+        limits: how large the query and how slow the body of a request may be.
+    """
+
+    def __init__(
+        self,
+        table: Sequence[Operation],
+        admit: Admit,
+        runtime: Runtime,
+        base_url: str,
+        document: Callable[[datetime], bytes],
+        limits: RequestLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self._limits = limits
+        self._pipeline = RequestPipeline(admit, runtime, base_url)
+        self._base_url = base_url
+        self._document = document
+        self._routes: list[tuple[re.Pattern[str], Mapping[str, Operation]]] = []
+        for path in dict.fromkeys(operation.path for operation in table):
+            known = {operation.method: operation for operation in table if operation.path == path}
+            pattern = re.compile(API_ROOT + re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
+            self._routes.append((pattern, known))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; nothing escapes but a client that hung up."""
+        match = self._match(scope["method"], scope["path"])
+        context = self._pipeline.open(match.rate_class)
+        request = Request(scope, receive)
+        extra: dict[str, str] = {}
+        try:
+            rendered, is_replay = await self._walk(request, match, context)
+            if is_replay:
+                extra["Idempotent-Replayed"] = "true"
+        except ClientDisconnect:
+            return
+        except Exception as error:  # noqa: BLE001  (whatever it is, the caller gets an envelope)
+            refusal = self._pipeline.to_domain_error(error, context)
+            rendered = render_error(refusal, self._base_url, context.request_id)
+            extra |= headers_of(refusal)
+        if rendered.location is not None:
+            extra["Location"] = self._base_url + rendered.location
+        headers = common_headers(context) | extra
+        # What has no body has no type either.
+        media_type = rendered.media_type if rendered.body else None
+        response = Response(rendered.body, rendered.status, headers, media_type)
+        await response(scope, receive, send)
+        log.info(
+            "request", method=scope["method"], path=loggable_path(scope["path"]), status=rendered.status,
+            request_id=context.request_id, key_id=context.key_id,
+            duration_ms=self._pipeline.took_ms(context),
+        )  # fmt: skip
+
+    def answer_to_unread(self, refusal: InvalidRequest) -> Response:
+        """The answer to a request that was never whole: nobody asked for anything, and nothing is counted."""
+        context = self._pipeline.open(OperationClass.READ)
+        rendered = render_error(refusal, self._base_url, context.request_id)
+        log.info(
+            "request refused", status=rendered.status, request_id=context.request_id,
+            fields=refusal.details["fields"],
+        )  # fmt: skip
+        headers = common_headers(context) | headers_of(refusal)
+        return Response(rendered.body, rendered.status, headers, rendered.media_type)
+
+    def _match(self, method: str, path: str) -> _Match:
+        for pattern, known in self._routes:
+            if found := pattern.fullmatch(path):
+                return _Match(known.get(method), found.groupdict(), ", ".join(sorted(known)))
+        return _Match(None, {}, "GET" if path == f"{API_ROOT}/openapi.json" else "")
+
+    async def _walk(
+        self, request: Request, match: _Match, context: RequestContext
+    ) -> tuple[ApiResponse, bool]:
+        if request.method == "GET" and request.scope["path"] == f"{API_ROOT}/openapi.json":
+            return ApiResponse(200, self._document(context.now)), False
+        operation = match.operation
+        includes = NO_INCLUDES if operation is None else operation.includes(match.path, context.now)
+        authorization = request.headers.get("authorization")
+        caller = await self._pipeline.authenticate(context, authorization, includes)
+        if operation is None:
+            if match.allow:
+                raise MethodNotAllowed(request.method, match.allow)
+            raise NotFound("No such path. The API is described at /api/v1/openapi.json.")
+        require_scope(caller.key, operation.scopes)
+        raw, took_s = await self._read_body(request, operation)
+        if took_s > self._limits.recheck_after_s:
+            caller = await self._pipeline.judge_again(context, authorization, includes)
+        parsed = self._parsed(request, raw, match.path, operation)
+        return await self._pipeline.dispatch(context, caller, operation, parsed)
+
+    async def _read_body(self, request: Request, operation: Operation) -> tuple[bytes, float]:
+        """The body, empty where none is looked at, and the seconds that it took."""
+        if operation.body is not None:
+            check_media(request)
+        elif not (operation.is_mutating and _may_carry_body(request.headers)):
+            return b"", 0.0
+        start = self._pipeline.runtime.now()
+        raw = await read_body(request, MAX_BODY_BYTES, self._limits)
+        return raw, (self._pipeline.runtime.now() - start).total_seconds()
+
+    def _parsed(
+        self, request: Request, raw: bytes, ids: dict[str, str], operation: Operation
+    ) -> ParsedRequest:
+        value, body = _decoded(request, raw, operation)
+        key = _intent_key(request.headers) if operation.is_mutating else None
+        listing, path = operation.listing, request.scope["path"]
+        page, options = Page(), {}
+        if listing is not None or operation.options:
+            query = read_query(request.scope["query_string"], self._limits)
+            page = Page() if listing is None else read_page(query, listing, path)
+            options = read_options(query, operation.options) if operation.options else {}
+        return ParsedRequest(path, ids, value, body, key, page, options)
+
+
+def _intent_key(headers: Headers) -> str | None:
+    keys = headers.getlist("idempotency-key")
+    if len(keys) > 1 or (keys and not is_key(keys[0])):
+        raise InvalidRequest({"Idempotency-Key": ["must be one value of 1 to 255 visible ASCII characters"]})
+    return keys[0] if keys else None
+
+
+def _decoded(request: Request, raw: bytes, operation: Operation) -> tuple[Any, Any]:
+    """The body as a JSON value and decoded; none of both where nothing is to be said."""
+    if operation.body is not None:
+        value = decode_json(raw)
+        return value, decode_body(value, operation.body)
+    if raw:
+        # A field in it would be ignored silently; the empty object, which some clients send, says nothing.
+        check_media(request)
+        decode_body(decode_json(raw), NoBody)
+    return None, None
+
+
+def _may_carry_body(headers: Headers) -> bool:
+    return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

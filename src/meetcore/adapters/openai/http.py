@@ -1,0 +1,100 @@
+"""One exchange with the endpoint: sent as a whole and answered as a whole, or away.
+
+Owns the connections, the one clock over an exchange and the cap on an answer's size. Refuses to follow
+redirects, to look at the environment for proxies, to repeat anything, and to let a text of the HTTP client
+out: it may hold a header, and a header holds the key.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import BinaryIO, Final
+
+import httpx
+from attrs import field, frozen
+
+from meetcore.adapters.openai.access import AiAccess
+from meetcore.ports.ai import AiUnavailable
+
+__all__ = ["Answer", "FileForm", "HttpClient"]
+
+MAX_ANSWER_BYTES: Final = 4 * 1024 * 1024
+_CONNECT_S: Final = 5.0
+_LIMITS: Final = httpx.Limits(max_connections=64, max_keepalive_connections=8, keepalive_expiry=20)
+
+
+@frozen
+class Answer:
+    """What came back, whatever it says."""
+
+    status: int
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+@frozen
+class FileForm:
+    """What a file in a form is called, and what kind of media it is."""
+
+    name: str
+    media_type: str
+
+
+class HttpClient:
+    """The connections to one endpoint."""
+
+    def __init__(self, access: AiAccess) -> None:
+        self._timeout_s = access.timeout_s
+        self._base_url = access.base_url
+        headers = {"Accept": "application/json"}
+        if access.api_key:
+            headers["Authorization"] = f"Bearer {access.api_key}"
+        self._http = httpx.AsyncClient(
+            verify=httpx.create_ssl_context(trust_env=False), limits=_LIMITS, headers=headers,
+            trust_env=False, follow_redirects=False, timeout=httpx.Timeout(None, connect=_CONNECT_S),
+        )  # fmt: skip
+
+    async def post_json(self, path: str, body: object) -> Answer:
+        """Send JSON.
+
+        Raises:
+            AiUnavailable: there is no whole answer, or it is longer than 4 MiB.
+        """
+        return await self._exchange(self._http.build_request("POST", self._base_url + path, json=body))
+
+    async def post_file(self, path: str, fields: Mapping[str, str], form: FileForm, file: BinaryIO) -> Answer:
+        """Send a form with a file, read from where it is.
+
+        Raises:
+            AiUnavailable: as `post_json`.
+        """
+        request = self._http.build_request(
+            "POST", self._base_url + path, data=dict(fields),
+            files={"file": (form.name, file, form.media_type)},
+        )  # fmt: skip
+        return await self._exchange(request)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def _exchange(self, request: httpx.Request) -> Answer:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._http.send(request, stream=True)
+                try:
+                    return Answer(answer.status_code, answer.headers, await _read(answer))
+                finally:
+                    await answer.aclose()
+        except TimeoutError:
+            raise AiUnavailable("ai: no whole answer in time") from None
+        except (httpx.RequestError, httpx.StreamError) as error:
+            raise AiUnavailable(f"ai: {type(error).__name__}") from None
+
+
+async def _read(answer: httpx.Response) -> bytes:
+    body = bytearray()
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > MAX_ANSWER_BYTES:
+            raise AiUnavailable("ai: longer than an answer may be")
+    return bytes(body)

@@ -1,0 +1,106 @@
+"""The doorbell on a queue: one thread that carries rings to the broker.
+
+It owns that a ring costs the event loop nothing to speak of: `ring` sets a flag, and a thread of its own
+sends at most one message in `spacing_s` while it is set. It refuses to keep a ring for a broker that is
+away: the sweeper finds what was due.
+"""
+
+import threading
+from typing import Protocol
+
+import dramatiq
+
+from meetcore.adapters.queue.broker import QUEUE
+
+__all__ = ["DramatiqWorkerNotifier"]
+
+
+class _Log(Protocol):
+    def warning(self, event: str, /, **fields: object) -> object: ...
+
+    def info(self, event: str, /, **fields: object) -> object: ...
+
+
+class DramatiqWorkerNotifier:
+    """Rings by sending an empty message, that the first free worker takes.
+
+    The thread starts at the first ring, so that a process may still fork after building this.
+
+    Args:
+        broker: from `broker_from_url`.
+        log: a structlog logger or one like it.
+        queue: the queue's name; the workers listen on the same.
+        spacing_s: seconds between two messages, at least.
+        pause_s: seconds without an attempt after the broker failed.
+    """
+
+    def __init__(
+        self,
+        broker: dramatiq.Broker,
+        log: _Log,
+        *,
+        queue: str = QUEUE,
+        spacing_s: float = 0.005,
+        pause_s: float = 1.0,
+    ) -> None:
+        self._broker = broker
+        self._log = log
+        self._queue = queue
+        self._spacing_s = spacing_s
+        self._pause_s = pause_s
+        self._rung = threading.Event()
+        self._closed = threading.Event()
+        self._starting = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._is_away = False
+        broker.declare_queue(queue)
+
+    def ring(self) -> None:
+        """Say that something is due; look now. Takes about a microsecond; after `close`, does nothing."""
+        if not self._rung.is_set():
+            self._rung.set()
+            if self._thread is None:
+                self._start()
+
+    def close(self, timeout_s: float = 2.0) -> None:
+        """Stop the thread. A ring that has not left by now is lost, and so are all later ones.
+
+        Does not close the broker, and does not wait longer than `timeout_s` for one that hangs.
+        """
+        self._closed.set()
+        self._rung.set()
+        if self._thread is not None:
+            self._thread.join(timeout_s)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._thread is None and not self._closed.is_set():
+                self._thread = threading.Thread(target=self._run, name="meetcore-doorbell", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while self._rung.wait() and not self._closed.is_set():
+            # Cleared before the message leaves: a ring during the sending is due another one.
+            self._rung.clear()
+            pause_s = self._spacing_s if self._send() else self._pause_s
+            self._closed.wait(pause_s)
+
+    def _send(self) -> bool:
+        message: dramatiq.Message[None] = dramatiq.Message(self._queue, self._queue, (), {}, {})
+        try:
+            self._broker.enqueue(message)
+        except Exception as error:  # noqa: BLE001  # whatever a driver raises, the work does not stop for a bell
+            self._note_away(error)
+            return False
+        self._note_back()
+        return True
+
+    def _note_away(self, error: Exception) -> None:
+        if not self._is_away:
+            self._is_away = True
+            self._log.warning("broker away: workers wake by their own rounds only", error=repr(error))
+
+    def _note_back(self) -> None:
+        if self._is_away:
+            self._is_away = False
+            self._log.info("broker back: the doorbell rings again")

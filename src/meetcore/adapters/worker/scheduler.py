@@ -1,0 +1,94 @@
+"""Rounds: work that comes round on an event loop, each piece by itself, until it is stopped.
+
+A fault costs a round and is logged; it never ends the worker. Owns when chores run; refuses to know what they
+do.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+
+import structlog
+from attrs import frozen
+
+from meetcore.ports.store import StoreUnavailable
+
+__all__ = ["PeriodicTask", "Scheduler", "log_faults", "wait_at_most"]
+
+log = structlog.get_logger("meetcore.worker")
+
+
+@frozen
+class PeriodicTask:
+    """Work that comes round every `every_s`, counted from the end of the round before.
+
+    `work` tells whether something may be due by what it did: then it runs again at once. One that
+    `runs_on_notify` also runs on a notification.
+    """
+
+    name: str
+    work: Callable[[], Awaitable[object]]
+    every_s: float
+    runs_on_notify: bool = False
+
+
+class Scheduler:
+    """Chores, of which none waits for another.
+
+    Args:
+        chores: what is to be done.
+        on_due: called when a chore says that something may be due.
+    """
+
+    def __init__(self, periodic_tasks: Sequence[PeriodicTask], on_due: Callable[[], object]) -> None:
+        self._bells = [(task, asyncio.Event()) for task in periodic_tasks]
+        self._on_due = on_due
+        self._stopping = asyncio.Event()
+
+    def ring(self) -> None:
+        """Run what `runs_on_notify` now. Call it on the rounds' own loop."""
+        for task, bell in self._bells:
+            if task.runs_on_notify:
+                bell.set()
+
+    def stop(self) -> None:
+        """Begin no further round."""
+        self._stopping.set()
+        for _, bell in self._bells:
+            bell.set()
+
+    async def run(self) -> None:
+        """Go round until `stop`, or until it is cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for task, bell in self._bells:
+                group.create_task(self._repeat(task, bell))
+
+    async def _repeat(self, task: PeriodicTask, bell: asyncio.Event) -> None:
+        async def once() -> bool:
+            return bool(await task.work())
+
+        # The event, too: a cancellation that falls together with what it cancels may be lost in the pool.
+        while not self._stopping.is_set():
+            bell.clear()
+            if await log_faults(once, task.name):
+                self._on_due()
+            if not self._stopping.is_set():  # stopped in the middle of it: its bell has been cleared
+                await wait_at_most(bell, task.every_s)
+
+
+async def wait_at_most(until: asyncio.Event, at_most_s: float) -> None:
+    """Do nothing until that is set, and no longer than so many seconds."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(at_most_s):
+            await until.wait()
+
+
+async def log_faults(work: Callable[[], Awaitable[bool]], what: str) -> bool:
+    """Do one thing; a fault is logged and costs a round, never the worker."""
+    try:
+        return await work()
+    except StoreUnavailable as error:
+        log.warning("store away", during=what, cause=repr(error.__cause__))
+    except Exception:
+        log.exception("fault", during=what)
+    return False

@@ -1,0 +1,320 @@
+"""The two that speak HTTP, one blocking, one awaited: both do what a call or a procedure says, no more.
+
+Owns the httpx client, the API key in its headers, the size and time that an answer may take, and the rate
+state last seen. Refuses to decide anything about a call. Redirects are not followed: a key goes nowhere that
+it was not meant to go.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import aclosing, closing, contextmanager
+from functools import cache
+from importlib import metadata
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import httpx
+from attrs import define, field, frozen
+
+from meetcore.client.calls import Call
+from meetcore.client.exchange import Answer, NoResponse, RetryPolicy, Send, run_with_retries
+from meetcore.client.procedures import Fetch, Means, Pause, Procedure, Step
+from meetcore.client.rate_limit import RateLimit, read_rate_limit
+from meetcore.client.response import Response
+
+__all__ = ["MAX_ANSWER_BYTES", "AsyncTransport", "ServiceAddress", "SyncTransport"]
+
+MAX_ANSWER_BYTES = 16 * 1024 * 1024
+"""The largest answer that is read, unpacked. A page of the longest records is a fiftieth of it."""
+
+API_ROOT = "/api/v1"
+T = TypeVar("T")
+_KEY = re.compile(r"[!-~]+")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"[ -~]*")
+_OURS = frozenset(
+    {"authorization", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"}
+)
+"""The headers that a caller may not set: they have arguments of their own, or belong to the connection."""
+
+
+def _bare(url: str) -> str:
+    return url.rstrip("/")
+
+
+@frozen
+class ServiceAddress:
+    """Where the service is, and who asks.
+
+    Raises:
+        ValueError: the base URL or the key cannot be one; the message does not repeat the key.
+    """
+
+    base_url: str = field(converter=_bare)
+    api_key: str = field(repr=False)
+    extra_headers: Mapping[str, str] = field(factory=dict, repr=False)
+
+    @base_url.validator
+    def _check_base_url(self, _attribute: object, base_url: str) -> None:
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError("base_url is the service's address, such as https://meet.example.com")
+        if parts.username is not None or parts.query or parts.fragment:
+            raise ValueError("base_url has no user, no query and no fragment")
+        if parts.path.endswith(API_ROOT):
+            raise ValueError(f"base_url comes without {API_ROOT}: the client adds it")
+
+    @api_key.validator
+    def _check_api_key(self, _attribute: object, api_key: str) -> None:
+        if not _KEY.fullmatch(api_key):
+            raise ValueError("api_key is the key as it was shown once, without white space")
+
+    @extra_headers.validator
+    def _check_extra_headers(self, _attribute: object, extra_headers: Mapping[str, str]) -> None:
+        for name, value in extra_headers.items():
+            if name.lower() in _OURS:
+                raise ValueError(f"the header {name} is the client's own")
+            if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+                raise ValueError("a header has a name and one line of visible ASCII characters")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What every request carries."""
+        return {
+            "Authorization": f"Bearer {self.api_key}",
+            "Accept": "application/json",
+            "User-Agent": f"meetcore-python/{_version()}",
+        }
+
+    def request(self, send: Send) -> dict[str, Any]:
+        """One request, as httpx builds it."""
+        call = send.call
+        headers = dict(self.extra_headers)
+        if call.idempotency_key is not None:
+            headers["Idempotency-Key"] = call.idempotency_key
+        if call.body is not None:
+            headers["Content-Type"] = "application/json"
+        return {
+            "method": call.method,
+            "url": f"{self.base_url}{API_ROOT}{call.path}",
+            "params": call.query or None,
+            "headers": headers,
+            "content": call.body,
+            "timeout": send.timeout_s,
+        }
+
+
+@cache
+def _version() -> str:
+    try:
+        return metadata.version("meetcore")
+    except metadata.PackageNotFoundError:
+        return "0"  # from a checkout that is not installed
+
+
+class _Overlong(Exception):
+    """An answer passed its size or its time."""
+
+
+@define
+class _Intake:
+    """Takes an answer in, piece by piece, as far as it may go."""
+
+    clock: Callable[[], float]
+    ends_at: float
+    pieces: list[bytes] = field(factory=list)
+    size: int = 0
+
+    def take(self, piece: bytes) -> None:
+        """Add a piece."""
+        self.size += len(piece)
+        if self.size > MAX_ANSWER_BYTES:
+            raise _Overlong(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
+        if self.clock() > self.ends_at:
+            raise TimeoutError
+        self.pieces.append(piece)
+
+    def whole(self, response: httpx.Response) -> Answer:
+        """The answer, when all of it is there."""
+        headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+        return Answer(response.status_code, headers, b"".join(self.pieces))
+
+
+@define
+class _Outcome:
+    """What became of one request."""
+
+    reply: Answer | NoResponse = field(factory=lambda: NoResponse("no answer"))
+
+
+@contextmanager
+def _heard() -> Iterator[_Outcome]:
+    """Turns every way in which an answer can fail to come into a `NoResponse`.
+
+    Only its words are kept: an exception of httpx has the request at hand, and the request has the key.
+    """
+    outcome = _Outcome()
+    try:
+        yield outcome
+    except (httpx.TimeoutException, TimeoutError):
+        outcome.reply = NoResponse("no whole answer in time", is_timeout=True)
+    except httpx.RequestError as error:
+        outcome.reply = NoResponse(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    except _Overlong as error:
+        outcome.reply = NoResponse(str(error))
+
+
+@define
+class Seen:
+    """What the last answer said; shared by a client and those that were made of it with other options."""
+
+    rate_limit: RateLimit | None = None
+
+
+@define
+class SyncTransport:
+    """Speaks HTTP and blocks meanwhile. Threads may share it."""
+
+    place: ServiceAddress
+    policy: RetryPolicy
+    http: httpx.Client = field(repr=False)
+    sleep: Callable[[float], object]
+    clock: Callable[[], float]
+    jitter: Callable[[], float]
+    seen: Seen = field(factory=Seen)
+
+    def respond(self, call: Call[T]) -> Response[T]:
+        """Make a call; the result and its answer, or a `MeetcoreError`."""
+        steps = run_with_retries(call, self.policy, self.clock, self.jitter)
+        try:
+            send = next(steps)
+            while True:
+                if send.wait_s:
+                    self.sleep(send.wait_s)
+                send = steps.send(self._ask(send))
+        except StopIteration as done:
+            response: Response[T] = done.value
+            return response
+
+    def carry_out(self, wanted: Procedure[T]) -> T:
+        """Take the steps of a procedure; its result, or what one of them raised."""
+        with closing(wanted.steps(Means(self.policy, self.clock, self.jitter))) as steps:
+            try:
+                step = next(steps)
+                while True:
+                    step = steps.send(self._take(step))
+            except StopIteration as done:
+                result: T = done.value
+                return result
+
+    def _take(self, step: Step) -> object:
+        match step:
+            case Pause(seconds):
+                return self.sleep(seconds)
+            case Fetch():
+                return self._fetch(step)
+            case _:
+                return self.respond(step).result
+
+    def _ask(self, send: Send) -> Answer | NoResponse:
+        intake = _Intake(self.clock, self.clock() + send.timeout_s)
+        with _heard() as outcome, self.http.stream(**self.place.request(send)) as response:
+            for piece in response.iter_bytes():
+                intake.take(piece)
+            outcome.reply = intake.whole(response)
+            self.seen.rate_limit = read_rate_limit(outcome.reply.headers) or self.seen.rate_limit
+        return outcome.reply
+
+    def _fetch(self, fetch: Fetch) -> Answer | NoResponse:
+        with _heard() as outcome:
+            response = self.http.send(_without_key(self.http, fetch, self.policy.timeout_s), stream=True)
+            with closing(response):
+                take, reply = _intake_of(fetch, response)
+                for piece in response.iter_raw():
+                    take(piece)
+                outcome.reply = reply()
+        return outcome.reply
+
+
+@define
+class AsyncTransport:
+    """Speaks HTTP and gives way meanwhile. Tasks may share it."""
+
+    place: ServiceAddress
+    policy: RetryPolicy
+    http: httpx.AsyncClient = field(repr=False)
+    sleep: Callable[[float], Awaitable[object]]
+    clock: Callable[[], float]
+    jitter: Callable[[], float]
+    seen: Seen = field(factory=Seen)
+
+    async def respond(self, call: Call[T]) -> Response[T]:
+        """Make a call; the result and its answer, or a `MeetcoreError`."""
+        steps = run_with_retries(call, self.policy, self.clock, self.jitter)
+        try:
+            send = next(steps)
+            while True:
+                if send.wait_s:
+                    await self.sleep(send.wait_s)
+                send = steps.send(await self._ask(send))
+        except StopIteration as done:
+            response: Response[T] = done.value
+            return response
+
+    async def carry_out(self, wanted: Procedure[T]) -> T:
+        """Take the steps of a procedure; its result, or what one of them raised."""
+        with closing(wanted.steps(Means(self.policy, self.clock, self.jitter))) as steps:
+            try:
+                step = next(steps)
+                while True:
+                    step = steps.send(await self._take(step))
+            except StopIteration as done:
+                result: T = done.value
+                return result
+
+    async def _take(self, step: Step) -> object:
+        match step:
+            case Pause(seconds):
+                return await self.sleep(seconds)
+            case Fetch():
+                return await self._fetch(step)
+            case _:
+                return (await self.respond(step)).result
+
+    async def _ask(self, send: Send) -> Answer | NoResponse:
+        intake = _Intake(self.clock, self.clock() + send.timeout_s)
+        with _heard() as outcome:
+            async with self.http.stream(**self.place.request(send)) as response:
+                async for piece in response.aiter_bytes():
+                    intake.take(piece)
+                outcome.reply = intake.whole(response)
+                self.seen.rate_limit = read_rate_limit(outcome.reply.headers) or self.seen.rate_limit
+        return outcome.reply
+
+    async def _fetch(self, fetch: Fetch) -> Answer | NoResponse:
+        with _heard() as outcome:
+            request = _without_key(self.http, fetch, self.policy.timeout_s)
+            response = await self.http.send(request, stream=True)
+            async with aclosing(response):
+                take, reply = _intake_of(fetch, response)
+                async for piece in response.aiter_raw():
+                    await asyncio.to_thread(take, piece)  # it may write to a slow disk
+                outcome.reply = reply()
+        return outcome.reply
+
+
+def _without_key(http: httpx.Client | httpx.AsyncClient, fetch: Fetch, timeout_s: float) -> httpx.Request:
+    request = http.build_request(fetch.method, fetch.url, headers=dict(fetch.headers), timeout=timeout_s)
+    del request.headers["Authorization"]
+    return request
+
+
+def _intake_of(
+    fetch: Fetch, response: httpx.Response
+) -> tuple[Callable[[bytes], object], Callable[[], Answer]]:
+    """What takes the pieces of an answer's body, and what gives the answer at its end."""
+    head = _Intake(lambda: 0.0, 0.0)
+    headers = head.whole(response).headers
+    take = fetch.take if fetch.is_wanted(response.status_code, headers) else head.take
+    return take, lambda: head.whole(response)

@@ -1,0 +1,21 @@
+"""The doorbell: tells the workers that something is due, so that they look before their next round.
+
+It carries no news, only "look now": the database is the truth. A ring may be lost, doubled or late,
+and the sweeper's period bounds what that costs.
+"""
+
+from typing import Protocol
+
+__all__ = ["WorkerNotifier"]
+
+
+class WorkerNotifier(Protocol):
+    """A way to wake the workers."""
+
+    def ring(self) -> None:
+        """Say that something is due; look now. Ring after the commit, not before.
+
+        Takes microseconds, never blocks and never raises, whatever state the queue is in. Rings
+        that follow one another closely may arrive as one.
+        """
+        ...

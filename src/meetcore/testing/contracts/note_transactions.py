@@ -1,0 +1,206 @@
+"""What is done with notes, without those who hear and write: recorded, asked for, claimed, made, ended.
+
+Each act is one transaction, written as its use case writes it: load, decide, save. Owns no expectation: that
+is the suites' business.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from attrs import evolve
+
+from meetcore.domain import holds, notes
+from meetcore.domain.errors import DomainError
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.notes import (
+    ActionItem,
+    Decision,
+    Language,
+    Note,
+    NoteDraft,
+    NoteFault,
+    NoteStep,
+)
+from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingStatus
+from meetcore.domain.schedule import cap_day
+from meetcore.domain.transcripts import Utterance
+from meetcore.ports.lease import Lease
+from meetcore.ports.notes import NoteCreationView, NoteQuery, NoteSettlement, NoteTask
+from meetcore.ports.store import Transaction
+from meetcore.testing.contracts.provider_event_inbox import new_file
+from meetcore.testing.contracts.store_rig import QueriesRig, Rig
+from meetcore.testing.contracts.transactions import AT, Customer, new_id
+
+__all__ = [
+    "DRAFT",
+    "SAID",
+    "ask",
+    "claim_notes",
+    "completed",
+    "end_over_the_workers_head",
+    "erase",
+    "find_note",
+    "give_up",
+    "load_note_creation",
+    "queued",
+    "recorded",
+    "settle",
+    "told_of",
+    "written",
+]
+
+SAID = (
+    Utterance(0.25, 3.5, "SEALED-said: kita pakai Postgres ✓", "Dewi"),
+    Utterance(61.125, 62.0, "SEALED-said: ok"),
+)
+DRAFT = NoteDraft(
+    "SEALED-summary ✓",
+    (Decision("SEALED-decision", "kita pakai Postgres", 0.25),),
+    (ActionItem("SEALED-task", "ok", 61.125, owner="SEALED-owner"), ActionItem("more", "ok", 61.125)),
+    ("SEALED-topic",),
+)
+
+
+async def recorded(rig: Rig, customer: Customer, media_s: float = 90.0, **fields: Any) -> Recording:
+    """A recording that is measured; `fields` are attributes of it."""
+    files = (new_file(), new_file("a2", kind=FileKind.AUDIO, size_bytes=900_000, media_s=media_s))
+    recording = Recording(
+        new_id(), customer.account_id, new_id(), "zoom", f"room-{new_id()}", RecordingStatus.AVAILABLE, files,
+        AT, AT, AT + RETENTION,
+    )  # fmt: skip
+    recording = evolve(recording, **fields)
+    async with rig.store.begin() as tx:
+        await tx.endpoints.lock_account(recording.account_id)
+        await tx.recordings.save(recording)
+    return recording
+
+
+def _query(customer: Customer, recording_id: UUID, language: Language) -> NoteQuery:
+    return NoteQuery(customer.account_id, customer.key_id, cap_day(AT), recording_id, language)
+
+
+async def load_note_creation(
+    rig: Rig, customer: Customer, recording: Recording, language: Language = Language.INDONESIAN
+) -> NoteCreationView:
+    """What the decision on a new note would see."""
+    async with rig.store.begin() as tx:
+        return await tx.notes.load_note_creation(_query(customer, recording.id, language))
+
+
+async def ask(
+    rig: Rig,
+    customer: Customer,
+    recording: Recording,
+    language: Language = Language.INDONESIAN,
+    price: int = 2,
+) -> Note | DomainError:
+    """Ask for a note: the one that is queued, or why it is not."""
+    async with rig.store.begin() as tx:
+        view = await tx.notes.load_note_creation(_query(customer, recording.id, language))
+        try:
+            found = notes.admit_note(view.recording, view.existing_note, AT)
+            note = notes.queue(new_id(), found, customer.key_id, language, AT)
+            hold = notes.hold_for(note, new_id(), price, view.usage.day)
+            reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
+        except DomainError as refusal:
+            return refusal
+        await tx.notes.save_queued(note, hold, reserved.funds, reserved.usage)
+        return note
+
+
+async def queued(
+    rig: Rig,
+    customer: Customer,
+    recording: Recording | None = None,
+    language: Language = Language.INDONESIAN,
+    price: int = 2,
+) -> Note:
+    """A note that waits for a worker, where nothing stands in the way; of a recording of its own if none."""
+    note = await ask(rig, customer, recording or await recorded(rig, customer), language, price)
+    assert isinstance(note, Note), note
+    return note
+
+
+async def claim_notes(
+    rig: Rig, limit: int = 100, in_flight: int = 100, seconds: float = 60.0
+) -> list[NoteTask]:
+    """Claim what is due for so many seconds; a negative number is a worker that dies at once."""
+    async with rig.store.begin() as tx:
+        return list(await tx.notes.claim(limit, in_flight, Lease(new_id(), seconds)))
+
+
+def written(note: Note) -> Note:
+    """A note with everything but its price."""
+    return evolve(note, step=NoteStep.SETTLE, draft=DRAFT, transcript=SAID, tries=0)
+
+
+def told_of(note: Note, kind: EventKind = EventKind.NOTE_COMPLETED, **data: object) -> Event:
+    """An event that tells of a note, and goes with it."""
+    return Event(new_id(), note.account_id, kind, AT, data, note.id)
+
+
+async def settle(rig: Rig, task: NoteTask, *events: Event, price: int = 2) -> Note | None:
+    """The hold becomes the charge: the completed note; none when the lease is lost."""
+    async with rig.store.begin() as tx:
+        view = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
+        return None if view is None else (await _charge(tx, view, price, events))[0]
+
+
+async def _charge(
+    tx: Transaction, view: NoteSettlement, price: int, events: Sequence[Event]
+) -> tuple[Note, int]:
+    settled = holds.settle(view.funds, view.usage, view.hold, price, new_id(), AT)
+    entry = settled.posting.entry
+    assert entry is not None
+    note = notes.complete(written(view.note), price, entry.transfer.id, AT)
+    due = await tx.notes.save_completed(
+        note, view.hold, settled.posting.funds, settled.usage, entry, list(events)
+    )
+    return note, due
+
+
+async def completed(rig: Rig, customer: Customer, *, told: bool = False, price: int = 2) -> Note:
+    """A note that was made, paid, and told if wanted, where nothing else is due."""
+    await queued(rig, customer, price=price)
+    (task,) = await claim_notes(rig)
+    note = await settle(rig, task, *([told_of(task.note)] if told else []), price=price)
+    assert note is not None
+    return note
+
+
+async def give_up(rig: Rig, task: NoteTask, *events: Event) -> Note | None:
+    """The hold is given back: the failed note; none when the lease is lost."""
+    return await _fail(rig, task.note, task.token, events)
+
+
+async def end_over_the_workers_head(rig: Rig, note: Note, *events: Event) -> Note | None:
+    """The same by whoever has no lease; none when the note is over."""
+    return await _fail(rig, note, None, events)
+
+
+async def _fail(rig: Rig, note: Note, token: UUID | None, events: Sequence[Event]) -> Note | None:
+    async with rig.store.begin() as tx:
+        view = await tx.notes.load_settlement(note.account_id, note.id, token)
+        if view is None:
+            return None
+        back = holds.release(view.funds, view.usage, view.hold)
+        failed = notes.fail(view.note, NoteFault.RECORDING_GONE)
+        await tx.notes.save_failed(failed, view.hold, back.funds, back.usage, events)
+        return failed
+
+
+async def erase(rig: Rig, note: Note) -> Note:
+    """Erase a note that is over."""
+    async with rig.store.begin() as tx:
+        await tx.endpoints.lock_account(note.account_id)
+        erased = notes.erase(note)
+        await tx.notes.save_erased(erased)
+    return erased
+
+
+async def find_note(rig: QueriesRig, note: Note) -> Note:
+    """A note as it is stored."""
+    found = await rig.queries.find_note(note.account_id, note.id)
+    assert found is not None
+    return found

@@ -1,0 +1,379 @@
+"""What the use cases do with the store ports, without their providers and answers.
+
+Each act is one transaction, written as its use case writes it: load, decide, save. The suites are
+made of these acts, and an adapter's own tests may use them too.
+
+Owns customers, wishes and acts. Refuses to expect anything of a store: that is the suites' business.
+"""
+
+import os
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from attrs import evolve, frozen
+
+from meetcore.domain import holds, ledger
+from meetcore.domain.chain_keys import ChainKey
+from meetcore.domain.endpoints import Endpoint, EndpointState
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.hosts import Host, choose_host
+from meetcore.domain.idempotency import Verdict, decide
+from meetcore.domain.ids import uuid7
+from meetcore.domain.keys import ApiKey, Scope
+from meetcore.domain.ledger import Entry, Reference, TransferKind
+from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
+from meetcore.domain.schedule import cap_day
+from meetcore.ports.idempotency import Claim
+from meetcore.ports.lease import Lease
+from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
+from meetcore.ports.registry import NewAccount
+from meetcore.testing.contracts.store_rig import Rig
+
+__all__ = [
+    "AT",
+    "KIND",
+    "TOMORROW",
+    "Customer",
+    "MeetingSpec",
+    "abandon",
+    "adjust",
+    "draft",
+    "email_of",
+    "finish_cancelling",
+    "load_leased",
+    "new_endpoint",
+    "new_event",
+    "new_host",
+    "new_id",
+    "open_customer",
+    "provisioning",
+    "query_of",
+    "register",
+    "remove_endpoint",
+    "reserve",
+    "reserved",
+    "save_endpoint",
+    "schedule",
+    "scheduled",
+    "start_cancelling",
+    "top_up",
+]
+
+AT = datetime(
+    2026, 12, 1, 3, 0, 0, 123_456, tzinfo=UTC
+)  # a store that loses microseconds is found out  # when everything happens that is dated by the caller
+TOMORROW = datetime(2027, 3, 2, 9, tzinfo=UTC)  # when the meetings that are wished for start
+KIND = EventKind.CREDIT_TOPUP_SUCCEEDED  # what an endpoint subscribes to unless it says otherwise
+# Ids rise from one run to the next too: accounts of earlier runs may still be in the store.
+_IDS_FROM = datetime.now(UTC)
+_ids = count()
+
+
+@frozen
+class Customer:
+    """An account with a key."""
+
+    account_id: UUID
+    key_id: UUID
+    digest: bytes
+
+
+@frozen
+class MeetingSpec:
+    """A meeting somebody wants: seats, a range, credits, perhaps under an idempotency key."""
+
+    start_at: datetime = TOMORROW
+    minutes: int = 60
+    seats: int = 10
+    credits: int = 10
+    key: str | None = None
+    fingerprint: bytes = b"f" * 32
+    lease_s: float = 60.0
+    password: str = "s3cret-pw"
+    per_day: int | None = None
+    needs_host: bool = True
+    with_recording: bool = True
+    orphan_window_s: float | None = None
+
+    @property
+    def end_at(self) -> datetime:
+        """When it is to end."""
+        return self.start_at + timedelta(minutes=self.minutes)
+
+
+def new_id() -> UUID:
+    """An id greater than every one before it."""
+    return uuid7(_IDS_FROM + timedelta(milliseconds=next(_ids)), os.urandom(10))
+
+
+def new_host(capacity: int = 100, **fields: Any) -> Host:
+    """A host of so many seats that no store knows yet; `fields` are attributes of `Host`."""
+    id_ = new_id()
+    return evolve(Host(id_, f"user-{id_}", capacity), **fields)
+
+
+def email_of(account_id: UUID) -> str:
+    """The e-mail address of a customer of the suites."""
+    return f"{account_id.hex}@example.com"
+
+
+async def open_customer(
+    rig: Rig, credits: int = 0, *, cap: int | None = None, low_threshold: int = 0
+) -> Customer:
+    """Open an account with a key for everything, and these credits to begin with; `cap` is credits a day."""
+    customer = Customer(new_id(), new_id(), os.urandom(32))
+    await rig.registry.add_account(
+        NewAccount(
+            customer.account_id, new_id(), email_of(customer.account_id), "A Customer", low_threshold, AT
+        )
+    )
+    key = ApiKey(customer.key_id, customer.account_id, tuple(Scope), cap, AT)
+    await rig.registry.add_key(key, customer.digest)
+    if credits:
+        await top_up(rig, customer, credits, "opening")
+    return customer
+
+
+async def top_up(
+    rig: Rig,
+    customer: Customer,
+    amount: int,
+    reference: str,
+    *kinds: EventKind,
+    key: ChainKey | None = None,
+) -> int:
+    """Top up once for each reference, told in events of these kinds; how many deliveries are due.
+
+    The entry is chained under the key, where one is given.
+    """
+    async with rig.store.begin() as tx:
+        view = await tx.ledger.load(customer.account_id, ledger.top_up_operation(reference))
+        known = None if view.entry is None else view.entry.transfer
+        posting = ledger.top_up(view.funds, new_id(), reference, amount, AT, known, key)
+        if posting.entry is None:
+            return 0
+        events = [new_event(customer, kind) for kind in kinds]
+        return await tx.ledger.append(posting.funds, posting.entry, events)
+
+
+async def adjust(
+    rig: Rig, customer: Customer, amount: int, operation: str, at: datetime = AT
+) -> Entry | None:
+    """Give or take credits once for each operation."""
+    async with rig.store.begin() as tx:
+        view = await tx.ledger.load(customer.account_id, operation)
+        if view.entry is not None:
+            return None
+        reference = Reference("ticket", operation)
+        posting = ledger.adjust(view.funds, new_id(), operation, amount, reference, at)
+        assert posting.entry is not None
+        await tx.ledger.append(posting.funds, posting.entry, [])
+        return posting.entry
+
+
+def new_event(customer: Customer, kind: EventKind = KIND, **data: object) -> Event:
+    """An event of the customer that is not told yet."""
+    return Event(new_id(), customer.account_id, kind, AT, data)
+
+
+def query_of(customer: Customer, wish: MeetingSpec, *, can_wait: bool = False) -> CreationQuery:
+    """What the decision on a wish asks of the store."""
+    operation = f"meeting:{new_id()}" if wish.key is None else f"meeting:key:{wish.key}"
+    return CreationQuery(
+        customer.account_id, customer.key_id, cap_day(AT), operation, wish.key, wish.seats,
+        wish.start_at, wish.end_at, AT, wish.per_day, wish.needs_host, can_wait,
+    )  # fmt: skip
+
+
+def draft(customer: Customer, wish: MeetingSpec, host_id: UUID | None) -> Meeting:
+    """The meeting of a wish, before the provider is asked."""
+    return Meeting(
+        id=new_id(), account_id=customer.account_id, api_key_id=customer.key_id,
+        status=MeetingStatus.PROVISIONING, title="Rapat", description="Agenda", start_at=wish.start_at,
+        end_at=wish.end_at, duration=wish.minutes, capacity=wish.seats, pricing_tier_id="small",
+        credits=wish.credits, with_recording=wish.with_recording, auto_notulen=False, must_login=True,
+        mic_off=False, email_notification=True, host_id=host_id, provider="sandbox", created_at=AT,
+        password=wish.password,
+    )  # fmt: skip
+
+
+def provisioning(
+    customer: Customer, wish: MeetingSpec, view: CreationView, host: Host | None, operation: str
+) -> Provisioning:
+    """What a use case decides: a hold within funds and cap, a meeting under a lease, a claim."""
+    meeting = draft(customer, wish, None if host is None else host.id)
+    hold = holds.Hold(
+        new_id(), operation, TransferKind.MEETING_CHARGE, wish.credits,
+        Reference("meeting", str(meeting.id)), customer.key_id, view.usage.day,
+    )  # fmt: skip
+    reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
+    claim = None if wish.key is None else Claim(wish.key, wish.fingerprint, meeting.id)
+    lease = Lease(new_id(), wish.lease_s)
+    user = "" if host is None else host.provider_user_id
+    is_counted = view.creations is not None
+    return Provisioning(
+        meeting, hold, reserved.funds, reserved.usage, lease, claim, user, is_counted, wish.orphan_window_s
+    )
+
+
+async def reserve(rig: Rig, customer: Customer, wish: MeetingSpec) -> Provisioning | Verdict | None:
+    """The first transaction of making a meeting.
+
+    Returns:
+        What was written; or the key's verdict, when the key is not ours to claim; or none, when no
+        host is free.
+    """
+    can_wait = False
+    for _ in range(100):
+        query = query_of(customer, wish, can_wait=can_wait)
+        async with rig.store.begin() as tx:
+            view = await tx.meetings.load_creation(query)
+            verdict = decide(view.idempotency.record, wish.fingerprint, view.idempotency.now)
+            if verdict is not Verdict.CLAIM:
+                return verdict
+            if view.is_contended:
+                can_wait = True
+                continue
+            host = choose_host(view.free_hosts, wish.seats)
+            if host is None and wish.needs_host:
+                return None
+            made = provisioning(customer, wish, view, host, query.operation)
+            if await tx.meetings.save_provisioning(made):
+                return made
+    raise AssertionError("no host was to be had, and none was refused")
+
+
+async def reserved(rig: Rig, customer: Customer, wish: MeetingSpec) -> Provisioning:
+    """The same where nothing stands in the way."""
+    made = await reserve(rig, customer, wish)
+    assert isinstance(made, Provisioning)
+    return made
+
+
+async def load_leased(rig: Rig, made: Provisioning, token: UUID | None = None) -> LeaseView | None:
+    """Load a meeting in progress under its own lease, or under another token."""
+    async with rig.store.begin() as tx:
+        return await tx.meetings.load_leased(
+            made.meeting.account_id, made.meeting.id, token or made.lease.token
+        )
+
+
+async def schedule(
+    rig: Rig, made: Provisioning, *events: Event, answer: bytes | None = None, password: str | None = "pw",
+    room: str | None = None, link: str | None = None,
+) -> Meeting | None:  # fmt: skip
+    """The hold becomes the charge; none when the lease is lost. `room` is the provider's id of it."""
+    meeting_id = made.meeting.id
+    async with rig.store.begin() as tx:
+        view = await tx.meetings.load_leased(made.meeting.account_id, meeting_id, made.lease.token)
+        if view is None or view.hold is None:
+            return None
+        settled = holds.settle(view.funds, view.usage, view.hold, view.hold.amount, new_id(), AT)
+        entry = settled.posting.entry
+        assert entry is not None
+        link = link or f"https://meet.example/{meeting_id}"
+        told = Provisioned(room or f"room-{meeting_id}", link, password)
+        meeting = view.meeting.as_provisioned(told, entry.transfer.id)
+        await tx.meetings.save_scheduled(
+            view, meeting, settled.posting.funds, settled.usage, entry, events, answer
+        )
+        return meeting
+
+
+async def scheduled(rig: Rig, customer: Customer, wish: MeetingSpec | None = None) -> Meeting:
+    """A meeting that was made and paid, where nothing stands in the way."""
+    meeting = await schedule(rig, await reserved(rig, customer, wish or MeetingSpec()))
+    assert meeting is not None
+    return meeting
+
+
+async def abandon(
+    rig: Rig, made: Provisioning, *, rests_until: datetime | None = None,
+    look_again_s: float | None = None, was_made: bool = False,
+) -> bool:  # fmt: skip
+    """Give hold and host back; false when the lease is lost."""
+    async with rig.store.begin() as tx:
+        view = await tx.meetings.load_leased(made.meeting.account_id, made.meeting.id, made.lease.token)
+        if view is None or view.hold is None:
+            return False
+        back = holds.release(view.funds, view.usage, view.hold)
+        meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
+        await tx.meetings.save_abandoned(
+            view, meeting, back.funds, back.usage, host_unavailable_until=rests_until,
+            look_again_s=look_again_s, was_made=was_made,
+        )  # fmt: skip
+        return True
+
+
+async def start_cancelling(rig: Rig, meeting: Meeting, claim: Claim | None = None) -> Lease:
+    """The first transaction of cancelling; the lease it is done under, 60 s."""
+    lease = Lease(new_id(), 60.0)
+    async with rig.store.begin() as tx:
+        key = None if claim is None else claim.key
+        view = await tx.meetings.load_locked(meeting.account_id, meeting.id, key)
+        assert view is not None
+        status = transition(view.meeting.status, MeetingEvent.CANCEL)
+        await tx.meetings.save_cancelling(evolve(view.meeting, status=status), lease, claim)
+    return lease
+
+
+async def finish_cancelling(
+    rig: Rig, meeting: Meeting, lease: Lease, *events: Event, answer: bytes | None = None,
+    invalidates_host_key: bool = False,
+) -> int:  # fmt: skip
+    """The refund of the whole charge; how many deliveries are due."""
+    async with rig.store.begin() as tx:
+        view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
+        assert view is not None
+        assert view.charge is not None
+        posting = ledger.refund(view.funds, view.charge, new_id(), AT)
+        assert posting.entry is not None
+        usage = holds.refund_usage(view.usage, view.charge.amount)
+        cancelled = evolve(
+            view.meeting,
+            status=transition(view.meeting.status, MeetingEvent.CANCELLED),
+            credits_refunded=view.charge.amount,
+        )
+        refund = (posting.funds, usage, posting.entry)
+        return await tx.meetings.save_cancelled(
+            view, cancelled, refund, events, answer, invalidates_host_key=invalidates_host_key
+        )
+
+
+def new_endpoint(customer: Customer, *kinds: EventKind, **fields: Any) -> Endpoint:
+    """An endpoint that is not registered yet; `fields` are attributes of `Endpoint`."""
+    id_ = new_id()
+    endpoint = Endpoint(
+        id=id_, account_id=customer.account_id, url=f"https://hooks.example/{id_}",
+        url_key=f"https://hooks.example/{id_}", description="Hooks", event_types=kinds or (KIND,),
+        state=EndpointState.ACTIVE, consecutive_failures=0, disabled_at=None,
+        created_by=str(customer.key_id), created_at=AT, secret=f"whsec_{id_}",
+    )  # fmt: skip
+    return evolve(endpoint, **fields)
+
+
+async def register(rig: Rig, endpoint: Endpoint) -> Endpoint:
+    """Register unless the URL is registered; the endpoint that is."""
+    async with rig.store.begin() as tx:
+        await tx.endpoints.lock_account(endpoint.account_id)
+        known = await tx.endpoints.find_by_url(endpoint.account_id, endpoint.url_key)
+        if known is None:
+            await tx.endpoints.add(endpoint)
+        return known or endpoint
+
+
+async def save_endpoint(rig: Rig, endpoint: Endpoint) -> None:
+    """Write an endpoint that is registered; how many deliveries became due."""
+    async with rig.store.begin() as tx:
+        await tx.endpoints.lock_account(endpoint.account_id)
+        assert await tx.endpoints.load(endpoint.account_id, endpoint.id) is not None
+        await tx.endpoints.save(endpoint)
+
+
+async def remove_endpoint(rig: Rig, endpoint: Endpoint) -> bool:
+    """Forget an endpoint; false when there is none."""
+    async with rig.store.begin() as tx:
+        await tx.endpoints.lock_account(endpoint.account_id)
+        return await tx.endpoints.remove(endpoint.account_id, endpoint.id)

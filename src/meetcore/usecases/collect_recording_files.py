@@ -1,0 +1,78 @@
+"""What the provider tells of a recording: it has these files. Doubles and disorder are harmless."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from attrs import frozen
+
+from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.provider_events import EventOutcome
+from meetcore.domain.recordings import (
+    RETENTION,
+    RecordingFile,
+    can_be_recorded,
+    gather_files,
+    open_recording,
+    readdress,
+)
+from meetcore.ports.store import Store
+from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.runtime import Runtime
+
+__all__ = ["CollectRecordingFiles"]
+
+
+@frozen
+class CollectRecordingFiles:
+    """Gathers a meeting's files in its one recording, which is measured next. `notifier` wakes who does that.
+
+    `retention` is how long a recording is kept.
+    """
+
+    store: Store
+    notifier: WorkerNotifier
+    runtime: Runtime
+    retention: timedelta = RETENTION
+
+    async def __call__(
+        self,
+        provider: str,
+        provider_meeting_id: str,
+        files: Sequence[RecordingFile],
+        now: datetime,
+        *,
+        is_answer: bool = False,
+    ) -> EventOutcome:
+        """Take note of files.
+
+        Args:
+            provider: who tells of them.
+            provider_meeting_id: of which meeting.
+            files: what there is.
+            now: the present instant.
+            is_answer: whether we asked: then the addresses are those of now.
+
+        Returns:
+            TAKEN where the recording is new or has more files now, PASSED where nothing is new or the meeting
+            was not sold with a recording, EARLY where nobody knows the meeting yet or it is being cancelled.
+
+        Raises:
+            StoreUnavailable: the database does not answer; tell it again.
+        """
+        async with self.store.begin() as tx:
+            meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)
+            if meeting is None or meeting.status is MeetingStatus.CANCELLING:
+                return EventOutcome.TOO_EARLY
+            if not can_be_recorded(meeting):
+                return EventOutcome.IGNORED
+            known = await tx.recordings.load(meeting.account_id, meeting.id)
+            if known is None:
+                recording = open_recording(self.runtime.new_id(now), meeting, files, now, self.retention)
+            else:
+                recording = gather_files(known, files)
+                recording = readdress(recording, files) if is_answer else recording
+            if recording is None or recording == known:
+                return EventOutcome.IGNORED
+            await tx.recordings.save(recording)
+        self.notifier.ring()
+        return EventOutcome.APPLIED

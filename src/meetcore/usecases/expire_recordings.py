@@ -1,0 +1,134 @@
+"""The end of recordings: by their age, or because their owner wants it.
+
+One transaction ends a recording for everybody: it reads `expired`, its link is gone, notes in progress fail
+and cost nothing, what was heard is forgotten. Its files are removed at the provider afterwards, by whoever
+works on recordings, and until that is done it is due.
+"""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain import notes
+from meetcore.domain.errors import NotFound
+from meetcore.domain.notes import NoteFault
+from meetcore.domain.recordings import Recording, RecordingStatus, expire
+from meetcore.ports.queries import Caller
+from meetcore.ports.store import Store, StoreUnavailable, Transaction
+from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.finalize_note import fail_note
+from meetcore.usecases.idempotency import Answer, Done, IdempotentRequest, no_preparation, run_once
+from meetcore.usecases.runtime import Runtime
+
+__all__ = ["DeleteRecording", "ExpireRecordings"]
+
+
+async def _end(
+    tx: Transaction, runtime: Runtime, recording: Recording, at: datetime, *, with_notes: bool
+) -> int:
+    """End a recording whose account is locked; how many deliveries are due."""
+    due = 0
+    for note in await tx.notes.load_of_recording(recording.account_id, recording.id):
+        settlement = await tx.notes.load_settlement(note.account_id, note.id, None)
+        if settlement is not None:
+            due += await fail_note(tx, runtime, settlement, NoteFault.RECORDING_GONE, at)
+            note = notes.fail(settlement.note, NoteFault.RECORDING_GONE)
+        if with_notes:
+            await tx.notes.save_erased(notes.erase(note))
+    await tx.notes.drop_heard(recording.account_id, recording.id)
+    await tx.recordings.save(expire(recording))
+    return due
+
+
+@frozen
+class ExpireRecordings:
+    """Ends what is past its retention; notes that were made of it stay."""
+
+    store: Store
+    notifier: WorkerNotifier
+    notes_notifier: WorkerNotifier
+    runtime: Runtime
+
+    async def __call__(self, limit: int = 100) -> bool:
+        """End up to `limit` recordings, each by itself; whether there may be more.
+
+        Raises:
+            StoreUnavailable: the database does not answer.
+            ExceptionGroup: of those that could not be ended; the others were.
+        """
+        async with self.store.at_once() as tx:
+            outlived = await tx.recordings.find_outlived(limit)
+        faults: list[Exception] = []
+        for account_id, meeting_id in outlived:
+            try:
+                await self._expire(account_id, meeting_id)
+            except StoreUnavailable:
+                raise
+            except Exception as fault:  # noqa: BLE001  # one that cannot be read keeps no other
+                fault.add_note(f"the recording of meeting {meeting_id}")
+                faults.append(fault)
+        if faults:
+            raise ExceptionGroup("not every recording that is past its retention could be ended", faults)
+        return len(outlived) == limit
+
+    async def _expire(self, account_id: UUID, meeting_id: UUID) -> None:
+        async with self.store.begin() as tx:
+            await tx.endpoints.lock_account(account_id)
+            recording = await tx.recordings.load(account_id, meeting_id)
+            if recording is None:
+                return
+            due = await _end(tx, self.runtime, recording, self.runtime.now(), with_notes=False)
+        self.notes_notifier.ring()
+        if due:
+            self.notifier.ring()
+
+
+@frozen
+class DeleteRecording:
+    """Ends a recording at once, and on request everything that was made of it but the ledger."""
+
+    store: Store
+    notifier: WorkerNotifier
+    notes_notifier: WorkerNotifier
+    runtime: Runtime
+
+    async def __call__(
+        self,
+        caller: Caller,
+        recording_id: UUID,
+        intent: IdempotentRequest,
+        now: datetime,
+        *,
+        with_notes: bool,
+    ) -> Answer:
+        """Carry out a deletion; one that was carried out before is carried out again.
+
+        Args:
+            caller: whose.
+            recording_id: which.
+            intent: for the answer that is remembered.
+            now: the request's instant.
+            with_notes: whether notes are erased too, with the events that told of them.
+
+        Returns:
+            Nothing, or a refusal: NotFound.
+
+        Raises:
+            NotFound: no such recording, when no key remembers it.
+            IdempotencyKeyReused: the key belongs to another request.
+            StoreUnavailable: the database does not answer.
+        """
+
+        async def work(tx: Transaction, _: None) -> Done:
+            await tx.endpoints.lock_account(caller.account.id)
+            recording = await tx.recordings.load_by_id(caller.account.id, recording_id)
+            if recording is None or recording.status is RecordingStatus.MEASURING:
+                raise NotFound("No recording with this id.")
+            return Done(None, await _end(tx, self.runtime, recording, now, with_notes=with_notes))
+
+        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
+        self.notes_notifier.ring()
+        if answer.due:
+            self.notifier.ring()
+        return answer

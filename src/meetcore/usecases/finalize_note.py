@@ -1,0 +1,112 @@
+"""The end of a note: completed and charged, or failed and free. No other place touches a note's money.
+
+Both are one transaction: the hold goes, the charge comes where there is one, the event goes out. Who lost the
+lease changes nothing. The charge bears the note's permanent name, so that no second one can follow.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from attrs import frozen
+
+from meetcore.domain import holds, notes
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.notes import Note, NoteFault
+from meetcore.domain.pricing import TierCatalogue
+from meetcore.domain.records import note_record
+from meetcore.ports.notes import NoteSettlement, NoteTask
+from meetcore.ports.store import Store, Transaction
+from meetcore.ports.worker_notifier import WorkerNotifier
+from meetcore.usecases.create_note import failed_event
+from meetcore.usecases.provision import credit_events
+from meetcore.usecases.runtime import Runtime
+
+__all__ = ["FinalizeNote", "fail_note"]
+
+
+async def fail_note(
+    tx: Transaction, runtime: Runtime, settlement: NoteSettlement, fault: NoteFault, at: datetime
+) -> int:
+    """Give a note up, in a transaction that holds its account's lock; its hold is released.
+
+    Returns:
+        How many deliveries are due now.
+    """
+    reserved = holds.release(settlement.funds, settlement.usage, settlement.hold)
+    failed = notes.fail(settlement.note, fault)
+    events = [failed_event(runtime, failed, at)]
+    return await tx.notes.save_failed(failed, settlement.hold, reserved.funds, reserved.usage, events)
+
+
+def _ignore(_: Note, __: NoteFault) -> None:
+    return None
+
+
+@frozen
+class FinalizeNote:
+    """Ends notes for whoever works on them. `notifier` wakes those who send webhooks.
+
+    `on_failed` is called with each note that was given up, once that is kept.
+    """
+
+    store: Store
+    catalogue: TierCatalogue
+    notifier: WorkerNotifier
+    runtime: Runtime
+    on_failed: Callable[[Note, NoteFault], object] = _ignore
+
+    async def complete(self, task: NoteTask) -> bool:
+        """Charge a written note by the length of its media and show it; false when the lease is lost.
+
+        The charge may be larger than the hold: then it may take the balance below zero and pass the cap.
+
+        Raises:
+            StoreUnavailable: the database does not answer; nothing or all of it was done.
+        """
+        now = self.runtime.now()
+        async with self.store.begin() as tx:
+            settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
+            if settlement is None:
+                return False
+            due = await self._charge(tx, settlement, now)
+        if due:
+            self.notifier.ring()
+        return True
+
+    async def fail(self, task: NoteTask, fault: NoteFault) -> bool:
+        """Give a note up; false when the lease is lost.
+
+        Raises:
+            StoreUnavailable: the database does not answer; nothing or all of it was done.
+        """
+        async with self.store.begin() as tx:
+            settlement = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
+            if settlement is None:
+                return False
+            due = await fail_note(tx, self.runtime, settlement, fault, self.runtime.now())
+        self.on_failed(settlement.note, fault)
+        if due:
+            self.notifier.ring()
+        return True
+
+    async def _charge(self, tx: Transaction, settlement: NoteSettlement, now: datetime) -> int:
+        price = self.catalogue.quote_notulen(settlement.note.duration_s).credits
+        settled = holds.settle(
+            settlement.funds, settlement.usage, settlement.hold, price, self.runtime.new_id(now), now,
+            self.runtime.chain_key,
+        )  # fmt: skip
+        posting = settled.posting
+        assert posting.entry is not None  # a settlement always posts
+        note = notes.complete(settlement.note, price, posting.entry.transfer.id, now)
+        told = Event(
+            self.runtime.new_id(now),
+            note.account_id,
+            EventKind.NOTE_COMPLETED,
+            now,
+            note_record(note),
+            note.id,
+        )
+        events = [told, *credit_events(self.runtime, posting, now)]
+        return await tx.notes.save_completed(
+            note, settlement.hold, posting.funds, settled.usage, posting.entry, events
+        )

@@ -1,0 +1,211 @@
+"""A caller's intent and the answer to it: how repeated requests get one result (spec 4, idempotency).
+
+An answer is bytes that the driving adapter renders once and gets back at every replay, whatever it
+put into them. Owns the recall of earlier answers; refuses to know what an answer looks like.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.errors import DomainError, IdempotencyKeyReused, ServiceUnavailable
+from meetcore.domain.idempotency import IdempotencyRecord, Verdict, decide
+from meetcore.ports.idempotency import Claim, KeyView
+from meetcore.ports.store import Store, Transaction
+
+__all__ = [
+    "Answer",
+    "Done",
+    "IdempotentRequest",
+    "KeyLookup",
+    "Render",
+    "check_key",
+    "key_record",
+    "no_preparation",
+    "run_once",
+    "store_first_replay",
+    "store_refusal",
+]
+
+P = TypeVar("P")
+
+Render = Callable[[object], bytes]
+"""Turns an outcome, a record or a `DomainError`, into the bytes that are answered and replayed."""
+
+
+@frozen
+class IdempotentRequest:
+    """What identifies a request over its retries: the caller's key, if any, and the fingerprint.
+
+    `wait_until` is the event loop's time at which it stops waiting for a duplicate; None where it has not
+    waited yet.
+    """
+
+    key: str | None
+    fingerprint: bytes
+    render: Render = field(repr=False)
+    wait_until: float | None = None
+
+    def deadline(self, wait_s: float) -> float:
+        """The event loop's time until which it waits: `wait_s` from now, or earlier where it has waited."""
+        latest = asyncio.get_running_loop().time() + wait_s
+        return latest if self.wait_until is None else min(latest, self.wait_until)
+
+    def claim(self, subject_id: UUID) -> Claim | None:
+        """The key as taken for work on a record; none without a key."""
+        return None if self.key is None else Claim(self.key, self.fingerprint, subject_id)
+
+
+@frozen
+class Answer:
+    """The rendered bytes, and whether an earlier request made them. `due` deliveries wait for a worker."""
+
+    payload: bytes = field(repr=False)
+    is_replay: bool = False
+    due: int = 0
+
+
+@frozen
+class Done:
+    """What a piece of work came to. `due` deliveries wait for a worker."""
+
+    outcome: object
+    due: int = 0
+
+
+@frozen
+class KeyLookup:
+    """What an idempotency key says: replay it, or go on with the work, or see to an unfinished one."""
+
+    verdict: Verdict
+    record: IdempotencyRecord | None
+
+
+def check_key(view: KeyView, intent: IdempotentRequest) -> KeyLookup:
+    """Decide what a key's record means for this request.
+
+    Raises:
+        IdempotencyKeyReused: the key belongs to another request (spec 4, idempotency rule 2).
+    """
+    verdict = decide(view.record, intent.fingerprint, view.now)
+    if verdict is Verdict.REJECT:
+        raise IdempotencyKeyReused(
+            "This Idempotency-Key was used for a different request. Use a new key for a new intent."
+        )
+    return KeyLookup(verdict, view.record)
+
+
+def key_record(
+    intent: IdempotentRequest, answer: bytes | None, subject_id: UUID | None = None
+) -> IdempotencyRecord:
+    """The record of a key: done with an answer, or only bound without one.
+
+    Raises:
+        ValueError: the intent has no key.
+    """
+    if intent.key is None:
+        raise ValueError("an intent without a key is not remembered")
+    return IdempotencyRecord(intent.key, intent.fingerprint, answer is not None, subject_id, None, answer)
+
+
+async def store_refusal(
+    tx: Transaction, account_id: UUID, intent: IdempotentRequest, refusal: DomainError
+) -> bytes | None:
+    """Remember a refusal under its key: the answer if it is final, only the binding if it is temporary.
+
+    Returns:
+        The rendered answer of a final refusal; none for a temporary one, which the caller raises.
+    """
+    payload = intent.render(refusal) if refusal.is_final else None
+    if intent.key is not None:
+        await tx.idempotency.save(account_id, key_record(intent, payload))
+    return payload
+
+
+async def no_preparation() -> None:
+    """The preparation of work that needs none."""
+
+
+async def run_once(
+    store: Store,
+    account_id: UUID,
+    intent: IdempotentRequest,
+    work: Callable[[Transaction, P], Awaitable[Done]],
+    prepare: Callable[[], Awaitable[P]],
+) -> Answer:
+    """Do work of one transaction at most once for each key.
+
+    `prepare` runs before the transaction and may use the network; `work` must decide before it
+    writes, so that a refusal leaves nothing behind but what is remembered of it.
+
+    Raises:
+        IdempotencyKeyReused: see `check_key`.
+        DomainError: a temporary refusal of `prepare` or `work`.
+    """
+    if intent.key is not None:
+        async with store.begin() as tx:
+            if answer := await _replay(tx, account_id, intent):
+                return answer
+    try:
+        prepared = await prepare()
+    except DomainError as error:
+        return await _store_early_refusal(store, account_id, intent, error)
+    async with store.begin() as tx:
+        if answer := await _replay(tx, account_id, intent):
+            return answer
+        try:
+            done = await work(tx, prepared)
+        except DomainError as error:
+            refusal, payload = error, await store_refusal(tx, account_id, intent, error)
+        else:
+            payload = intent.render(done.outcome)
+            if intent.key is not None:
+                await tx.idempotency.save(account_id, key_record(intent, payload))
+            return Answer(payload, due=done.due)
+    if payload is None:
+        raise refusal
+    return Answer(payload)
+
+
+async def _replay(tx: Transaction, account_id: UUID, intent: IdempotentRequest) -> Answer | None:
+    if intent.key is None:
+        return None
+    lookup = check_key(await tx.idempotency.load(account_id, intent.key), intent)
+    if lookup.verdict is Verdict.CLAIM:
+        return None
+    if lookup.record is None or lookup.record.answer is None:
+        raise ServiceUnavailable("The first request with this key is still in progress.", 1)
+    return Answer(lookup.record.answer, is_replay=True)
+
+
+async def _store_early_refusal(
+    store: Store, account_id: UUID, intent: IdempotentRequest, refusal: DomainError
+) -> Answer:
+    if intent.key is not None:
+        async with store.begin() as tx:
+            # A duplicate may have come further meanwhile: its result is the first result.
+            if answer := await _replay(tx, account_id, intent):
+                return answer
+            payload = await store_refusal(tx, account_id, intent, refusal)
+            if payload is not None:
+                return Answer(payload)
+    raise refusal
+
+
+async def store_first_replay(
+    store: Store, account_id: UUID, intent: IdempotentRequest, outcome: object
+) -> Answer:
+    """Render the first replay of work that another process finished, and keep it for the next ones."""
+    payload = intent.render(outcome)
+    if intent.key is None:
+        return Answer(payload, is_replay=True)
+    async with store.begin() as tx:
+        record = (await tx.idempotency.load(account_id, intent.key)).record
+        if record is not None and record.is_done and record.answer is None:
+            await tx.idempotency.save(account_id, evolve(record, answer=payload))
+        elif record is not None and record.answer is not None:
+            payload = record.answer
+    return Answer(payload, is_replay=True)

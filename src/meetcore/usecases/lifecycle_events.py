@@ -1,0 +1,50 @@
+"""One step of a meeting's life that no money hangs on: it started, it ended.
+
+For whoever learns of it first: the provider's event, the customer who ends it, the clock. Owns the event of
+a meeting that ended; refuses to ask the provider.
+"""
+
+from datetime import datetime
+
+from attrs import evolve
+
+from meetcore.domain.events import Event, EventKind
+from meetcore.domain.meetings import (
+    TRANSITIONS,
+    Meeting,
+    MeetingEvent,
+    MeetingStatus,
+    can_have_shown_host_key,
+)
+from meetcore.domain.records import meeting_event_record
+from meetcore.ports.store import Transaction
+from meetcore.usecases.runtime import Runtime
+
+__all__ = ["apply_lifecycle_event", "ended_event"]
+
+
+def ended_event(runtime: Runtime, meeting: Meeting, at: datetime) -> Event:
+    """`meeting.ended` with the meeting as events carry it."""
+    record = meeting_event_record(meeting, at)
+    return Event(runtime.new_id(at), meeting.account_id, EventKind.MEETING_ENDED, at, record)
+
+
+async def apply_lifecycle_event(
+    tx: Transaction, runtime: Runtime, meeting: Meeting, happened: MeetingEvent, at: datetime
+) -> tuple[Meeting, int] | None:
+    """Write what happened to a meeting that was read under its account's lock.
+
+    A meeting that is being cancelled stays as it is: whoever cancels asks the provider.
+
+    Returns:
+        The meeting after it, and how many deliveries are due now; none when the table has no such step.
+    """
+    status = TRANSITIONS.get((meeting.status, happened))
+    if meeting.status is MeetingStatus.CANCELLING or status is None:
+        return None
+    moved = evolve(meeting, status=status)
+    events = [ended_event(runtime, moved, at)] if status is MeetingStatus.ENDED else []
+    # Not by `at`: while the provider was asked, the key may have become the meeting's to show.
+    invalidates_host_key = can_have_shown_host_key(moved, runtime.now())
+    due = await tx.meetings.save_lifecycle(moved, events, invalidates_host_key=invalidates_host_key)
+    return moved, due

@@ -1,0 +1,34 @@
+"""What every use case needs of the outside: the time, unguessable bytes, new ids, the key of the ledger."""
+
+from datetime import datetime
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.chain_keys import ChainKey
+from meetcore.domain.ids import RANDOM_BYTES, uuid7
+from meetcore.ports.clock import Clock
+from meetcore.ports.entropy import Entropy
+
+__all__ = ["Runtime"]
+
+
+@frozen
+class Runtime:
+    """Clock and entropy, and the ids made of both; entries of the ledger are chained under `chain_key`."""
+
+    clock: Clock
+    entropy: Entropy
+    chain_key: ChainKey | None = None
+
+    def now(self) -> datetime:
+        """The present instant, in UTC."""
+        return self.clock.now()
+
+    def new_id(self, at: datetime) -> UUID:
+        """A UUIDv7 of that instant."""
+        return uuid7(at, self.entropy.token_bytes(RANDOM_BYTES))
+
+    def jitter(self) -> float:
+        """A number from [0, 1)."""
+        return int.from_bytes(self.entropy.token_bytes(6), "big") / (1 << 48)

@@ -1,0 +1,138 @@
+"""An agent as it looks on the wire: JSON-RPC over POST, in a revision with a handshake and in one without.
+
+It owns the framing and nothing else, so that a test sees status, headers and body as they were sent; the
+official client is the end-to-end tests' business.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+from attrs import evolve, field, frozen
+
+from meetcore.adapters.api.operation import UseCases
+from meetcore.adapters.api.operations import operations
+from meetcore.adapters.mcp.mcp_app import McpApp
+from meetcore.wiring import Wiring, admission
+from tests.http.api_harness import BASE_URL
+
+HANDSHAKE, SINGLE = "2025-11-25", "2026-07-28"
+ERAS = (HANDSHAKE, SINGLE)
+_NUMBERS = itertools.count(1)
+_CLIENT = {"name": "test", "version": "1"}
+
+
+@frozen
+class ToolAnswer:
+    """What a tool call brought back."""
+
+    http: httpx.Response
+    result: dict[str, Any]
+
+    @property
+    def is_error(self) -> bool:
+        return bool(self.result["isError"])
+
+    @property
+    def value(self) -> dict[str, Any]:
+        """What a tool that did its work tells."""
+        assert not self.is_error, self.result
+        return dict(self.result["structuredContent"])
+
+    @property
+    def error(self) -> dict[str, Any]:
+        """What a tool that refused tells."""
+        assert self.is_error, self.result
+        # Some clients refuse structured content that is not of the shape of the tool's result.
+        assert "structuredContent" not in self.result
+        (content,) = self.result["content"]
+        told = json.loads(content["text"])["error"]
+        assert told == self.meta["meetcore/error"]
+        return dict(told)
+
+    @property
+    def problems(self) -> dict[str, list[str]]:
+        """The arguments that an `invalid_request` names."""
+        assert self.error["code"] == "invalid_request", self.error
+        return dict(self.error["details"]["fields"])
+
+    @property
+    def meta(self) -> dict[str, Any]:
+        return dict(self.result["_meta"])
+
+
+@frozen
+class Agent:
+    """Speaks to `/mcp` with one key, from a page of `origin` where there is one."""
+
+    line: httpx.AsyncClient
+    key: str | None = field(repr=False)
+    era: str = HANDSHAKE
+    origin: str | None = None
+
+    async def post(self, message: object, **headers: str) -> httpx.Response:
+        """Send a message as it is."""
+        return await self.line.post("/mcp", json=message, headers=self.headers() | headers)
+
+    async def ask(self, method: str, **params: Any) -> httpx.Response:
+        """Send a request of the protocol."""
+        headers: dict[str, str] = {}
+        if self.era == SINGLE:
+            headers["Mcp-Method"] = method
+            if "name" in params:
+                headers["Mcp-Name"] = params["name"]
+            prefix = "io.modelcontextprotocol"
+            params["_meta"] = {
+                f"{prefix}/protocolVersion": SINGLE,
+                f"{prefix}/clientInfo": _CLIENT,
+                f"{prefix}/clientCapabilities": {},
+            }
+        return await self.post(
+            {"jsonrpc": "2.0", "id": next(_NUMBERS), "method": method, "params": params}, **headers
+        )
+
+    async def call(self, tool: str, /, **arguments: Any) -> ToolAnswer:
+        """Call a tool; the protocol itself must not refuse."""
+        answer = await self.ask("tools/call", name=tool, arguments=arguments)
+        assert answer.status_code == 200, answer.text
+        return ToolAnswer(answer, answer.json()["result"])
+
+    async def greet(self) -> httpx.Response:
+        """Open a conversation, as the revision does it."""
+        if self.era == SINGLE:
+            return await self.ask("server/discover")
+        return await self.ask("initialize", protocolVersion=HANDSHAKE, capabilities={}, clientInfo=_CLIENT)
+
+    async def tools(self) -> dict[str, dict[str, Any]]:
+        """The tools that are listed, by name."""
+        answer = await self.ask("tools/list")
+        assert answer.status_code == 200, answer.text
+        return {tool["name"]: tool for tool in answer.json()["result"]["tools"]}
+
+    def headers(self) -> dict[str, str]:
+        """What every request carries."""
+        told = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.era}
+        if self.origin is not None:
+            told["Origin"] = self.origin
+        return told if self.key is None else told | {"Authorization": f"Bearer {self.key}"}
+
+
+@asynccontextmanager
+async def mcp_on(
+    wiring: Wiring, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any
+) -> AsyncIterator[httpx.AsyncClient]:
+    """The agent interface alone, on a wiring with other parts."""
+    changed = evolve(wiring, **changes)
+    async with admission(changed) as admit:
+        table = operations(adjust(changed.use_cases))
+        door = McpApp(table, admit, changed.runtime, changed.settings.base_url)
+        async with (
+            door.open(),
+            httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url=BASE_URL) as line,
+        ):
+            yield line

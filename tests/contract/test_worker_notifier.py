@@ -1,0 +1,392 @@
+"""The suite of the doorbells on every adapter, and what is the queue's own, on each broker."""
+
+import asyncio
+import contextlib
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import dramatiq
+import pytest
+
+from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
+from meetcore.adapters.queue.broker import BACKLOG, broker_from_url
+from meetcore.adapters.queue.worker import NotificationConsumer
+from meetcore.adapters.queue.worker_notifier import DramatiqWorkerNotifier
+from meetcore.testing.contracts.worker_notifier import RemoteNotifierContract, WorkerNotifierContract
+
+PATIENCE_S = 15.0
+
+
+class Lines:
+    """A log that remembers, and that a test can wait on."""
+
+    def __init__(self) -> None:
+        self.events: list[str] = []
+        self.written = threading.Condition()
+
+    def warning(self, event: str, /, **fields: object) -> None:
+        with self.written:
+            self.events.append(event)
+            self.written.notify_all()
+
+    info = exception = warning
+
+    def wait_for(self, beginning: str) -> bool:
+        with self.written:
+            return self.written.wait_for(
+                lambda: any(line.startswith(beginning) for line in self.events), PATIENCE_S
+            )
+
+
+class Place:
+    """One queue: brokers for both ends of it, and its surroundings."""
+
+    def __init__(self, url: str | None, queue: str, namespace: str) -> None:
+        self.url, self.queue, self.namespace = url, queue, namespace
+        self.log = Lines()
+        self._shared = broker_from_url(None) if url is None else None
+
+    def broker(self) -> dramatiq.Broker:
+        """In process both ends share the one; elsewhere each has its own, as in two processes."""
+        return self._shared or broker_from_url(self.url, namespace=self.namespace)
+
+    @contextmanager
+    def bell(self, **settings: float):
+        broker = self.broker()
+        bell = DramatiqWorkerNotifier(broker, self.log, queue=self.queue, **settings)
+        try:
+            yield bell
+        finally:
+            bell.close()
+            broker.close()
+
+    @contextmanager
+    def worker(self, on_wake: Callable[[], object]):
+        worker = NotificationConsumer(self.broker(), {self.queue: on_wake}, self.log)
+        worker.start()
+        try:
+            yield worker
+        finally:
+            worker.stop()
+
+
+@pytest.fixture(params=["stub", "redis", "rabbitmq"])
+def place(request, queue_namespace):
+    url, namespace = None, queue_namespace
+    if request.param == "redis":
+        url, namespace = (
+            request.getfixturevalue("redis_url"),
+            request.getfixturevalue("redis_prefix") + "queue",
+        )
+    elif request.param == "rabbitmq":
+        url = request.getfixturevalue("rabbitmq_url")
+    place = Place(url, f"{queue_namespace}.wake", namespace)
+    yield place
+    if request.param == "rabbitmq":
+        delete_queues(place.url, place.queue)
+
+
+def delete_queues(url: str | None, queue: str) -> None:
+    """Leave nothing behind in RabbitMQ; dramatiq makes three queues for one."""
+    broker: Any = broker_from_url(url)
+    for suffix in ("", ".DQ", ".XQ"):
+        broker.channel.queue_delete(queue + suffix)
+    broker.close()
+
+
+async def test_a_ring_reaches_an_event_loop(place: Place):
+    loop, due = asyncio.get_running_loop(), asyncio.Event()
+    with place.worker(lambda: loop.call_soon_threadsafe(due.set)), place.bell() as bell:
+        bell.ring()
+        await asyncio.wait_for(due.wait(), PATIENCE_S)
+
+
+def test_a_ring_before_the_worker_is_up_wakes_it_later(place: Place):
+    woken = threading.Event()
+    with place.bell() as bell:
+        sent = sends(bell)
+        bell.ring()
+        assert sent.acquire(timeout=PATIENCE_S)
+        with place.worker(woken.set):
+            assert woken.wait(PATIENCE_S)
+
+
+def test_a_queue_that_nobody_reads_stays_small(place: Place):
+    woken = threading.Semaphore(0)
+    with place.bell(spacing_s=0) as bell:
+        sent = sends(bell)
+        for _ in range(BACKLOG + 50):
+            bell.ring()
+            assert sent.acquire(timeout=PATIENCE_S)
+        with place.worker(woken.release):
+            assert woken.acquire(timeout=PATIENCE_S)
+            wakes = 1 + drained(woken)
+    assert wakes <= BACKLOG + 1
+
+
+def test_an_owner_that_fails_is_called_again(place: Place):
+    calls = threading.Semaphore(0)
+
+    def fail() -> None:
+        calls.release()
+        raise RuntimeError("the loop is closed")
+
+    with place.worker(fail), place.bell() as bell:
+        for _ in range(2):
+            bell.ring()
+            assert calls.acquire(timeout=PATIENCE_S)
+    assert set(place.log.events) == {"waking failed"}
+
+
+def sends(bell: DramatiqWorkerNotifier) -> threading.Semaphore:
+    """Released once for each message that the bell has handed to its broker."""
+    done, enqueue = threading.Semaphore(0), bell._broker.enqueue
+
+    def counted(message, *, delay=None):
+        enqueue(message, delay=delay)
+        done.release()
+
+    bell._broker.enqueue = counted  # type: ignore[method-assign]
+    return done
+
+
+def drained(semaphore: threading.Semaphore) -> int:
+    """How many releases there were, until none comes for a while."""
+    count = 0
+    while semaphore.acquire(timeout=0.7):
+        count += 1
+    return count
+
+
+# A broker that is away
+
+
+class Relay:
+    """A port that leads to a server when it is open, and on which nobody listens when it is closed."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._ends: list[socket.socket] = []
+        self._listener: socket.socket | None = None
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+
+    def open(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", self.port), backlog=64)
+        threading.Thread(target=self._accept, args=(self._listener,), daemon=True).start()
+
+    def close(self) -> None:
+        if self._listener is not None:
+            self._listener.shutdown(socket.SHUT_RDWR)
+            self._listener.close()
+            self._listener = None
+        for end in self._ends:
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def _accept(self, listener: socket.socket) -> None:
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(self._target)
+            self._ends += [near, far]
+            for ends in ((near, far), (far, near)):
+                threading.Thread(target=self._carry, args=ends, daemon=True).start()
+
+    @staticmethod
+    def _carry(source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                sink.sendall(data)
+        with contextlib.suppress(OSError):
+            sink.shutdown(socket.SHUT_RDWR)
+
+
+class RemotePlace(Place):
+    """A place that can be reached through its relay only."""
+
+    relay: Relay
+
+
+@pytest.fixture(params=["redis", "rabbitmq"])
+def remote(request, queue_namespace):
+    """A place behind a relay, closed at first."""
+    url = request.getfixturevalue(f"{request.param}_url")
+    namespace = (
+        request.getfixturevalue("redis_prefix") + "queue" if request.param == "redis" else queue_namespace
+    )
+    at = urlsplit(url)
+    relay = Relay(at.hostname, at.port)
+    login = at.netloc.rpartition("@")[0] + "@" if "@" in at.netloc else ""
+    behind = at._replace(netloc=f"{login}127.0.0.1:{relay.port}").geturl()
+    place = RemotePlace(behind, f"{queue_namespace}.wake", namespace)
+    place.relay = relay
+    yield place
+    relay.close()
+    if request.param == "rabbitmq":
+        delete_queues(url, place.queue)
+    for end in relay._ends:
+        end.close()
+
+
+def test_an_absent_broker_neither_raises_nor_blocks_and_is_logged_once(remote: RemotePlace):
+    with remote.bell(pause_s=0.01) as bell:
+        sent = sends(bell)
+        began = time.perf_counter()
+        for _ in range(1000):
+            bell.ring()
+        assert time.perf_counter() - began < 1.0  # a connection alone would have taken longer
+        assert remote.log.wait_for("broker away")
+        remote.relay.open()
+        deadline = time.monotonic() + PATIENCE_S
+        while not sent.acquire(timeout=0.05):
+            assert time.monotonic() < deadline
+            bell.ring()
+        assert remote.log.wait_for("broker back")
+    assert [line.partition(":")[0] for line in remote.log.events] == ["broker away", "broker back"]
+
+
+def test_a_worker_outlives_a_broker_that_is_away_at_the_start_and_goes_later(remote: RemotePlace, caplog):
+    woken = threading.Event()
+    with remote.worker(woken.set), remote.bell(pause_s=0.05) as bell:
+        for _ in range(2):
+            assert not woken.is_set()
+            remote.relay.open()
+            ring_until(bell, woken)
+            remote.relay.close()
+            bell.ring()
+            assert remote.log.wait_for("broker away")
+            woken.clear()
+    ours = [record for record in caplog.records if remote.queue in record.name]
+    assert len([record for record in ours if record.levelno > logging.INFO]) <= 1
+
+
+def ring_until(bell: DramatiqWorkerNotifier, woken: threading.Event) -> None:
+    """A ring may be lost while the broker comes back: ring on, as a busy service does."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not woken.wait(0.1):
+        assert time.monotonic() < deadline
+        bell.ring()
+
+
+@pytest.mark.parametrize("scheme", ["redis", "amqp"])
+def test_a_broker_that_never_answers_holds_nobody_up(scheme: str, queue_namespace: str):
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
+        place = Place(
+            f"{scheme}://127.0.0.1:{silent.getsockname()[1]}", f"{queue_namespace}.wake", queue_namespace
+        )
+        bell = DramatiqWorkerNotifier(place.broker(), place.log, queue=place.queue)
+        worker = NotificationConsumer(place.broker(), {place.queue: lambda: None}, place.log)
+        began = time.monotonic()
+        worker.start()
+        for _ in range(100):
+            bell.ring()
+        bell.close(timeout_s=0.2)
+        worker.stop(timeout_s=0.2)
+        assert time.monotonic() - began < 3.0
+
+
+# The port
+
+
+class MemoryRig:
+    """A bell whose rings reach everybody who listens at that moment."""
+
+    def __init__(self) -> None:
+        self._listeners: list[Callable[[], object]] = []
+        self.bell = MemoryWorkerNotifier(self._pass_on)
+
+    def _pass_on(self) -> None:
+        for on_wake in self._listeners:
+            on_wake()
+
+    @asynccontextmanager
+    async def listening(self, on_wake: Callable[[], object]):
+        self._listeners.append(on_wake)
+        yield
+        self._listeners.remove(on_wake)
+
+
+class QueueRig:
+    """A bell and its workers on a queue, in threads of their own."""
+
+    def __init__(self, place: Place, bell: DramatiqWorkerNotifier) -> None:
+        self.place, self.bell = place, bell
+
+    @asynccontextmanager
+    async def listening(self, on_wake: Callable[[], object]):
+        with self.place.worker(on_wake):
+            yield
+
+
+class RemoteRig(QueueRig):
+    """A queue behind a relay, which is open at first."""
+
+    place: RemotePlace
+
+    async def take_away(self) -> None:
+        self.place.relay.close()
+
+    async def bring_back(self) -> None:
+        self.place.relay.open()
+
+
+class TestMemory(WorkerNotifierContract):
+    @pytest.fixture
+    def rig(self):
+        return MemoryRig()
+
+
+class TestQueueInProcess(WorkerNotifierContract):
+    @pytest.fixture
+    def rig(self, queue_namespace):
+        place = Place(None, f"{queue_namespace}.wake", queue_namespace)
+        with place.bell() as bell:
+            yield QueueRig(place, bell)
+
+
+class TestQueueAcrossProcesses(RemoteNotifierContract):
+    @pytest.fixture
+    def rig(self, remote):
+        """On Redis and on RabbitMQ."""
+        remote.relay.open()
+        with remote.bell(pause_s=0.05) as bell:
+            yield RemoteRig(remote, bell)
+
+
+# The rest
+
+
+def test_after_closing_a_ring_is_lost_in_silence():
+    place = Place(None, "wake", "unused")
+    with place.bell() as bell:
+        bell.ring()
+    bell.ring()
+    bell.close()
+    assert place.log.events == []
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1", "127.0.0.1:5672", ""])
+def test_an_address_that_is_no_brokers_is_refused(url: str):
+    with pytest.raises(ValueError, match="broker"):
+        broker_from_url(url)
+
+
+def test_the_memory_doorbell_counts_and_passes_on():
+    passed_on: list[int] = []
+    bell = MemoryWorkerNotifier(lambda: passed_on.append(1))
+    bell.ring()
+    bell.ring()
+    assert (bell.rings, passed_on) == (2, [1, 1])
+    silent = MemoryWorkerNotifier()
+    silent.ring()
+    assert silent.rings == 1

@@ -1,0 +1,73 @@
+"""The stand-in for an AI provider as a process of its own, seen from its admin side."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+from attrs import define, field
+
+from meetcore.testing.ai_server import Models
+from tests.e2e.program import environment
+
+HEARING, WRITING = "transcriptions", "completions"
+
+
+@define
+class AiStack:
+    """What was asked of the provider, whatever anybody else believes."""
+
+    ready: dict[str, str]
+    http: httpx.Client = field(repr=False)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What a process of the program needs to use it."""
+        return {
+            "ai_base_url": self.ready["base_url"], "ai_api_key": Models().api_key,
+            "ai_transcribe_model": self.ready["transcribe_model"],
+            "ai_write_model": self.ready["write_model"],
+        }  # fmt: skip
+
+    def counts(self) -> dict[str, Any]:
+        """How often it was asked for what, what it repeated, and how many calls were under way at most."""
+        return dict(self.http.get("counts").raise_for_status().json())
+
+    def done(self, call: str) -> int:
+        """How many calls of a kind got what they asked for."""
+        return int(self.counts()["done"].get(call, 0))
+
+    def plan(self, *faults: dict[str, object]) -> None:
+        """Let the next calls meet these."""
+        self.http.post("faults", json=list(faults)).raise_for_status()
+
+    def waiting(self) -> list[dict[str, Any]]:
+        """The faults that no call has met yet."""
+        return list(self.http.get("faults").raise_for_status().json())
+
+    def forgive(self) -> None:
+        """Plan no fault any more."""
+        self.http.delete("faults").raise_for_status()
+
+    def turn(self, latency_s: float) -> None:
+        """Change how long every call takes."""
+        self.http.put("terms", json={"latency_s": latency_s}).raise_for_status()
+
+
+@contextmanager
+def ai_stack(latency_s: float = 0.0) -> Iterator[AiStack]:
+    """Run a stand-in of its own."""
+    command = [sys.executable, "-m", "meetcore.testing.ai_server", "--latency-s", str(latency_s)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
+        try:
+            assert process.stdout is not None
+            ready = json.loads(process.stdout.readline())
+            with httpx.Client(base_url=f"{ready['admin_url']}/", trust_env=False, timeout=20) as http:
+                yield AiStack(ready, http)
+        finally:
+            process.kill()

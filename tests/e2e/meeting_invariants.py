@@ -1,0 +1,215 @@
+"""One truth over three systems: what customers were told, what we keep, what exists at the provider."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections import Counter
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import psycopg
+from attrs import define, field
+
+from meetcore.domain.schedule import WIB
+from tests.e2e.customers import CREDITS, client, enrol
+from tests.e2e.outbox import ask
+from tests.e2e.program import Site, until
+from tests.e2e.zoom_stack import ZoomStack, tell
+
+BALANCE = 1_000_000
+LIVE = ("scheduled", "started")
+VISIBLE = (*LIVE, "ended", "cancelled")
+TEMPORARY = (502, 503)
+OVER = {"status": "ended", "credits_refunded": 0}
+
+
+@define
+class MeetingCustomer:
+    """A customer: what it asked for, and what it was told.
+
+    `forsaken` are keys that are never asked again: whatever becomes of them, nobody will look.
+    """
+
+    account_id: str
+    key_id: str
+    api_key: str = field(repr=False)
+    wanted: dict[str, dict[str, object]] = field(factory=dict)
+    made: dict[str, dict[str, Any]] = field(factory=dict)
+    cancels: dict[str, str] = field(factory=dict)
+    cancelled: dict[str, dict[str, Any]] = field(factory=dict)
+    forsaken: set[str] = field(factory=set)
+    lock: threading.Lock = field(factory=threading.Lock)
+
+    def wish(self, hour: int) -> str:
+        """Want a meeting at so many hours from the day after tomorrow; its key."""
+        midnight = datetime.now(WIB).replace(hour=0, minute=0, second=0, microsecond=0)
+        start = midnight + timedelta(days=2, hours=hour)
+        key = secrets.token_hex(8)
+        with self.lock:
+            self.wanted[key] = {
+                "title": f"Rapat {key}", "date": f"{start:%Y-%m-%d}", "start_time": f"{start:%H:%M}",
+                "pricing_tier_id": "standard-100",
+            }  # fmt: skip
+        return key
+
+    def create(self, http: httpx.Client, key: str) -> bool:
+        """Ask for a meeting; what is temporary is not remembered."""
+        answer = http.post("/meetings", json=self.wanted[key], headers={"Idempotency-Key": key})
+        if answer.status_code in TEMPORARY:
+            return False
+        assert answer.status_code == 201, answer.text
+        with self.lock:
+            before = self.made.setdefault(key, answer.json())
+        assert before == answer.json(), "a replay tells what the first answer told"
+        return True
+
+    def cancel(self, http: httpx.Client, key: str) -> bool:
+        """Cancel a meeting that was acknowledged."""
+        with self.lock:
+            named = self.cancels.setdefault(key, f"cancel-{key}")
+        answer = http.delete(f"/meetings/{self.made[key]['id']}", headers={"Idempotency-Key": named})
+        if answer.status_code in TEMPORARY:
+            return False
+        # Too late: it was never marked, and the meeting has ended since.
+        told = OVER if answer.status_code == 409 else answer.raise_for_status().json()
+        with self.lock:
+            before = self.cancelled.setdefault(key, told)
+        assert before == told, "a replay tells what the first answer told"
+        return True
+
+    def settle(self, url: str) -> None:
+        """Ask again for everything, acknowledged or not, as a good client may."""
+        with client(url, self.api_key) as http:
+            for key in self.wanted.keys() - self.forsaken:
+                until(lambda key=key: self.create(http, key), f"an answer for {key}")  # type: ignore[misc]
+            for key in self.cancels.keys() - self.forsaken:
+                until(lambda key=key: self.cancel(http, key), f"an end of {key}")  # type: ignore[misc]
+
+
+def enrolled(site: Site) -> MeetingCustomer:
+    """A new customer with credits."""
+    account_id, key_id, key = enrol(site, BALANCE)
+    return MeetingCustomer(account_id, key_id, key)
+
+
+def add_hosts(site: Site, count: int, *, capacity: int = 100, max_concurrent: int = 1) -> None:
+    """Hosts by the hundred, past the command line."""
+    rows = [(uuid4(), f"host-{uuid4().hex}@example.test", capacity, max_concurrent) for _ in range(count)]
+    statement = """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
+                   VALUES (%s, %s, %s, %s, now())"""
+    with psycopg.connect(site.database_url) as db:
+        db.cursor().executemany(statement, rows)
+
+
+_HURRY = """UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour'
+            WHERE due_at > now() AND lease_token IS NULL RETURNING meeting_id"""
+_HURRY_EVENTS = "UPDATE provider_events SET due_at = now() WHERE due_at > now() RETURNING id"
+_UNDER_WAY = """SELECT id FROM meetings WHERE lease_until IS NOT NULL
+                OR status IN ('provisioning', 'cancelling')
+                UNION ALL SELECT id FROM provider_events WHERE due_at IS NOT NULL
+                UNION ALL SELECT meeting_id FROM orphan_checks"""
+LATE_S = 300
+
+
+def is_at_rest(site: Site) -> bool:
+    """Whether nobody has anything more to do with any meeting; lets the time pass that somebody waits for.
+
+    That is the time until orphans are looked for, and the pause before an event of the provider that came too
+    early is looked at again.
+    """
+    hurried = [*ask(site, _HURRY), *ask(site, _HURRY_EVENTS)]
+    return not hurried and not ask(site, _UNDER_WAY)
+
+
+def come_to_rest(site: Site, zoom: ZoomStack, url: str) -> None:
+    """Let Zoom make what is late, and tell of every meeting that ended there; wait until all is seen to."""
+    zoom.turn(clock_ahead_s=LATE_S)
+    assert zoom.counts()["unborn"] == 0
+    for each in zoom.meetings():
+        if each["status"] == "ended":
+            tell(url, "meeting.ended", each["id"])
+    # What those who died were looking at is anybody's; there may be as many looks as there were creations.
+    checks = ask(site, "UPDATE orphan_checks SET lease_token = NULL RETURNING meeting_id")
+    until(lambda: is_at_rest(site), "all is seen to", 60 + len(checks) / 4, every_s=0.2)
+
+
+@define
+class Books:
+    """What the database keeps, read once everything is at rest."""
+
+    statuses: dict[UUID, str]
+    numbers: dict[UUID, str]
+    charged: dict[UUID, str]
+    refunded: Counter[UUID]
+
+
+def read_books(site: Site) -> Books:
+    """Read the meetings and the money."""
+    meetings = ask(site, "SELECT id, status, provider_meeting_id FROM meetings")
+    charges = ask(
+        site, "SELECT reference_id, operation, amount FROM ledger_transfers WHERE kind = 'meeting_charge'"
+    )
+    refunds = ask(site, "SELECT reference_id, amount FROM ledger_transfers WHERE kind = 'meeting_refund'")
+    assert {amount for *_, amount in charges + refunds} <= {CREDITS}
+    charged = {UUID(str(id_)): str(operation) for id_, operation, _ in charges}
+    assert len(charged) == len(charges), "no meeting is charged twice"
+    return Books(
+        {UUID(str(id_)): str(status) for id_, status, _ in meetings},
+        {UUID(str(id_)): str(number) for id_, _, number in meetings},
+        charged,
+        Counter(UUID(str(id_)) for id_, _ in refunds),
+    )
+
+
+def prove(site: Site, zoom: ZoomStack, patrons: list[MeetingCustomer]) -> Counter[str]:
+    """Compare the three; how many meetings stand where.
+
+    Everything must be at rest, and no event of the provider be under way.
+    """
+    books = read_books(site)
+    of = {status: {id_ for id_, each in books.statuses.items() if each == status} for status in VISIBLE}
+    assert books.charged.keys() == set().union(*of.values()), "a charge for each meeting, none without"
+    assert books.refunded == Counter(of["cancelled"]), "a refund for each that was cancelled, none else"
+    live = of["scheduled"] | of["started"]
+    there = [each for each in zoom.meetings() if each["status"] in ("waiting", "started")]
+    assert Counter(each["ours"] for each in there) == Counter(live), "what exists there is what exists here"
+    assert {each["ours"]: each["id"] for each in there} == {id_: books.numbers[id_] for id_ in live}
+    reserved = ask(site, "SELECT meeting_id FROM host_reservations")
+    assert Counter(id_ for (id_,) in reserved) == Counter(live), "a host is taken for these, and none else"
+    assert all(any(_is_of(patron, each) for patron in patrons) for each in books.charged.values())
+    for patron in patrons:
+        prove_told(site, patron, books)
+    assert ask(site, "SELECT count(*) FROM ledger_holds") == [(0,)]
+    proof = site.cli("credits", "verify")
+    assert (proof["is_sound"], proof["findings"]) == (True, [])
+    return Counter(books.statuses.values())
+
+
+def prove_told(site: Site, patron: MeetingCustomer, books: Books) -> None:
+    """What one customer was told is so, and what it paid is what it has."""
+    ours = {id_: operation for id_, operation in books.charged.items() if _is_of(patron, operation)}
+    for key, told in patron.made.items():
+        assert ours[UUID(told["id"])] == f"meeting:key:{key}", "each key has one meeting"
+        status = books.statuses[UUID(told["id"])]
+        if key in patron.cancelled:
+            answer = patron.cancelled[key]
+            told_of = (answer["status"], answer["credits_refunded"])
+            assert told_of in (("cancelled", CREDITS), ("ended", 0))
+            assert status == answer["status"]
+        elif key not in patron.cancels:
+            assert status != "cancelled", "nobody asked for that"
+    kept = CREDITS * sum(books.statuses[id_] != "cancelled" for id_ in ours)
+    funds = ask(site, "SELECT balance, held FROM accounts WHERE id = %s", patron.account_id)
+    assert funds == [(BALANCE - kept, 0)], "paid is what there is"
+    used = ask(
+        site, "SELECT coalesce(sum(spent), 0), coalesce(sum(held), 0) FROM cap_usage WHERE account_id = %s",
+        patron.account_id,
+    )  # fmt: skip
+    assert [(int(str(spent)), int(str(held))) for spent, held in used] == [(kept, 0)]
+
+
+def _is_of(patron: MeetingCustomer, operation: str) -> bool:
+    return operation.removeprefix("meeting:key:") in patron.wanted

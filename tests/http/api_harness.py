@@ -1,0 +1,306 @@
+"""A running service and its customers, for the tests over HTTP.
+
+It owns what every test needs and none is about: the lifespan, an account with a key, a time slot in
+which nobody else meets, and the look into the database at what was charged. Every answer that passes
+through a client made here is held against the contract, whatever the test asks of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import secrets
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+from attrs import evolve, field, frozen
+from starlette.types import ASGIApp
+from typed_settings.types import SecretStr
+
+from meetcore.adapters.api.http_common import DEFAULT_LIMITS
+from meetcore.adapters.api.limits import RequestLimits
+from meetcore.adapters.api.operation import UseCases
+from meetcore.adapters.api.operations import operations
+from meetcore.adapters.http.api_app import ApiApp
+from meetcore.adapters.http.openapi import daily_document
+from meetcore.adapters.settings import Settings
+from meetcore.domain.keys import Scope
+from meetcore.domain.schedule import WIB
+from meetcore.usecases.administration import MintedKey
+from meetcore.wiring import Wiring, admission
+from tests.http.contract import Contract
+
+BASE_URL = "https://meetcore.test"
+SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
+ALL_SCOPES = tuple(Scope)
+TIER = "standard-100"
+TIER_CREDITS = 10
+RECORDING_CREDITS = 5
+PLENTY = 1_000_000
+SLOT = timedelta(hours=8)
+"""As long as the longest tier, so that meetings in different slots never share a host's time."""
+
+
+def settings_for(database_url: str, **changes: Any) -> Settings:
+    """Settings for a database, with quotas that no test meets by accident."""
+    given: dict[str, Any] = {
+        "database_url": SecretStr(database_url),
+        "secrets_key": SecretStr(SECRETS_KEY),
+        "base_url": BASE_URL,
+        "quota_read": 10_000,
+        "quota_write": 10_000,
+        "quota_credit": 10_000,
+        "quota_tool": 10_000,
+    }
+    return Settings(**given | changes)
+
+
+@asynccontextmanager
+async def started(app: ASGIApp) -> AsyncIterator[None]:
+    """Run an application's lifespan around a block, as a server does."""
+    told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    heard: asyncio.Queue[Any] = asyncio.Queue()
+    scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
+
+    async def run() -> None:
+        await app(scope, told.get, heard.put)
+
+    running = asyncio.create_task(run())
+    await told.put({"type": "lifespan.startup"})
+    answer = await heard.get()
+    assert answer["type"] == "lifespan.startup.complete", answer
+    try:
+        yield
+    finally:
+        await told.put({"type": "lifespan.shutdown"})
+        await running
+
+
+@asynccontextmanager
+async def api_on(
+    wiring: Wiring,
+    adjust: Callable[[UseCases], UseCases] = lambda use: use,
+    *,
+    limits: RequestLimits = DEFAULT_LIMITS,
+    **changes: Any,
+) -> AsyncIterator[ApiApp]:
+    """The API alone, on a wiring with other parts: a clock, a provider, settings, a use case's limits."""
+    changed = evolve(wiring, **changes)
+    async with admission(changed) as admit:
+        table = operations(adjust(changed.use_cases))
+        base_url = changed.settings.base_url
+        yield ApiApp(table, admit, changed.runtime, base_url, daily_document(table, base_url), limits)
+
+
+def client_of(app: ASGIApp, contract: Contract) -> httpx.AsyncClient:
+    """A client whose every answer is held against the contract."""
+    return httpx.AsyncClient(
+        transport=httpx.ASGITransport(app),
+        base_url=f"{BASE_URL}/api/v1",
+        event_hooks={"response": [contract.check]},
+    )
+
+
+class Slots:
+    """Times at which nobody else meets, from the day after tomorrow on."""
+
+    def __init__(self) -> None:
+        midnight = datetime.now(WIB).replace(hour=0, minute=0, second=0, microsecond=0)
+        self._first = midnight + timedelta(days=2)
+        self._numbers = itertools.count()
+
+    def take(self) -> datetime:
+        """The beginning of a slot, in WIB."""
+        start = self._first + next(self._numbers) * SLOT
+        assert start < datetime.now(UTC) + timedelta(days=364), "the tests used up the year"
+        return start
+
+
+@frozen
+class Funds:
+    """What the database says of an account."""
+
+    balance: int
+    held: int
+    entries: int
+
+
+@frozen
+class Customer:
+    """An account and one key of it, at one service."""
+
+    harness: ApiHarness
+    http: httpx.AsyncClient
+    account_id: UUID
+    user_id: UUID
+    email: str
+    key: MintedKey = field(repr=False)
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        idem: str | None = None,
+        raw: bytes | None = None,
+        headers: dict[str, str] | None = None,
+    ) -> httpx.Response:
+        """Send a request with this customer's key; `raw` goes as the body as it is."""
+        sent = {"Authorization": f"Bearer {self.key.text}"}
+        if idem is not None:
+            sent["Idempotency-Key"] = idem
+        if raw is not None:
+            sent["Content-Type"] = "application/json"
+            return await self.http.request(method, path, content=raw, headers=sent | (headers or {}))
+        json = {} if body is None else {"json": body}
+        return await self.http.request(method, path, headers=sent | (headers or {}), **json)  # type: ignore[arg-type]
+
+    async def get(self, path: str) -> httpx.Response:
+        return await self.send("GET", path)
+
+    async def post(self, path: str, body: object, *, idem: str | None = None) -> httpx.Response:
+        return await self.send("POST", path, body, idem=idem)
+
+    async def patch(self, path: str, body: object, *, idem: str | None = None) -> httpx.Response:
+        return await self.send("PATCH", path, body, idem=idem)
+
+    async def delete(self, path: str, *, idem: str | None = None) -> httpx.Response:
+        return await self.send("DELETE", path, idem=idem)
+
+    async def make_meeting(self, **fields: Any) -> dict[str, Any]:
+        """Create a meeting in a slot of its own."""
+        made = await self.post("/meetings", self.harness.body(**fields))
+        assert made.status_code == 201, made.text
+        return dict(made.json())
+
+    async def make_webhook(self, **fields: Any) -> dict[str, Any]:
+        """Register a webhook under a URL of its own."""
+        made = await self.post("/webhooks", self.harness.webhook_body(**fields))
+        assert made.status_code == 201, made.text
+        return dict(made.json())
+
+    async def balance(self) -> int:
+        """What `GET /me` says."""
+        answer = await self.get("/me")
+        assert answer.status_code == 200, answer.text
+        return int(answer.json()["credits"]["balance"])
+
+    async def funds(self) -> Funds:
+        """What the database says."""
+        rows = await self.harness.query(
+            "SELECT balance, held, entries FROM accounts WHERE id = %s", self.account_id
+        )
+        return Funds(**rows[0])
+
+    async def key_rows(self) -> list[dict[str, Any]]:
+        """What is remembered of this account's idempotency keys."""
+        return await self.harness.query(
+            "SELECT key, is_done, answer FROM idempotency_keys WHERE account_id = %s ORDER BY key",
+            self.account_id,
+        )
+
+    async def meetings_at_rest(self) -> list[str]:
+        """The states of all meetings of this account, the invisible ones included."""
+        rows = await self.harness.query("SELECT status FROM meetings WHERE account_id = %s", self.account_id)
+        return sorted(row["status"] for row in rows)
+
+    async def hosts_taken(self) -> int:
+        """How many hosts are reserved for this account."""
+        rows = await self.harness.query(
+            "SELECT meeting_id FROM host_reservations WHERE account_id = %s", self.account_id
+        )
+        return len(rows)
+
+    def at(self, http: httpx.AsyncClient) -> Customer:
+        """The same customer at another service."""
+        return evolve(self, http=http)
+
+
+@frozen
+class ApiHarness:
+    """The session's service and what it takes to fill it."""
+
+    wiring: Wiring
+    http: httpx.AsyncClient
+    slots: Slots
+
+    async def customer(
+        self,
+        credits: int = 1000,
+        scopes: Sequence[Scope] = ALL_SCOPES,
+        daily_cap: int | None = None,
+        expires_at: datetime | None = None,
+    ) -> Customer:
+        """A new account with credits and a key."""
+        email = f"{secrets.token_hex(6)}@example.test"
+        account = await self.wiring.administration.create_account(email, "Sari Dewi", credits)
+        key = await self.wiring.administration.create_key(account.id, scopes, daily_cap, expires_at)
+        return Customer(self, self.http, account.id, account.user_id, email, key)
+
+    async def another_key(
+        self, of: Customer, scopes: Sequence[Scope] = ALL_SCOPES, daily_cap: int | None = None
+    ) -> Customer:
+        """Another key of the same account."""
+        return evolve(of, key=await self.wiring.administration.create_key(of.account_id, scopes, daily_cap))
+
+    async def query(self, statement: str, *values: object) -> list[dict[str, Any]]:
+        """Ask the database; a statement that returns nothing gives an empty list."""
+        async with self.wiring.pool.connection() as connection:
+            cursor = await connection.execute(statement, values)
+            return await cursor.fetchall() if cursor.description else []
+
+    def body(self, **fields: Any) -> dict[str, Any]:
+        """A body for `POST /meetings` in a slot of its own; a field given as `...` is left out."""
+        start = self.slots.take()
+        told = {
+            "title": "Rapat mingguan",
+            "date": f"{start:%Y-%m-%d}",
+            "start_time": f"{start:%H:%M}",
+            "pricing_tier_id": TIER,
+        }
+        return {name: value for name, value in (told | fields).items() if value is not ...}
+
+    def webhook_body(self, **fields: Any) -> dict[str, Any]:
+        """A body for `POST /webhooks` with a URL of its own; a field given as `...` is left out."""
+        told = {
+            "url": f"https://hooks.test/{secrets.token_hex(8)}",
+            "event_types": ["meeting.created"],
+        }
+        return {name: value for name, value in (told | fields).items() if value is not ...}
+
+
+def new_key() -> str:
+    """A fresh idempotency key."""
+    return secrets.token_urlsafe(16)
+
+
+def fields_of(answer: httpx.Response) -> dict[str, list[str]]:
+    """The problem fields that a 400 names."""
+    assert answer.status_code == 400, answer.text
+    told = answer.json()["error"]
+    assert told["code"] == "invalid_request"
+    return dict(told["details"]["fields"])
+
+
+def code_of(answer: httpx.Response) -> tuple[int, str]:
+    """Status and code of a refusal."""
+    return answer.status_code, answer.json()["error"]["code"]
+
+
+async def until(condition: Callable[[], Any], seconds: float = 10.0) -> Any:
+    """Ask again and again until the answer is true; an awaitable answer is awaited."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while True:
+        found = condition()
+        if asyncio.iscoroutine(found):
+            found = await found
+        if found:
+            return found
+        assert asyncio.get_running_loop().time() < deadline, f"not within {seconds} s"
+        await asyncio.sleep(0.02)

@@ -1,0 +1,108 @@
+"""A service that really delivers, to a receiver on loopback, in a database of its own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.webhook_sender import SystemResolver
+from meetcore.app import Service
+from meetcore.domain.addresses import Address
+from meetcore.wiring import Network, Wiring
+from tests import servers
+from tests.http.api_harness import ApiHarness, Customer, Slots, client_of, settings_for, started, until
+from tests.http.contract import Contract
+from tests.http.receiver import Received, Receiver, receiving
+
+HOST = "hooks.test"
+
+
+class Names:
+    """A name server whose answers change."""
+
+    def __init__(self) -> None:
+        self.known = {HOST: "127.0.0.1", "rebind.test": "93.184.216.34"}
+
+    async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
+        return (ip_address(self.known[host]),)
+
+
+@frozen
+class DeliveryHarness:
+    """A service that delivers, in a database where nobody else does, and who receives."""
+
+    harness: ApiHarness
+    receiver: Receiver
+    names: Names
+    contract: Contract
+
+    async def register(self, customer: Customer, *kinds: str, host: str = HOST) -> dict[str, Any]:
+        return await customer.make_webhook(url=f"https://{host}/in?from=meetcore", event_types=list(kinds))
+
+    async def next(self, count: int = 1) -> list[Received]:
+        """Wait until so many have come, hold them against what is told of them, and take them."""
+        await until(lambda: len(self.receiver.received) >= count)
+        taken = list(self.receiver.received)
+        self.receiver.received.clear()
+        for each in taken:
+            self.contract.check_payload(each.headers, json.loads(each.body))
+        return taken
+
+    async def shown(self, customer: Customer, webhook: dict[str, Any], **fields: object) -> dict[str, Any]:
+        """Wait until the webhook shows these fields, and give it."""
+
+        async def look() -> dict[str, Any] | None:
+            record: dict[str, Any] = (await customer.get(f"/webhooks/{webhook['id']}")).json()
+            return record if fields.items() <= record.items() else None
+
+        found: dict[str, Any] = await until(look)
+        return found
+
+
+Opened = Callable[..., AbstractAsyncContextManager[DeliveryHarness]]
+
+
+def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: Path) -> Opened:
+    """Opens a post office with a retry schedule, and with what else is set.
+
+    `hosts` lead to the receiver, too; `lookups` answers for the system where real look-ups are wanted.
+    """
+
+    @asynccontextmanager
+    async def open_with(
+        schedule: str, hosts: Sequence[str] = (), lookups: Callable[..., Any] | None = None, **more: Any
+    ) -> AsyncIterator[DeliveryHarness]:
+        names = Names()
+        names.known |= dict.fromkeys(hosts, "127.0.0.1")
+        wirings: list[Wiring] = []
+
+        def keep(wiring: Wiring) -> list[Any]:
+            wirings.append(wiring)
+            return []
+
+        with servers.fresh_database(postgres_server_url) as url:
+            migrate(url)
+            async with receiving(HOST, directory, *hosts) as receiver:
+                settings = settings_for(
+                    url,
+                    webhook_allowed_networks="127.0.0.0/8",
+                    webhook_ca_file=receiver.ca_file,
+                    webhook_retry_schedule=schedule,
+                    **more,
+                )
+                there = dict.fromkeys((HOST, *hosts), ("127.0.0.1", receiver.port))
+                network = Network(names if lookups is None else SystemResolver(lookup=lookups), there)
+                service = Service(settings, network, extra_routes=keep)
+                async with started(service), client_of(service, contract) as http:
+                    await wirings[0].administration.add_host("host@example.test", 1000)
+                    yield DeliveryHarness(ApiHarness(wirings[0], http, Slots()), receiver, names, contract)
+
+    return open_with

@@ -1,0 +1,37 @@
+"""Why a database is away, by the words in which a server refuses a connection."""
+
+import psycopg
+import pytest
+
+from meetcore.adapters.postgres.pool import translated
+from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreUnavailable
+
+LEAD = 'connection failed: connection to server at "10.0.0.7", port 5432 failed: '
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("FATAL:  sorry, too many clients already", StoreFull),
+        ('FATAL:  too many connections for role "meetcore"', StoreFull),
+        ('FATAL:  too many connections for database "meetcore"', StoreFull),
+        ("FATAL:  remaining connection slots are reserved for roles with the SUPERUSER attribute", StoreFull),
+        ('FATAL:  password authentication failed for user "meetcore"', StoreLoginRefused),
+        ("fe_sendauth: no password supplied", StoreLoginRefused),
+        ('FATAL:  no pg_hba.conf entry for host "10.0.0.9", user "u", database "d"', StoreLoginRefused),
+        ('FATAL:  role "meetcore" does not exist', StoreLoginRefused),
+        ('FATAL:  role "meetcore" is not permitted to log in', StoreLoginRefused),
+        ('FATAL:  database "meetcore" does not exist', StoreLoginRefused),
+        ('FATAL:  permission denied for database "meetcore"', StoreLoginRefused),
+        ("FATAL:  the database system is starting up", StoreUnavailable),
+        ("Connection refused", StoreUnavailable),
+        ("timeout expired", StoreUnavailable),
+    ],
+)
+def test_the_reason_is_told_and_nothing_of_where(words: str, expected: type[StoreUnavailable]) -> None:
+    with pytest.raises(StoreUnavailable) as caught, translated():
+        raise psycopg.OperationalError(LEAD + words)
+    assert type(caught.value) is expected
+    for hidden in ("10.0.0", "5432", "meetcore"):
+        assert hidden not in str(caught.value)
+    assert isinstance(caught.value.__cause__, psycopg.OperationalError)

@@ -1,0 +1,141 @@
+"""A town with one meeting that was recorded, and what a test does to its notes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+from attrs import define, evolve
+
+from meetcore.domain.idempotency import fingerprint
+from meetcore.domain.meetings import Meeting
+from meetcore.domain.notes import Language, Note
+from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
+from meetcore.usecases.create_note import NoteRequest
+from meetcore.usecases.idempotency import Answer, IdempotentRequest
+from meetcore.usecases.write_notes import WriteNotes
+from tests.unit.usecases.application import LEASE_S, ApplicationHarness, request, told
+from tests.unit.usecases.fakes import recorded
+
+__all__ = ["NoteScenario", "note_scenario"]
+
+File = tuple[RecordingFile, bytes]
+
+
+@define(slots=False)
+class NoteScenario:
+    """One meeting, its recording, and the acts of a customer and of workers."""
+
+    harness: ApplicationHarness
+    meeting: Meeting
+
+    async def record(self, *files: File) -> None:
+        """Let the provider have files, and say so."""
+        name = self.meeting.provider_meeting_id or ""
+        self.harness.fake_recordings.put(name, *files)
+        await self.harness.record()("sandbox", name, [file for file, _ in files], self.harness.now())
+
+    async def measure(self) -> None:
+        """Work on recordings until nothing is due."""
+        for _ in range(20):
+            if not await self.harness.work_on_recordings()():
+                return
+        raise AssertionError("there is no end of it")
+
+    @property
+    def recording(self) -> Recording:
+        """The one there is."""
+        (recording,) = self.harness.recordings()
+        return recording
+
+    def status(self) -> RecordingStatus:
+        """Where the recording stands."""
+        return self.recording.status
+
+    def note(self, place: int = 0) -> Note:
+        """A note, by the order in which they were asked for."""
+        return self.harness.notes()[place]
+
+    async def ask(
+        self, language: Language = Language.INDONESIAN, key: str | None = None, of: UUID | str | None = None
+    ) -> Answer:
+        """Ask for notes on the recording."""
+        wanted = NoteRequest(str(of or self.recording.id), language)
+        harness = self.harness
+        intent = IdempotentRequest(
+            key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language]), told
+        )
+        return await harness.create_note()(harness.caller, wanted, intent, harness.now())
+
+    async def delete(self, *, with_notes: bool = False, key: str | None = None) -> Answer:
+        """Delete the recording."""
+        harness = self.harness
+        intent = IdempotentRequest(key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]), told)
+        return await harness.delete_recording()(
+            harness.caller, self.recording.id, intent, harness.now(), with_notes=with_notes
+        )
+
+    async def expire(self) -> None:
+        """Let the retention of the recording be over."""
+        async with self.harness.state.change() as tables:
+            for name, stored in tables.recordings.items():
+                over = evolve(stored.recording, expires_at=self.harness.now())
+                tables.recordings[name] = evolve(stored, recording=over)
+        await self.harness.expire_recordings()()
+
+    async def work(self, writing: WriteNotes | None = None) -> int:
+        """Work once on every note that is due; how many there were."""
+        writing = writing or self.harness.write_notes()
+        tasks = await writing.claim(10)
+        for task in tasks:
+            await writing.work(task)
+        return len(tasks)
+
+    def due_in_s(self) -> float | None:
+        """In how many seconds a worker sees to the first note that is in progress."""
+        due = [one.due_at for one in self.harness.state.committed.notes.values() if one.due_at is not None]
+        return (min(due) - self.harness.now()).total_seconds() if due else None
+
+    async def finish(self, writing: WriteNotes | None = None, within: timedelta = timedelta(days=3)) -> None:
+        """Let time pass and work until no note is in progress."""
+        until = self.harness.now() + within
+        while (wait_s := self.due_in_s()) is not None:
+            assert self.harness.now() < until, "there is no end of it"
+            self.harness.clock.advance(max(wait_s, 0.0))
+            await self.measure()
+            if not await self.work(writing):
+                self.harness.clock.advance(1)  # it waits behind another note on its recording
+
+    def prove(self) -> None:
+        """The books are right: held is what the notes in progress hold, and each is charged at most once."""
+        self.harness.prove()
+        stored = self.harness.state.committed.notes.values()
+        open_holds = {one.hold_id for one in stored if one.due_at is not None}
+        assert open_holds == {hold.id for hold in self.harness.state.committed.holds.values()}
+        charges = [
+            entry.transfer for entry in self.harness.entries() if entry.transfer.reference.type == "note"
+        ]
+        paid = {note.charge_id for note in self.harness.notes() if note.charge_id is not None}
+        assert {transfer.id for transfer in charges} == paid
+        assert len(charges) == len(paid)
+        assert self.harness.editor.open_files == 0, "a file was left open"
+
+
+async def note_scenario(
+    *files: File, credits: int = 1000, daily_cap: int | None = None, **wish: Any
+) -> NoteScenario:
+    """A meeting of 15 credits that was recorded and measured; of ten minutes where no file is given."""
+    harness = await ApplicationHarness(credits=credits, daily_cap=daily_cap).start()
+    body = {"with_recording": True, **wish}
+    await harness.create()(harness.caller, request(**body), harness.intent(None), harness.now())
+    (meeting,) = harness.meetings()
+    one = NoteScenario(harness, meeting)
+    await one.record(*(files or (recorded("rapat"),)))
+    await one.measure()
+    return one
+
+
+def lapse(one: NoteScenario) -> None:
+    """Let every lease run out."""
+    one.harness.clock.advance(LEASE_S + 1)

@@ -1,0 +1,91 @@
+"""What an operator does: accounts that are opened once, keys with an end, adjustments with a reason."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from uuid import UUID
+
+import pytest
+
+from meetcore.domain.accounts import InvalidEmail
+from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
+from meetcore.domain.events import EventKind
+from meetcore.domain.keys import InvalidExpiry, Scope
+from meetcore.domain.ledger import InvalidAmount, InvalidReason, Reference, TransferKind, first_broken
+from meetcore.ports.queries import TransactionFilter
+from tests.unit.usecases.application import ApplicationHarness
+
+REASON = "goodwill for 12 November"
+
+
+def events(harness: ApplicationHarness) -> list[EventKind]:
+    return [event.kind for event in harness.state.committed.events.values()]
+
+
+async def test_an_account_has_an_email_address_of_its_own() -> None:
+    harness = await ApplicationHarness().start()
+    before = len(harness.state.committed.accounts)
+    with pytest.raises(InvalidEmail):
+        await harness.administration.create_account("nobody", "N", 5)
+    with pytest.raises(Conflict):
+        await harness.administration.create_account(harness.caller.account.email.upper(), "N", 5)
+    assert len(harness.state.committed.accounts) == before
+
+
+async def test_a_key_that_is_over_is_not_made() -> None:
+    harness = await ApplicationHarness().start()
+    account_id = harness.caller.account.id
+    with pytest.raises(InvalidExpiry):
+        await harness.administration.create_key(account_id, tuple(Scope), None, harness.now())
+    soon = harness.now() + timedelta(seconds=1)
+    assert (
+        await harness.administration.create_key(account_id, tuple(Scope), None, soon)
+    ).key.expires_at == soon
+
+
+@pytest.mark.spec("1/credits")
+async def test_an_adjustment_gives_and_takes_and_says_why() -> None:
+    harness = await ApplicationHarness(credits=150).start()
+    account_id = harness.caller.account.id
+    given = await harness.administration.adjust(account_id, 25, REASON, "T-1")
+    taken = await harness.administration.adjust(account_id, -100, "topped up twice")
+    assert (given.balance, taken.balance, taken.entry.amount) == (175, 75, -100)
+    assert given.entry.transfer.kind is TransferKind.ADJUSTMENT
+    assert given.entry.transfer.reference == Reference("adjustment", REASON)
+    assert given.entry.transfer.operation == "adjustment:T-1"
+    listed = await harness.queries.list_transactions(
+        account_id, TransactionFilter(TransferKind.ADJUSTMENT), 9, None
+    )
+    assert [entry.transfer.reference.id for entry in listed] == ["topped up twice", REASON]
+    assert events(harness).count(EventKind.CREDIT_LOW) == 1
+    assert events(harness).count(EventKind.CREDIT_TOPUP_SUCCEEDED) == 1, "the opening and nothing else"
+
+
+async def test_an_adjustment_happens_once_for_each_reference() -> None:
+    harness = await ApplicationHarness(credits=100).start()
+    account_id = harness.caller.account.id
+    many = (harness.administration.adjust(account_id, -30, REASON, "T-1") for _ in range(5))
+    done = await asyncio.gather(*many)
+    assert sorted(each.is_new for each in done) == [False] * 4 + [True]
+    assert len({each.entry.transfer.id for each in done}) == 1
+    with pytest.raises(Conflict):
+        await harness.administration.adjust(account_id, 30, REASON, "T-1")
+    assert (await harness.registry.find_account(account_id)).balance == 70
+    entries = await harness.queries.list_transactions(account_id, TransactionFilter(), 9, None)
+    assert first_broken(account_id, reversed(entries)) is None
+
+
+async def test_an_adjustment_takes_no_more_than_is_available() -> None:
+    harness = await ApplicationHarness(credits=100).start()
+    account_id = harness.caller.account.id
+    with pytest.raises(InsufficientCredits):
+        await harness.administration.adjust(account_id, -101, REASON)
+    with pytest.raises(InvalidAmount):
+        await harness.administration.adjust(account_id, 0, REASON)
+    with pytest.raises(InvalidReason):
+        await harness.administration.adjust(account_id, 5, " ")
+    with pytest.raises(NotFound):
+        await harness.administration.adjust(UUID(int=7), 5, REASON)
+    assert (await harness.registry.find_account(account_id)).balance == 100
+    assert (await harness.administration.adjust(account_id, -100, REASON)).balance == 0

@@ -1,0 +1,129 @@
+"""The end of recordings: everything at once for everybody, and on request every trace of their notes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from meetcore.domain.events import EventKind
+from meetcore.domain.idempotency import fingerprint
+from meetcore.domain.notes import Language, NoteStatus
+from meetcore.domain.recordings import RETENTION, RecordingStatus
+from meetcore.usecases.idempotency import IdempotentRequest
+from tests.unit.usecases.application import told
+from tests.unit.usecases.fakes import RECORDED_AT, recorded
+from tests.unit.usecases.note_scenario import NoteScenario, note_scenario
+
+ENDPOINT = "https://93.184.215.14/hook"
+
+
+async def with_notes() -> NoteScenario:
+    """A recording with a note that is made, one that failed and one that waits."""
+    one = await note_scenario()
+    await one.ask(Language.ENGLISH)
+    await one.finish()
+    one.harness.listener.is_deaf = True
+    async with one.harness.state.change() as tables:
+        tables.heard.clear()
+    await one.ask(Language.INDONESIAN)
+    await one.finish()
+    await one.ask(Language.INDONESIAN)
+    assert [note.status for note in one.harness.notes()] == [
+        NoteStatus.COMPLETED, NoteStatus.FAILED, NoteStatus.QUEUED,
+    ]  # fmt: skip
+    return one
+
+
+async def test_a_recording_expires_when_its_retention_is_over() -> None:
+    one = await note_scenario()
+    one.harness.clock.set(RECORDED_AT + RETENTION - timedelta(microseconds=1))
+    assert not await one.harness.expire_recordings()()
+    assert one.status() is RecordingStatus.AVAILABLE
+    one.harness.clock.advance(1)
+    rings = one.harness.notes_notifier.rings
+    assert not await one.harness.expire_recordings()()
+    assert one.status() is RecordingStatus.EXPIRED
+    assert one.harness.notes_notifier.rings == rings + 1
+    assert not await one.harness.expire_recordings()()
+
+
+async def test_a_full_batch_tells_that_there_may_be_more_to_expire() -> None:
+    one = await note_scenario()
+    one.harness.clock.set(RECORDED_AT + RETENTION)
+    assert await one.harness.expire_recordings()(1)
+    assert not await one.harness.expire_recordings()(1)
+
+
+async def test_one_that_was_never_measured_expires_too() -> None:
+    one = await note_scenario()
+    async with one.harness.state.change() as tables:
+        tables.recordings.clear()
+    await one.record(recorded("rapat"))
+    await one.expire()
+    assert one.status() is RecordingStatus.EXPIRED
+    await one.measure()
+    assert not any(file.url for file in one.recording.files)
+
+
+async def test_expiry_ends_what_is_in_progress_and_leaves_what_is_made() -> None:
+    one = await with_notes()
+    before = one.harness.notes()
+    await one.expire()
+    assert [note.status for note in one.harness.notes()] == [
+        NoteStatus.COMPLETED, NoteStatus.FAILED, NoteStatus.FAILED,
+    ]  # fmt: skip
+    assert one.harness.notes()[:2] == before[:2]
+    assert len(one.harness.told(EventKind.NOTE_FAILED)) == 2
+    assert one.harness.state.committed.heard == {}
+    one.prove()
+
+
+async def test_a_deletion_with_notes_leaves_ids_and_money() -> None:
+    one = await with_notes()
+    entries = one.harness.entries()
+    await one.delete(with_notes=True)
+    assert {note.status for note in one.harness.notes()} == {NoteStatus.ERASED}
+    assert one.harness.told(EventKind.NOTE_COMPLETED) == one.harness.told(EventKind.NOTE_FAILED) == []
+    assert one.harness.entries() == entries
+    one.prove()
+
+
+async def test_notes_are_erased_when_their_recording_is_gone_already() -> None:
+    one = await with_notes()
+    await one.delete()
+    await one.measure()
+    assert not any(file.url for file in one.recording.files)
+    await one.delete(with_notes=True)
+    assert {note.status for note in one.harness.notes()} == {NoteStatus.ERASED}
+    one.prove()
+
+
+async def test_a_deletion_is_carried_out_twice_without_harm_and_replayed_under_a_key() -> None:
+    one = await note_scenario()
+    await one.ask()
+    first = await one.delete(key="d")
+    again = await one.delete(key="d")
+    assert (again.payload, again.is_replay) == (first.payload, True)
+    await one.delete()
+    assert len(one.harness.told(EventKind.NOTE_FAILED)) == 1
+    one.prove()
+
+
+@pytest.mark.spec("5/8")
+async def test_what_is_not_there_cannot_be_deleted() -> None:
+    one = await note_scenario()
+    harness = one.harness
+    intent = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}), told)
+    answer = await harness.delete_recording()(
+        harness.caller, UUID(int=1), intent, harness.now(), with_notes=True
+    )
+    assert msgspec.json.decode(answer.payload)[0] == "not_found"
+    async with harness.state.change() as tables:
+        tables.recordings.clear()
+    await one.record(recorded("rapat"))
+    answer = await one.delete()
+    assert msgspec.json.decode(answer.payload)[0] == "not_found", "nobody sees it yet"
+    assert one.status() is RecordingStatus.MEASURING
