@@ -1,7 +1,7 @@
-"""The benchmarks: what the service costs, each figure beside a floor that was measured in the same run.
+"""The benchmarks: the costs of the service, each compared with a floor measured in the same run.
 
-Machines differ and are busy; a ratio within one run is what can be compared. Floor and ours take turns,
-and the medians of the turns are set against each other.
+Machines differ and are busy; a ratio within one run is what can be compared. Floor and service
+alternate, and the medians of their turns are compared.
 
 - ``__main__``: the run: `make bench`, `make bench ARGS=--quick`, `make bench ARGS=--smoke`
 - ``reads``, ``creations``, ``hosts``, ``posts``, ``footprint``, ``rules``: what is measured

@@ -24,7 +24,7 @@ from benchmarks.creations import measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
 from benchmarks.hosts import measure_hosts
-from benchmarks.house import ID_LEAD, House, account_number, furnish, furnish_numbered, wired
+from benchmarks.house import ID_LEAD, SeededAccounts, account_number, furnish, furnish_numbered, wired
 from benchmarks.notes import NoteLoad, measure_beside_notes
 from benchmarks.pgbench import prepared
 from benchmarks.places import database_server, fresh_database, rate_store
@@ -39,7 +39,7 @@ from benchmarks.script import Script, make_script
 
 @frozen
 class Effort:
-    """How much of everything: rounds in which both sides take turns, seconds of a turn, rows, requests."""
+    """The size of a run: rounds in which both sides alternate, seconds of a turn, rows, requests."""
 
     rounds: int = 7
     seconds: float = 4
@@ -65,65 +65,67 @@ SMOKE = Effort(
 _STARTED = time.monotonic()
 
 
-async def _furnish(ours: str, floor: str, redis_url: str, secrets_key: str) -> tuple[House, Script]:
-    async with wired(ours, redis_url, secrets_key) as wiring:
-        house = await furnish(wiring)
+async def _furnish(
+    service: str, floor: str, redis_url: str, secrets_key: str
+) -> tuple[SeededAccounts, Script]:
+    async with wired(service, redis_url, secrets_key) as wiring:
+        seeded = await furnish(wiring)
     async with wired(floor, redis_url, secrets_key) as wiring:
         account_id = await furnish_numbered(wiring)
         creation = await record_creation(wiring, account_id)
-    house.key_ids.add(creation.key_id)
-    for url in (ours, floor):
+    seeded.key_ids.add(creation.key_id)
+    for url in (service, floor):
         with psycopg.connect(url, autocommit=True) as connection:
             connection.execute("VACUUM ANALYZE")
-    return house, make_script(creation)
+    return seeded, make_script(creation)
 
 
-def _say(what: str) -> None:
-    print(f"{time.monotonic() - _STARTED:4.0f} s  {what}", file=sys.stderr, flush=True)
+def _report(stage: str) -> None:
+    print(f"{time.monotonic() - _STARTED:4.0f} s  {stage}", file=sys.stderr, flush=True)
 
 
 def _measure(effort: Effort) -> list[Result]:
     secrets_key = base64.urlsafe_b64encode(os.urandom(32)).decode()
     key_ids: set[UUID] = set()
-    _say("import and rules")
+    _report("import and rules")
     results = measure_import(effort.imports)
     rules = measure_rules(effort.rules_s)
-    _say("webhook posts")
+    _report("webhook posts")
     posts = measure_posts(effort.rounds, effort.seconds / 2)
-    _say("webhook deliveries")
+    _report("webhook deliveries")
     with database_server() as server:
         with fresh_database(server) as url:
             deliveries = measure_deliveries(url, effort.rounds, int(effort.seconds * 1500))
         with fresh_database(server) as url:
             deliveries += measure_latency(url, effort.seconds * 2, effort.finished, effort.warm_up_s)
-        _say("webhooks beside notes")
+        _report("webhooks beside notes")
         with fresh_database(server) as url:
             rounds = max(1, effort.rounds // 2)
             deliveries += measure_beside_notes(url, rounds, effort.seconds * 8, effort.notes)
-    _say("the ledger")
+    _report("the ledger")
     with database_server() as server, fresh_database(server) as url:
         account_id = fill_ledger(url, effort.entries)
         audit = [measure_audit(url, min(effort.rounds, 3)), measure_pages(url, account_id, effort.rounds)]
-    _say("hosts")
+    _report("hosts")
     with database_server() as server, fresh_database(server) as few, fresh_database(server) as many:
         hosts = measure_hosts(few, many, effort.hosts, effort.per_host, effort.reservations)
     with ExitStack() as stack:
         server = stack.enter_context(database_server())
-        ours_url, floor_url = (stack.enter_context(fresh_database(server)) for _ in range(2))
+        service_url, floor_url = (stack.enter_context(fresh_database(server)) for _ in range(2))
         redis_url = stack.enter_context(rate_store(key_ids))
-        house, script = asyncio.run(_furnish(ours_url, floor_url, redis_url, secrets_key))
-        key_ids |= house.key_ids
-        ours = stack.enter_context(meetcore_serve(ours_url, redis_url, secrets_key))
+        seeded, script = asyncio.run(_furnish(service_url, floor_url, redis_url, secrets_key))
+        key_ids |= seeded.key_ids
+        service = stack.enter_context(meetcore_serve(service_url, redis_url, secrets_key))
         bare = stack.enter_context(bare_route(floor_url, f"{ID_LEAD}{account_number(1)}"))
-        _say("memory")
-        results.append(measure_memory(ours, bare, house, effort.requests))
-        _say("GET /me")
-        reads = measure_reads(ours, bare, house, effort.rounds, effort.seconds)
-        _say("POST /meetings")
+        _report("memory")
+        results.append(measure_memory(service, bare, seeded, effort.requests))
+        _report("GET /me")
+        reads = measure_reads(service, bare, seeded, effort.rounds, effort.seconds)
+        _report("POST /meetings")
         with prepared(script, floor_url) as floor:
-            creations = measure_creations(ours, house, floor, effort.rounds, effort.seconds)
-        _say("tools of agents")
-        agents = measure_agents(ours, house, effort.rounds, effort.seconds)
+            creations = measure_creations(service, seeded, floor, effort.rounds, effort.seconds)
+        _report("tools of agents")
+        agents = measure_agents(service, seeded, effort.rounds, effort.seconds)
     return [*creations, *agents, *hosts, reads, posts, *deliveries, *audit, *results, *rules]
 
 
@@ -132,7 +134,7 @@ def _lacking(results: list[Result]) -> list[str]:
     return [
         each.name
         for each in results
-        if not each.ours or (each.floor is not None and not each.floor) or not math.isfinite(each.ours)
+        if not each.service or (each.floor is not None and not each.floor) or not math.isfinite(each.service)
     ]
 
 

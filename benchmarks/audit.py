@@ -1,4 +1,4 @@
-"""Proving a ledger and paging through it, beside the bare reading of the same rows.
+"""Verifying a ledger and paging through it, compared with the bare reading of the same rows.
 
 The ledger is written by the rules themselves and copied in: half of the entries are one account's, so that
 neither many small histories nor one long one goes unmeasured.
@@ -38,7 +38,7 @@ _SMALL = 500
 _KEY = ChainKey.of(bytes(32))
 _PAGE, _FAR = 20, 10_000
 
-# What the audit reads, from one table to nowhere.
+# The rows that the audit reads, discarded.
 _BARE = """COPY (
     SELECT e.*, t.* FROM ledger_entries e
     JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
@@ -123,14 +123,14 @@ def _copy(connection: psycopg.Connection, account: int, history: _History) -> No
         _USAGE: ((id_, id_, day, spent, 0) for day, spent in history.usage.items()),
     }  # fmt: skip
     with connection.cursor() as cursor:
-        for statement, told in rows.items():
+        for statement, values in rows.items():
             with cursor.copy(statement) as copy:
-                for row in told:
+                for row in values:
                     copy.write_row(row)
 
 
 def _transfer_row(entry: Entry) -> tuple[object, ...]:
-    told = entry_parameters(entry)
+    values = entry_parameters(entry)
     names = (
         "transfer_id",
         "operation",
@@ -143,12 +143,12 @@ def _transfer_row(entry: Entry) -> tuple[object, ...]:
     )
     return (
         entry.account_id,
-        *(told[name] for name in (*names, "reverses", "transfer_api_key_id", "cap_day")),
+        *(values[name] for name in (*names, "reverses", "transfer_api_key_id", "cap_day")),
     )
 
 
 def _leg_rows(entry: Entry) -> Iterator[tuple[object, ...]]:
-    house, moved = entry_parameters(entry)["house"], entry.transfer.id
+    house_book, moved = entry_parameters(entry)["house"], entry.transfer.id
     yield (
         entry.account_id,
         entry.number,
@@ -160,7 +160,7 @@ def _leg_rows(entry: Entry) -> Iterator[tuple[object, ...]]:
         entry.hash,
         entry.key_id,
     )
-    yield entry.account_id, entry.number, house, moved, -entry.amount, None, entry.at, None, None
+    yield entry.account_id, entry.number, house_book, moved, -entry.amount, None, entry.at, None, None
 
 
 def _copied(url: str) -> float:
@@ -191,18 +191,18 @@ def _memory_mb(who: int = resource.RUSAGE_SELF) -> float:
 
 
 def measure_audit(url: str, rounds: int) -> Result:
-    """Take turns; medians. The record has this process's growth over all rounds and the largest prover."""
-    ours, floor = [asyncio.run(_proven(url))], [_copied(url)]
+    """Return medians of alternating turns, with this process's growth and the largest child's memory."""
+    service, floor = [asyncio.run(_proven(url))], [_copied(url)]
     before = _memory_mb()
     for _ in range(rounds):
         floor.append(_copied(url))
-        ours.append(asyncio.run(_proven(url)))
+        service.append(asyncio.run(_proven(url)))
     extra = {
-        "best": max(ours),
+        "best": max(service),
         "memory_growth_mb": _memory_mb() - before,
         "largest_process_mb": _memory_mb(resource.RUSAGE_CHILDREN),
     }
-    return Result("credits verify", middle(ours), middle(floor), "entries/s", "≥ 100 000", extra)
+    return Result("credits verify", middle(service), middle(floor), "entries/s", "≥ 100 000", extra)
 
 
 async def _page_ms(url: str, account_id: UUID, rounds: int) -> dict[str, float]:
@@ -231,9 +231,9 @@ async def _page_ms(url: str, account_id: UUID, rounds: int) -> dict[str, float]:
 
 
 def measure_pages(url: str, account_id: UUID, rounds: int) -> Result:
-    """Page 10 000 beside page 1 of one account's ledger."""
-    told = asyncio.run(_page_ms(url, account_id, rounds * 30))
-    extra = {f"{name}_ms": value for name, value in told.items()}
+    """Compare page 10 000 with page 1 of one account's ledger."""
+    figures = asyncio.run(_page_ms(url, account_id, rounds * 30))
+    extra = {f"{name}_ms": value for name, value in figures.items()}
     return Result(
-        "ledger, page 10 000 : page 1", told["far all"], told["first all"], "ms", "ratio ≤ 1.2", extra
+        "ledger, page 10 000 : page 1", figures["far all"], figures["first all"], "ms", "ratio ≤ 1.2", extra
     )

@@ -40,10 +40,10 @@ def main() -> None:
     parser.add_argument("database_url")
     parser.add_argument("account_id")
     parser.add_argument("--port", type=int, required=True)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     uvicorn.run(
-        bare_app(told.database_url, told.account_id), port=told.port, loop="uvloop", http="httptools",
-        lifespan="on", access_log=False, server_header=False, log_level="warning",
+        bare_app(arguments.database_url, arguments.account_id), port=arguments.port, loop="uvloop",
+        http="httptools", lifespan="on", access_log=False, server_header=False, log_level="warning",
     )  # fmt: skip
 
 

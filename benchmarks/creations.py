@@ -1,6 +1,6 @@
 """`POST /meetings` against pgbench running the same statements."""
 
-from benchmarks.house import ACCOUNTS, House
+from benchmarks.house import ACCOUNTS, SeededAccounts
 from benchmarks.load import Load, run_load
 from benchmarks.pgbench import Pgbench
 from benchmarks.processes import Program
@@ -12,14 +12,14 @@ _NO_FLOOR = "no pgbench on this machine, hence no floor; it comes with the serve
 
 
 def measure_creations(
-    ours: Program, house: House, floor: Pgbench | None, rounds: int, seconds: float
+    service: Program, seeded: SeededAccounts, floor: Pgbench | None, rounds: int, seconds: float
 ) -> list[Result]:
     """Over many accounts, and on one hot account, whose lock they all want."""
-    run_load(ours, "meetings", house.keys, requests=500)
+    run_load(service, "meetings", seeded.keys, requests=500)
     if floor is not None:
         floor.run(1, ACCOUNTS)
-    spread = _turns(ours, house.keys, floor, ACCOUNTS, rounds, seconds)
-    hot = _turns(ours, house.keys[:1], floor, 1, max(1, rounds // 2), seconds)
+    spread = _turns(service, seeded.keys, floor, ACCOUNTS, rounds, seconds)
+    hot = _turns(service, seeded.keys[:1], floor, 1, max(1, rounds // 2), seconds)
     return [
         _result("POST /meetings", *spread, "ratio ≥ 0.25, aim 0.4; ≤ 1500 µs"),
         _result("POST /meetings, one hot account", *hot, ""),
@@ -27,13 +27,13 @@ def measure_creations(
 
 
 def _turns(
-    ours: Program, keys: list[str], floor: Pgbench | None, accounts: int, rounds: int, seconds: float
+    service: Program, keys: list[str], floor: Pgbench | None, accounts: int, rounds: int, seconds: float
 ) -> tuple[list[Load], list[float]]:
     loads, rates = [], []
     for _ in range(rounds):
         if floor is not None:
             rates.append(floor.run(seconds, accounts))
-        loads.append(run_load(ours, "meetings", keys, seconds=seconds))
+        loads.append(run_load(service, "meetings", keys, seconds=seconds))
     return loads, rates
 
 

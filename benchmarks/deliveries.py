@@ -1,8 +1,8 @@
-"""Webhook deliveries with the database: a worker beside a bare aiohttp loop, and how soon an event arrives.
+"""Webhook deliveries with the database: a worker compared with a bare aiohttp loop, and the latency.
 
-The worker's pump runs here, on the event loop that the program runs on, with the real sender against the
-receiver of `posts`. Beside it the bare loop posts the same signed bodies to the same receiver and keeps no
-books. Then events are written one after another while some endpoints fail and many hang.
+The delivery worker runs here, on the event loop that the program runs on, with the real sender against
+the receiver of `posts`. The bare loop posts the same signed bodies to the same receiver and records
+nothing. Then events are written one after another while some endpoints fail and many hang.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ IN_FLIGHT = 128
 EVENTS_PER_S = 200
 HANGING, FAILING, HEALTHY = 50, 10, 90
 GRACE_S = 3
-# The receiver has sixteen names: with the limits of hosts, those would be what is measured.
+# The receiver has sixteen names: with limits by host, the limits would be measured.
 LIMITS = ClaimLimits(per_host=10_000, per_host_per_s=100_000)
 WARM_UP_S = 12  # until every post that hangs has hung, and the connections are open
 
@@ -154,25 +154,25 @@ def _write_events(url: str, cipher: AesGcmCipher, endpoints: list[Endpoint], cou
 
 
 @asynccontextmanager
-async def _pump(
+async def _delivery_worker(
     url: str, cipher: AesGcmCipher, ca_file: str, port: int
 ) -> AsyncIterator[tuple[DeliveryWorker, Timed]]:
     pool = make_pool(url, min_size=2, max_size=8)
     await pool.open()
     sender = AiohttpWebhookSender(here(), [IPv4Network("127.0.0.1/32")], ca_file)
-    # Nobody may listen on 443 here; everything else is as in service, vetting included.
+    # Port 443 may not be bound here; everything else is as in service, vetting included.
     with patch.object(sender_module, "_HTTPS_PORT", port):
         await sender.start()
         timed = Timed(sender)
         runtime = Runtime(SystemClock(), SystemEntropy())
         deliver = DeliverWebhooks(PostgresStore(pool, cipher), timed, RetrySchedule(), runtime, limits=LIMITS)
-        pump = DeliveryWorker(deliver, [PeriodicTask("sweep", deliver.sweep, SWEEP_EVERY_S)])
-        running = asyncio.create_task(pump.run())
+        worker = DeliveryWorker(deliver, [PeriodicTask("sweep", deliver.sweep, SWEEP_EVERY_S)])
+        running = asyncio.create_task(worker.run())
         try:
-            yield pump, timed
+            yield worker, timed
         finally:
-            pump.stop()
-            # What is in flight is recorded, or the next round waits for its leases; what hangs is given up.
+            worker.stop()
+            # Posts in flight are recorded, or the next round waits for leases; hanging ones are cancelled.
             await asyncio.wait([running], timeout=GRACE_S)
             running.cancel()
             await asyncio.gather(running, return_exceptions=True)
@@ -191,15 +191,15 @@ def place() -> Iterator[tuple[str, int, asyncio.Runner]]:
 
 
 def measure_deliveries(url: str, rounds: int, count: int) -> list[Result]:
-    """Deliveries a second and µs of processor time a delivery, from one worker, beside the bare loop."""
+    """Measure deliveries a second and µs of processor time a delivery, of one worker and the bare loop."""
     cipher = AesGcmCipher([os.urandom(32)])
     endpoints = furnish(url, cipher, ["/hook"] * ENDPOINTS)
     turns = []
     with place() as (ca_file, port, runner):
         for _ in range(rounds):
             _write_events(url, cipher, endpoints, count)
-            ours = runner.run(_drain(url, cipher, ca_file, port, count))
-            turns.append((*ours, *runner.run(_bare(ca_file, port, count))))
+            service = runner.run(_drain(url, cipher, ca_file, port, count))
+            turns.append((*service, *runner.run(_bare(ca_file, port, count))))
     rate, cpu_us, floor_rate, floor_us = (middle(list(column)) for column in zip(*turns, strict=True))
     extra = {"note": f"{ENDPOINTS} endpoints; the database and the receiver are on the same two cores"}
     return [
@@ -209,9 +209,9 @@ def measure_deliveries(url: str, rounds: int, count: int) -> list[Result]:
 
 
 async def _drain(url: str, cipher: AesGcmCipher, ca_file: str, port: int, count: int) -> tuple[float, float]:
-    async with _pump(url, cipher, ca_file, port) as (pump, timed):
+    async with _delivery_worker(url, cipher, ca_file, port) as (worker, timed):
         started, cpu_s = time.monotonic(), time.process_time()
-        pump.wake()
+        worker.wake()
         async with asyncio.timeout(120):
             await timed.reached(count)
         return count / (time.monotonic() - started), (time.process_time() - cpu_s) / count * 1e6
@@ -254,15 +254,15 @@ def measure_latency(
         )
         connection.execute("VACUUM ANALYZE")
     with place() as (ca_file, port, runner):
-        alone, crowded = [
+        alone, hanging = [
             centiles(runner.run(arrivals(url, cipher, ca_file, port, made, seconds, warm_up_s)))
             for to in (paths, paths + ["/hang"] * HANGING)
             for made in [furnish(url, cipher, to)]
         ]
     note = f"{EVENTS_PER_S} events/s, {FAILING} endpoints fail, {HANGING} hang; floor: none hangs"
     return [
-        Result("event to answer, p50", crowded[0], alone[0], "ms", "≤ 20 ms", {"note": note}),
-        Result("event to answer, p95", crowded[1], alone[1], "ms", "≤ 100 ms; ratio ≤ 1.1"),
+        Result("event to answer, p50", hanging[0], alone[0], "ms", "≤ 20 ms", {"note": note}),
+        Result("event to answer, p95", hanging[1], alone[1], "ms", "≤ 100 ms; ratio ≤ 1.1"),
     ]
 
 
@@ -286,12 +286,12 @@ async def arrivals(
     Events are written at a steady rate.
     """
     written: dict[str, float] = {}
-    async with _pump(url, cipher, ca_file, port) as (pump, timed):
+    async with _delivery_worker(url, cipher, ca_file, port) as (worker, timed):
         loop = asyncio.get_running_loop()
         count = int((warm_up_s + seconds) * EVENTS_PER_S)
         writer = threading.Thread(
             target=_write_slowly,
-            args=(url, cipher, endpoints, count, written, lambda: loop.call_soon_threadsafe(pump.wake)),
+            args=(url, cipher, endpoints, count, written, lambda: loop.call_soon_threadsafe(worker.wake)),
         )
         writer.start()
         await asyncio.to_thread(writer.join)
@@ -310,9 +310,9 @@ def _write_slowly(
     endpoints: list[Endpoint],
     count: int,
     written: dict[str, float],
-    ring: object,
+    notify: object,
 ) -> None:
-    assert callable(ring)
+    assert callable(notify)
     started = time.monotonic()
     healthy = [one for one in endpoints if one.path == "/hook"]
     others = [one for one in endpoints if one.path != "/hook"]
@@ -333,7 +333,7 @@ def _write_slowly(
                 {"account_id": to.account_id, "id": id_, "payload": sealed, "now": now, "to": to.id},
             )
             written[str(id_)] = time.monotonic()
-            ring()
+            notify()
             pause_s = started + (number + 1) / EVENTS_PER_S - time.monotonic()
             if pause_s > 0:
                 time.sleep(pause_s)

@@ -6,7 +6,7 @@ import sys
 import tempfile
 import time
 
-from benchmarks.house import House
+from benchmarks.house import SeededAccounts
 from benchmarks.load import run_load
 from benchmarks.processes import Program
 from benchmarks.report import Result, middle
@@ -42,13 +42,13 @@ def measure_import(rounds: int) -> list[Result]:
     ]
 
 
-def measure_memory(ours: Program, bare: Program, house: House, requests: int) -> Result:
+def measure_memory(service: Program, bare: Program, seeded: SeededAccounts, requests: int) -> Result:
     """After so many requests, half of each kind; the floor is the bare route's process."""
-    run_load(ours, "me", house.keys, requests=requests // 2)
-    run_load(ours, "meetings", house.keys, requests=requests // 2)
-    run_load(bare, "me", house.keys, requests=requests)
-    mine, floor = ours.memory_mb(), bare.memory_mb()
+    run_load(service, "me", seeded.keys, requests=requests // 2)
+    run_load(service, "meetings", seeded.keys, requests=requests // 2)
+    run_load(bare, "me", seeded.keys, requests=requests)
+    own, floor = service.memory_mb(), bare.memory_mb()
     return Result(
-        "memory of meetcore serve", mine["rss_mb"], floor["rss_mb"], "MB", "< 120 MB",
-        mine | {"note": f"resident {mine['rss_mb']:.0f} MB, proportional {mine['pss_mb']:.0f} MB"},
+        "memory of meetcore serve", own["rss_mb"], floor["rss_mb"], "MB", "< 120 MB",
+        own | {"note": f"resident {own['rss_mb']:.0f} MB, proportional {own['pss_mb']:.0f} MB"},
     )  # fmt: skip

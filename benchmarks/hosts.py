@@ -1,8 +1,8 @@
-"""Reserving a host among ten thousand with a million reservations, beside ten hosts and none.
+"""Reserving a host among ten thousand with a million reservations, compared with ten hosts without any.
 
 The real store on two databases: the transaction that claims, holds and reserves, without HTTP and provider,
 so that nothing hides what the number of hosts costs. Besides the hours of an ordinary year there are
-a crowded one, in which only the last twentieth of the hosts is free, and one in which none is.
+a busy one, in which only the last twentieth of the hosts is free, and one in which none is.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ SEATS = 100
 _MONDAY = (TOMORROW + timedelta(days=14 - TOMORROW.weekday())).replace(
     hour=0, minute=0, second=0, microsecond=0
 )
-CROWDED, FULL = _MONDAY + timedelta(days=5, hours=3), _MONDAY + timedelta(days=6, hours=3)
+BUSY, FULL = _MONDAY + timedelta(days=5, hours=3), _MONDAY + timedelta(days=6, hours=3)
 """Two hours of a weekend, of which the year knows nothing."""
 
 _ADD_HOSTS = """
@@ -74,7 +74,7 @@ CROSS JOIN LATERAL generate_series(0, h.max_concurrent - 1) AS n
 
 @frozen
 class ApplicationHarness:
-    """A database with hosts, and customers who take turns."""
+    """A database with hosts and customers."""
 
     rig: PostgresRig
     customers: Sequence[Customer]
@@ -85,8 +85,8 @@ class ApplicationHarness:
         Raises:
             RuntimeError: it was not reserved, or not refused.
         """
-        customer, wish = random.choice(self.customers), MeetingSpec(start_at, seats=SEATS)
-        query = query_of(customer, wish)
+        customer, spec = random.choice(self.customers), MeetingSpec(start_at, seats=SEATS)
+        query = query_of(customer, spec)
         began = time.perf_counter()
         async with self.rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
@@ -94,7 +94,7 @@ class ApplicationHarness:
             made = None
             if host is not None:
                 made = await tx.meetings.save_provisioning(
-                    provisioning(customer, wish, view, host, query.operation)
+                    provisioning(customer, spec, view, host, query.operation)
                 )
         took_ms = (time.perf_counter() - began) * 1000
         if view.is_contended or (made is None) is not is_refused:
@@ -105,19 +105,19 @@ class ApplicationHarness:
 
 
 def _fill(url: str, hosts: int, per_host: int) -> None:
-    # No trigger asks whether each host exists, and nobody waits for the disk.
+    # Without triggers that check each host, and without waiting for the disk.
     options = "-c session_replication_role=replica -c synchronous_commit=off"
     with psycopg.connect(url, autocommit=True, options=options) as connection:
         connection.execute(_ADD_HOSTS, {"hosts": hosts})
         if per_host:
             connection.execute(_FILL_YEAR, {"per_host": per_host, "monday": _MONDAY})
-            for at, busy in ((CROWDED, hosts * 95 // 100), (FULL, hosts)):
+            for at, busy in ((BUSY, hosts * 95 // 100), (FULL, hosts)):
                 connection.execute(_FILL_HOUR, {"at": at, "busy": busy})
         connection.execute("VACUUM ANALYZE")
 
 
 @asynccontextmanager
-async def _town(url: str, hosts: int, per_host: int) -> AsyncIterator[ApplicationHarness]:
+async def _harness(url: str, hosts: int, per_host: int) -> AsyncIterator[ApplicationHarness]:
     await asyncio.to_thread(_fill, url, hosts, per_host)
     pool = make_pool(url, max_size=2)
     await pool.open()
@@ -137,11 +137,11 @@ def _some_hour() -> datetime:
 async def _turns(
     few_url: str, many_url: str, hosts: int, per_host: int, rounds: int
 ) -> dict[str, list[float]]:
-    async with _town(few_url, FEW_HOSTS, 0) as few, _town(many_url, hosts, per_host) as many:
+    async with _harness(few_url, FEW_HOSTS, 0) as few, _harness(many_url, hosts, per_host) as many:
         turns: dict[str, Callable[[], Awaitable[float]]] = {
             "few": lambda: few.reserve(_some_hour()),
             "many": lambda: many.reserve(_some_hour()),
-            "crowded": lambda: many.reserve(CROWDED),
+            "crowded": lambda: many.reserve(BUSY),
             "full": lambda: many.reserve(FULL, is_refused=True),
         }
         for turn in list(turns.values()) * 5:

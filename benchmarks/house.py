@@ -1,4 +1,4 @@
-"""What the benchmarks' databases hold: accounts with plenty of credits, a key each, and free hosts.
+"""The seed of the benchmarks' databases: accounts with plenty of credits, a key each, and free hosts.
 
 Both sides get the same. On the floor's side ids and digests follow from the account's number, so that
 pgbench can compose them.
@@ -16,7 +16,7 @@ from meetcore.domain.keys import ApiKey, Scope
 from meetcore.ports.registry import NewAccount
 from meetcore.wiring import Wiring, wire
 
-__all__ = ["ACCOUNTS", "ID_LEAD", "House", "account_number", "furnish", "furnish_numbered", "wired"]
+__all__ = ["ACCOUNTS", "ID_LEAD", "SeededAccounts", "account_number", "furnish", "furnish_numbered", "wired"]
 
 ACCOUNTS = 64
 CREDITS = 10**12
@@ -31,7 +31,7 @@ _FIRST = 9_000_000_000_000_000
 
 
 @frozen
-class House:
+class SeededAccounts:
     """The keys of a furnished database, and one account for the bare route."""
 
     keys: list[str]
@@ -56,7 +56,7 @@ async def wired(database_url: str, redis_url: str, secrets_key: str) -> AsyncIte
         yield wiring
 
 
-async def furnish(wiring: Wiring) -> House:
+async def furnish(wiring: Wiring) -> SeededAccounts:
     """Accounts as an operator makes them."""
     await _add_hosts(wiring)
     keys, key_ids, account_id = [], set(), UUID(int=0)
@@ -67,7 +67,7 @@ async def furnish(wiring: Wiring) -> House:
         minted = await wiring.administration.create_key(account_id, SCOPES)
         keys.append(minted.text)
         key_ids.add(minted.key.id)
-    return House(keys, key_ids, account_id)
+    return SeededAccounts(keys, key_ids, account_id)
 
 
 async def furnish_numbered(wiring: Wiring) -> UUID:

@@ -1,7 +1,7 @@
 """The load generator: some keep-alive connections, each with one request under way.
 
 A process of its own, so that it does not share the processor time that is measured; a raw protocol, so that
-it is cheaper than what it measures. Reads its plan as JSON from standard input and prints what came of it.
+it is cheaper than what it measures. Reads its plan as JSON from standard input and prints the result.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ CLIENTS = 8
 
 @frozen
 class Load:
-    """What came of a load. Latencies in ms, CPU of the server's process."""
+    """The result of a load. Latencies in ms, CPU of the server's process."""
 
     requests: int
     seconds: float

@@ -1,10 +1,10 @@
-"""Webhooks beside notes: how soon an event arrives while notes are written without pause.
+"""Webhooks during note writing: the latency of events while notes are written without pause.
 
-Events are written at a steady rate and delivered from here, by the pump and the sender of `deliveries`. The
+Events are written at a steady rate and delivered from here, by the worker and the sender of `deliveries`. The
 floor is a worker that has no note to write. Then notes are always due: recordings of twenty minutes are
-fetched from a stand-in for Zoom, cut, and heard and written by a stand-in for an AI provider. First the same
+fetched from a stand-in for Zoom, cut, transcribed and written by an AI provider stand-in. First the same
 process does both, on one event loop; then a worker of its own writes the notes. That worker is halted and
-goes on, turn about: whatever else happens on this machine happens to both turns.
+resumed in turns, so that other load on this machine affects both.
 """
 
 import asyncio
@@ -39,14 +39,14 @@ from meetcore.ports.notes import NoteQuery
 from meetcore.usecases.create_note import NoteQueue
 from meetcore.wiring import Wiring, wire
 from meetcore.workers import Part, working
-from tests.e2e.ai_stack import HEARING, AiStack, ai_stack
+from tests.e2e.ai_stack import TRANSCRIPTION, AiStack, ai_stack
 from tests.e2e.long_sound import long_sound
 from tests.e2e.zoom_stack import ZoomStack, zoom_stack
 
 __all__ = ["NoteLoad", "measure_beside_notes"]
 
 STARTS_WITHIN_S = 120
-MORE_ROUNDS = 5
+EXTRA_ROUNDS = 5
 TURN_S = 1.5
 SETTLES_S = 0.2  # until what was written before a turn has arrived
 LONG_AFTER = timedelta(days=1)
@@ -63,8 +63,8 @@ class NoteLoad:
 
 
 @define
-class Desk:
-    """A database with notes to write, and whom they are written with."""
+class NoteBench:
+    """A database with notes to write, and the services that they need."""
 
     url: str
     key: bytes = field(repr=False)
@@ -74,51 +74,51 @@ class Desk:
     ca_file: str
     port: int
     load: NoteLoad
-    pieces_heard: int = 0
+    pieces_transcribed: int = 0
 
     @property
     def cipher(self) -> AesGcmCipher:
         return AesGcmCipher([self.key])
 
     @property
-    def words(self) -> dict[str, str]:
-        """What a process is set to that works here, by the names of its settings."""
+    def variables(self) -> dict[str, str]:
+        """The settings of a process that works here, by name."""
         key = base64.urlsafe_b64encode(self.key).decode()
-        told = self.zoom.settings | self.ai.settings | {"database_url": self.url, "secrets_key": key}
-        return {name: str(value) for name, value in told.items()}
+        settings = self.zoom.settings | self.ai.settings | {"database_url": self.url, "secrets_key": key}
+        return {name: str(value) for name, value in settings.items()}
 
     @property
     def settings(self) -> Settings:
         """The same for this process."""
         secret = {each.name for each in Settings.__attrs_attrs__ if each.type is typed_settings.SecretStr}
-        told: dict[str, Any] = {
+        values: dict[str, Any] = {
             name: typed_settings.SecretStr(value) if name in secret else value
-            for name, value in self.words.items()
+            for name, value in self.variables.items()
         }
-        return Settings(**told)
+        return Settings(**values)
 
-    def let_notes_be_due(self, *, is_now: bool) -> None:
-        """Let the rest of the notes be due now, or long after."""
+    def set_notes_due(self, *, is_now: bool) -> None:
+        """Make the remaining notes due now, or long after."""
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(
                 """UPDATE notes SET lease_token = NULL, due_at = now() + %s WHERE due_at IS NOT NULL""",
                 (timedelta() if is_now else LONG_AFTER,),
             )
 
-    async def hear_one(self) -> None:
-        """Wait until one more piece was heard: that a program starts is no part of writing notes."""
-        before = self.ai.done(HEARING)
+    async def wait_for_piece(self) -> None:
+        """Wait until one more piece is transcribed: the start of a program is no part of writing notes."""
+        before = self.ai.done(TRANSCRIPTION)
         async with asyncio.timeout(STARTS_WITHIN_S):
-            while self.ai.done(HEARING) == before:  # noqa: ASYNC110  (another process tells nobody)
+            while self.ai.done(TRANSCRIPTION) == before:  # noqa: ASYNC110  (another process cannot notify)
                 await asyncio.sleep(0.2)
 
     async def arrivals(self, seconds: float) -> list[tuple[float, float]]:
-        """When each event was written and its milliseconds; counts the pieces of sound heard meanwhile."""
-        before = self.ai.done(HEARING)
+        """Return each event's time of writing and latency in ms; counts the pieces transcribed meanwhile."""
+        before = self.ai.done(TRANSCRIPTION)
         found = await arrivals(
             self.url, self.cipher, self.ca_file, self.port, self.endpoints, seconds, self.load.warm_up_s
         )
-        self.pieces_heard += self.ai.done(HEARING) - before
+        self.pieces_transcribed += self.ai.done(TRANSCRIPTION) - before
         return found
 
     async def furnish(self) -> None:
@@ -153,20 +153,20 @@ async def _queue(wiring: Wiring, account_id: UUID, key_id: UUID, file: Recording
 
 
 @asynccontextmanager
-async def _writing_here(desk: Desk) -> AsyncIterator[None]:
+async def _writing_here(bench: NoteBench) -> AsyncIterator[None]:
     """Notes are written on this event loop."""
-    async with wire(desk.settings) as wiring, working(wiring, parts=(Part.NOTES,)):
+    async with wire(bench.settings) as wiring, working(wiring, parts=(Part.NOTES,)):
         yield
 
 
 @asynccontextmanager
-async def _writing_there(desk: Desk) -> AsyncIterator[int]:
+async def _writing_there(bench: NoteBench) -> AsyncIterator[int]:
     """Notes are written by a worker of their own, with this process id."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEETCORE_")}
-    told = {f"MEETCORE_{name.upper()}": value for name, value in desk.words.items()}
+    settings = {f"MEETCORE_{name.upper()}": value for name, value in bench.variables.items()}
     child = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "meetcore.adapters.cli.main", "worker", "--only", "notes",
-        env=clean | told, cwd=ROOT, stdout=DEVNULL, stderr=DEVNULL,
+        env=clean | settings, cwd=ROOT, stdout=DEVNULL, stderr=DEVNULL,
     )  # fmt: skip
     try:
         yield child.pid
@@ -176,32 +176,32 @@ async def _writing_there(desk: Desk) -> AsyncIterator[int]:
             await child.wait()
 
 
-async def _by_this_process(desk: Desk, seconds: float) -> tuple[float, ...]:
+async def _by_this_process(bench: NoteBench, seconds: float) -> tuple[float, ...]:
     """A turn without notes and a turn with: p50, p95, p50, p95."""
     figures: list[float] = []
     for is_busy in (False, True):
-        desk.let_notes_be_due(is_now=is_busy)
-        async with _writing_here(desk):
+        bench.set_notes_due(is_now=is_busy)
+        async with _writing_here(bench):
             if is_busy:
-                await desk.hear_one()
-            figures += centiles(await desk.arrivals(seconds))
-    desk.let_notes_be_due(is_now=False)
+                await bench.wait_for_piece()
+            figures += centiles(await bench.arrivals(seconds))
+    bench.set_notes_due(is_now=False)
     return tuple(figures)
 
 
-async def _by_another(desk: Desk, seconds: float) -> tuple[float, ...]:
+async def _by_another(bench: NoteBench, seconds: float) -> tuple[float, ...]:
     """Short turns in which the worker of notes is halted, and such in which it works: the same figures."""
-    desk.let_notes_be_due(is_now=True)
+    bench.set_notes_due(is_now=True)
     turns: list[tuple[float, bool]] = []
-    async with _writing_there(desk) as worker:
-        await desk.hear_one()
+    async with _writing_there(bench) as worker:
+        await bench.wait_for_piece()
         turning = asyncio.create_task(_turn_about(worker, turns))
         try:
-            found = await desk.arrivals(2 * seconds)
+            found = await bench.arrivals(2 * seconds)
         finally:
             turning.cancel()
             await asyncio.wait([turning])
-    desk.let_notes_be_due(is_now=False)
+    bench.set_notes_due(is_now=False)
     took: dict[bool, list[tuple[float, float]]] = {False: [], True: []}
     for at, each_ms in found:
         began_at, is_busy = turns[bisect(turns, at, key=lambda turn: turn[0]) - 1]
@@ -211,19 +211,19 @@ async def _by_another(desk: Desk, seconds: float) -> tuple[float, ...]:
 
 
 async def _turn_about(worker: int, turns: list[tuple[float, bool]]) -> None:
-    """Halt the worker and its children and let them go on, until it is cancelled; then they go on."""
+    """Alternately halt and resume the worker and its children until cancelled; then resume them."""
     is_busy = True
     try:
         while True:
             turns.append((time.monotonic(), is_busy))
             await asyncio.sleep(TURN_S)
             is_busy = not is_busy
-            _tell(worker, signal.SIGCONT if is_busy else signal.SIGSTOP)
+            _signal(worker, signal.SIGCONT if is_busy else signal.SIGSTOP)
     finally:
-        _tell(worker, signal.SIGCONT)
+        _signal(worker, signal.SIGCONT)
 
 
-def _tell(worker: int, what: signal.Signals) -> None:
+def _signal(worker: int, what: signal.Signals) -> None:
     for each in family(worker):
         with suppress(ProcessLookupError):
             os.kill(each, what)
@@ -237,18 +237,20 @@ def measure_beside_notes(url: str, rounds: int, seconds: float, load: NoteLoad) 
         zoom, ai = stack.enter_context(zoom_stack()), stack.enter_context(ai_stack(load.ai_latency_s))
         ca_file, port, runner = stack.enter_context(place())
         endpoints = furnish(url, AesGcmCipher([key]), ["/hook"] * HEALTHY + ["/fail"] * FAILING)
-        desk = Desk(url, key, zoom, ai, endpoints, ca_file, port, load)
-        runner.run(desk.furnish())
+        bench = NoteBench(url, key, zoom, ai, endpoints, ca_file, port, load)
+        runner.run(bench.furnish())
         for where, measured in (("same process", _by_this_process), ("own process", _by_another)):
-            desk.pieces_heard = 0
+            bench.pieces_transcribed = 0
             turns: list[tuple[float, ...]] = []
-            # On a machine with much else to do, nothing may be heard in a short turn.
-            while len(turns) < rounds or (not desk.pieces_heard and len(turns) < rounds + MORE_ROUNDS):
-                turns.append(runner.run(measured(desk, seconds)))
+            # On a machine with much else to do, nothing may be transcribed in a short turn.
+            while len(turns) < rounds or (
+                not bench.pieces_transcribed and len(turns) < rounds + EXTRA_ROUNDS
+            ):
+                turns.append(runner.run(measured(bench, seconds)))
             idle50, idle95, busy50, busy95 = (median(column) for column in zip(*turns, strict=True))
-            if not desk.pieces_heard:
+            if not bench.pieces_transcribed:
                 raise RuntimeError("no sound was heard meanwhile: this says nothing about notes")
-            extra = {"note": f"floor: no note is due; {desk.pieces_heard} pieces of sound were heard"}
+            extra = {"note": f"floor: no note is due; {bench.pieces_transcribed} pieces of sound were heard"}
             goal = "ratio < 1.1"
             results += [
                 Result(f"beside notes, {where}, p50", busy50, idle50, "ms", goal, extra),

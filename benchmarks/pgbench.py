@@ -57,17 +57,17 @@ class Pgbench:
         """
         self.runs += 1
         before = self._made()
-        told = self.constants | {
+        variables = self.constants | {
             "accounts": str(accounts),
             "n": "0",
             "run": str(self.runs),
             "first_s": str(int(time.time()) + 172_800),
         }
-        variables = [word for name, value in told.items() for word in ("-D", f"{name}={value}")]
+        options = [option for name, value in variables.items() for option in ("-D", f"{name}={value}")]
         done = subprocess.run(
             [
                 self.program, "-n", "-M", "prepared", "-c", str(CLIENTS), "-j", "2",
-                "-T", str(max(1, round(seconds))), "-f", str(self.file), *variables, self.url,
+                "-T", str(max(1, round(seconds))), "-f", str(self.file), *options, self.url,
             ],
             env=os.environ | {"PGOPTIONS": self.session_options},
             capture_output=True, text=True, check=False, timeout=seconds + 60,
@@ -96,7 +96,7 @@ def _number(pattern: str, text: str) -> str:
 
 @contextmanager
 def prepared(script: Script, url: str) -> Iterator[Pgbench | None]:
-    """A script that is ready to run, with our own session settings; none where there is no pgbench."""
+    """Yield a script ready to run with the service's session settings, or `None` without pgbench."""
     program = find_pgbench()
     if program is None:
         yield None

@@ -1,8 +1,8 @@
-"""A webhook post without the database: our sender beside a bare aiohttp loop.
+"""A webhook post without the database: the service's sender compared with a bare aiohttp loop.
 
 Both post the same signed body over TLS to the same receiver, on connections that stay open, so many at a
-time, on the event loop that the program runs on. Ours resolves, vets, bounds and reads; the bare one posts
-with a session of aiohttp and reads. They take turns in one process, and its processor time is compared.
+time, on the event loop that the program runs on. The sender resolves, vets, bounds, reads; the bare one
+posts with a session of aiohttp and reads. They alternate in one process, and its processor time is compared.
 """
 
 import asyncio
@@ -50,29 +50,29 @@ Post: TypeAlias = Callable[[], Awaitable[None]]
 
 
 def measure_posts(rounds: int, seconds: float) -> Result:
-    """The median of rounds in which both sides take turns, in µs of processor time a post."""
+    """Return the median of rounds in which both sides alternate, in µs of processor time a post."""
     with (
         tempfile.TemporaryDirectory() as place,
         tls_receiver(place) as receiver,
         asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
     ):
         turns = runner.run(_turns(str(Path(place) / CA_FILE), receiver.port, rounds, seconds))
-    ours, floor, rate, floor_rate = (middle(list(column)) for column in zip(*turns, strict=True))
+    service, floor, rate, floor_rate = (middle(list(column)) for column in zip(*turns, strict=True))
     note = f"{rate:,.0f}/s, bare {floor_rate:,.0f}/s, {IN_FLIGHT} in flight; without the database"
     extra = {"posts_per_s": rate, "floor_posts_per_s": floor_rate, "note": note}
-    return Result("post a webhook, CPU", ours, floor, "µs", "ratio ≤ 1", extra)
+    return Result("post a webhook, CPU", service, floor, "µs", "ratio ≤ 1", extra)
 
 
 async def _turns(
     ca_file: str, port: int, rounds: int, seconds: float
 ) -> list[tuple[float, float, float, float]]:
     turns = []
-    async with _ours(ca_file, port) as ours, bare_posts(ca_file, port) as bare:
-        for side in (ours, bare):
+    async with _service(ca_file, port) as service, bare_posts(ca_file, port) as bare:
+        for side in (service, bare):
             await _flight(side, seconds / 4)  # the connections are opened
         for _ in range(rounds):
             (cpu_us, rate), (floor_us, floor_rate) = (
-                await _flight(ours, seconds),
+                await _flight(service, seconds),
                 await _flight(bare, seconds),
             )
             turns.append((cpu_us, floor_us, rate, floor_rate))
@@ -108,7 +108,7 @@ def here() -> _Here:
 
 
 @asynccontextmanager
-async def _ours(ca_file: str, port: int) -> AsyncIterator[Post]:
+async def _service(ca_file: str, port: int) -> AsyncIterator[Post]:
     sender = AiohttpWebhookSender(here(), [IPv4Network(f"{_HERE}/32")], ca_file)
     url = parse_webhook_url(f"https://{NAMES[0]}{_TARGET}")
 
@@ -117,7 +117,7 @@ async def _ours(ca_file: str, port: int) -> AsyncIterator[Post]:
         if attempt.error is not None:
             raise RuntimeError(attempt.error)
 
-    # Nobody may listen on 443 here; everything else is as in service, vetting included.
+    # Port 443 may not be bound here; everything else is as in service, vetting included.
     with patch.object(sender_module, "_HTTPS_PORT", port):
         await sender.start()
         try:
@@ -139,7 +139,7 @@ class _BareHere(AbstractResolver):
 
 @asynccontextmanager
 async def bare_posts(ca_file: str, port: int) -> AsyncIterator[Post]:
-    """What posts one signed body with a session of aiohttp, reads the answer, and keeps no books."""
+    """Yield a function that posts one signed body with aiohttp, reads the answer, and records nothing."""
     connector = aiohttp.TCPConnector(
         ssl=ssl.create_default_context(cafile=ca_file), limit=0, resolver=_BareHere(port)
     )

@@ -1,4 +1,4 @@
-"""The programs under measurement: started, waited for, looked at through /proc, stopped."""
+"""The programs under measurement: started, awaited, inspected through /proc, stopped."""
 
 import os
 import socket
@@ -83,18 +83,18 @@ def bare_route(database_url: str, account_id: str) -> Iterator[Program]:
 
 @contextmanager
 def tls_receiver(directory: str) -> Iterator[Program]:
-    """What webhooks are posted to; it leaves its authority's certificate in the directory."""
+    """Run the receiver of webhooks; it writes its authority's certificate to the directory."""
     with _running(["benchmarks.tls_receiver", directory], {}) as program:
         yield program
 
 
 @contextmanager
-def _running(words: list[str], settings: dict[str, str]) -> Iterator[Program]:
+def _running(arguments: list[str], settings: dict[str, str]) -> Iterator[Program]:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEETCORE_")}
     child = subprocess.Popen(
-        [sys.executable, "-m", *words, "--port", str(port)],
+        [sys.executable, "-m", *arguments, "--port", str(port)],
         env=clean | settings, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

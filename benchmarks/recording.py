@@ -1,6 +1,6 @@
-"""Listening to the driver: the statements that one `POST /meetings` sends, with their parameters.
+"""Recording of the driver: the statements that one `POST /meetings` sends, with their parameters.
 
-Taken from the running service and not from its source, so that the floor follows whatever becomes of it.
+Taken from the running service and not from its source, so that the floor follows its changes.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -26,7 +26,7 @@ __all__ = ["Creation", "Statement", "record_creation"]
 
 @frozen
 class Statement:
-    """What was sent, and the names of the columns that came back."""
+    """A statement as sent, and the names of the columns returned."""
 
     text: str
     parameters: Mapping[str, Any]
@@ -35,7 +35,7 @@ class Statement:
 
 @frozen
 class Creation:
-    """One creation: who asked, under which key, and what it sent."""
+    """One creation: its account, its key, and its statements."""
 
     account_id: UUID
     key_id: UUID
@@ -45,10 +45,10 @@ class Creation:
 
 
 async def record_creation(wiring: Wiring, account_id: UUID) -> Creation:
-    """Make one meeting through the gate, in this process, and take down what it sends.
+    """Create one meeting through the API app, in this process, and record its statements.
 
-    It is made with a key of its own, which stays. Somebody else changes the account while the provider is
-    asked, so that both ways of finishing are taken, the short one and the one after it.
+    It uses a new key, which is kept. The account changes during the call to the provider, so that both ways
+    of finishing are recorded, the short one and the one after it.
 
     Raises:
         RuntimeError: the meeting was not made.
@@ -63,8 +63,8 @@ async def record_creation(wiring: Wiring, account_id: UUID) -> Creation:
     idempotency_key = uuid4()
     headers = {"authorization": f"Bearer {minted.text}", "idempotency-key": str(idempotency_key)}
     async with admission(wiring) as admit:
-        gate = ApiApp(operations(wiring.use_cases), admit, runtime, base_url, lambda _: b"")
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url=base_url) as client:
+        app = ApiApp(operations(wiring.use_cases), admit, runtime, base_url, lambda _: b"")
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base_url) as client:
             with _disturbed(wiring, account_id), _listening() as statements:
                 answer = await client.post("/api/v1/meetings", json=wanted, headers=headers)
     if answer.status_code != 201:
@@ -90,26 +90,26 @@ def _disturbed(wiring: Wiring, account_id: UUID) -> Iterator[None]:
 
 @contextmanager
 def _listening() -> Iterator[list[Statement]]:
-    heard: list[Statement] = []
+    statements: list[Statement] = []
     execute, transaction = psycopg.AsyncCursor.execute, psycopg.AsyncConnection.transaction
 
     async def execute_and_note(self: Any, query: Any, params: Any = None, **options: Any) -> Any:
         done = await execute(self, query, params, **options)
         columns = tuple(column.name for column in self.description or ())
-        heard.append(Statement(str(query), params or {}, columns))
+        statements.append(Statement(str(query), params or {}, columns))
         return done
 
     @asynccontextmanager
     async def transaction_and_note(self: Any, *args: Any, **options: Any) -> AsyncIterator[Any]:
-        heard.append(Statement("BEGIN", {}))
+        statements.append(Statement("BEGIN", {}))
         async with transaction(self, *args, **options) as opened:
             yield opened
-        heard.append(Statement("COMMIT", {}))
+        statements.append(Statement("COMMIT", {}))
 
     psycopg.AsyncCursor.execute = execute_and_note  # type: ignore[method-assign]
     psycopg.AsyncConnection.transaction = transaction_and_note  # type: ignore[method-assign]
     try:
-        yield heard
+        yield statements
     finally:
         psycopg.AsyncCursor.execute = execute  # type: ignore[method-assign]
         psycopg.AsyncConnection.transaction = transaction  # type: ignore[method-assign]

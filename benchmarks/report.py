@@ -14,10 +14,10 @@ RESULTS = Path(__file__).parent / "results.json"
 
 @frozen
 class Result:
-    """One line. `ratio` is ours ÷ floor; `goal` is what is to be reached, for people."""
+    """One line. `ratio` is service ÷ floor; `goal` is the target, for readers."""
 
     name: str
-    ours: float | None
+    service: float | None
     floor: float | None
     unit: str
     goal: str = ""
@@ -25,17 +25,17 @@ class Result:
 
     @property
     def ratio(self) -> float | None:
-        return None if not self.ours or not self.floor else self.ours / self.floor
+        return None if not self.service or not self.floor else self.service / self.floor
 
     def record(self) -> dict[str, Any]:
-        told = {
+        record = {
             "name": self.name,
-            "ours": self.ours,
+            "ours": self.service,
             "floor": self.floor,
             "ratio": self.ratio,
             "unit": self.unit,
         }
-        return {key: _rounded(value) for key, value in (told | self.extra).items()}
+        return {key: _rounded(value) for key, value in (record | self.extra).items()}
 
 
 def middle(values: list[float]) -> float:
@@ -56,7 +56,7 @@ def show(results: list[Result]) -> None:
     head = ("", "ours", "floor", "ratio", "unit", "CPU µs/request", "floor's", "goal")
     lines = [
         (
-            each.name, _text(each.ours), _text(each.floor), _text(each.ratio), each.unit,
+            each.name, _text(each.service), _text(each.floor), _text(each.ratio), each.unit,
             _text(each.extra.get("cpu_us_per_request")), _text(each.extra.get("floor_cpu_us_per_request")),
             each.goal,
         )

@@ -1,7 +1,7 @@
-"""The rules that every request or delivery asks, one call each, without I/O.
+"""The rules that every request or delivery applies, one call each, without I/O.
 
-Two stand beside the packages that people would take otherwise: the rate window beside `limits` on its
-memory storage, the signature beside `standardwebhooks`. Both sides count or sign the same and take turns.
+Two are compared with common packages: the rate window with `limits` on its
+memory storage, the signature with `standardwebhooks`. Both sides count or sign the same and alternate.
 """
 
 import timeit
@@ -32,9 +32,9 @@ Call = Callable[[], object]
 
 
 def measure_rules(seconds: float) -> list[Result]:
-    """The median of rounds in which both sides take turns, in µs a call."""
+    """Return the medians of rounds in which both sides alternate, in µs a call."""
     tier = pricing.DEFAULT_TIERS.find("standard-100")
-    wish = pricing.RecordingFlags(auto_notulen=True)
+    flags = pricing.RecordingFlags(auto_notulen=True)
     funds, usage = Funds(_ID, balance=10**6, last_at=_NOW), holds.CapUsage(_ID, _NOW.date())
     reference = Reference("meeting", str(_ID))
     cases: list[tuple[str, str, Call, Call | None]] = [
@@ -46,22 +46,22 @@ def measure_rules(seconds: float) -> list[Result]:
             "charge", "≤ 15 µs",
             lambda: holds.charge(funds, usage, 10**6, _ID, "meeting:1", 10, reference, _NOW), None,
         ),
-        ("quote", "≤ 4 µs", lambda: pricing.quote_meeting(tier, wish), None),
+        ("quote", "≤ 4 µs", lambda: pricing.quote_meeting(tier, flags), None),
     ]  # fmt: skip
-    return [_compared(name, goal, ours, theirs, seconds) for name, goal, ours, theirs in cases]
+    return [_compared(name, goal, service, other, seconds) for name, goal, service, other in cases]
 
 
 def _rate_windows() -> tuple[Call, Call]:
     counts: dict[tuple[UUID, int], int] = {}
 
-    def ours() -> object:
+    def service() -> object:
         name = (_ID, rate_window.window_start(_NOW))
         counts[name] = hits = counts.get(name, 0) + 1
         return rate_window.decide(_LIMIT, hits, _NOW)
 
     limiter, item, key = FixedWindowRateLimiter(MemoryStorage()), RateLimitItemPerMinute(_LIMIT), str(_ID)
-    # It tells only yes or no; what is left and until when would be a second call, and is ours already.
-    return ours, lambda: limiter.hit(item, key)
+    # It returns only yes or no; remaining quota and reset time would be a second call.
+    return service, lambda: limiter.hit(item, key)
 
 
 def _signatures() -> tuple[Call, Call]:
@@ -74,15 +74,15 @@ def _signatures() -> tuple[Call, Call]:
     )
 
 
-def _compared(name: str, goal: str, ours: Call, theirs: Call | None, seconds: float) -> Result:
-    sides = [ours] if theirs is None else [ours, theirs]
+def _compared(name: str, goal: str, service: Call, other: Call | None, seconds: float) -> Result:
+    sides = [service] if other is None else [service, other]
     loops = [_loops(side, seconds / _ROUNDS / len(sides)) for side in sides]
     turns = [
         [timeit.timeit(side, number=count) / count * 1e6 for side, count in zip(sides, loops, strict=True)]
         for _ in range(_ROUNDS)
     ]
     medians = [middle(list(side)) for side in zip(*turns, strict=True)]
-    return Result(name, medians[0], medians[1] if theirs else None, "µs", goal)
+    return Result(name, medians[0], medians[1] if other else None, "µs", goal)
 
 
 def _loops(call: Call, seconds: float) -> int:

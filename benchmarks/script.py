@@ -5,7 +5,7 @@ and texts that hold one from a counter, the start is random, host and version ar
 found. All else is bound as it was recorded. A new unique column that is missed here stops pgbench with a
 duplicate.
 
-The first statement that names a version settles the meeting if nobody else changed the account meanwhile;
+The first statement that names a version settles the meeting if the account was not changed meanwhile;
 what was recorded after it is the other way, which the script too takes only where the first did not work.
 """
 
@@ -60,7 +60,7 @@ class _Translator:
     found: dict[str, str] = field(factory=dict)
 
     def expression(self, name: str, value: Any) -> str:
-        """What stands for a parameter in the script."""
+        """Return the script's expression for a parameter."""
         match value:
             case None:
                 return "NULL"
@@ -112,15 +112,15 @@ class _Translator:
     def body(self) -> str:
         """Every statement in its order."""
         lines, is_tried = [], False
-        for place, told in enumerate(self.creation.statements):
-            text = self._statement(told)
-            if "version" in told.parameters and not is_tried:
+        for place, statement in enumerate(self.creation.statements):
+            text = self._statement(statement)
+            if "version" in statement.parameters and not is_tried:
                 lines += ["\\set due -1", text, "\\aset", "\\if :due < 0"]
                 is_tried = True
                 continue
-            found = {"host_id", "version"} & set(told.columns)
+            found = {"host_id", "version"} & set(statement.columns)
             if found and self.found:
-                # May find nothing: the host was taken between the two statements, and ours starts anew.
+                # May find nothing: the host was taken between the two statements, and the service retries.
                 lines += [f"\\set s{place}_version -1", text, f"\\aset s{place}_"]
             else:
                 lines += [text, f"\\gset s{place}_"] if found else [f"{text};"]
@@ -128,11 +128,11 @@ class _Translator:
                 self.found[name] = f":s{place}_{name}"
         return "\n".join([*lines, "\\endif" if is_tried else "", ""])
 
-    def _statement(self, told: Statement) -> str:
+    def _statement(self, statement: Statement) -> str:
         def put(match: re.Match[str]) -> str:
-            return self.expression(match[1], told.parameters[match[1]]) if match[1] else "%"
+            return self.expression(match[1], statement.parameters[match[1]]) if match[1] else "%"
 
-        return _PLACEHOLDER.sub(put, re.sub(r"--[^\n]*", "", told.text)).strip()
+        return _PLACEHOLDER.sub(put, re.sub(r"--[^\n]*", "", statement.text)).strip()
 
 
 def _literal(value: Any) -> str:
@@ -150,7 +150,7 @@ def _element(value: Any) -> str:
 
 
 def make_script(creation: Creation) -> Script:
-    """Translate a creation on a house of numbered ids (see `house.furnish_numbered`).
+    """Translate a creation on a database of numbered ids (see `house.furnish_numbered`).
 
     Raises:
         LookupError: host or times were not sent, or there are too many ids.
@@ -158,8 +158,8 @@ def make_script(creation: Creation) -> Script:
     everything = {name: value for each in creation.statements for name, value in each.parameters.items()}
     translator = _Translator(creation, everything["host_id"], everything["start_at"], everything["end_at"])
     # Ids first: texts that were sent before an id was may hold it.
-    for told in creation.statements:
-        for value in told.parameters.values():
+    for statement in creation.statements:
+        for value in statement.parameters.values():
             if isinstance(value, UUID):
                 translator.expression("", value)
     body = translator.body()

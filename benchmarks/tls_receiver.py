@@ -2,8 +2,8 @@
 
 But 500 where the path begins with `/fail`, and no answer at all where it begins with `/hang`.
 
-A process of its own and a raw protocol, so that it is cheaper than what posts to it. It makes its own
-authority: the certificate to believe is `ca.pem` in the directory that it is given.
+A process of its own and a raw protocol, so that it is cheaper than the senders. It makes its own
+authority: the certificate to trust is `ca.pem` in the given directory.
 """
 
 import argparse
@@ -59,9 +59,9 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("directory", type=Path)
     parser.add_argument("--port", type=int, required=True)
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_serve(told.directory, told.port))
+        runner.run(_serve(arguments.directory, arguments.port))
 
 
 if __name__ == "__main__":

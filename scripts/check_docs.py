@@ -1,7 +1,7 @@
-"""The parts of docs/ that the code says: tables of errors, settings and events, and the served pages.
+"""The parts of docs/ generated from the code: tables of errors, settings and events, and the served pages.
 
 Without arguments it writes them between their markers; with `--check` it writes nothing and exits 1
-where a page no longer says what the code says. The words around the markers are written by people.
+where a page is stale. The text around the markers is written by hand.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ REQUIRED = {"database_url": "; required"}
 
 
 def main(arguments: list[str]) -> int:
-    """Write the generated parts, or with `--check` tell which of them are stale."""
+    """Write the generated parts, or with `--check` report the stale ones."""
     stale = []
     for page, wanted in wanted_pages().items():
         file = ROOT / page
@@ -145,7 +145,7 @@ def main(arguments: list[str]) -> int:
 
 
 def wanted_pages() -> dict[str, str]:
-    """Every page that the code has a word in, as it must be. A served page is the source of its copy."""
+    """Return every page with generated parts, as it must be. A served page is the source of its copy."""
     pages = {
         f"{SERVED}/webhooks.md": {
             "events": event_table(), "payload": payload_block(), "retries": retry_sentence(),
@@ -174,7 +174,7 @@ def placed(text: str, name: str, table: str) -> str:
 
 
 def error_table() -> str:
-    """Every code with its page's words, as `GET /docs/errors/<code>` shows them."""
+    """Return every code with the text of its page, as `GET /docs/errors/<code>` shows them."""
     lines = ["| code | status | meaning | what to do | does a retry help? | `details` |", "|" + "---|" * 6]
     for code, page in ERROR_PAGES.items():
         cells = (f"`{code}`", str(STATUS[code]), page.meaning, page.remedy, page.retry, page.details)
@@ -225,7 +225,7 @@ def settings_table() -> str:
 
 
 def _must(field: attrs.Attribute[Any]) -> str:
-    """The rule in the validator's own words, which it says of a value that nobody can mean."""
+    """Return the validator's error message for an impossible value."""
     if field.name in MUST:
         return MUST[field.name]
     impossible: object = 0 if field.type is int else "\0"
@@ -240,7 +240,7 @@ def _must(field: attrs.Attribute[Any]) -> str:
 
 
 def _row(cells: tuple[str, ...]) -> str:
-    # A word in angle brackets would be taken for HTML and not be shown.
+    # Text in angle brackets would be taken for HTML and not be shown.
     shown = (cell.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ") for cell in cells)
     return "| " + " | ".join(shown) + " |"
 

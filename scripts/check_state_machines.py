@@ -1,7 +1,7 @@
 """docs/state-machines.md, drawn from the tables of the domain: diagram, grid and events of each machine.
 
 Without arguments it writes the page; with `--check` it writes nothing and exits 1 where the page no
-longer says what the tables say. An event of the domain without a line here ends it with an error.
+longer matches the tables. An event of the domain without a line here ends it with an error.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def _events(machine: Machine) -> list[Any]:
     return _members(next(iter(machine.table))[1])
 
 
-def _all_told(machine: Machine, _: Attribute[Mapping[Any, str]], events: Mapping[Any, str]) -> None:
-    """Refuse a machine with an event of which nothing is told."""
+def _all_described(machine: Machine, _: Attribute[Mapping[Any, str]], events: Mapping[Any, str]) -> None:
+    """Refuse a machine with an event that is not described."""
     untold = [event.name for event in _events(machine) if event not in events]
     if untold:
         raise ValueError(
@@ -63,19 +63,19 @@ def _all_told(machine: Machine, _: Attribute[Mapping[Any, str]], events: Mapping
 
 @frozen
 class Machine:
-    """A table, the state in which it begins, and what a reader should know of it.
+    """A table, the state in which it begins, and its description.
 
-    `illegal` says what comes of an event that the table does not know in a state; `events`, by event, who
-    sends it and what it means.
+    `illegal` describes the effect of an event that is illegal in a state; `events` describes each event's
+    sender and meaning.
     """
 
     title: str
     source: str
     table: Mapping[tuple[Any, Any], Any]
     starts: Any
-    words: str
+    text: str
     illegal: str
-    events: Mapping[Any, str] = field(validator=_all_told)
+    events: Mapping[Any, str] = field(validator=_all_described)
 
 
 MACHINES = (
@@ -175,9 +175,9 @@ MACHINES = (
         idempotency.KeyState.UNKNOWN,
         "`unknown`: there is no record. `bound`: an earlier try ended in something temporary, and the key "
         "belongs to that request, which may try again. `running`: work goes on beyond a transaction, under a "
-        "lease. `expired`: the lease ran out, so its process is taken for dead, and one repeated request or "
+        "lease. `lapsed`: the lease ran out, so its process is taken for dead, and one repeated request or "
         "the sweep takes over. `done`: the answer is kept and replayed. Only keys on which nothing runs are "
-        f"forgotten, {idempotency.REMEMBERED_HOURS} hours after they were first seen.",
+        f"forgotten, {idempotency.KEY_RETENTION_HOURS} hours after they were first seen.",
         "nothing takes it. The domain decides what a request is to do (below), and a store writes "
         "the record together with what it is about.",
         {
@@ -194,7 +194,7 @@ MACHINES = (
 
 
 def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` tell whether it is stale."""
+    """Write the page, or with `--check` report whether it is stale."""
     wanted = page()
     is_current = PAGE.exists() and PAGE.read_text("utf-8") == wanted
     if arguments != ["--check"]:
@@ -209,12 +209,12 @@ def page() -> str:
     """The whole page."""
     parts = [HEAD]
     for machine in MACHINES:
-        words = fill(f"From `{machine.source}`. {machine.words}", 110, break_on_hyphens=False)
-        parts.append(f"## {machine.title}\n\n{words}\n")
+        text = fill(f"From `{machine.source}`. {machine.text}", 110, break_on_hyphens=False)
+        parts.append(f"## {machine.title}\n\n{text}\n")
         parts.append(f"```mermaid\n{diagram(machine)}\n```\n")
         parts.append(grid(machine))
         parts.append(fill(f"An illegal event: {machine.illegal}", 110, break_on_hyphens=False) + "\n")
-        parts.append(told(machine))
+        parts.append(event_list(machine))
     parts.append(
         "### What a request with a known key gets\n\nFrom `meetcore.domain.idempotency.DECISIONS`.\n"
     )
@@ -247,14 +247,14 @@ def grid(machine: Machine) -> str:
     return _table(["state \\ event", *(event.value for event in events)], rows)
 
 
-def told(machine: Machine) -> str:
-    """Who sends each event, and what it means."""
+def event_list(machine: Machine) -> str:
+    """Return the table of each event's sender and meaning."""
     rows = [[event.value, machine.events[event]] for event in _events(machine)]
     return _table(["event", "who sends it, and what it means"], rows)
 
 
 def decisions() -> str:
-    """What a request is to do, by the key's state and whether its fingerprint is the same."""
+    """Return the table of verdicts, by the key's state and whether its fingerprint is the same."""
     rows = [
         [state.value, idempotency.DECISIONS[state, True].value, idempotency.DECISIONS[state, False].value]
         for state in idempotency.KeyState

@@ -1,7 +1,7 @@
 """`make lint-api`: the OpenAPI document under a validator and under the style linter Redocly.
 
 The validator comes with the development packages. The linter is of npm: its one version is installed beside
-the virtual environment; where there is no npm, or it reaches nothing, a word is said and the linter is left
+the virtual environment; where there is no npm, or no network, a message is printed and the linter is left
 out. With `--strict` that is a failure.
 """
 
@@ -47,8 +47,8 @@ def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "openapi.json"
         file.write_bytes(document)
-        words = [linter, "lint", "--extends", "recommended-strict", "--format", "stylish", str(file)]
-        done = subprocess.run(words, capture_output=True, text=True, env=quiet(), cwd=directory, check=False)
+        lint = [linter, "lint", "--extends", "recommended-strict", "--format", "stylish", str(file)]
+        done = subprocess.run(lint, capture_output=True, text=True, env=quiet(), cwd=directory, check=False)
     if done.returncode != 0:
         print(done.stdout, done.stderr, sep="\n", file=sys.stderr)
     return done.returncode
@@ -56,7 +56,7 @@ def main(arguments: list[str]) -> int:
 
 async def rendered() -> bytes:
     """The document as the service shows it; no server is needed."""
-    logging.getLogger("psycopg.pool").disabled = True  # it looks for the database that nobody needs
+    logging.getLogger("psycopg.pool").disabled = True  # it would look for the database, which is not needed
     settings = Settings(
         database_url=SecretStr("postgresql://127.0.0.1:1/none"),
         secrets_key=SecretStr(SECRETS_KEY),
@@ -74,9 +74,9 @@ def installed(place: Path) -> tuple[Path | None, str]:
         return None, "npm is not installed"
     if not version_of(linter):
         place.mkdir(parents=True, exist_ok=True)
-        words = [npm, "install", "--no-fund", "--no-audit", "--ignore-scripts", "--prefix", str(place)]
+        command = [npm, "install", "--no-fund", "--no-audit", "--ignore-scripts", "--prefix", str(place)]
         done = subprocess.run(
-            [*words, f"@redocly/cli@{REDOCLY}"], capture_output=True, text=True, check=False
+            [*command, f"@redocly/cli@{REDOCLY}"], capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
             return None, "npm could not install it"
@@ -86,7 +86,7 @@ def installed(place: Path) -> tuple[Path | None, str]:
 
 
 def version_of(linter: Path) -> str:
-    """What it says its version is; empty when it says nothing."""
+    """Return its reported version, or "" when it reports none."""
     if not linter.exists():
         return ""
     done = subprocess.run([linter, "--version"], capture_output=True, text=True, env=quiet(), check=False)
@@ -94,7 +94,7 @@ def version_of(linter: Path) -> str:
 
 
 def quiet() -> dict[str, str]:
-    """An environment in which the linter tells nobody and asks nobody."""
+    """Return an environment without telemetry and update checks of the linter."""
     return os.environ | {"REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true", "CI": "true"}
 
 

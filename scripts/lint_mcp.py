@@ -1,8 +1,8 @@
 """`make lint-mcp`: the agent interface of a running service under the MCP Inspector's command line.
 
 The service is `meetcore dev` in a directory of its own. The Inspector is of npm: its one version is installed
-beside the virtual environment; where there is no npm, it reaches nothing, or Node.js is too old, a word is
-said and nothing is looked at. With `--strict` that is a failure.
+beside the virtual environment; where there is no npm, no network, or Node.js is too old, a message
+is printed and nothing is checked. With `--strict` that is a failure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PLAN: Sequence[tuple[str, Sequence[str], bool]] = (
 
 
 def main(arguments: list[str]) -> int:
-    """Look at the tools and call some of them."""
+    """Check the tools and call some of them."""
     place = Path(os.environ.get("INSPECTOR_HOME", ROOT / ".venv" / "inspector")).resolve()
     program, problem = installed(place)
     if program is None:
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> int:
 
 
 def looked_at(ask: list[str]) -> Iterator[str]:
-    """What the Inspector has to say of the list of tools."""
+    """Return the Inspector's findings on the list of tools."""
     done = run([*ask, "--method", "tools/list", "--strict"])
     if done.returncode != 0:
         yield f"tools/list ends with {done.returncode}: {done.stdout[-500:]}{done.stderr[-2000:]}"
@@ -71,9 +71,9 @@ def looked_at(ask: list[str]) -> Iterator[str]:
 
 
 def called(ask: list[str], tool: str, given: Sequence[str], *, does_its_work: bool) -> Iterator[str]:
-    """What is wrong with a call."""
-    words = ["--tool-arg", *given] if given else []
-    done = run([*ask, "--method", "tools/call", "--tool-name", tool, *words])
+    """Return the problems of a call."""
+    tool_arguments = ["--tool-arg", *given] if given else []
+    done = run([*ask, "--method", "tools/call", "--tool-name", tool, *tool_arguments])
     try:
         result: dict[str, Any] = json.loads(done.stdout)
         is_error = result["isError"]
@@ -83,13 +83,13 @@ def called(ask: list[str], tool: str, given: Sequence[str], *, does_its_work: bo
     if is_error == does_its_work:
         yield f"{tool} answers {done.stdout[-500:]}"
     else:
-        told = json.loads(result["content"][0]["text"])
-        print(f"{tool}: {told['error']['code'] if is_error else 'ok'}")
+        answer = json.loads(result["content"][0]["text"])
+        print(f"{tool}: {answer['error']['code'] if is_error else 'ok'}")
 
 
-def run(words: Sequence[str]) -> subprocess.CompletedProcess[str]:
+def run(command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """Run the Inspector; it has a limited time."""
-    return subprocess.run(words, capture_output=True, text=True, timeout=CALL_S, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=CALL_S, check=False)
 
 
 @contextmanager
@@ -97,10 +97,11 @@ def service() -> Iterator[tuple[str, str]]:
     """A service on this machine: its address and a key."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    home = Path(tempfile.mkdtemp(prefix="meetcore-lint-"))
-    home.chmod(0o711)
-    (home / "data").mkdir(mode=0o711)  # where the database's own user cannot go, its data would lie elsewhere
-    words = [
+    directory = Path(tempfile.mkdtemp(prefix="meetcore-lint-"))
+    directory.chmod(0o711)
+    # Without search permission for the database's own user, its data would be stored outside this directory.
+    (directory / "data").mkdir(mode=0o711)
+    command = [
         sys.executable,
         "-m",
         "meetcore.adapters.cli.main",
@@ -110,13 +111,13 @@ def service() -> Iterator[tuple[str, str]]:
         "--data-dir",
         "data",
     ]
-    said = home / "said"
+    output_file = directory / "said"
     env = {name: text for name, text in os.environ.items() if not name.startswith("MEETCORE_")}
     with (
-        said.open("w") as out,
+        output_file.open("w") as out,
         subprocess.Popen(
-            words,
-            cwd=home,
+            command,
+            cwd=directory,
             stdout=out,
             stderr=subprocess.DEVNULL,
             env=env | {"PYTHONPATH": str(ROOT / "src")},
@@ -124,14 +125,14 @@ def service() -> Iterator[tuple[str, str]]:
     ):
         try:
             deadline = time.monotonic() + START_S
-            while "Ctrl-C" not in (text := said.read_text()):
+            while "Ctrl-C" not in (text := output_file.read_text()):
                 if child.poll() is not None or time.monotonic() > deadline:
                     raise SystemExit("lint-mcp: meetcore dev did not come up")
                 time.sleep(0.1)
             yield f"http://127.0.0.1:{port}", re.findall(r"demo API key +(\S+)", text)[0]
         finally:
             child.terminate()
-    shutil.rmtree(home)
+    shutil.rmtree(directory)
 
 
 def installed(place: Path) -> tuple[list[str] | None, str]:
@@ -148,9 +149,9 @@ def installed(place: Path) -> tuple[list[str] | None, str]:
         or json.loads((package / "package.json").read_text("utf-8")).get("version") != INSPECTOR
     ):
         place.mkdir(parents=True, exist_ok=True)
-        words = [npm, "install", "--no-fund", "--no-audit", "--ignore-scripts", "--prefix", str(place)]
+        command = [npm, "install", "--no-fund", "--no-audit", "--ignore-scripts", "--prefix", str(place)]
         name = f"@modelcontextprotocol/inspector@{INSPECTOR}"
-        if subprocess.run([*words, name], capture_output=True, text=True, check=False).returncode != 0:
+        if subprocess.run([*command, name], capture_output=True, text=True, check=False).returncode != 0:
             return None, "npm could not install it"
     return [node, str(package / "clients" / "launcher" / "build" / "index.js")], ""
 

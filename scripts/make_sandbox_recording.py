@@ -2,7 +2,7 @@
 
 Needs `espeak-ng` on the path (Debian: `apt-get install espeak-ng`) and PyAV. It writes the sound and the VTT
 into the package, the times of the VTT from the true lengths of the speech, and prints the length that
-`meetcore.adapters.sandbox.recording_files` has to tell. The same espeak-ng and PyAV make the same bytes.
+`meetcore.adapters.sandbox.recording_files` has to report. The same espeak-ng and PyAV make the same bytes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAUSE_S = 0.35
 SPEED = "165"  # words in a minute
 
 VOICES = {"Sari Wijaya": "id+f2", "Budi Santoso": "id+m3", "Dewi Lestari": "id+f4"}
-SAID = (
+SPEECH = (
     ("Sari Wijaya", "Selamat pagi semuanya. Hari ini kita bahas peluncuran aplikasi kasir."),
     ("Budi Santoso", "Uji coba di tiga toko sudah selesai dan hasilnya baik."),
     ("Dewi Lestari", "Masih ada satu masalah. Struk kadang tercetak dua kali kalau jaringan lambat."),
@@ -44,7 +44,7 @@ def main() -> int:
     """Make both files."""
     silence = bytes(2 * round(PAUSE_S * RATE))
     sound, cues = bytearray(silence), []
-    for speaker, text in SAID:
+    for speaker, text in SPEECH:
         begin_s = len(sound) / 2 / RATE
         sound += spoken(text, VOICES[speaker])
         cues.append((begin_s, len(sound) / 2 / RATE, speaker, text))
@@ -63,12 +63,12 @@ def spoken(text: str, voice: str) -> bytes:
         form = (speech.getnchannels(), speech.getsampwidth(), speech.getframerate())
         if form != (1, 2, RATE):
             raise SystemExit(f"espeak-ng speaks in another form: {form}")
-        # Written to a pipe, its header tells no length: as much as there is.
+        # Written to a pipe, its header has no length: read all frames.
         return speech.readframes(10_000_000)
 
 
 def encode(sound: bytes, into: Path) -> None:
-    """AAC in M4A, as Zoom records what was said; what tells where the sound is comes first."""
+    """AAC in M4A, as Zoom records speech, with the index before the sound."""
     options = {"fflags": "+bitexact", "movflags": "+faststart"}
     with av.open(str(into), "w", format="ipod", options=options) as media:
         stream = media.add_stream("aac", rate=RATE, layout="mono")
@@ -84,7 +84,7 @@ def encode(sound: bytes, into: Path) -> None:
 
 
 def vtt(cues: list[tuple[float, float, str, str]]) -> str:
-    """WebVTT in the form in which Zoom writes it: numbered cues that begin with who speaks."""
+    """WebVTT in the form in which Zoom writes it: numbered cues that begin with the speaker."""
     lines = ["WEBVTT", ""]
     for number, (begin_s, end_s, speaker, text) in enumerate(cues, start=1):
         lines += [str(number), f"{clock(begin_s)} --> {clock(end_s)}", f"{speaker}: {text}", ""]
@@ -94,8 +94,8 @@ def vtt(cues: list[tuple[float, float, str, str]]) -> str:
 def clock(seconds: float) -> str:
     """Seconds as `hh:mm:ss.mmm`."""
     milliseconds = round(seconds * 1000)
-    minutes, rest = divmod(milliseconds, 60_000)
-    return f"{minutes // 60:02}:{minutes % 60:02}:{rest // 1000:02}.{rest % 1000:03}"
+    minutes, left = divmod(milliseconds, 60_000)
+    return f"{minutes // 60:02}:{minutes % 60:02}:{left // 1000:02}.{left % 1000:03}"
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
-"""`make mutate`: changes every function of the domain in one place at a time; no test may be content with it.
+"""`make mutate`: changes every function of the domain in one place at a time; some test must fail.
 
 A mutant that survives is killed by a test that states the behaviour, or entered in
-docs/equivalent-mutants.toml with the reason why nobody could tell it from the original. Exits 1 where
+docs/equivalent-mutants.toml with the reason why it is equivalent to the original. Exits 1 where
 a survivor is not listed, where a listed one is gone, or where fewer than 95 % are killed.
 Names on the command line choose mutants: `python scripts/mutate.py 'meetcore.domain.ledger*'`.
 """
@@ -40,7 +40,7 @@ class Mutant:
 
 
 def main(patterns: list[str]) -> int:
-    """Run, compare the survivors with the list, and tell the figures."""
+    """Run, compare the survivors with the list, and print the figures."""
     run(patterns)
     verdicts = {
         name: verdict
@@ -85,23 +85,23 @@ def run(patterns: list[str]) -> None:
 
 def results() -> dict[str, str]:
     """The verdict on every mutant by its name."""
-    told = subprocess.run(
+    done = subprocess.run(
         [_mutmut(), "results", "--all", "true"], cwd=ROOT, capture_output=True, text=True, check=True
     )
-    return {found["name"]: found["verdict"] for found in _RESULT.finditer(told.stdout)}
+    return {found["name"]: found["verdict"] for found in _RESULT.finditer(done.stdout)}
 
 
 def chosen(name: str, patterns: list[str]) -> bool:
-    """Whether a mutant is among those that were asked for."""
+    """Return whether a mutant is selected."""
     return not patterns or any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def read(name: str) -> Mutant:
     """A mutant by what it changes: its number would change with any edit of the function."""
-    told = subprocess.run(
+    diff = subprocess.run(
         [_mutmut(), "show", name], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout
-    lines = [line for line in told.splitlines() if line[:1] in "+-" and line[:3] not in ("---", "+++")]
+    lines = [line for line in diff.splitlines() if line[:1] in "+-" and line[:3] not in ("---", "+++")]
     found = _NAME.fullmatch(name)
     assert found is not None, name
     function = ".".join(part for part in (found["module"], found["owner"], found["function"]) if part)
@@ -110,7 +110,7 @@ def read(name: str) -> Mutant:
 
 
 def known() -> list[Mutant]:
-    """What the list says nobody could tell from the original."""
+    """Return the mutants that are listed as equivalent to the original."""
     entries = tomllib.loads(LIST.read_text("utf-8"))["mutant"] if LIST.exists() else []
     return [Mutant(entry["function"], entry["was"], entry["becomes"]) for entry in entries if entry["why"]]
 

@@ -23,7 +23,7 @@ TESTS = (
     "tests/unit/domain",
     "tests/contract/test_audio_editor.py",
     "tests/contract/test_ledger_repository.py",
-    "tests/contract/test_speech.py::TestLocal::test_what_is_heard_lies_within_the_piece[7.25]",
+    "tests/contract/test_speech.py::TestLocal::test_utterances_lie_within_the_piece[7.25]",
     "tests/e2e/test_notes.py",
 )
 
@@ -61,22 +61,22 @@ def _output(*command: str | Path) -> str:
 
 def prepare(version: str, interpreter: Path) -> Path:
     """Make or refresh the environment; returns its interpreter."""
-    home = ENVIRONMENTS / version
-    python = home / "bin" / "python"
+    directory = ENVIRONMENTS / version
+    python = directory / "bin" / "python"
     if not _output(python, "--version"):
-        _uv("venv", "--clear", "--python", str(interpreter), str(home))
+        _uv("venv", "--clear", "--python", str(interpreter), str(directory))
     into = ["--python", str(python)]
     _uv("pip", "sync", *into, "--require-hashes", "requirements/dev.txt")
     _uv("pip", "install", *into, "--no-deps", "--no-build-isolation", "-e", ".")
     return python
 
 
-def _uv(*words: str) -> None:
-    subprocess.run([sys.executable, "-m", "uv", "--quiet", *words], cwd=ROOT, check=True)
+def _uv(*arguments: str) -> None:
+    subprocess.run([sys.executable, "-m", "uv", "--quiet", *arguments], cwd=ROOT, check=True)
 
 
 def run(python: Path) -> bool:
-    """Whether the tests pass there. The properties try few examples: the version is what is new."""
+    """Return whether the tests pass there. The properties try few examples: only the version is new."""
     spread = ["-n", JOBS, "--dist", "loadfile", "--no-loadscope-reorder"]
     done = subprocess.run(
         [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *spread, *TESTS],

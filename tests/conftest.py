@@ -1,7 +1,7 @@
 """Shared fixtures: a database, a Redis corner and a broker corner for the whole run.
 
 Each comes from the environment, else from the standard loopback port where that is safe, else from a server
-that the development packages bring along. What a fixture made it removes; what others own it never touches.
+that the development packages bring along. A fixture removes what it made, and never touches what others own.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def postgres_server_url() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def database_url(postgres_server_url: str) -> Iterator[str]:
-    """An empty database for this run. Whoever needs the schema migrates it."""
+    """Create an empty database for this run; tests that need the schema migrate it."""
     with servers.fresh_database(postgres_server_url) as url:
         yield url
 

@@ -24,13 +24,13 @@ class OwnPostgres:
     server: EmbeddedPostgres
 
     def freeze(self) -> None:
-        """Stop every process of the server: connections stay open, and nobody answers."""
+        """Stop every process of the server: connections stay open, without answers."""
         self._signal(self._postmaster, signal.SIGSTOP)  # the first, so that it starts no other
         for child in _children(self._postmaster):
             self._signal(child, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let them run again."""
+        """Resume them."""
         for pid in [*_children(self._postmaster), self._postmaster]:
             self._signal(pid, signal.SIGCONT)
 

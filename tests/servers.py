@@ -1,6 +1,6 @@
-"""The servers that tests talk to: is one there, and how do we get a corner of it for ourselves.
+"""The servers that tests use: detection, and a separate namespace on each.
 
-It owns asking and borrowing. It refuses to touch what it did not create.
+It never touches what it did not create.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ RABBITMQ_URL = "amqp://guest:guest@127.0.0.1:5672/"
 LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
-def says(host: str, port: int, greeting: bytes, answer: bytes) -> bool:
+def replies(host: str, port: int, request: bytes, answer: bytes) -> bool:
     """Whether a server at this address answers a greeting as its protocol has it."""
     try:
         with socket.create_connection((host, port), timeout=2) as connection:
-            connection.sendall(greeting)
+            connection.sendall(request)
             return connection.recv(64).startswith(answer)
     except OSError:
         return False
@@ -41,13 +41,13 @@ def redis_answers(url: str) -> bool:
     """Also true when it asks for a password first: then a server is there."""
     at = urlsplit(url)
     place = (at.hostname or "127.0.0.1", at.port or 6379)
-    return says(*place, b"PING\r\n", b"+PONG") or says(*place, b"PING\r\n", b"-NOAUTH")
+    return replies(*place, b"PING\r\n", b"+PONG") or replies(*place, b"PING\r\n", b"-NOAUTH")
 
 
 def rabbitmq_answers(url: str) -> bool:
     """AMQP 0-9-1: the server opens with a method frame, type 1 on channel 0."""
     at = urlsplit(url)
-    return says(at.hostname or "127.0.0.1", at.port or 5672, b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00")
+    return replies(at.hostname or "127.0.0.1", at.port or 5672, b"AMQP\x00\x00\x09\x01", b"\x01\x00\x00")
 
 
 def with_path(url: str, path: str) -> str:
@@ -57,12 +57,12 @@ def with_path(url: str, path: str) -> str:
 
 @contextmanager
 def fresh_database(server_url: str) -> Iterator[str]:
-    """A new database on the server, dropped at the end with whoever is still connected."""
+    """A new database on the server, dropped at the end with all open connections."""
     name = f"meetcore_test_{secrets.token_hex(6)}"
     statement = sql.Identifier(name)
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(sql.SQL("CREATE DATABASE {}").format(statement))
-        # No commit waits for the disk: that is for servers that crash, and tests let only our programs die.
+        # No commit waits for the disk: tests crash only the program, never the server.
         connection.execute(sql.SQL("ALTER DATABASE {} SET synchronous_commit = off").format(statement))
     try:
         yield with_path(server_url, name)
@@ -73,9 +73,9 @@ def fresh_database(server_url: str) -> Iterator[str]:
 
 @contextmanager
 def service_role(url: str) -> Iterator[str]:
-    """The same database for a role that may do the service's work and no more.
+    """Return the same database for a role with the service's grants only.
 
-    It is the owner on an embedded server, which lets nobody in but its own role.
+    It is the owner on an embedded server, which admits only its own role.
     """
     at = urlsplit(url)
     if "host=%2F" in at.query:
@@ -123,12 +123,12 @@ def own_redis(directory: Path, port: int = 0) -> Iterator[str]:
         server.wait(timeout=10)
 
 
-def rabbitmqctl(*words: str) -> bool:
-    """Run the broker's own tool; False where it is missing, or not ours to use."""
+def rabbitmqctl(*arguments: str) -> bool:
+    """Run the broker's own tool; return `False` where it is missing or not permitted."""
     tool = shutil.which("rabbitmqctl", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
     if tool is None:
         return False
-    done = subprocess.run([tool, "--quiet", *words], capture_output=True, timeout=60, check=False)
+    done = subprocess.run([tool, "--quiet", *arguments], capture_output=True, timeout=60, check=False)
     return done.returncode == 0
 
 

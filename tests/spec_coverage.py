@@ -1,4 +1,4 @@
-"""Which tests carry out which rule of the spec.
+"""Coverage of the rules of the spec by tests.
 
 A pytest plugin, loaded by conftest.py. It owns the marker ``@pytest.mark.spec("4.1/3", ...)``: an id that
 docs/spec-rules.tsv does not list fails the collection. ``--spec-report`` prints the rules against the tests
@@ -101,7 +101,7 @@ class SpecCoverage:
         return "passed" in outcomes and "failed" not in outcomes
 
     def is_whole(self, config: pytest.Config) -> bool:
-        """Whether every test was asked for; a choice of tests covers what it covers."""
+        """Return whether every test was selected; a selection of tests need not cover every rule."""
         return self.begun or not config.option.file_or_dir
 
     @pytest.hookimpl(trylast=True)
@@ -109,14 +109,14 @@ class SpecCoverage:
         """Turn a run without failures into a failed one when a required rule is uncovered."""
         if self.keep_in is not None:
             self.keep_in.write_text(json.dumps([self.tests, self.outcomes]), encoding="utf-8")
-        asked = self.runs or self.reports
+        is_wanted = self.runs or self.reports
         fine = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
-        if asked and session.exitstatus in fine:
+        if is_wanted and session.exitstatus in fine:
             missing = self.is_whole(session.config) and any(not self.covers(rule) for rule in self.required)
             session.exitstatus = pytest.ExitCode.TESTS_FAILED if missing else pytest.ExitCode.OK
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print the table, when it was asked for."""
+        """Print the table, when requested."""
         if not (self.runs or self.reports):
             return
         terminalreporter.section("rules of the spec against tests")

@@ -1,4 +1,4 @@
-"""What Zoom posts to us: requests as it sends them, byte for byte, and new ones signed as it signs.
+"""Requests of Zoom: recorded ones, byte for byte, and new ones signed as Zoom signs.
 
 The fixtures hold no real ids and no real secret; their signatures were accepted by Zoom's own client library.
 """
@@ -39,13 +39,13 @@ class ZoomRequest:
 
 def fixture(name: str) -> ZoomRequest:
     """A request as Zoom sends it."""
-    told = json.loads((_DIRECTORY / f"webhook.{name}.json").read_text("utf-8"))
-    assert told["secret"] == SECRET
-    return ZoomRequest(told["headers"], told["raw_body"].encode())
+    event = json.loads((_DIRECTORY / f"webhook.{name}.json").read_text("utf-8"))
+    assert event["secret"] == SECRET
+    return ZoomRequest(event["headers"], event["raw_body"].encode())
 
 
 def expected_answer() -> dict[str, str]:
-    """What Zoom expects to hear when it validates the URL."""
+    """Return the answer that Zoom expects when it validates the URL."""
     name = "webhook.endpoint.url_validation.expected_response.json"
     return dict(json.loads((_DIRECTORY / name).read_text("utf-8")))
 
@@ -64,7 +64,7 @@ def signed(body: bytes | object, at: float = SIGNED_AT, secret: str = SECRET) ->
 
 
 def about_meeting(kind: str, meeting_id: str, at_ms: int = 1795485667231) -> dict[str, Any]:
-    """An event of a meeting's life, as Zoom tells it: the id is a text."""
+    """Return an event of a meeting's lifecycle as Zoom sends it: the id is a text."""
     return {
         "event": kind,
         "event_ts": at_ms,
@@ -76,7 +76,7 @@ def about_meeting(kind: str, meeting_id: str, at_ms: int = 1795485667231) -> dic
 
 
 def about_recording(kind: str, meeting_id: str | int, files: list[dict[str, Any]]) -> dict[str, Any]:
-    """An event of a recording, as Zoom tells it."""
+    """Return an event of a recording as Zoom sends it."""
     return {
         "event": kind,
         "event_ts": 1795493300000,

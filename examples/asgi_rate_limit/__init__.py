@@ -1,1 +1,1 @@
-"""The rate window as middleware of somebody else's ASGI application."""
+"""The rate window as middleware of any ASGI application."""

@@ -1,4 +1,4 @@
-"""An ASGI application that greets, five times a minute for each address.
+"""An ASGI application that answers five requests a minute for each address.
 
 Run it from the root of the checkout, with meetcore and uvicorn installed, and ask a sixth time::
 

@@ -46,7 +46,7 @@ class DictCounter:
 
 
 def client_address(scope: Scope) -> str:
-    """The peer's address. Behind a proxy the server has to be told to trust it, else all are one caller."""
+    """The peer's address. Behind a proxy the server must trust it, else all are one caller."""
     client = scope.get("client")
     return client[0] if client else ""
 
@@ -98,7 +98,7 @@ class RateLimit:
 
 
 def quota_headers(verdict: RateVerdict) -> list[tuple[bytes, bytes]]:
-    """The verdict in this application's own words."""
+    """The refusal in this application's own format."""
     return [
         (b"x-quota", b"%d" % verdict.limit),
         (b"x-quota-left", b"%d" % verdict.remaining),

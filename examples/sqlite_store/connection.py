@@ -1,16 +1,16 @@
 """A SQLite file: written by one transaction at a time, read beside it, never on the event loop.
 
 One writer at a time is SQLite's own rule, and it makes the account's lock trivial: `transaction` starts
-with BEGIN IMMEDIATE, so whoever is inside is alone, what it has read stays true until it ends, and "take
+with BEGIN IMMEDIATE, so each runs alone, what it has read stays true until it ends, and "take
 the account's lock" needs no statement at all. Transactions of this process wait for their turn in the
 order in which they came; those of other processes are waited for by SQLite, for the busy time-out. A
 transaction that opens another one inside itself waits for ever.
 
-sqlite3 blocks, so each connection lives in a thread of its own. Its statements run there one after
+sqlite3 blocks, so each connection has a thread of its own. Its statements run there one after
 another, which is also what makes it safe to cancel a caller: the rollback is queued behind the statement
 that still runs.
 
-Owns threads, transactions and what becomes of the driver's errors. Refuses to know any table.
+Owns threads, transactions and the translation of the driver's errors. Knows no table.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ _AWAY = {
 
 @contextmanager
 def _translated() -> Iterator[None]:
-    """Turn the driver's "away" into the port's; a broken constraint or statement stays what it is."""
+    """Translate the driver's connection errors into the port's; other errors pass through."""
     try:
         yield
     except sqlite3.OperationalError as error:
@@ -65,7 +65,7 @@ def _translated() -> Iterator[None]:
 
 
 class Connection:
-    """One connection of the driver and the thread that it lives in."""
+    """One connection of the driver and its thread."""
 
     def __init__(self, thread: Executor, driver: sqlite3.Connection) -> None:
         self._thread = thread
@@ -81,12 +81,12 @@ class Connection:
         return await self._run(lambda: self._driver.execute(statement, bound(parameters)).fetchall())
 
     async def fetch_one(self, statement: str, parameters: Mapping[str, object]) -> Row | None:
-        """The first row of a statement, or none. Raises as `fetch` does."""
+        """The first row of a statement, or `None`. Raises as `fetch` does."""
         rows = await self.fetch(statement, parameters)
         return rows[0] if rows else None
 
     async def change(self, statement: str, parameters: Mapping[str, object]) -> int:
-        """Run a statement and tell how many rows it changed. Raises as `fetch` does."""
+        """Run a statement and return how many rows it changed. Raises as `fetch` does."""
         return await self._run(lambda: self._driver.execute(statement, bound(parameters)).rowcount)
 
     async def begin(self) -> None:
@@ -151,7 +151,7 @@ async def open_database(path: Path, *, busy_timeout_s: float = 5.0) -> AsyncIter
     """Open a file, or make one.
 
     Args:
-        path: on a local disk; locks are not to be trusted on a network share.
+        path: on a local disk; locks are not reliable on a network share.
         busy_timeout_s: how long another process's transaction is waited for.
 
     Raises:

@@ -18,9 +18,9 @@ from .orphan_checks import open_check
 __all__ = [
     "free_host",
     "give_back_host",
-    "let_host_rest",
     "load_creation",
     "load_usage",
+    "mark_host_unavailable",
     "save_provisioning",
 ]
 
@@ -33,8 +33,8 @@ SELECT * FROM cap_usage WHERE account_id = :account_id AND api_key_id = :api_key
 """
 
 # Every host that is large enough and has a free slot for the range. Which of them can take another meeting
-# now, and which is best, is the domain's to say. There are some dozens of hosts; a store for thousands would
-# choose, order and cut here.
+# now, and which is best, is decided by the domain. There are some dozens of hosts; a store for thousands
+# would choose, order and cut here.
 _FREE_HOSTS = """
 SELECT h.* FROM hosts h
 WHERE h.is_active AND h.capacity >= :seats AND h.max_concurrent > (
@@ -77,13 +77,13 @@ WHERE c.account_id = :account_id AND c.day = :day AND h.capacity >= :seats
 """
 _LARGE_HOSTS = "SELECT * FROM hosts WHERE capacity >= :seats"
 
-# Lets a host rest, and never less long than it was to.
-_REST = "UPDATE hosts SET rests_until = max(coalesce(rests_until, 0), :until) WHERE id = :host_id"
+# Marks a host unavailable, never for less long than before.
+_MARK_UNAVAILABLE = "UPDATE hosts SET rests_until = max(coalesce(rests_until, 0), :until) WHERE id = :host_id"
 
 # Gives the host back; and forgets its key, if that was the meeting's to show: no earlier meeting of the host,
 # which runs one at a time, is not over.
 _FREE_HOST = "DELETE FROM host_reservations WHERE account_id = :account_id AND meeting_id = :id"
-_SPOIL_HOST_KEY = """
+_INVALIDATE_HOST_KEY = """
 UPDATE hosts SET host_key = NULL, key_token = NULL, key_due_at = :now
 WHERE id = :host_id AND max_concurrent = 1 AND NOT EXISTS (
     SELECT 1 FROM host_reservations WHERE host_id = :host_id AND start_at < :start_at)
@@ -94,7 +94,7 @@ INSERT INTO holds (account_id, id, operation, kind, amount, reference_type, refe
 VALUES (:account_id, :id, :operation, :kind, :amount, :reference_type, :reference_id, :api_key_id, :cap_day)
 """
 
-# A meeting that is about to be made: nobody sees it yet, and its lease says whose work it is.
+# A meeting that is about to be made: it is not visible yet, and its lease names the worker.
 _WRITE_MEETING = """
 INSERT INTO meetings (account_id, id, api_key_id, status, title, description, start_at, end_at, duration,
     capacity, pricing_tier_id, credits, with_recording, auto_notulen, must_login, mic_off,
@@ -114,9 +114,9 @@ async def load_usage(connection: Connection, account_id: UUID, usage: CapUsage) 
 
 
 async def load_creation(connection: Connection, query: CreationQuery, now: datetime) -> CreationView:
-    """Everything that the decision on a new meeting needs. No host is ever in other hands."""
-    account_id, asked = query.account_id, rows.fields_of(query)
-    key = await connection.fetch_one(_DAILY_CAP, asked)
+    """Everything that the decision on a new meeting needs. No host is ever locked by another."""
+    account_id, parameters = query.account_id, rows.fields_of(query)
+    key = await connection.fetch_one(_DAILY_CAP, parameters)
     charged = await entry_of(connection, account_id, query.operation)
     unused = CapUsage(query.api_key_id, query.cap_day)
     return CreationView(
@@ -135,9 +135,9 @@ async def _day_creations(connection: Connection, query: CreationQuery) -> DayCre
     """What the account used of the day's creations on hosts with the seats, and what is left of them."""
     if query.per_day is None:
         return None
-    asked = rows.fields_of(query) | {"day": _day(query.now)}
-    used = await connection.fetch_one(_USED, asked)
-    hosts = [rows.record(Host, row) for row in await connection.fetch(_LARGE_HOSTS, asked)]
+    parameters = rows.fields_of(query) | {"day": _day(query.now)}
+    used = await connection.fetch_one(_USED, parameters)
+    hosts = [rows.record(Host, row) for row in await connection.fetch(_LARGE_HOSTS, parameters)]
     left = sum(host.creations_left(query.now, query.per_day) for host in hosts)
     return DayCreations(0 if used is None else used["used"], left)
 
@@ -201,10 +201,10 @@ async def write_hold(connection: Connection, account_id: UUID, hold: Hold) -> No
 async def free_host(
     connection: Connection, meeting: Meeting, now: datetime, *, invalidates_host_key: bool
 ) -> None:
-    """Give the host of a meeting back; its key is forgotten where it was the meeting's to show."""
+    """Give the host of a meeting back; its key is deleted where the meeting could show it."""
     was_there = await connection.change(_FREE_HOST, rows.fields_of(meeting))
     if was_there and invalidates_host_key:
-        await connection.change(_SPOIL_HOST_KEY, rows.fields_of(meeting) | {"now": now})
+        await connection.change(_INVALIDATE_HOST_KEY, rows.fields_of(meeting) | {"now": now})
 
 
 async def give_back_host(connection: Connection, meeting: Meeting) -> None:
@@ -217,6 +217,6 @@ async def give_back_host(connection: Connection, meeting: Meeting) -> None:
     await connection.change(_UNCOUNT_ACCOUNT, rows.fields_of(meeting) | {"day": _day(meeting.created_at)})
 
 
-async def let_host_rest(connection: Connection, meeting: Meeting, until: datetime) -> None:
-    """Let the host of a meeting rest until an instant, and never less long than it was to."""
-    await connection.change(_REST, rows.fields_of(meeting) | {"until": until})
+async def mark_host_unavailable(connection: Connection, meeting: Meeting, until: datetime) -> None:
+    """Mark the host of a meeting unavailable until an instant, never for less long than before."""
+    await connection.change(_MARK_UNAVAILABLE, rows.fields_of(meeting) | {"until": until})

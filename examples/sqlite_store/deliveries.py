@@ -21,7 +21,7 @@ __all__ = ["SqliteDeliveryRepository"]
 _A_SECOND = timedelta(seconds=1)
 
 # What is due at active endpoints and has room there and in its account, the account with the least in flight
-# first. One writer at a time, so nobody takes the room meanwhile. `over_share` and `over_room` say by how
+# first. One writer at a time, so the room stays free meanwhile. `over_share` and `over_room` say by how
 # many places a delivery is too late for its account's share of its host's room, and for that room; below one,
 # there is a place.
 _DUE = """
@@ -63,7 +63,7 @@ UPDATE deliveries SET next_attempt_at = :until, lease_token = NULL
 WHERE account_id = :account_id AND id = :delivery_id
 """
 
-# Takes one: until the lease runs out it is due to nobody.
+# Claims one: it is not due until the lease ends.
 _CLAIM = """
 UPDATE deliveries SET lease_token = :token, next_attempt_at = :until
 WHERE account_id = :account_id AND id = :delivery_id
@@ -80,7 +80,7 @@ WHERE d.account_id = :account_id AND d.id = :delivery_id
 
 # What was claimed for a host, for as long as it counts.
 _NOTE_CLAIM = "INSERT INTO host_claims (host, at) VALUES (:host, :now)"
-_FORGET_CLAIMS = "DELETE FROM host_claims WHERE at <= :lately"
+_DELETE_CLAIMS = "DELETE FROM host_claims WHERE at <= :lately"
 
 # Failures in a row at a host.
 _HOST_FAILURES = """
@@ -93,7 +93,7 @@ ON CONFLICT DO UPDATE SET consecutive_failures = excluded.consecutive_failures
 """
 _AT_HOST = "SELECT * FROM endpoints WHERE account_id = :account_id AND host = :host"
 
-# A delivery, for the bearer of its claim only.
+# A delivery, for the holder of its claim only.
 _LOAD_CLAIMED = """
 SELECT * FROM deliveries WHERE account_id = :account_id AND id = :id AND lease_token = :token
 """
@@ -172,7 +172,7 @@ class SqliteDeliveryRepository:
         """Take deliveries that are due at active endpoints, as many as the limits leave room for."""
         now = self._clock.now()
         at = {"now": now, "lately": now - _A_SECOND}
-        await self._connection.change(_FORGET_CLAIMS, at)
+        await self._connection.change(_DELETE_CLAIMS, at)
         share = {"per_host_of_account": limits.per_host_of_account}
         due = await self._connection.fetch(_DUE, rows.fields_of(limits) | share | at)
         chosen: list[rows.Row] = []
@@ -195,7 +195,7 @@ class SqliteDeliveryRepository:
         return rows.record(Claimed, row | {"token": str(lease.token)})
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
-        """Those deliveries, with their endpoints, whose claim is still the bearer's."""
+        """Those deliveries, with their endpoints, whose claim is still held."""
         views = []
         for one in claimed:
             bearer = {"account_id": one.account_id, "id": one.delivery_id, "token": one.token}

@@ -41,7 +41,7 @@ WHERE account_id = :account_id AND id = :id
 
 # Forgets an endpoint, and what waits for it with what was tried of that. What is final stays.
 _REMOVE = "DELETE FROM endpoints WHERE account_id = :account_id AND id = :id"
-_FORGET_HOST_FAILURES = """
+_DELETE_HOST_FAILURES = """
 DELETE FROM host_failures WHERE account_id = :account_id AND NOT EXISTS (
     SELECT 1 FROM endpoints w WHERE w.account_id = host_failures.account_id AND w.host = host_failures.host)
 """
@@ -105,13 +105,13 @@ class SqliteEndpointRepository:
             await hold_waiting(self._connection, endpoint.account_id, endpoint.id, self._clock.now())
 
     async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
-        """Forget an endpoint and its deliveries that wait."""
+        """Delete an endpoint and its waiting deliveries."""
         named = {"account_id": account_id, "id": endpoint_id}
         if await self._connection.change(_REMOVE, named) == 0:
             return False
         await self._connection.change(_REMOVE_ATTEMPTS, named)
         await self._connection.change(_REMOVE_WAITING, named)
-        await self._connection.change(_FORGET_HOST_FAILURES, {"account_id": account_id})
+        await self._connection.change(_DELETE_HOST_FAILURES, {"account_id": account_id})
         return True
 
     async def load_for_posting(

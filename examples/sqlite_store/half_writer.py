@@ -1,6 +1,6 @@
 """A process that stops between the two writes of a transaction: `test_durability` starts and kills it.
 
-It tells on its standard output that the first write is done, and goes on when its standard input ends.
+It prints on its standard output that the first write is done, and goes on when its standard input ends.
 """
 
 import asyncio

@@ -22,7 +22,7 @@ WHERE id IN (
 RETURNING id AS host_id, provider_user_id, key_token AS token
 """
 
-# The key is in place, if nobody has made it due again.
+# The key is in place, unless it became due again.
 _SAVE = """
 UPDATE hosts SET host_key = :host_key, key_token = NULL, key_due_at = NULL
 WHERE id = :host_id AND key_token = :token
@@ -48,11 +48,11 @@ class SqliteHostKeyRepository:
         return [rows.record(DueHostKey, row) for row in await self._connection.fetch(_CLAIM_DUE, wanted)]
 
     async def save(self, host_id: UUID, token: UUID, host_key: str) -> bool:
-        """Write the key that the provider was given, for the bearer of the token only."""
+        """Write the key that the provider was given, for the holder of the token only."""
         key = {"host_id": host_id, "token": token, "host_key": host_key}
         return await self._connection.change(_SAVE, key) > 0
 
     async def postpone(self, host_id: UUID, token: UUID, seconds: float) -> None:
-        """Make the host due later, for the bearer of the token only."""
+        """Make the host due later, for the holder of the token only."""
         due_at = self._clock.now() + timedelta(seconds=seconds)
         await self._connection.change(_POSTPONE, {"host_id": host_id, "token": token, "due_at": due_at})

@@ -10,7 +10,7 @@ __all__ = ["SqliteHousekeeping"]
 
 PORTION = 1_000
 
-# Forgets the oldest keys that are past their time, so many at once that nobody waits long for the
+# Deletes the oldest keys that are past their time, in portions small enough that no writer waits long for the
 # writer's turn. A key whose work still runs is kept.
 _PURGE_IDEMPOTENCY = """
 DELETE FROM idempotency_keys WHERE rowid IN (
@@ -41,15 +41,15 @@ class SqliteHousekeeping:
         self._clock = clock
 
     async def purge_idempotency(self, older_than_s: float) -> int:
-        """Forget keys first seen longer ago than this, unless work under them still runs."""
+        """Delete keys first seen longer ago than this, unless work under them still runs."""
         return await self._purge(_PURGE_IDEMPOTENCY, self._clock.now() - timedelta(seconds=older_than_s))
 
     async def purge_provider_events(self, older_than_s: float) -> int:
-        """Forget events of providers that were told longer ago than this and are done."""
+        """Delete provider events that were received longer ago than this and are done."""
         return await self._purge(_PURGE_PROVIDER_EVENTS, self._clock.now() - timedelta(seconds=older_than_s))
 
     async def purge_creations(self, before: date) -> int:
-        """Forget how many meetings accounts had made on days before this one."""
+        """Delete the counts of meetings that accounts made on days before this one."""
         return await self._purge(_PURGE_CREATIONS, before)
 
     async def _purge(self, statement: str, before: date) -> int:

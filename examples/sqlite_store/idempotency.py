@@ -13,7 +13,7 @@ from .ledger import load_funds
 
 __all__ = ["SqliteIdempotencyRepository", "claim_key", "end_claim", "finish_key", "load_key", "prolong_claim"]
 
-# What is remembered of a key.
+# The record of a key.
 _LOAD = "SELECT * FROM idempotency_keys WHERE account_id = :account_id AND key = :key"
 
 # Binds a key, or marks it done with its answer. Its age runs from the first binding.
@@ -55,7 +55,7 @@ WHERE account_id = :account_id AND key = :key
 
 
 async def load_key(connection: Connection, account_id: UUID, key: str | None) -> IdempotencyRecord | None:
-    """What is remembered of a key, if one was sent."""
+    """The record of a key, if one was sent."""
     row = await connection.fetch_one(_LOAD, {"account_id": account_id, "key": key})
     return None if row is None else rows.record(IdempotencyRecord, row)
 
@@ -91,7 +91,7 @@ async def end_claim(connection: Connection, account_id: UUID, claim: Claim | Non
 
 
 class SqliteIdempotencyRepository:
-    """What is remembered of requests, on one open transaction."""
+    """Idempotency records, on one open transaction."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self._connection = connection

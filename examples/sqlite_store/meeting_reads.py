@@ -83,16 +83,16 @@ async def next_free_start(reader: Connection, wanted: FreeStartQuery) -> datetim
     latest = min(wanted.start_at + FREE_START_WITHIN, wanted.now + timedelta(days=MAX_DAYS_AHEAD))
     if latest < wanted.start_at:
         return None
-    asked = rows.fields_of(wanted) | {
+    parameters = rows.fields_of(wanted) | {
         "today": wanted.now.astimezone(UTC).date(),
         "end_at": wanted.start_at + length,
         "length": length // rows.MICROSECOND,
         "latest": latest,
         "looked_at": MAX_ENDS_LOOKED_AT,
     }
-    if await reader.fetch(_IS_FREE, asked):
+    if await reader.fetch(_IS_FREE, parameters):
         return wanted.start_at
-    row = await reader.fetch_one(_NEXT_FREE, asked)
+    row = await reader.fetch_one(_NEXT_FREE, parameters)
     return None if row is None else rows.instant(row["at"])
 
 

@@ -1,6 +1,6 @@
 """Meetings in SQLite: fenced while in progress, charged or given back, cancelled, taken over.
 
-The first half of making one is in `creations`; this module owns the rest of a meeting's life.
+The first half of making one is in `creations`; this module owns the later states of a meeting.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ __all__ = ["SqliteMeetingRepository"]
 # A meeting in any state.
 _LOAD = "SELECT * FROM meetings WHERE account_id = :account_id AND id = :id"
 
-# A meeting in progress, for the bearer of its lease only.
+# A meeting in progress, for the holder of its lease only.
 _LOAD_LEASED = """
 SELECT m.*, coalesce(h.provider_user_id, '') AS provider_user_id
 FROM meetings m LEFT JOIN hosts h ON h.id = m.host_id
@@ -65,13 +65,13 @@ UPDATE meetings SET status = :status, idempotency_key = :key, lease_token = :tok
 WHERE account_id = :account_id AND id = :id
 """
 
-# The meeting that a provider speaks of, the latest that had the id.
+# The meeting that a provider names, the latest that had the id.
 _FIND_AT_PROVIDER = """
 SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :provider_meeting_id
 ORDER BY id DESC LIMIT 1
 """
 
-# A status that the provider or the clock brought; whoever works on the meeting goes on.
+# A status that the provider or the clock brought; work on the meeting goes on.
 _WRITE_STATUS = """
 UPDATE meetings SET status = :status, due_at = CASE WHEN :status = 'ended' THEN :looked_for_at ELSE due_at END
 WHERE account_id = :account_id AND id = :id
@@ -89,8 +89,8 @@ UPDATE meetings SET recording_looks = recording_looks + 1
 WHERE account_id = :account_id AND id = :id AND status = 'ended'
 """
 
-# Work that a process left behind, the longest lapsed first; and one meeting of it.
-_LAPSED = "SELECT account_id, id FROM meetings WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit"
+# Work with an expired lease, the longest expired first; and one meeting of it.
+_EXPIRED = "SELECT account_id, id FROM meetings WHERE lease_until <= :now ORDER BY lease_until LIMIT :limit"
 _TAKE_OVER = """
 UPDATE meetings SET lease_token = :token, lease_until = :until
 WHERE account_id = :account_id AND id = :id AND lease_until <= :now
@@ -110,14 +110,14 @@ class SqliteMeetingRepository:
         return await creations.load_creation(self._connection, query, self._clock.now())
 
     async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
-        """Write meeting, hold, reservation, lease and claim; none when the host was taken."""
+        """Write meeting, hold, reservation, lease and claim; `None` when the host was taken."""
         if not await creations.save_provisioning(self._connection, provisioning, self._clock.now()):
             return None
         meeting = provisioning.meeting
         return await self.load_leased(meeting.account_id, meeting.id, provisioning.lease.token)
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
-        """The meeting in progress, if the lease is still the bearer's."""
+        """The meeting in progress, if the lease is still held."""
         bearer = {"account_id": account_id, "id": meeting_id, "token": token}
         row = await self._connection.fetch_one(_LOAD_LEASED, bearer)
         if row is None:
@@ -143,7 +143,7 @@ class SqliteMeetingRepository:
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
         events: Sequence[Event], answer: bytes | None,
     ) -> int | None:  # fmt: skip
-        """The hold becomes the charge, the meeting is there; none when the view is no longer true.
+        """Turn the hold into the charge and complete the meeting; `None` when the view is outdated.
 
         A store whose statements do not stand alone compares a version of the account instead.
         """
@@ -153,7 +153,7 @@ class SqliteMeetingRepository:
         await self._end_hold(view, funds, usage)
         await self._end_work(meeting, due_at=meeting.end_at)
         await finish_key(self._connection, meeting.account_id, view.claim, answer)
-        return await self._tell(events)
+        return await self._add_events(events)
 
     async def save_abandoned(
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, *,
@@ -169,13 +169,13 @@ class SqliteMeetingRepository:
         if not was_made:
             await creations.give_back_host(self._connection, meeting)
         if host_unavailable_until is not None:
-            await creations.let_host_rest(self._connection, meeting, host_unavailable_until)
+            await creations.mark_host_unavailable(self._connection, meeting, host_unavailable_until)
         await end_claim(self._connection, meeting.account_id, view.claim)
 
     async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
     ) -> MeetingView | None:
-        """A meeting in any state, and what is remembered of a key."""
+        """A meeting in any state, and the record of a key."""
         row = await self._connection.fetch_one(_LOAD, {"account_id": account_id, "id": meeting_id})
         if row is None:
             return None
@@ -206,7 +206,7 @@ class SqliteMeetingRepository:
         now = self._clock.now()
         await creations.free_host(self._connection, meeting, now, invalidates_host_key=invalidates_host_key)
         await finish_key(self._connection, meeting.account_id, view.claim, answer)
-        return await self._tell(events)
+        return await self._add_events(events)
 
     async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
         """Put a meeting back that the provider would not let go of; its key may try again."""
@@ -214,7 +214,7 @@ class SqliteMeetingRepository:
         await end_claim(self._connection, meeting.account_id, view.claim)
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
-        """Find the meeting that a provider speaks of."""
+        """Find the meeting that a provider names."""
         known = {"provider": provider, "provider_meeting_id": provider_meeting_id}
         row = await self._connection.fetch_one(_FIND_AT_PROVIDER, known)
         return None if row is None else rows.record(Meeting, row)
@@ -230,7 +230,7 @@ class SqliteMeetingRepository:
             await creations.free_host(
                 self._connection, meeting, now, invalidates_host_key=invalidates_host_key
             )
-        return await self._tell(events)
+        return await self._add_events(events)
 
     async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
         """Meetings that the clock must see to, the longest due first; each comes again unless seen to."""
@@ -261,9 +261,9 @@ class SqliteMeetingRepository:
         await self._connection.change(_END_WORK, rows.fields_of(meeting) | {"due_at": due_at})
 
     async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
-        """Take over meetings whose lease ran out, the longest lapsed first."""
+        """Take over meetings whose lease ran out, the longest expired first."""
         now = self._clock.now()
-        found = await self._connection.fetch(_LAPSED, {"now": now, "limit": limit})
+        found = await self._connection.fetch(_EXPIRED, {"now": now, "limit": limit})
         names = [(UUID(row["account_id"]), UUID(row["id"])) for row in found]
         taken = [await self._take_over(*name, lease, now) for name in names]
         return [expired for expired in taken if expired is not None]
@@ -289,7 +289,7 @@ class SqliteMeetingRepository:
         await write_funds(self._connection, funds)
         await write_usage(self._connection, account_id, usage)
 
-    async def _tell(self, events: Sequence[Event]) -> int:
+    async def _add_events(self, events: Sequence[Event]) -> int:
         return await write_events(self._connection, self._entropy, events, self._clock.now())
 
 

@@ -1,29 +1,29 @@
-"""The statements of notes in SQLite, each with what it is for."""
+"""The SQL statements of notes in SQLite."""
 
 __all__ = [
     "CLAIM",
     "DAILY_CAP",
-    "DROP_HEARD",
+    "DELETE_CHUNKS",
     "DUE",
     "END",
     "END_HOLD",
-    "FORGET",
+    "ERASE",
+    "EXISTING_NOTE",
     "HOLD",
     "IN_PROGRESS",
     "LEASED",
-    "LOAD_HEARD",
+    "LOAD_CHUNKS",
     "OF_RECORDING",
     "POSTPONE",
     "RENEW",
-    "RIVAL",
-    "SAVE_HEARD",
+    "SAVE_CHUNK",
     "SAVE_STEP",
     "WRITE",
 ]
 
 # A key's cap, and the note that is in the place of a new one.
 DAILY_CAP = "SELECT daily_cap FROM api_keys WHERE id = :api_key_id"
-RIVAL = """
+EXISTING_NOTE = """
 SELECT * FROM notes
 WHERE account_id = :account_id AND recording_id = :recording_id AND language = :language
     AND status IN ('queued', 'processing', 'completed')
@@ -37,18 +37,18 @@ VALUES (:account_id, :id, :api_key_id, :recording_id, :meeting_id, :language, :s
     :created_at, :tries, :content, :credits_charged, :charge_id, :error, :completed_at, :hold_id, :due_at)
 """
 
-# What is in somebody's hands, and what is due. One machine's notes in progress are few: who comes next is
+# Notes in progress, and notes that are due. One machine's notes in progress are few: who comes next is
 # counted outside.
 LEASED = "SELECT account_id, recording_id FROM notes WHERE due_at > :now AND lease_token IS NOT NULL"
 DUE = "SELECT * FROM notes WHERE due_at <= :now"
 
-# Takes one: until the lease runs out it is due to nobody.
+# Claims one: it is not due until the lease ends.
 CLAIM = """
 UPDATE notes SET status = 'processing', lease_token = :token, due_at = :until, deaths = :deaths
 WHERE account_id = :account_id AND id = :id
 """
 
-# What the bearer of a claim writes: that it is kept, how far the note has come, or that it is given back.
+# Writes of a claim's holder: renewal, progress, or release.
 RENEW = (
     "UPDATE notes SET due_at = :until WHERE account_id = :account_id AND id = :id AND lease_token = :token"
 )
@@ -62,20 +62,20 @@ UPDATE notes SET step = :step, duration_s = :duration_s, tries = :tries, content
 WHERE account_id = :account_id AND id = :id AND lease_token = :token
 """
 
-# What was heard of a recording; a piece of it, from the bearer of a note's claim only; and its end.
-LOAD_HEARD = """
+# The transcript chunks of a recording; one chunk, from the holder of a note's claim only; and its deletion.
+LOAD_CHUNKS = """
 SELECT piece, heard FROM heard_pieces
 WHERE account_id = :account_id AND recording_id = :recording_id AND source = :source
 """
-SAVE_HEARD = """
+SAVE_CHUNK = """
 INSERT INTO heard_pieces (account_id, recording_id, source, piece, heard)
 SELECT account_id, recording_id, :source, :piece, :heard FROM notes
 WHERE account_id = :account_id AND id = :id AND lease_token = :token
 ON CONFLICT (account_id, recording_id, source, piece) DO UPDATE SET heard = excluded.heard
 """
-DROP_HEARD = "DELETE FROM heard_pieces WHERE account_id = :account_id AND recording_id = :recording_id"
+DELETE_CHUNKS = "DELETE FROM heard_pieces WHERE account_id = :account_id AND recording_id = :recording_id"
 
-# A note in progress, for its bearer or for whoever ends it over the worker's head; and what is held for it.
+# A note in progress, for its holder or for a command that ends it; and its hold.
 IN_PROGRESS = """
 SELECT * FROM notes WHERE account_id = :account_id AND id = :id AND hold_id IS NOT NULL
     AND (:token IS NULL OR lease_token = :token)
@@ -83,7 +83,7 @@ SELECT * FROM notes WHERE account_id = :account_id AND id = :id AND hold_id IS N
 HOLD = "SELECT * FROM holds WHERE account_id = :account_id AND id = :hold_id"
 END_HOLD = "DELETE FROM holds WHERE account_id = :account_id AND id = :hold_id"
 
-# What became of a note that is over. Nobody works on it any more.
+# What became of a note that is over. It is no longer in progress.
 END = """
 UPDATE notes SET status = :status, step = :step, duration_s = :duration_s, tries = :tries, content = :content,
     credits_charged = :credits_charged, charge_id = :charge_id, error = :error, completed_at = :completed_at,
@@ -97,8 +97,8 @@ SELECT * FROM notes
 WHERE account_id = :account_id AND recording_id = :recording_id AND status <> 'erased' ORDER BY id
 """
 
-# What was told of a note, what refers to others first.
-FORGET = (
+# The events of a note, referring rows first.
+ERASE = (
     """
     DELETE FROM delivery_attempts WHERE account_id = :account_id AND delivery_id IN (
         SELECT d.id FROM deliveries d JOIN events e ON e.account_id = d.account_id AND e.id = d.event_id

@@ -1,6 +1,6 @@
-"""Notes in SQLite: their place in the queue, what was heard for them, and their money.
+"""Notes in SQLite: their queue, the transcripts made for them, and their money.
 
-One writer at a time is SQLite's own rule: whoever claims is alone, and so is whoever ends a note.
+One writer at a time is SQLite's own rule: a claim runs alone, and so does ending a note.
 """
 
 from collections import Counter
@@ -41,10 +41,10 @@ class SqliteNoteRepository:
 
     async def load_note_creation(self, query: NoteQuery) -> NoteCreationView:
         """Everything that the decision on a new note needs."""
-        asked = rows.fields_of(query)
-        key = await self._connection.fetch_one(sql.DAILY_CAP, asked)
-        recording = await self._connection.fetch_one(FIND_RECORDING, asked | {"id": query.recording_id})
-        existing_note = await self._connection.fetch_one(sql.RIVAL, asked)
+        parameters = rows.fields_of(query)
+        key = await self._connection.fetch_one(sql.DAILY_CAP, parameters)
+        recording = await self._connection.fetch_one(FIND_RECORDING, parameters | {"id": query.recording_id})
+        existing_note = await self._connection.fetch_one(sql.EXISTING_NOTE, parameters)
         unused = CapUsage(query.api_key_id, query.cap_day)
         return NoteCreationView(
             funds=await load_funds(self._connection, query.account_id),
@@ -64,7 +64,7 @@ class SqliteNoteRepository:
     async def save_refused(self, note: Note, events: Sequence[Event]) -> int:
         """Write a note that failed before it began."""
         await self._write(note, None, None)
-        return await self._tell(events)
+        return await self._add_events(events)
 
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
         """Take notes that are due, one of a recording, of the account with the least in progress first."""
@@ -86,13 +86,13 @@ class SqliteNoteRepository:
 
     async def _take(self, row: rows.Row, lease: Lease, now: datetime) -> NoteTask:
         bearer = {"token": lease.token, "until": now + timedelta(seconds=lease.seconds)}
-        deaths = row["deaths"] + (row["lease_token"] is not None)
-        await self._connection.change(sql.CLAIM, row | bearer | {"deaths": deaths})
+        expirations = row["deaths"] + (row["lease_token"] is not None)
+        await self._connection.change(sql.CLAIM, row | bearer | {"deaths": expirations})
         note = rows.note(row | {"status": "processing"})
         found = {"account_id": note.account_id, "id": note.recording_id}
         recording = await self._connection.fetch_one(FIND_RECORDING, found)
         assert recording is not None  # it stays readable when it expires
-        return NoteTask(lease.token, note, rows.recording(recording), deaths)
+        return NoteTask(lease.token, note, rows.recording(recording), expirations)
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
         """Keep a claim for so many seconds from now; false when it is lost."""
@@ -108,20 +108,22 @@ class SqliteNoteRepository:
         due = {"due_at": self._clock.now() + timedelta(seconds=seconds)}
         return await self._connection.change(sql.POSTPONE, _columns(note) | _bearer(task) | due) == 1
 
-    async def load_heard(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
-        """What was heard of the task's recording so far, by the number of the piece."""
-        found = await self._connection.fetch(sql.LOAD_HEARD, _bearer(task) | {"source": source})
+    async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
+        """The transcript chunks of the task's recording so far, by chunk number."""
+        found = await self._connection.fetch(sql.LOAD_CHUNKS, _bearer(task) | {"source": source})
         return {row["piece"]: rows.transcript(row["heard"]) for row in found}
 
-    async def save_heard(self, task: NoteTask, source: str, piece: int, heard: Transcript) -> bool:
-        """Keep what was heard of a piece; false when the claim is lost."""
-        said = {"source": source, "piece": piece, "heard": msgspec.json.encode(heard)}
-        return await self._connection.change(sql.SAVE_HEARD, _bearer(task) | said) == 1
+    async def save_transcript_chunk(
+        self, task: NoteTask, source: str, piece: int, transcript: Transcript
+    ) -> bool:
+        """Save the transcript of a chunk; false when the claim is lost."""
+        parameters = {"source": source, "piece": piece, "heard": msgspec.json.encode(transcript)}
+        return await self._connection.change(sql.SAVE_CHUNK, _bearer(task) | parameters) == 1
 
     async def load_settlement(
         self, account_id: UUID, note_id: UUID, token: UUID | None
     ) -> NoteSettlement | None:
-        """A note in progress and its money; none when it is over, or the lease is lost."""
+        """A note in progress and its money; `None` when it is over, or the lease is lost."""
         wanted = {"account_id": account_id, "id": note_id, "token": token}
         row = await self._connection.fetch_one(sql.IN_PROGRESS, wanted)
         held = None if row is None else await self._connection.fetch_one(sql.HOLD, row)
@@ -147,28 +149,28 @@ class SqliteNoteRepository:
         await write_funds(self._connection, funds)
         await write_usage(self._connection, note.account_id, usage)
         await self._connection.change(sql.END, _columns(note))
-        return await self._tell(events)
+        return await self._add_events(events)
 
     async def load_of_recording(self, account_id: UUID, recording_id: UUID) -> Sequence[Note]:
         """Every note on a recording that is not erased."""
         wanted = {"account_id": account_id, "recording_id": recording_id}
         return [rows.note(row) for row in await self._connection.fetch(sql.OF_RECORDING, wanted)]
 
-    async def drop_heard(self, account_id: UUID, recording_id: UUID) -> None:
-        """Forget what was heard of a recording."""
+    async def delete_transcript_chunks(self, account_id: UUID, recording_id: UUID) -> None:
+        """Delete the transcript chunks of a recording."""
         wanted = {"account_id": account_id, "recording_id": recording_id}
-        await self._connection.change(sql.DROP_HEARD, wanted)
+        await self._connection.change(sql.DELETE_CHUNKS, wanted)
 
     async def save_erased(self, note: Note) -> None:
-        """Write an erased note; its events, their deliveries and attempts go with what they told."""
+        """Write an erased note; its events, their deliveries and attempts are deleted."""
         await self._connection.change(sql.END, _columns(note))
-        for statement in sql.FORGET:
+        for statement in sql.ERASE:
             await self._connection.change(statement, _columns(note))
 
     async def _write(self, note: Note, hold_id: UUID | None, due_at: datetime | None) -> None:
         await self._connection.change(sql.WRITE, _columns(note) | {"hold_id": hold_id, "due_at": due_at})
 
-    async def _tell(self, events: Sequence[Event]) -> int:
+    async def _add_events(self, events: Sequence[Event]) -> int:
         return await write_events(self._connection, self._entropy, events, self._clock.now())
 
 

@@ -14,7 +14,7 @@ from .connection import Connection
 
 __all__ = ["SqliteOrphanCheckRepository", "move_check", "open_check"]
 
-# Opens a check, or makes the one that is open due at another time; it is nobody's then.
+# Opens a check, or makes the one that is open due at another time; it is released then.
 _OPEN = """
 INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
 VALUES (:account_id, :meeting_id, :since, :due_at)
@@ -41,7 +41,7 @@ UPDATE orphan_checks SET lease_token = :token, due_at = :until
 WHERE account_id = :account_id AND meeting_id = :meeting_id
 """
 
-# For the bearer of the lease only.
+# For the holder of the lease only.
 _POSTPONE = """
 UPDATE orphan_checks SET lease_token = NULL, due_at = :due_at, failures = :failures,
     since = coalesce(:since, since)
@@ -57,7 +57,7 @@ async def open_check(connection: Connection, meeting: Meeting, since: datetime, 
 
 
 async def move_check(connection: Connection, meeting: Meeting, now: datetime, after_s: float | None) -> None:
-    """Make the check of a meeting due in so many seconds, opened if there is none; none closes it."""
+    """Make the check of a meeting due in so many seconds, opened if there is none; `None` closes it."""
     if after_s is None:
         await connection.change(_REMOVE, _named(meeting))
         return
@@ -93,18 +93,18 @@ class SqliteOrphanCheckRepository:
     async def postpone(
         self, check: OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
     ) -> None:
-        """Look again in so many seconds, unless somebody else has the check now."""
+        """Schedule the next check in so many seconds, unless another worker holds it now."""
         now = self._clock.now()
-        told = {
+        values = {
             "token": check.token,
             "failures": failures,
             "since": now if is_sighting else None,
             "due_at": now + timedelta(seconds=after_s),
         }
-        await self._connection.change(_POSTPONE, _named(check.meeting) | told)
+        await self._connection.change(_POSTPONE, _named(check.meeting) | values)
 
     async def close(self, check: OrphanCheck) -> None:
-        """Look no more, unless somebody else has the check now."""
+        """Close the check, unless another worker holds it now."""
         await self._connection.change(_CLOSE, _named(check.meeting) | {"token": check.token})
 
 

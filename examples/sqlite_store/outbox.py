@@ -1,4 +1,4 @@
-"""Events and their deliveries, written in the transaction of the change that they tell of."""
+"""Events and their deliveries, written in the transaction of the change that they report."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -36,7 +36,7 @@ VALUES (:account_id, :id, :endpoint_id, :event_id, :event_kind, :status, :attemp
     :held_at, :created_at)
 """
 
-# Sets the waiting deliveries of an inactive endpoint aside. A post in flight is judged when it ends.
+# Holds the waiting deliveries of an inactive endpoint. A post in flight is judged when it ends.
 _HOLD_WAITING = """
 UPDATE deliveries SET status = 'held', held_at = :now, next_attempt_at = NULL, lease_token = NULL
 WHERE account_id = :account_id AND endpoint_id = :endpoint_id AND status = 'pending'
@@ -68,7 +68,7 @@ async def write_events(
 
 
 async def write_event(connection: Connection, event: Event) -> None:
-    """Write an event, and nobody to tell it to."""
+    """Write an event without deliveries."""
     await connection.change(_WRITE_EVENT, rows.fields_of(event) | {"payload": encode_event(event)})
 
 
@@ -78,6 +78,6 @@ async def write_delivery(connection: Connection, delivery: Delivery) -> None:
 
 
 async def hold_waiting(connection: Connection, account_id: UUID, endpoint_id: UUID, now: datetime) -> None:
-    """Set the waiting deliveries of an inactive endpoint aside."""
+    """Hold the waiting deliveries of an inactive endpoint."""
     about = {"account_id": account_id, "endpoint_id": endpoint_id}
     await connection.change(_HOLD_WAITING, about | {"now": now})

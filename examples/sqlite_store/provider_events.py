@@ -1,4 +1,4 @@
-"""What providers told, in SQLite: claimed by pushing the due time past a lease."""
+"""Provider webhook events in SQLite: claimed by pushing the due time past a lease."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -24,15 +24,15 @@ ON CONFLICT (provider, digest) DO NOTHING
 
 _DUE = "SELECT id, payload, tries FROM provider_events WHERE due_at <= :now ORDER BY due_at, id LIMIT :limit"
 
-# Takes one: until the lease runs out it is due to nobody.
+# Claims one: it is not due until the lease ends.
 _CLAIM = "UPDATE provider_events SET tries = tries + 1, lease_token = :token, due_at = :until WHERE id = :id"
 
-# Gives an event back until later, for the bearer of its claim only.
+# Gives an event back until later, for the holder of its claim only.
 _POSTPONE = """
 UPDATE provider_events SET lease_token = NULL, due_at = :until WHERE id = :id AND lease_token = :token
 """
 
-# Leaves the digest of an event, for the bearer of its claim only.
+# Leaves the digest of an event, for the holder of its claim only.
 _DONE = """
 UPDATE provider_events SET payload = NULL, lease_token = NULL, due_at = NULL
 WHERE id = :id AND lease_token = :token
@@ -48,7 +48,7 @@ class SqliteProviderEventInbox:
 
     async def add(self, id: UUID, event: ProviderEvent, digest: bytes) -> bool:
         """Take an event in, due at once; false when the same bytes are known."""
-        told = {
+        parameters = {
             "id": id,
             "provider": event.provider,
             "digest": digest,
@@ -56,7 +56,7 @@ class SqliteProviderEventInbox:
             "payload": msgspec.json.encode(event),
             "now": self._clock.now(),
         }
-        return await self._connection.change(_ADD, told) == 1
+        return await self._connection.change(_ADD, parameters) == 1
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[ClaimedEvent]:
         """Take events that are due, each under the lease."""

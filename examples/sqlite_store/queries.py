@@ -1,4 +1,4 @@
-"""The cheap reads in SQLite: what was committed, beside whoever is writing."""
+"""The cheap reads in SQLite: what was committed, beside a running write."""
 
 from collections.abc import Sequence
 from datetime import date, datetime
@@ -36,7 +36,7 @@ __all__ = ["SqliteQueries"]
 
 # The key of a digest, and its account.
 _FIND_KEY = "SELECT * FROM api_keys WHERE digest = :digest"
-_FIND_CARD = """
+_FIND_ACCOUNT = """
 SELECT id, user_id, email, full_name, balance, held, suspended_at FROM accounts WHERE id = :account_id
 """
 _FIND_USAGE = """
@@ -51,7 +51,7 @@ WHERE account_id = :account_id AND number < :before AND (:kind IS NULL OR kind =
 ORDER BY number DESC LIMIT :limit
 """
 
-# The meeting that a provider speaks of, the latest that had the id.
+# The meeting that a provider names, the latest that had the id.
 _FIND_AT_PROVIDER = """
 SELECT * FROM meetings WHERE provider = :provider AND provider_meeting_id = :provider_meeting_id
 ORDER BY id DESC LIMIT 1
@@ -60,7 +60,7 @@ ORDER BY id DESC LIMIT 1
 # A meeting that a process makes or cancels now.
 _IS_IN_PROGRESS = "SELECT id FROM meetings WHERE account_id = :account_id AND id = :id AND lease_until > :now"
 
-# The secrets of whoever registered a URL.
+# The secrets of the endpoints registered for a URL.
 _FIND_SECRETS = "SELECT secret FROM endpoints WHERE url_key = :url_key"
 
 # A page of an account's endpoints, and of the deliveries to one of them, the newest first: ids sort by time.
@@ -104,7 +104,7 @@ _AFTER_ALL = (1 << 63) - 1  # no entry has this number
 
 
 class SqliteQueries:
-    """What is asked often and must be cheap."""
+    """Frequent reads that must be cheap."""
 
     def __init__(self, database: Database, clock: Clock) -> None:
         self._reader = database.reader
@@ -113,10 +113,10 @@ class SqliteQueries:
     async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account."""
         key = await self._reader.fetch_one(_FIND_KEY, {"digest": key_digest})
-        card = None if key is None else await self._reader.fetch_one(_FIND_CARD, key)
-        if key is None or card is None:
+        found_account = None if key is None else await self._reader.fetch_one(_FIND_ACCOUNT, key)
+        if key is None or found_account is None:
             return None
-        found = Caller(rows.record(ApiKey, key), rows.record(AccountSummary, card))
+        found = Caller(rows.record(ApiKey, key), rows.record(AccountSummary, found_account))
         if includes.meeting_id is not None:
             meeting = await self.find_meeting(found.account.id, includes.meeting_id)
             return evolve(found, load_meeting=lambda: meeting)

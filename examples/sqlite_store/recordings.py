@@ -23,7 +23,7 @@ __all__ = ["FIND_RECORDING", "SqliteRecordingRepository"]
 _LOAD = "SELECT * FROM recordings WHERE account_id = :account_id AND meeting_id = :meeting_id"
 FIND_RECORDING = "SELECT * FROM recordings WHERE account_id = :account_id AND id = :id"
 
-# Writes a recording whole. A second one of the same meeting is refused by its key. Whoever is at it goes on,
+# Writes a recording whole. A second one of the same meeting is refused by its key. Work on it goes on,
 # unless it needs no work any more or has just expired.
 _SAVE = """
 INSERT INTO recordings (account_id, id, meeting_id, provider, provider_meeting_id, status, files, recorded_at,
@@ -44,7 +44,7 @@ UPDATE recordings SET tries = tries + 1, lease_token = :token, due_at = :until
 WHERE account_id = :account_id AND id = :id
 """
 
-# When a recording is due next, for the bearer of its claim only, who keeps it or gives it back.
+# When a recording is due next, for the holder of its claim only, who keeps it or gives it back.
 _SET_DUE = """
 UPDATE recordings SET due_at = :due_at, lease_token = CASE WHEN :keeps THEN lease_token END
 WHERE account_id = :account_id AND id = :id AND lease_token = :token
@@ -79,14 +79,14 @@ class SqliteRecordingRepository:
         now = self._clock.now()
         before = await self.load_by_id(recording.account_id, recording.id)
         is_due, is_over = needs_work(recording), recording.status is RecordingStatus.EXPIRED
-        told = rows.fields_of(recording)
-        del told["files"]
-        told["document"] = msgspec.json.encode(recording.files)
-        told["due_at"] = now if is_due else None
-        told["goes_on"] = is_due and (
+        parameters = rows.fields_of(recording)
+        del parameters["files"]
+        parameters["document"] = msgspec.json.encode(recording.files)
+        parameters["due_at"] = now if is_due else None
+        parameters["goes_on"] = is_due and (
             not is_over or (before is not None and before.status is recording.status)
         )
-        await self._connection.change(_SAVE, told)
+        await self._connection.change(_SAVE, parameters)
         return await write_events(self._connection, self._entropy, events, now)
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[RecordingTask]:

@@ -40,7 +40,7 @@ _SUSPEND = "UPDATE accounts SET suspended_at = coalesce(suspended_at, :at) WHERE
 
 _RESUME = "UPDATE accounts SET suspended_at = NULL WHERE id = :id RETURNING *"
 
-# Changes the threshold. An account below the new one counts as told, one at or above it as not.
+# Changes the threshold. The low-credit event of an account below the new one counts as sent, else as not.
 _SET_LOW = """
 UPDATE accounts SET low_threshold = :credits, is_low = (balance - held < :credits) WHERE id = :account_id
 """
@@ -114,7 +114,7 @@ class SqliteRegistry:
         return await self._change(StoredAccount, _RESUME, {"id": account_id})
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
-        """Change when `credit.low` is told; an account below the new threshold counts as told."""
+        """Change the threshold of `credit.low`; below the new one, the event counts as sent."""
         async with self._database.transaction() as connection:
             if not await connection.change(_SET_LOW, {"account_id": account_id, "credits": credits}):
                 raise NotFound("No account with this id.")
@@ -135,7 +135,7 @@ class SqliteRegistry:
         return await self._change(ApiKey, _REVOKE, {"id": key_id, "at": at})
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        """Change a key's cap in credits a day; none takes it away."""
+        """Change a key's cap in credits a day; `None` removes it."""
         return await self._change(ApiKey, _SET_CAP, {"id": key_id, "daily_cap": daily_cap})
 
     async def add_host(self, host: Host, at: datetime) -> None:

@@ -1,4 +1,4 @@
-"""The store as the contract suites want it: its ports, and a look behind them at what no port tells."""
+"""The store as the contract suites want it: its ports, and direct access to what no port returns."""
 
 import sqlite3
 from datetime import UTC, datetime
@@ -41,7 +41,7 @@ _SHARED = (
     "DELETE FROM hosts",
 )
 
-_PLANT = """
+_PUT_HOST = """
 INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, creations, creations_on,
     rests_until, created_at)
 VALUES (:id, :provider_user_id, :capacity, :max_concurrent, :uses, :is_active, :creations, :creations_on,
@@ -89,7 +89,7 @@ class SqliteRig:
         """Move the clock: keys are as old as it says."""
         self.clock.advance(seconds)
 
-    async def until_somebody_waits(self) -> None:
+    async def until_lock_contended(self) -> None:
         """Return at once: here a transaction waits before it begins."""
 
     async def reset(self) -> None:
@@ -102,15 +102,15 @@ class SqliteRig:
         """Put hosts in place as they are."""
         async with self.database.transaction() as connection:
             for host in hosts:
-                await connection.change(_PLANT, rows.fields_of(host))
+                await connection.change(_PUT_HOST, rows.fields_of(host))
 
-    async def tamper(self, account_id: UUID, number: int, theft: Tampering) -> None:
-        """Steal while the triggers that would refuse it are away."""
+    async def tamper(self, account_id: UUID, number: int, tampering: Tampering) -> None:
+        """Tamper while the triggers that would refuse it are dropped."""
         async with self.database.transaction() as connection:
             guards = await connection.fetch(_GUARDS, {})
             for guard in guards:
                 await connection.change(f"DROP TRIGGER {guard['name']}", {})
-            await connection.change(_THEFTS[theft], {"account_id": account_id, "number": number})
+            await connection.change(_THEFTS[tampering], {"account_id": account_id, "number": number})
             for guard in guards:
                 await connection.change(guard["sql"], {})
 

@@ -2,7 +2,7 @@
 
 A column has the name of the field that it keeps, so that one converter reads every record. What is
 nested in the domain and flat in a table (a transfer's reference, an entry's transfer) has a function
-of its own. Owns the form of values. Refuses to know any statement.
+of its own. Owns the form of values. Contains no statement.
 """
 
 import json
@@ -135,25 +135,25 @@ def recording(row: Row) -> Recording:
 
 @frozen
 class _Content:
-    """What was written and what was said, as one document."""
+    """The draft and the transcript, as one document."""
 
     draft: NoteDraft | None = None
     transcript: Transcript = ()
 
 
 def content_of(note: Note) -> bytes:
-    """What a note says, as it is stored."""
+    """A note's content, as it is stored."""
     return msgspec.json.encode(_Content(note.draft, note.transcript))
 
 
 def note(row: Row) -> Note:
-    """A note with what its document says."""
-    said = _Content() if row["content"] is None else msgspec.json.decode(row["content"], type=_Content)
+    """A note with the content of its document."""
+    content = _Content() if row["content"] is None else msgspec.json.decode(row["content"], type=_Content)
     bare = record(Note, row | {"draft": None, "transcript": "[]"})
-    return evolve(bare, draft=said.draft, transcript=said.transcript)
+    return evolve(bare, draft=content.draft, transcript=content.transcript)
 
 
 def transcript(stored: bytes) -> Transcript:
-    """What was heard, from how it is stored."""
-    heard: Transcript = msgspec.json.decode(stored, type=Transcript)
-    return heard
+    """Decode a stored transcript."""
+    decoded: Transcript = msgspec.json.decode(stored, type=Transcript)
+    return decoded

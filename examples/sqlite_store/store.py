@@ -23,7 +23,7 @@ __all__ = ["SqliteStore", "SqliteTransaction"]
 
 
 class SqliteTransaction:
-    """The repositories of one open transaction, each made when it is first asked for."""
+    """The repositories of one open transaction, each made at its first use."""
 
     def __init__(self, connection: Connection, clock: Clock, entropy: Entropy) -> None:
         self._connection = connection
@@ -32,7 +32,7 @@ class SqliteTransaction:
 
     @cached_property
     def idempotency(self) -> SqliteIdempotencyRepository:
-        """What is remembered of requests."""
+        """Idempotency records."""
         return SqliteIdempotencyRepository(self._connection, self._clock)
 
     @cached_property
@@ -57,7 +57,7 @@ class SqliteTransaction:
 
     @cached_property
     def inbox(self) -> SqliteProviderEventInbox:
-        """What providers told."""
+        """Provider webhook events."""
         return SqliteProviderEventInbox(self._connection, self._clock)
 
     @cached_property

@@ -18,5 +18,5 @@ class SystemEntropy:
     """The kernel's generator, fit for keys. Fills `meetcore.ports.entropy.Entropy`."""
 
     def token_bytes(self, count: int) -> bytes:
-        """Draw `count` bytes that nobody can predict."""
+        """Draw `count` bytes that cannot be predicted."""
         return os.urandom(count)

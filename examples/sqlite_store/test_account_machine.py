@@ -1,4 +1,4 @@
-"""A whole account, played on memory and on SQLite at once: they must tell the same story."""
+"""Random operations on an account, run on memory and on SQLite at once: the results must be equal."""
 
 import asyncio
 from contextlib import AsyncExitStack
@@ -14,13 +14,13 @@ from meetcore.testing.memory_rig import MemoryRig
 from .connection import open_database
 from .rig import SqliteRig
 
-__all__ = ["test_memory_and_sqlite_tell_the_same_story"]
+__all__ = ["test_memory_and_sqlite_behave_the_same"]
 
 # Every commit waits for the disk: a few plays, and more of them where the profile asks for many.
 PLAYS = max(6, settings().max_examples // 20)
 
 
-def test_memory_and_sqlite_tell_the_same_story(tmp_path: Path) -> None:
+def test_memory_and_sqlite_behave_the_same(tmp_path: Path) -> None:
     """Not asynchronous: the machine runs each step on the loop that it is given."""
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()

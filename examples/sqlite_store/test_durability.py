@@ -1,4 +1,4 @@
-"""What a file promises and memory does not: it is all there afterwards, or nothing of it is."""
+"""Durability of the file: after a crash a change is there as a whole, or not at all."""
 
 # ruff: noqa: D102  (a test's name is its docstring)
 
@@ -65,7 +65,7 @@ async def start_half_writer(path: Path, account_id: UUID) -> Process:
 
 
 async def picture(rig: SqliteRig, customer: Customer) -> list[object]:
-    """Everything that a file remembers of a customer."""
+    """Everything that a file holds of a customer."""
     account_id = customer.account_id
     async with rig.store.begin() as tx:
         money = await tx.ledger.load(account_id, ledger.top_up_operation("INV-1"))
@@ -88,7 +88,7 @@ class TestSqliteFile:
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
-        """A file that nobody has used."""
+        """An unused file."""
         return tmp_path / "meetcore.db"
 
     @pytest_asyncio.fixture
@@ -134,7 +134,7 @@ class TestSqliteFile:
         assert caller.account.balance == 100
         if is_killed:
             writer.kill()
-        await writer.communicate(b"")  # the end of its input: it goes on, if it still lives
+        await writer.communicate(b"")  # the end of its input: it goes on, if it still runs
         audit = await VerifyLedger(rig.audit)()
         assert (audit.findings, audit.entries) == ([], 1 if is_killed else 2)
         assert (await picture(rig, customer) == before) is is_killed
@@ -184,7 +184,7 @@ class TestSqliteFile:
                 await connection.change(statement, {})
         assert len(await rig.entries(customer.account_id)) == 1
 
-    async def test_the_file_refuses_two_meetings_on_one_slot_whoever_asks(self, rig: SqliteRig) -> None:
+    async def test_the_file_refuses_two_meetings_on_one_slot(self, rig: SqliteRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         await reserved(rig, customer, MeetingSpec())

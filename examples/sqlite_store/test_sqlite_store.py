@@ -33,6 +33,6 @@ class TestSqliteStore(
 
     @pytest_asyncio.fixture
     async def rig(self, tmp_path: Path) -> AsyncIterator[FullRig]:
-        """A file that nobody has used. By the type, mypy holds each port here to its protocol."""
+        """An unused file. By the type, mypy holds each port here to its protocol."""
         async with open_database(tmp_path / "meetcore.db") as database:
             yield SqliteRig(database)

@@ -1,7 +1,7 @@
 """The inbox: verified events in a table, each under its id once, handled after the sender has its answer.
 
 Owns remembering. An event is on disk before `put` returns, so that a 204 is never given for what a crash
-could lose. Refuses to verify and to know what is in an event.
+could lose. Verification and event contents are handled elsewhere.
 
 An event is handled again only when the process dies between the handling and the note that it is done; work
 that must not happen twice even then belongs in the same database, in one transaction with that note. Ids are
@@ -31,7 +31,7 @@ class Inbox:
         )
 
     def put(self, event_id: str, body: bytes) -> bool:
-        """Remember an event; tells whether it is new."""
+        """Store an event; return whether it is new."""
         with self._lock:
             # The unique id decides: two deliveries at once cannot both be new.
             added = self._database.execute(
@@ -41,7 +41,7 @@ class Inbox:
         return added.rowcount == 1
 
     def handle_next(self, handle: Callable[[bytes], None]) -> bool:
-        """Handle one event, while deliveries go on being taken; tells whether there was one.
+        """Handle one event, while deliveries go on being taken; return whether there was one.
 
         Whatever `handle` raises comes through, and the event goes behind those that were tried less often.
         """

@@ -1,4 +1,4 @@
-r"""A webhook receiver that believes nothing it has not verified, on the standard library alone.
+r"""A webhook receiver that verifies every request, on the standard library alone.
 
 Run it from the root of the checkout, with meetcore installed, and put TLS in front of it: webhooks go to
 https only. The secret is the one that you were given when you registered the endpoint. While it is rotated,
@@ -23,7 +23,7 @@ In the order in which a careful receiver works:
 4. The event is put into the inbox under its id. One that is there already was delivered twice, and is done.
 5. The answer is 204, at once. The work is done afterwards, from the inbox, by a thread of its own.
 
-Owns the answers over HTTP. Refuses to keep events (`inbox`) and to work on them (`handle`).
+Owns the answers over HTTP. `inbox` keeps events, `handle` works on them.
 """
 
 import json
@@ -116,7 +116,7 @@ def receiver(
 
 
 def work(inbox: Inbox, handle: Callable[[bytes], None], stop: Event) -> None:
-    """Handle what is in the inbox, oldest first, until told to stop.
+    """Handle what is in the inbox, oldest first, until the stop event.
 
     An event whose handling raised stays in the inbox, behind those that were tried less often. It is tried
     again when the next one arrives, or after a second.
@@ -139,7 +139,7 @@ def arguments() -> tuple[int, list[str]]:
     """The port and the secrets that the program was given.
 
     Raises:
-        SystemExit: one of them is missing or is none; the message says what to give.
+        SystemExit: one of them is missing or invalid; the message says which.
     """
     secrets = os.environ.get("WEBHOOK_SECRETS", "").split()
     if not secrets or not all(secret.startswith(SECRET_PREFIX) for secret in secrets):

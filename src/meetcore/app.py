@@ -52,11 +52,11 @@ log = structlog.get_logger("meetcore")
 
 
 class Service:
-    """The ASGI application: the API's gate, and beside it the pages that need no key.
+    """The ASGI application: the API, and the pages that need no key.
 
     Args:
-        settings: read from the environment when none are given, at start.
-        network: how webhooks reach the world.
+        settings: read from the environment at start if `None`.
+        network: how webhooks reach their receivers.
         extra_routes: further pages, outside the API.
     """
 
@@ -70,7 +70,7 @@ class Service:
         self._network = network
         self._extra_routes = extra_routes
         self._api_app: ApiApp | None = None
-        self._door: ASGIApp | None = None
+        self._mcp_app: ASGIApp | None = None
         self._pages = Starlette(lifespan=self._lifespan)
         # A redirect would repeat the signed query of a link, to whatever host the request named.
         self._pages.router.redirect_slashes = False
@@ -89,8 +89,8 @@ class Service:
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._api_app is not None and _is_of_the_api(scope["path"]):
             await self._api_app(scope, receive, send)
-        elif self._door is not None and scope["path"] == AGENT_PATH:
-            await self._door(scope, receive, send)
+        elif self._mcp_app is not None and scope["path"] == AGENT_PATH:
+            await self._mcp_app(scope, receive, send)
         else:
             await self._bounded_pages(scope, receive, send)
 
@@ -107,7 +107,7 @@ class Service:
             is_there = await _is_ready(settings)
             wiring = await stack.enter_async_context(wire(settings, self._network))
             if is_there:
-                await _tell_of_tiers_without_host(wiring)
+                await _log_tiers_without_host(wiring)
                 if self._settings is None:
                     with suppress(StoreUnavailable):
                         await asyncio.to_thread(warn_of_role, settings)
@@ -117,7 +117,7 @@ class Service:
             document = daily_document(table, base_url)
             limits = _request_limits(wiring.settings)
             self._api_app = ApiApp(table, admit, wiring.runtime, base_url, document, limits)
-            self._door = await stack.enter_async_context(_agent_door(wiring, table, admit, limits))
+            self._mcp_app = await stack.enter_async_context(_open_mcp_app(wiring, table, admit, limits))
             refuse = Refuse("page", wiring.runtime, base_url, {"Cache-Control": "no-store"})
             self._bounded_pages = BoundedQuery(self._pages, limits, refuse)
             drain = stack.enter_context(drain_on_sigterm(settings.drain_s))
@@ -145,14 +145,14 @@ class Service:
             if not str(wiring.settings.broker_url):
                 await stack.enter_async_context(working(wiring))
             yield {FRONT: _front(settings, self._api_app, drain)}
-            self._api_app = self._door = None
+            self._api_app = self._mcp_app = None
 
 
 @asynccontextmanager
-async def _agent_door(
+async def _open_mcp_app(
     wiring: Wiring, table: Sequence[Operation], admit: Admit, limits: RequestLimits
 ) -> AsyncIterator[ASGIApp | None]:
-    """The agent interface; none where it is switched off or its extra is not installed."""
+    """Open the agent interface; `None` if it is switched off or its extra is not installed."""
     if not (wiring.settings.mcp and has_agent_interface()):
         yield None
         return
@@ -162,12 +162,12 @@ async def _agent_door(
 
 
 def has_agent_interface() -> bool:
-    """Whether the extra `mcp` is installed."""
+    """Return whether the extra `mcp` is installed."""
     return find_spec("mcp") is not None
 
 
 async def _is_ready(settings: Settings) -> bool:
-    """Whether the database is there and has the schema; while it is away, the service answers 503."""
+    """Return whether the database answers and has the schema; without it, the service answers 503."""
     try:
         await asyncio.to_thread(check_schema, settings)
     except StoreUnavailable:
@@ -175,8 +175,8 @@ async def _is_ready(settings: Settings) -> bool:
     return True
 
 
-async def _tell_of_tiers_without_host(wiring: Wiring) -> None:
-    """They stay on sale, as hosts may be added any time; nobody else would notice before a customer does."""
+async def _log_tiers_without_host(wiring: Wiring) -> None:
+    """Warn of tiers that no host can serve. They stay on sale, as hosts can be added at any time."""
     if not wiring.provider.abilities.has_hosts:
         return
     with suppress(StoreUnavailable):
@@ -193,7 +193,7 @@ def _request_limits(settings: Settings) -> RequestLimits:
     )  # fmt: skip
 
 
-def _front(settings: Settings, gate: ApiApp, drain: Drain) -> Front:
+def _front(settings: Settings, api_app: ApiApp, drain: Drain) -> Front:
     # An accept that finds no file left refuses everybody; the database and the workers need some, too.
     files = allow_open_files(settings.connections + settings.webhook_posts_in_flight + OTHER_FILES)
     limits = ConnectionLimits(
@@ -201,7 +201,7 @@ def _front(settings: Settings, gate: ApiApp, drain: Drain) -> Front:
         settings.head_bytes, settings.head_timeout_s, settings.body_timeout_s,
     )  # fmt: skip
     connections = Connections(limits, settings.proxy_networks)
-    return Front(connections, gate.answer_to_unread, lambda: drain.is_on)
+    return Front(connections, api_app.answer_to_unread, lambda: drain.is_on)
 
 
 def _is_of_the_api(path: str) -> bool:

@@ -1,8 +1,8 @@
-"""The part of the composition root that chooses who hears recordings and who writes notes.
+"""The part of the composition root that chooses the transcriber and the note writer.
 
 An endpoint that speaks OpenAI's API does what the settings give it a model for; the rest is done on this
-machine. Owns the one place that knows every assistant by name. Refuses to bound how many calls there are at
-once over all notes: whoever works on notes does.
+machine. Owns the one place that knows every assistant by name. The note worker limits the concurrent calls
+over all notes.
 """
 
 from collections.abc import AsyncIterator
@@ -14,7 +14,7 @@ from attrs import frozen
 from meetcore.adapters.local_notes import LocalNoteWriter
 from meetcore.adapters.openai import AiAccess, OpenAiNoteWriter, OpenAiTranscriber
 from meetcore.adapters.settings import Settings
-from meetcore.adapters.speech import LocalTranscriber, can_hear
+from meetcore.adapters.speech import LocalTranscriber, can_transcribe
 from meetcore.adapters.system import SystemClock
 from meetcore.ports.note_writer import NoteWriter
 from meetcore.ports.transcriber import Transcriber
@@ -26,7 +26,7 @@ log = structlog.get_logger("meetcore")
 
 @frozen
 class Assistants:
-    """Who works on notes. Without a transcriber there are notes only where the provider wrote it down."""
+    """The adapters that make notes. Without a transcriber, only recordings with a transcript get notes."""
 
     transcriber: Transcriber | None
     note_writer: NoteWriter
@@ -34,10 +34,10 @@ class Assistants:
 
 @asynccontextmanager
 async def chosen_assistants(settings: Settings) -> AsyncIterator[Assistants]:
-    """Who hears and who writes by the settings, and their connections while the context lasts.
+    """Open the transcriber and the note writer that the settings name, while the context lasts.
 
     Raises:
-        SettingsRefused: a key is set, and not whose it is.
+        SettingsRefused: a key is set without the address of its endpoint.
     """
     settings.require_ai()
     now = SystemClock().now
@@ -47,7 +47,7 @@ async def chosen_assistants(settings: Settings) -> AsyncIterator[Assistants]:
         transcribe_model=settings.ai_transcribe_model,
         write_model=settings.ai_write_model,
         timeout_s=settings.ai_timeout_s,
-        tells_times=settings.ai_transcribe_format == "verbose_json",
+        returns_timestamps=settings.ai_transcribe_format == "verbose_json",
         context_chars=settings.ai_context_chars,
     )
     async with AsyncExitStack() as stack:
@@ -65,11 +65,11 @@ async def chosen_assistants(settings: Settings) -> AsyncIterator[Assistants]:
 
 
 def _own_transcriber(provider: str) -> Transcriber | None:
-    """This machine's, if it has one; if not, the operator is told what notes there will be.
+    """Return this machine's transcriber, if any; if not, warn the operator of the effect on notes.
 
-    The sandbox writes a transcript of every recording: there nothing is missing.
+    The sandbox writes a transcript of every recording: it needs no transcriber.
     """
-    if can_hear():
+    if can_transcribe():
         return LocalTranscriber()
     if provider != "sandbox":
         log.warning(

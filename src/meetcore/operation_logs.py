@@ -1,6 +1,6 @@
-"""What the background work logs: one line for each thing that an operator may have to look into.
+"""The log lines of the background work: one for each event that an operator may have to examine.
 
-Ids, counts and codes; no addresses of customers, and nothing that was said.
+Ids, counts and codes; no addresses of customers, and no content of meetings.
 """
 
 import structlog
@@ -38,7 +38,7 @@ def log_disabled_endpoint(endpoint: Endpoint) -> None:
 
 
 def log_failed_note(note: Note, fault: NoteFault) -> None:
-    """Log a note that was given up."""
+    """Log a note that failed finally."""
     log.warning(
         "note failed", account_id=str(note.account_id), note_id=str(note.id),
         recording_id=str(note.recording_id), fault=fault.value, step=note.step.value, tries=note.tries,

@@ -1,10 +1,9 @@
-"""Processes that prove portions of one snapshot of the ledger beside each other.
+"""Processes that verify portions of one snapshot of the ledger in parallel.
 
-The one that asks keeps the snapshot open and hands out the portions; each process reads on a connection of
-its own. They speak over pipes, in pickles: the database's address, the snapshot's name and the chain's keys
-go out first (never over a command line), then portions; numbers of proven entries and then what was found
-come back, or why it could not be. A composition root of its own, and a small one: what a process does not
-need it does not import.
+The parent keeps the snapshot open and distributes the portions; each process reads on a connection of its
+own. They exchange pickles over pipes: the parent sends the database's address, the snapshot's name and the
+chain's keys (never over a command line), then portions; a process returns numbers of verified entries, then
+its findings or an error. A separate, small composition root: a process imports only what it needs.
 """
 
 import asyncio
@@ -42,20 +41,20 @@ class ProverLost(Exception):
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def verifiers_of(
     url: str, processes: int, keys: Sequence[ChainKey] = (), *, worth: int = ENTRIES_WORTH_A_PROCESS
 ) -> Provers:
-    """Bring so many processes at most, or none where the ledger is short: then this one proves it.
+    """Return a function that starts verifier processes; a short ledger is verified in this process.
 
     Args:
-        url: of the database whose snapshot is to be proven.
-        processes: how many at most.
-        keys: those that the chain may be under.
-        worth: for how many entries a process is worth its start.
+        url: of the database whose snapshot is verified.
+        processes: the maximum number.
+        keys: the keys of the hash chain.
+        worth: the number of entries from which another process pays off.
     """
 
     @asynccontextmanager
@@ -73,64 +72,64 @@ def verifiers_of(
 
 @contextmanager
 def _started(url: str, name: str, keys: Sequence[ChainKey]) -> Iterator[Prover]:
-    """Start a process; at the end it is killed, whatever it is at: it only reads."""
+    """Start a process and kill it at the end; it only reads."""
     with subprocess.Popen(_COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        prover = _Elsewhere(process)
+        handle = _ProcessHandle(process)
         try:
-            prover.send((url, name, tuple(keys)))
-            yield prover
+            handle.send((url, name, tuple(keys)))
+            yield handle
         finally:
-            process.kill()  # a thread that waits for its word sees the end of it
-            with suppress(BrokenPipeError):  # what it did not read, if it died before
-                prover.close()
+            process.kill()  # a thread that waits for its message gets the end of the pipe
+            with suppress(BrokenPipeError):  # data that it did not read before it died
+                handle.close()
 
 
 @frozen
-class _Elsewhere:
-    """The near end of a process that proves. Fills `Prover`."""
+class _ProcessHandle:
+    """The parent's handle of a verifier process. Fills `Prover`."""
 
     process: "subprocess.Popen[bytes]"
 
     async def __call__(self, portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
         try:
             await asyncio.to_thread(self.send, portion)
-            while not isinstance(told := await asyncio.to_thread(self.receive), Proven):
-                if isinstance(told, StoreUnavailable):
-                    raise told
-                on_entries(told)
+            while not isinstance(message := await asyncio.to_thread(self.receive), Proven):
+                if isinstance(message, StoreUnavailable):
+                    raise message
+                on_entries(message)
         except (EOFError, BrokenPipeError, pickle.UnpicklingError):
             code = await asyncio.to_thread(self.process.wait, STOP_TIMEOUT_S)
             raise ProverLost(f"a process that proved entries ended with {code}: prove again") from None
-        return told
+        return message
 
     def send(self, message: object) -> None:
-        """Give the process something to do."""
+        """Send a message to the process."""
         assert self.process.stdin is not None
-        _say(self.process.stdin, message)
+        _send(self.process.stdin, message)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the pipe."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 
     def receive(self) -> Any:
-        """Wait for its next word."""
+        """Wait for its next message."""
         assert self.process.stdout is not None
         return pickle.load(self.process.stdout)  # noqa: S301 - our own child wrote it
 
 
 def main() -> None:
-    """What a process does until the line is hung up."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the one that asked
+    """Verify portions until the pipe is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # an interrupt is for the parent
     _collect_seldom()
     out = sys.stdout.buffer
-    sys.stdout = sys.stderr  # the line is for words of ours alone
+    sys.stdout = sys.stderr  # the pipe is for messages only
     try:
         asyncio.run(_prove(sys.stdin.buffer, out))
     except StoreUnavailable as error:
-        _say(out, StoreUnavailable(str(error)))
+        _send(out, StoreUnavailable(str(error)))
     except (EOFError, BrokenPipeError):
-        pass  # hung up
+        pass  # the pipe was closed
 
 
 async def _prove(of: IO[bytes], to: IO[bytes]) -> None:
@@ -142,17 +141,17 @@ async def _prove(of: IO[bytes], to: IO[bytes]) -> None:
             prove = ProvePortion(snapshot, secrets_of(keys))
             while True:
                 portion = pickle.load(of)  # noqa: S301 - as above
-                _say(to, await prove(portion, lambda more: _say(to, more)))
+                _send(to, await prove(portion, lambda more: _send(to, more)))
     finally:
         await pool.close()
 
 
-def _say(to: IO[bytes], message: object) -> None:
+def _send(to: IO[bytes], message: object) -> None:
     pickle.dump(message, to)
     to.flush()
 
 
 def _collect_seldom() -> None:
-    """Millions of records come and go without a cycle; looking for one every few hundred takes long."""
+    """Collect garbage seldom: millions of records without cycles make frequent collections slow."""
     gc.freeze()
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)

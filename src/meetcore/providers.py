@@ -1,6 +1,6 @@
-"""The part of the composition root that chooses who runs the meetings, and what each choice brings along.
+"""The part of the composition root that chooses the video provider and its adapters.
 
-Owns the one place that knows every provider by name. Refuses to bound their calls: the wiring does.
+Owns the one place that knows every provider by name. The wiring limits their calls.
 """
 
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ log = structlog.get_logger("meetcore")
 async def chosen_provider(
     settings: Settings, pool: Pool, keys: tuple[bytes, ...]
 ) -> AsyncIterator[VideoProvider]:
-    """The provider that the settings name, and its connections while the context lasts.
+    """Open the provider that the settings name, with its connections, while the context lasts.
 
     Args:
         settings: which one, and how it is reached.
@@ -65,7 +65,7 @@ async def chosen_provider(
 
 
 def zoom_access(settings: Settings) -> "ZoomAccess":
-    """The application at Zoom that the settings name."""
+    """Return the Zoom application that the settings name."""
     from meetcore.adapters.zoom import ZoomAccess
 
     return ZoomAccess(
@@ -90,7 +90,7 @@ async def _zoom(settings: Settings) -> AsyncIterator[VideoProvider]:
 
 
 def files_of(provider: VideoProvider) -> RecordingFiles:
-    """Where the recordings of a provider lie."""
+    """Return the recording files of a provider."""
     # By its name, so that who does not use Zoom does not load its client.
     if isinstance(provider, SandboxProvider):
         return SandboxRecordingFiles(provider.state)
@@ -100,10 +100,10 @@ def files_of(provider: VideoProvider) -> RecordingFiles:
 
 
 def webhook_parsers(settings: Settings) -> dict[str, WebhookParser]:
-    """How the requests of each provider that may tell us something are read, by the provider's name.
+    """Return the webhook parsers, by the provider's name.
 
-    A provider may tell whenever the secret is set that it signs with, whoever runs the meetings now: those of
-    yesterday's provider end, too.
+    A provider's webhooks are accepted if its signing secret is set, even if another provider is chosen now:
+    meetings of an earlier provider end, too.
     """
     secret = str(settings.zoom_webhook_token)
     if not secret:
@@ -116,13 +116,13 @@ def webhook_parsers(settings: Settings) -> dict[str, WebhookParser]:
 def sandbox_pages(
     provider: VideoProvider, queries: Queries, track: TrackMeeting, runtime: Runtime
 ) -> "list[Route]":
-    """The join pages of the sandbox; none where another provider runs the meetings.
+    """Return the routes of the sandbox's join pages; empty for another provider.
 
     Args:
-        provider: the one that was chosen.
+        provider: the chosen one.
         queries: where the pages look a meeting up.
-        track: told what a click means.
-        world: the clock.
+        track: gets the event of a click.
+        runtime: the clock.
     """
     if not isinstance(provider, SandboxProvider):
         return []

@@ -14,7 +14,7 @@ log = structlog.get_logger("meetcore")
 
 
 def warn_of_settings(settings: Settings) -> None:
-    """Log one line for each setting that customers or operators would stumble over."""
+    """Log one line for each setting that is likely to cause problems for customers or operators."""
     for fault in base_url_faults(settings):
         log.warning("setting in doubt", hint=fault)
     if strange := strange_variables():
@@ -29,8 +29,8 @@ def warn_of_role(settings: Settings) -> None:
     Raises:
         StoreUnavailable: the database does not answer.
     """
-    for told in describe_role(settings.require_database()):
-        log.warning("database role", hint=told)
+    for message in describe_role(settings.require_database()):
+        log.warning("database role", hint=message)
 
 
 def base_url_faults(settings: Settings) -> list[str]:

@@ -1,7 +1,6 @@
 """The wiring: settings → adapters → use cases, for one process.
 
-Owns which adapter fills which port. Refuses to serve, to work and to know who asks: `app` and the command
-line do.
+Owns which adapter fills which port. Serving and working are up to `app` and the command line.
 """
 
 import asyncio
@@ -44,7 +43,7 @@ from meetcore.usecases.bounded_provider import BoundedProvider
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.collect_recording_files import CollectRecordingFiles
-from meetcore.usecases.create_meeting import CreateMeeting, Shortage
+from meetcore.usecases.create_meeting import CapacityRefusal, CreateMeeting
 from meetcore.usecases.create_note import CreateNote, NoteQueue
 from meetcore.usecases.download_recording import DownloadRecording
 from meetcore.usecases.duplicates import DuplicateLimit
@@ -74,7 +73,7 @@ log = structlog.get_logger("meetcore")
 
 @frozen
 class Network:
-    """How webhooks reach the world; `meetcore dev` puts its inbox here.
+    """How webhooks reach their receivers; `meetcore dev` puts its inbox here.
 
     `dial_overrides` sends a made-up host to an address and port of this machine.
     """
@@ -93,8 +92,8 @@ def system_network(settings: Settings) -> Network:
 class Wiring:
     """The adapters of one process and the use cases on them.
 
-    `video` is the provider as it is; `provider` bounds its calls. `notifier` wakes those who send webhooks,
-    `notes_notifier` those who write notes. `link_keys` are for download links, `chain_keys` for the ledger.
+    `video` is the provider as it is; `provider` bounds its calls. `notifier` wakes the delivery workers,
+    `notes_notifier` the note workers. `link_keys` are for download links, `chain_keys` for the ledger.
     """
 
     settings: Settings
@@ -124,12 +123,12 @@ class Wiring:
 
     @property
     def cancellation(self) -> Cancellation:
-        """Carries a cancellation to its end."""
+        """Completes a cancellation."""
         return Cancellation(self.store, self.provider, self.runtime)
 
     @property
     def reconcile(self) -> ReconcileMeetings:
-        """Sees to what dead processes left."""
+        """Recovers work of dead processes."""
         return ReconcileMeetings(
             self.store, self.provider, self.provisioner, self.cancellation, self.notifier, self.runtime,
             lease_s=self.settings.meeting_lease_s, on_takeover=log_takeover,
@@ -138,7 +137,7 @@ class Wiring:
 
     @property
     def remove_orphans(self) -> RemoveOrphans:
-        """Removes what the provider made and nobody keeps."""
+        """Removes meetings that exist only at the provider."""
         return RemoveOrphans(
             self.store, self.provider, self.runtime, self.settings.orphan_window_s, _log_orphan
         )
@@ -155,23 +154,23 @@ class Wiring:
     def replace_host_keys(self) -> ReplaceHostKeys:
         """Gives hosts another key."""
         return ReplaceHostKeys(
-            self.store, self.provider, self.runtime, _tell_of_kept_key, self.settings.meeting_lease_s
+            self.store, self.provider, self.runtime, _log_kept_key, self.settings.meeting_lease_s
         )
 
     @property
     def track(self) -> TrackMeeting:
-        """Told what a provider says of its meetings."""
+        """Applies the provider's lifecycle events to meetings."""
         return TrackMeeting(self.store, self.notifier, self.runtime)
 
     @property
     def receive_provider_event(self) -> ReceiveProviderEvent:
-        """Takes in what a provider tells."""
+        """Stores events of providers."""
         return ReceiveProviderEvent(self.store, self.notifier, self.runtime)
 
     @property
     def handle_provider_events(self) -> HandleProviderEvents:
-        """Works on what providers told."""
-        return HandleProviderEvents(self.store, self.track, self.record, self.runtime, _tell_of_event)
+        """Handles stored events of providers."""
+        return HandleProviderEvents(self.store, self.track, self.record, self.runtime, _log_handled_event)
 
     @property
     def record(self) -> CollectRecordingFiles:
@@ -182,17 +181,17 @@ class Wiring:
 
     @property
     def sync_recording_files(self) -> SyncRecordingFiles:
-        """Asks the provider what it has of a recording."""
+        """Looks up the files of a recording at the provider."""
         return SyncRecordingFiles(self.store, self.files, self.record, self.runtime)
 
     @property
     def download_recording(self) -> DownloadRecording:
-        """Makes download links and honours them."""
+        """Makes and resolves download links."""
         return DownloadRecording(self.queries, self.link_keys)
 
     @property
     def note_queue(self) -> NoteQueue:
-        """Puts notes where the workers find them."""
+        """Queues notes for the workers."""
         return NoteQueue(self.settings.catalogue, self.runtime, log_failed_note)
 
     @property
@@ -214,7 +213,7 @@ class Wiring:
 
     @property
     def use_cases(self) -> UseCases:
-        """What the API calls."""
+        """The use cases of the API."""
         store, notifier, runtime, queries = self.store, self.notifier, self.runtime, self.queries
         catalogue = self.settings.catalogue
         settings, lease_s = self.settings, self.settings.meeting_lease_s
@@ -247,7 +246,7 @@ class Wiring:
         )  # fmt: skip
 
 
-def _tell_of_kept_key(due: DueHostKey, refusal: ProviderRefused) -> None:
+def _log_kept_key(due: DueHostKey, refusal: ProviderRefused) -> None:
     log.warning("host key not replaced", host=due.provider_user_id, cause=str(refusal))
 
 
@@ -264,17 +263,17 @@ def _log_orphan(report: OrphanReport) -> None:
         log.warning("orphans not looked for", cause=str(report.error), failures=check.failures + 1, **named)
 
 
-def _log_shortage(shortage: Shortage) -> None:
-    details = dict(shortage.refusal.details)
-    if shortage.account_id is not None:
-        details["account_id"] = str(shortage.account_id)
+def _log_shortage(report: CapacityRefusal) -> None:
+    details = dict(report.refusal.details)
+    if report.account_id is not None:
+        details["account_id"] = str(report.account_id)
     log.warning(
-        "no host for a meeting", reason=type(shortage.refusal).__name__, seats=shortage.seats,
-        start_at=shortage.start_at.isoformat(), **details,
+        "no host for a meeting", reason=type(report.refusal).__name__, seats=report.seats,
+        start_at=report.start_at.isoformat(), **details,
     )  # fmt: skip
 
 
-def _tell_of_event(claimed: ClaimedEvent, outcome: EventOutcome) -> None:
+def _log_handled_event(claimed: ClaimedEvent, outcome: EventOutcome) -> None:
     event = claimed.event
     log.info(
         "provider event handled", provider=event.provider, kind=event.kind.value,
@@ -283,10 +282,10 @@ def _tell_of_event(claimed: ClaimedEvent, outcome: EventOutcome) -> None:
 
 
 def check_secrets(settings: Settings) -> tuple[bytes, ...]:
-    """The keys that secrets are kept under; the first seals, all open.
+    """Return the keys that secrets are encrypted with; the first seals, all open.
 
     Raises:
-        SettingsRefused: there is none, or one is malformed.
+        SettingsRefused: no key is set, or one is malformed.
     """
     try:
         return keys_from_text(str(settings.secrets_key))
@@ -298,7 +297,7 @@ def check_schema(settings: Settings) -> None:
     """Make sure that the database has the schema of this release.
 
     Raises:
-        SettingsRefused: it lacks a migration, or knows one that this release does not.
+        SettingsRefused: it lacks a migration, or has one that this release does not know.
         StoreUnavailable: it does not answer.
     """
     try:
@@ -313,7 +312,7 @@ def check_schema(settings: Settings) -> None:
 async def wire(settings: Settings, network: Network | None = None) -> AsyncIterator[Wiring]:
     """Build the adapters of one process and take them down at the end.
 
-    A database that is away does not keep a process from starting: it answers 503 meanwhile.
+    A process starts without a reachable database: it answers 503 meanwhile.
 
     Raises:
         SettingsRefused: the database, the secrets key or what the provider needs is not set, or the key
@@ -345,7 +344,7 @@ async def wire(settings: Settings, network: Network | None = None) -> AsyncItera
 
 @asynccontextmanager
 async def admission(wiring: Wiring) -> AsyncIterator[Admit]:
-    """The gate's keeper, with the rate store that is configured and memory behind it."""
+    """Build authentication and rate limits, with the configured rate store and memory as its fallback."""
     settings = wiring.settings
     url = str(settings.rate_store_url)
     async with AsyncExitStack() as stack:

@@ -1,8 +1,7 @@
-"""The workers: what runs beside the API, in its own processes or on its event loop.
+"""The workers: background work, in its own processes or on the event loop of the API.
 
-Two parts that need nothing of each other, each with its queue: one sends webhooks and sees to meetings, one
-measures recordings and writes notes. Owns which chores there are and how often they come round. Refuses to
-know what they do.
+Two independent parts, each with its queue: one sends webhooks and maintains meetings, one measures recordings
+and writes notes. Owns the periodic tasks and their intervals.
 """
 
 import asyncio
@@ -23,7 +22,7 @@ from meetcore.adapters.worker.delivery_worker import DeliveryWorker
 from meetcore.adapters.worker.note_worker import NoteWorker
 from meetcore.adapters.worker.scheduler import PeriodicTask
 from meetcore.assistants import Assistants, chosen_assistants
-from meetcore.domain.idempotency import REMEMBERED_HOURS
+from meetcore.domain.idempotency import KEY_RETENTION_HOURS
 from meetcore.operation_logs import log_disabled_endpoint, log_failed_delivery, log_failed_note
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.deliveries import ClaimLimits
@@ -54,7 +53,7 @@ Wake = Callable[[], None]
 
 
 class Part(StrEnum):
-    """What a worker does."""
+    """A part of the work."""
 
     WEBHOOKS = "webhooks"
     NOTES = "notes"
@@ -64,28 +63,28 @@ class Part(StrEnum):
 async def working(
     wiring: Wiring, threads: int = 1, parts: tuple[Part, ...] = tuple(Part)
 ) -> AsyncIterator[None]:
-    """A worker on this event loop, woken by the broker's messages.
+    """Run a worker on this event loop, woken by the broker's messages.
 
     Args:
         wiring: the process.
-        threads: those that listen to the broker.
-        parts: what it does.
+        threads: the number of threads that listen to the broker.
+        parts: the parts of the work it does.
     """
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
-        bells: dict[str, Wake] = {}
+        wakes: dict[str, Wake] = {}
         if Part.WEBHOOKS in parts:
-            bells[QUEUE] = await stack.enter_async_context(_sending(wiring))
+            wakes[QUEUE] = await stack.enter_async_context(_sending(wiring))
         if Part.NOTES in parts:
-            bells[NOTES_QUEUE] = await stack.enter_async_context(_writing(wiring))
+            wakes[NOTES_QUEUE] = await stack.enter_async_context(_writing(wiring))
 
-        def ringing(wake: Wake) -> Callable[[], object]:
+        def waker(wake: Wake) -> Callable[[], object]:
             return lambda: loop.call_soon_threadsafe(wake)
 
-        on_wake: Mapping[str, Callable[[], object]] = {queue: ringing(wake) for queue, wake in bells.items()}
-        bell = NotificationConsumer(wiring.broker, on_wake, log, threads=threads)
-        bell.start()
-        stack.push_async_callback(asyncio.to_thread, bell.stop)
+        on_wake: Mapping[str, Callable[[], object]] = {queue: waker(wake) for queue, wake in wakes.items()}
+        consumer = NotificationConsumer(wiring.broker, on_wake, log, threads=threads)
+        consumer.start()
+        stack.push_async_callback(asyncio.to_thread, consumer.stop)
         yield
 
 
@@ -98,7 +97,7 @@ async def _sending(wiring: Wiring) -> AsyncIterator[Wake]:
         denied_networks=settings.denied_networks,
         ca_file=settings.webhook_ca_file or None,
         dial_overrides=wiring.network.dial_overrides,
-        # As many as the pump keeps in flight, or posts to hanging receivers would keep all others waiting.
+        # As many as the delivery worker keeps in flight: posts to hanging receivers must not delay others.
         max_connections=settings.webhook_posts_in_flight,
     )
     deliver = DeliverWebhooks(
@@ -179,19 +178,19 @@ def _periodic_tasks(wiring: Wiring) -> tuple[PeriodicTask, ...]:
 
 
 def _recording_tasks(wiring: Wiring, editor: AudioEditor) -> tuple[PeriodicTask, ...]:
-    bells = wiring.notifier, wiring.notes_notifier
+    notifiers = wiring.notifier, wiring.notes_notifier
     work = WorkOnRecordings(
-        wiring.store, wiring.files, editor, wiring.note_queue, *bells, wiring.runtime,
-        lease_s=wiring.settings.note_lease_s, tell=_tell_of_recording,
+        wiring.store, wiring.files, editor, wiring.note_queue, *notifiers, wiring.runtime,
+        lease_s=wiring.settings.note_lease_s, tell=_log_failed_recording,
     )  # fmt: skip
-    expire = ExpireRecordings(wiring.store, *bells, wiring.runtime)
+    expire = ExpireRecordings(wiring.store, *notifiers, wiring.runtime)
     return (
         PeriodicTask("recordings", work, RECORDINGS_EVERY_S, runs_on_notify=True),
         PeriodicTask("expiry", expire, EXPIRY_EVERY_S),
     )
 
 
-def _tell_of_recording(task: RecordingTask, fault: Exception) -> None:
+def _log_failed_recording(task: RecordingTask, fault: Exception) -> None:
     recording = task.recording
     log.warning(
         "recording not worked on", recording_id=str(recording.id), status=recording.status.value,
@@ -200,14 +199,14 @@ def _tell_of_recording(task: RecordingTask, fault: Exception) -> None:
 
 
 def _purge(wiring: Wiring) -> Callable[[], Awaitable[None]]:
-    broom, counters = PostgresHousekeeping(wiring.pool), PostgresRateCounters(wiring.pool)
+    housekeeping, counters = PostgresHousekeeping(wiring.pool), PostgresRateCounters(wiring.pool)
 
     async def purge() -> None:
-        await broom.purge_idempotency(timedelta(hours=REMEMBERED_HOURS).total_seconds())
-        await broom.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
+        await housekeeping.purge_idempotency(timedelta(hours=KEY_RETENTION_HOURS).total_seconds())
+        await housekeeping.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
         if sealed := await wiring.store.seal_join_urls():
             log.info("join links sealed", count=sealed)
-        await broom.purge_creations(wiring.runtime.now().astimezone(UTC).date() - timedelta(days=1))
+        await housekeeping.purge_creations(wiring.runtime.now().astimezone(UTC).date() - timedelta(days=1))
         with suppress(RateStoreUnavailable):  # the next round is soon enough
             await counters.purge(int(wiring.runtime.now().timestamp()) - RATE_WINDOWS_KEPT_S)
 

@@ -1,6 +1,6 @@
 """An agent as it looks on the wire: JSON-RPC over POST, in a revision with a handshake and in one without.
 
-It owns the framing and nothing else, so that a test sees status, headers and body as they were sent; the
+It owns the framing only, so that a test gets status, headers and body as they were sent; the
 official client is the end-to-end tests' business.
 """
 
@@ -40,20 +40,20 @@ class ToolAnswer:
 
     @property
     def value(self) -> dict[str, Any]:
-        """What a tool that did its work tells."""
+        """The value of a successful tool result."""
         assert not self.is_error, self.result
         return dict(self.result["structuredContent"])
 
     @property
     def error(self) -> dict[str, Any]:
-        """What a tool that refused tells."""
+        """The error of a refused tool call."""
         assert self.is_error, self.result
         # Some clients refuse structured content that is not of the shape of the tool's result.
         assert "structuredContent" not in self.result
         (content,) = self.result["content"]
-        told = json.loads(content["text"])["error"]
-        assert told == self.meta["meetcore/error"]
-        return dict(told)
+        body = json.loads(content["text"])["error"]
+        assert body == self.meta["meetcore/error"]
+        return dict(body)
 
     @property
     def problems(self) -> dict[str, list[str]]:
@@ -115,11 +115,11 @@ class Agent:
         return {tool["name"]: tool for tool in answer.json()["result"]["tools"]}
 
     def headers(self) -> dict[str, str]:
-        """What every request carries."""
-        told = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.era}
+        """The headers of every request."""
+        sent = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": self.era}
         if self.origin is not None:
-            told["Origin"] = self.origin
-        return told if self.key is None else told | {"Authorization": f"Bearer {self.key}"}
+            sent["Origin"] = self.origin
+        return sent if self.key is None else sent | {"Authorization": f"Bearer {self.key}"}
 
 
 @asynccontextmanager
@@ -130,9 +130,9 @@ async def mcp_on(
     changed = evolve(wiring, **changes)
     async with admission(changed) as admit:
         table = operations(adjust(changed.use_cases))
-        door = McpApp(table, admit, changed.runtime, changed.settings.base_url)
+        mcp_app = McpApp(table, admit, changed.runtime, changed.settings.base_url)
         async with (
-            door.open(),
-            httpx.AsyncClient(transport=httpx.ASGITransport(door), base_url=BASE_URL) as line,
+            mcp_app.open(),
+            httpx.AsyncClient(transport=httpx.ASGITransport(mcp_app), base_url=BASE_URL) as line,
         ):
             yield line

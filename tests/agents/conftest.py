@@ -1,4 +1,4 @@
-"""Agents of a real service: the house of the tests over HTTP, on a database of its own."""
+"""Agents of a real service: the application of the HTTP tests, on a database of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may come in at `/mcp`, how often, and what is told to who may not."""
+"""Authentication and rate limits at `/mcp`, and their refusals."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ, TOOL = 3, 2
 
 @asynccontextmanager
 async def strict(harness: ApiHarness) -> AsyncIterator[Agent]:
-    """An agent at a door with small quotas, on a clock that stands still at second 10 of a minute."""
+    """An agent of an application with small quotas, on a clock stopped at second 10 of a minute."""
     minute = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
     clock = ManualClock(minute + timedelta(seconds=10))
     settings = evolve(harness.wiring.settings, quota_read=READ, quota_tool=TOOL)
@@ -45,10 +45,10 @@ def remaining(answer: httpx.Response) -> tuple[str, int]:
 
 def refusal_of(answer: httpx.Response) -> dict[str, Any]:
     """The error of spec part 7 in a request that no tool answers."""
-    told = answer.json()
-    assert told["jsonrpc"] == "2.0"
-    error = dict(told["error"]["data"])
-    assert told["error"]["message"] == error["message"]
+    body = answer.json()
+    assert body["jsonrpc"] == "2.0"
+    error = dict(body["error"]["data"])
+    assert body["error"]["message"] == error["message"]
     assert error["request_id"] == answer.headers["X-Request-Id"]
     assert error.keys() == {"code", "message", "docs_url", "request_id", "details"}
     return error
@@ -57,7 +57,7 @@ def refusal_of(answer: httpx.Response) -> dict[str, Any]:
 @pytest.mark.spec("5/1", "5/3", "7/401", "7/envelope")
 @pytest.mark.parametrize("method", ["initialize", "server/discover", "tools/list", "tools/call", "ping"])
 @pytest.mark.parametrize("key", [None, "mk_live_short", f"mk_live_{'x' * 43}"])
-async def test_without_a_good_key_nothing_is_said(
+async def test_without_a_valid_key_nothing_is_returned(
     line: httpx.AsyncClient, era: str, method: str, key: str | None
 ) -> None:
     answer = await Agent(line, key, era).ask(method, name="get_me", arguments={})
@@ -74,7 +74,7 @@ async def test_a_revoked_key_is_refused_at_its_next_request(
     assert (await agent.ask("tools/call", name="get_me", arguments={})).status_code == 401
 
 
-async def test_somebody_is_greeted_with_what_there_is_to_know(agent: Agent) -> None:
+async def test_the_instructions_are_sent_on_initialize(agent: Agent) -> None:
     answer = await agent.greet()
     result = answer.json()["result"]
     assert "tools" in result["capabilities"]
@@ -110,7 +110,7 @@ async def test_a_tool_call_counts_as_one_and_as_nothing_else(harness: ApiHarness
 
 
 @pytest.mark.spec("1/op/agent-tools", "8/4", "8/5", "8/7", "7/429")
-async def test_beyond_the_quota_the_tool_says_how_long_to_wait(harness: ApiHarness, era: str) -> None:
+async def test_beyond_the_quota_the_tool_returns_how_long_to_wait(harness: ApiHarness, era: str) -> None:
     async with strict(harness) as anyone:
         agent = evolve(anyone, era=era)
         for _ in range(TOOL):
@@ -157,9 +157,7 @@ async def test_what_is_no_tool_call_counts_as_a_read(harness: ApiHarness, era: s
         ("null", 403),
     ],
 )
-async def test_a_page_of_another_site_cannot_speak_through_somebodys_browser(
-    agent: Agent, origin: str, status: int
-) -> None:
+async def test_the_origin_of_a_request_is_checked(agent: Agent, origin: str, status: int) -> None:
     answer = await evolve(agent, origin=origin).ask("tools/list")
     assert answer.status_code == status
     if status != 200:
@@ -184,7 +182,7 @@ async def test_only_post_is_known(agent: Agent, method: str) -> None:
         (b'{"a":"' + b"x" * 65_536 + b'"}', "application/json", 413),
     ],
 )
-async def test_what_is_no_message_is_refused_before_the_protocol_sees_it(
+async def test_a_malformed_message_is_refused_before_the_protocol(
     agent: Agent, content: bytes, media: str, status: int
 ) -> None:
     headers = agent.headers() | {"Content-Type": media}
@@ -214,7 +212,7 @@ async def test_what_the_protocol_does_not_know_is_its_own_error(
     assert isinstance(answer.json()["error"]["code"], int) if answer.content else answer.status_code == 202
 
 
-async def test_an_unknown_tool_is_told_as_the_protocol_tells_it(agent: Agent) -> None:
+async def test_an_unknown_tool_is_reported_as_the_protocol_defines(agent: Agent) -> None:
     answer = await agent.ask("tools/call", name="drop_tables", arguments={})
     assert answer.json()["error"]["code"] == -32602
     assert remaining(answer)[0] == "tool"
@@ -229,7 +227,7 @@ async def test_every_answer_has_an_id_of_its_own(agent: Agent) -> None:
 
 
 @pytest.mark.spec("7/503")
-async def test_while_the_database_is_away_the_tool_says_so(
+async def test_while_the_database_is_unavailable_the_tool_reports_it(
     migrated_url: str, harness: ApiHarness, era: str
 ) -> None:
     key = (await harness.customer()).key.text
@@ -248,7 +246,7 @@ async def test_while_the_database_is_away_the_tool_says_so(
     assert listing.headers["Retry-After"] == "5"
 
 
-async def test_switched_off_there_is_no_such_place(migrated_url: str, harness: ApiHarness) -> None:
+async def test_switched_off_the_path_does_not_exist(migrated_url: str, harness: ApiHarness) -> None:
     key = (await harness.customer()).key.text
     service = Service(settings_for(migrated_url, mcp=False))
     async with (
@@ -258,7 +256,9 @@ async def test_switched_off_there_is_no_such_place(migrated_url: str, harness: A
         assert (await Agent(line, key).ask("tools/list")).status_code == 404
 
 
-async def test_the_first_agents_wait_for_one_door(migrated_url: str, harness: ApiHarness, era: str) -> None:
+async def test_the_first_agents_wait_for_one_application(
+    migrated_url: str, harness: ApiHarness, era: str
+) -> None:
     key = (await harness.customer()).key.text
     service = Service(settings_for(migrated_url))
     async with (

@@ -31,23 +31,25 @@ UNKNOWN = "01890000-0000-7000-8000-000000000000"
         ("list_webhooks", "/webhooks"),
     ],
 )
-async def test_a_tool_tells_what_http_tells(agent: Agent, customer: Customer, tool: str, path: str) -> None:
+async def test_a_tool_returns_what_http_returns(
+    agent: Agent, customer: Customer, tool: str, path: str
+) -> None:
     await customer.make_meeting()
     await customer.make_webhook()
-    told = await agent.call(tool)
-    assert told.value == (await customer.get(path)).json()
-    assert told.result["content"] == [{"type": "text", "text": (await customer.get(path)).text}]
+    answer = await agent.call(tool)
+    assert answer.value == (await customer.get(path)).json()
+    assert answer.result["content"] == [{"type": "text", "text": (await customer.get(path)).text}]
 
 
 @pytest.mark.spec("1/op/agent-tools", "1/meetings", "1/op/estimate", "4.1/5", "4.1/1")
-async def test_an_agent_plans_prices_books_and_cancels(
+async def test_an_agent_plans_prices_creates_and_cancels(
     harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
     tier = (await agent.call("list_pricing_tiers", limit=1)).value["data"][0]["id"]
-    wish: dict[str, Any] = {"pricing_tier_id": tier, "auto_notulen": True}
-    price = (await agent.call("estimate_credits", type="meeting", **wish)).value
+    options: dict[str, Any] = {"pricing_tier_id": tier, "auto_notulen": True}
+    price = (await agent.call("estimate_credits", type="meeting", **options)).value
     assert (price["credits"], price["sufficient"]) == (TIER_CREDITS + RECORDING_CREDITS, True)
-    booking = harness.body(**wish) | {"idempotency_key": new_key()}
+    booking = harness.body(**options) | {"idempotency_key": new_key()}
     made = (await agent.call("create_meeting", **booking)).value
     assert made["credits_deducted"] == price["credits"]
     assert made == (await customer.get(f"/meetings/{made['id']}")).json()
@@ -92,11 +94,11 @@ async def test_what_costs_is_not_done_without_a_key(
     refused = await agent.call("create_meeting", **harness.body())
     assert refused.problems == {"idempotency_key": ["is required"]}
     assert await customer.balance() == 1000
-    assert await customer.meetings_at_rest() == []
+    assert await customer.meeting_statuses() == []
 
 
 @pytest.mark.spec("7/400", "7/envelope")
-async def test_every_problem_is_told_at_once(agent: Agent) -> None:
+async def test_every_problem_is_reported_at_once(agent: Agent) -> None:
     wrong = {"title": "", "date": "2026-02-30", "start_time": "9", "idempotency_key": "a b", "seats": 3}
     refused = await agent.call("create_meeting", **wrong)
     assert refused.problems.keys() == {*wrong, "pricing_tier_id"}
@@ -140,8 +142,8 @@ async def test_an_argument_that_does_not_fit_is_named(
 async def test_another_accounts_data_and_what_is_no_id_are_not_found(
     harness: ApiHarness, agent: Agent, tool: str
 ) -> None:
-    stranger = await harness.customer()
-    thing = await (stranger.make_meeting() if "meeting" in tool else stranger.make_webhook())
+    other = await harness.customer()
+    thing = await (other.make_meeting() if "meeting" in tool else other.make_webhook())
     for id_ in (thing["id"], UNKNOWN, "no id", "a/b"):
         assert (await agent.call(tool, id=id_)).error["code"] == "not_found"
 
@@ -149,11 +151,11 @@ async def test_another_accounts_data_and_what_is_no_id_are_not_found(
 async def test_a_list_goes_on_where_it_stopped(agent: Agent, customer: Customer) -> None:
     made = [(await customer.make_meeting())["id"] for _ in range(3)]
     first = (await agent.call("list_meetings", limit=2)).value
-    rest = (await agent.call("list_meetings", limit=2, cursor=first["next_cursor"])).value
-    assert [each["id"] for each in first["data"] + rest["data"]] == made[::-1]
-    assert rest["next_cursor"] is None
+    second = (await agent.call("list_meetings", limit=2, cursor=first["next_cursor"])).value
+    assert [each["id"] for each in first["data"] + second["data"]] == made[::-1]
+    assert second["next_cursor"] is None
     over_http = await customer.get(f"/meetings?cursor={first['next_cursor']}")
-    assert over_http.json()["data"] == rest["data"]
+    assert over_http.json()["data"] == second["data"]
     assert (await agent.call("list_webhooks", cursor=first["next_cursor"])).problems.keys() == {"cursor"}
 
 
@@ -173,13 +175,11 @@ async def test_an_agent_keeps_webhooks(harness: ApiHarness, agent: Agent) -> Non
     assert (await agent.call("get_webhook", id=made["id"])).error["code"] == "not_found"
 
 
-async def test_a_key_that_may_only_read_sees_no_secret(
-    harness: ApiHarness, agent: Agent, customer: Customer
-) -> None:
+async def test_a_read_only_key_gets_no_secret(harness: ApiHarness, agent: Agent, customer: Customer) -> None:
     webhook = await customer.make_webhook()
     reader = await harness.another_key(customer, scopes=[Scope.WEBHOOKS_READ])
-    told = await evolve(agent, key=reader.key.text).call("get_webhook", id=webhook["id"])
-    assert "secret" not in told.value
+    answer = await evolve(agent, key=reader.key.text).call("get_webhook", id=webhook["id"])
+    assert "secret" not in answer.value
 
 
 @pytest.mark.spec("5/7", "7/other")
@@ -192,8 +192,8 @@ async def test_credits_and_cap_refuse_as_they_do_over_http(
     )
     assert refused.error["code"] == "credit_cap_exceeded"
     assert refused.error["details"]["required"] == TIER_CREDITS
-    poor = await harness.customer(credits=TIER_CREDITS - 1)
-    refused = await evolve(agent, key=poor.key.text).call(
+    uncovered = await harness.customer(credits=TIER_CREDITS - 1)
+    refused = await evolve(agent, key=uncovered.key.text).call(
         "create_meeting", **harness.body(), idempotency_key=new_key()
     )
     assert refused.error["code"] == "insufficient_credits"
@@ -201,7 +201,7 @@ async def test_credits_and_cap_refuse_as_they_do_over_http(
 
 
 @pytest.mark.spec("4.1/3", "7/503")
-async def test_when_no_host_is_free_the_tool_says_when_to_try_again(
+async def test_when_no_host_is_free_the_tool_returns_when_to_retry(
     harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
     body = harness.body()
@@ -213,9 +213,7 @@ async def test_when_no_host_is_free_the_tool_says_when_to_try_again(
 
 
 @pytest.mark.spec("7/500")
-async def test_a_fault_tells_nothing_but_its_request_id(
-    harness: ApiHarness, customer: Customer, era: str
-) -> None:
+async def test_a_fault_reveals_only_its_request_id(harness: ApiHarness, customer: Customer, era: str) -> None:
     async def broken(*_: object) -> Any:
         raise RuntimeError("SELECT secret FROM vault")
 
@@ -236,7 +234,7 @@ HOSTILE: tuple[Any, ...] = (
 """What a model may come up with."""
 
 
-async def test_whatever_is_asked_is_answered_as_documented(
+async def test_every_call_is_answered_as_documented(
     harness: ApiHarness, line: httpx.AsyncClient, customer: Customer
 ) -> None:
     agent = Agent(line, customer.key.text, SINGLE)
@@ -251,7 +249,7 @@ async def test_whatever_is_asked_is_answered_as_documented(
                 assert not answer.is_error or answer.error["code"] in known, (
                     tool.name, name, value, answer.result,
                 )  # fmt: skip
-    # What fits after all is done, once for each key that fits, however often it was asked for.
+    # Calls that fit are executed, once for each key that fits, however often they were repeated.
     meetings = (await customer.get("/meetings")).json()["data"]
     assert meetings, "the rest of what was asked fitted"
     assert await customer.balance() == 1000 - sum(one["credits_deducted"] for one in meetings)

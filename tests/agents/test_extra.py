@@ -38,7 +38,7 @@ print(has_agent_interface(), *asyncio.run(main()), "mcp" in sys.modules)
 """
 
 
-def told(code: str, *arguments: str) -> list[str]:
+def output_of(code: str, *arguments: str) -> list[str]:
     """What a fresh interpreter prints."""
     env = environment() | {"PYTHONPATH": "src:."}
     done = subprocess.run(
@@ -50,12 +50,12 @@ def told(code: str, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize("module", ["meetcore.app", "meetcore.adapters.mcp", "meetcore.adapters.cli.main"])
 def test_importing_the_service_does_not_import_the_extra(module: str) -> None:
-    assert told(f"import sys, {module}; print('mcp' in sys.modules)") == ["False"]
+    assert output_of(f"import sys, {module}; print('mcp' in sys.modules)") == ["False"]
 
 
-def test_without_the_extra_the_service_serves_all_the_rest(migrated_url: str) -> None:
-    assert told(WITHOUT + SERVE, migrated_url) == ["False", "200", "False", "404", "False"]
+def test_without_the_extra_the_service_serves_everything_else(migrated_url: str) -> None:
+    assert output_of(WITHOUT + SERVE, migrated_url) == ["False", "200", "False", "404", "False"]
 
 
 def test_with_the_extra_it_is_imported_for_the_first_agent(migrated_url: str) -> None:
-    assert told("import sys\n" + SERVE, migrated_url) == ["True", "200", "False", "401", "True"]
+    assert output_of("import sys\n" + SERVE, migrated_url) == ["True", "200", "False", "401", "True"]

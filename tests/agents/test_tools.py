@@ -1,4 +1,4 @@
-"""What an agent is told of each tool: derived from the operations, so that nothing is told twice."""
+"""The description of each tool: derived from the operations, without duplication."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ def test_every_documented_operation_is_a_tool_or_left_out_on_purpose(
     assert not tools.keys() & texts.LEFT_OUT.keys()
 
 
-def test_words_are_there_for_tools_and_for_nothing_else(tools: dict[str, Tool]) -> None:
+def test_texts_exist_for_exactly_the_tools(tools: dict[str, Tool]) -> None:
     assert texts.WHEN.keys() == tools.keys()
 
 
-def test_an_operation_that_nobody_has_words_for_is_refused(table: tuple[Operation, ...]) -> None:
+def test_an_operation_without_texts_is_refused(table: tuple[Operation, ...]) -> None:
     with pytest.raises(KeyError, match="dance"):
         tools_of([evolve(table[0], name="dance")])
 
@@ -70,9 +70,9 @@ async def test_the_list_is_whole_and_plain(agent: Agent, tools: dict[str, Tool])
             assert schema["type"] == "object"
             assert not {"$ref", "oneOf", "anyOf", "allOf"} & schema.keys()
             assert "$ref" not in json.dumps(schema)
-        told = json.dumps(tool)
+        described = json.dumps(tool)
         for way in ("GET /", "POST /", "PATCH /", "DELETE /", "Idempotency-Key", "(spec "):
-            assert way not in told, (name, way)
+            assert way not in described, (name, way)
 
 
 def test_the_page_about_agents_knows_every_tool(tools: dict[str, Tool]) -> None:
@@ -81,7 +81,7 @@ def test_the_page_about_agents_knows_every_tool(tools: dict[str, Tool]) -> None:
 
 
 @pytest.mark.spec("1/op/agent-tools")
-def test_what_costs_says_so_and_takes_a_key(tools: dict[str, Tool]) -> None:
+def test_a_tool_that_costs_credits_documents_it_and_takes_a_key(tools: dict[str, Tool]) -> None:
     for tool in tools.values():
         is_paid = tool.operation.rate_class is OperationClass.CREDIT
         key = tool.input_schema["properties"].get("idempotency_key")
@@ -110,14 +110,14 @@ HINTS = {
 
 
 @pytest.mark.parametrize("name", HINTS)
-async def test_a_hint_is_true(agent: Agent, name: str) -> None:
+async def test_a_hint_is_correct(agent: Agent, name: str) -> None:
     hints = (await agent.tools())[name]["annotations"]
     found = (hints["readOnlyHint"], hints["destructiveHint"], hints["idempotentHint"])
     assert found == HINTS[name]
     assert hints["openWorldHint"] is False
 
 
-def test_a_reading_tool_is_what_takes_no_intent(tools: dict[str, Tool]) -> None:
+def test_a_read_only_tool_takes_no_idempotency_key(tools: dict[str, Tool]) -> None:
     for tool in tools.values():
         assert tool.is_read_only == (not tool.operation.is_mutating)
         assert not (tool.is_read_only and tool.is_destructive)
@@ -141,14 +141,14 @@ def test_a_choice_of_bodies_is_one_object_without_alternatives(tools: dict[str, 
 
 
 def test_the_language_of_notes_is_chosen_from_what_there_is(tools: dict[str, Tool]) -> None:
-    asked = tools["create_note"].input_schema["properties"]["language"]
-    told = tools["get_note"].output_schema["properties"]["language"]
-    for schema in (asked, told):
+    accepted = tools["create_note"].input_schema["properties"]["language"]
+    returned = tools["get_note"].output_schema["properties"]["language"]
+    for schema in (accepted, returned):
         assert (schema["type"], set(schema["enum"])) == ("string", {"id", "en"})
 
 
 @pytest.mark.spec("1/op/agent-tools")
-def test_the_way_to_notes_is_told_in_its_order() -> None:
+def test_the_way_to_notes_is_described_in_its_order() -> None:
     flow = ("list_recordings", "create_note", "get_note")
     places = [texts.INSTRUCTIONS.index(name) for name in flow]
     assert places == sorted(places)
@@ -169,14 +169,16 @@ def test_every_answer_has_a_shape(tools: dict[str, Tool]) -> None:
         assert tool.operation.response in shapes or tool.operation.success == 204, tool.name
 
 
-async def test_results_fit_the_shape_that_was_told(
+async def test_results_match_their_output_schemas(
     harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
     meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
     sent = await agent.call("test_webhook", id=webhook["id"])
     recording = await a_recording(customer)
-    asked = {"recording_id": recording["id"], "idempotency_key": "n"}
-    note = await note_in(customer, (await agent.call("create_note", **asked)).value["id"], "completed")
+    note_arguments = {"recording_id": recording["id"], "idempotency_key": "n"}
+    note = await note_in(
+        customer, (await agent.call("create_note", **note_arguments)).value["id"], "completed"
+    )
     calls: dict[str, dict[str, Any]] = {
         "get_me": {},
         "list_pricing_tiers": {},
@@ -202,7 +204,7 @@ async def test_results_fit_the_shape_that_was_told(
         "list_recordings": {},
         "get_recording": {"id": recording["id"]},
         "get_download_url": {"id": recording["id"]},
-        "create_note": asked,
+        "create_note": note_arguments,
         "list_notes": {"recording_id": recording["id"]},
         "get_note": {"id": note["id"]},
         "delete_recording": {"id": recording["id"]},

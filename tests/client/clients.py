@@ -1,4 +1,4 @@
-"""One way to speak to either client, and a service on a real port."""
+"""One interface to either client, and a service on a real port."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ async def open_client(
         with Client(url, api_key, **{"transport": httpx.HTTPTransport()} | options) as client:
             yield ClientUnderTest(client)
     else:
-        told = {"transport": httpx.AsyncHTTPTransport()} | options
-        async with AsyncClient(url, api_key, **told) as awaited:
+        settings = {"transport": httpx.AsyncHTTPTransport()} | options
+        async with AsyncClient(url, api_key, **settings) as awaited:
             yield ClientUnderTest(awaited)
 
 

@@ -62,7 +62,7 @@ async def service_url(service: Service) -> AsyncIterator[str]:
 
 @pytest.fixture(params=KINDS)
 def kind(request: pytest.FixtureRequest) -> str:
-    """Which client: every test that speaks runs with both."""
+    """Which client: every test of a call runs with both."""
     return str(request.param)
 
 
@@ -90,7 +90,7 @@ class Trial:
 
 @pytest.fixture
 def bad_day() -> Iterator[Callable[..., ScriptedServer]]:
-    """Opens servers that answer as they are told."""
+    """Opens servers that answer by a script."""
     with ExitStack() as stack:
         yield lambda *script: stack.enter_context(ScriptedServer(*script))
 
@@ -102,9 +102,9 @@ async def against(kind: str, bad_day: Callable[..., ScriptedServer]) -> AsyncIte
 
         async def opened(*script: Step, **options: Any) -> Trial:
             server, waits = bad_day(*script), Waits()
-            told: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
-            told |= {"jitter": lambda: 0.5} | options
-            speak = await stack.enter_async_context(open_client(kind, server.url, API_KEY, **told))
+            settings: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
+            settings |= {"jitter": lambda: 0.5} | options
+            speak = await stack.enter_async_context(open_client(kind, server.url, API_KEY, **settings))
             return Trial(speak, server, waits)
 
         yield opened

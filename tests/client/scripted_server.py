@@ -31,7 +31,7 @@ class Hang:
 
 @frozen
 class Drip:
-    """Answer, and go on sending the body a byte at a time until nobody listens."""
+    """Answer, and go on sending the body a byte at a time until the client closes."""
 
     every_s: float = 0.02
 
@@ -60,12 +60,12 @@ class ReceivedRequest:
 def answer(status: int, body: object = None, **headers: object) -> bytes:
     """A whole answer; bytes are sent as they are, None is no body, anything else is JSON."""
     content = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
-    told = {
+    fields = {
         "Content-Type": "application/json", "Content-Length": len(content), "Connection": "close",
         "X-Request-Id": REQUEST_ID,
     } | {name.replace("_", "-"): value for name, value in headers.items()}  # fmt: skip
     lines = [f"HTTP/1.1 {status} {REASONS.get(status, 'Told')}"]
-    lines += [f"{name}: {value}" for name, value in told.items()]
+    lines += [f"{name}: {value}" for name, value in fields.items()]
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + content
 
 
@@ -82,7 +82,7 @@ class ScriptedServer:
     """Serves one request for each connection. Past its script it drops everything."""
 
     def __init__(self, *script: Step) -> None:
-        self.heard: list[ReceivedRequest] = []
+        self.requests: list[ReceivedRequest] = []
         self._script = deque(script)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._over = threading.Event()
@@ -101,7 +101,7 @@ class ScriptedServer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._over.set()
-        # Wakes accept, which closing alone does not everywhere.
+        # Ends accept, which closing alone does not on every system.
         socket.create_connection(self._listener.getsockname()).close()
         for thread in self._threads:
             thread.join(10)
@@ -121,11 +121,11 @@ class ScriptedServer:
     def _serve(self, connection: socket.socket) -> None:
         with connection:
             try:
-                heard = _read(connection)
+                request = _read(connection)
             except OSError:
                 return
-            if heard is not None:
-                self.heard.append(heard)
+            if request is not None:
+                self.requests.append(request)
                 self._play(connection, self._script.popleft() if self._script else Drop())
 
     def _play(self, connection: socket.socket, step: Step) -> None:

@@ -51,7 +51,7 @@ def envelopes() -> st.SearchStrategy[object]:
     return st.fixed_dictionaries({"error": error | values})
 
 
-bodies = (values | spoiled() | envelopes()).map(lambda told: json.dumps(told).encode()) | st.binary()
+bodies = (values | spoiled() | envelopes()).map(lambda value: json.dumps(value).encode()) | st.binary()
 names = [
     "retry-after", "date", "x-request-id", "x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset",
     "ratelimit-policy",
@@ -91,10 +91,10 @@ def outcome(call: Call[Any], reply: Answer | NoResponse) -> Any:
         return error
 
 
-@given(words=st.text(), is_timeout=st.booleans())
-def test_no_answer_is_an_error_of_the_tree(words: str, is_timeout: bool) -> None:
+@given(reason=st.text(), is_timeout=st.booleans())
+def test_no_answer_is_an_error_of_the_tree(reason: str, is_timeout: bool) -> None:
     kind = tree.TimedOut if is_timeout else tree.ConnectionFailed
-    assert {type(outcome(call, NoResponse(words, is_timeout))) for call in CALLS} == {kind}
+    assert {type(outcome(call, NoResponse(reason, is_timeout))) for call in CALLS} == {kind}
 
 
 def test_every_code_of_the_api_has_a_class_of_its_own() -> None:

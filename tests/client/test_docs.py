@@ -15,7 +15,7 @@ from tests.http.recorded import press
 from tests.unit.test_docs import ROOT, Block, python_blocks
 
 BLOCKS = list(python_blocks(runner="tests/client"))
-PATIENCE_S = 30.0
+TIMEOUT_S = 30.0
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.name)
@@ -28,13 +28,13 @@ async def test_python_runs(
         ("NO_PROXY", "*"),
     ):
         monkeypatch.setenv(name, value)
-    for _ in range(2):  # whoever tries it again finds what the first time left
+    for _ in range(2):  # a second run finds what the first one left
         names = await asyncio.to_thread(run, block)
         noted = names["noted"]
         for button in ("start", "end"):
             await press(customer, {"join_url": noted.join_url}, button)
         notes = names["client"].notes
-        note = await asyncio.to_thread(notes.wait, meeting_id=noted.id, timeout_s=PATIENCE_S)
+        note = await asyncio.to_thread(notes.wait, meeting_id=noted.id, timeout_s=TIMEOUT_S)
         assert (await asyncio.to_thread(notes.markdown, note.id)).startswith("# ")
         names["client"].close()
 
@@ -52,8 +52,8 @@ def test_the_page_passes_a_strict_type_checker(tmp_path: Path) -> None:
     module = tmp_path / "pasted.py"
     module.write_text("\n".join(re.findall(r"^```py(?:thon)?\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)))
     cache = ROOT / ".mypy_cache" / "docs"
-    words = ["--strict", "--no-error-summary", "--config-file=", "--cache-dir", str(cache)]
-    out, err, status = api.run([*words, str(module)])
+    arguments = ["--strict", "--no-error-summary", "--config-file=", "--cache-dir", str(cache)]
+    out, err, status = api.run([*arguments, str(module)])
     assert (out, err, status) == ("", "", 0)
 
 

@@ -44,9 +44,9 @@ def whole(content: bytes = CONTENT, **headers: object) -> bytes:
     return answer(200, content, Content_Type="video/mp4", **headers)
 
 
-def rest(first: int, content: bytes = CONTENT, size: int | None = None) -> bytes:
-    told = f"bytes {first}-{len(content) - 1}/{len(content) if size is None else size}"
-    return answer(206, content[first:], Content_Range=told)
+def ranged(first: int, content: bytes = CONTENT, size: int | None = None) -> bytes:
+    content_range = f"bytes {first}-{len(content) - 1}/{len(content) if size is None else size}"
+    return answer(206, content[first:], Content_Range=content_range)
 
 
 def half(content: bytes = CONTENT) -> Drop:
@@ -68,8 +68,8 @@ async def test_a_recording_is_downloaded_without_the_key(trial: Trial, tmp_path:
     done = await trial.speak("recordings.download", ID, tmp_path / "rapat.mp4")
     assert (done.size_bytes, done.paths, done.has_more) == (len(CONTENT), (tmp_path / "rapat.mp4",), False)
     assert left_in(tmp_path) == {"rapat.mp4": CONTENT}
-    asked, fetched = trial.server.heard
-    assert (asked.target, asked.headers["authorization"]) == (
+    link_request, fetched = trial.server.requests
+    assert (link_request.target, link_request.headers["authorization"]) == (
         f"/api/v1/recordings/{ID}/download-url", f"Bearer {API_KEY}",
     )  # fmt: skip
     assert fetched.target.startswith(f"/downloads/recordings/{ID}?part=1&")
@@ -106,10 +106,10 @@ async def test_what_takes_a_few_bytes_at_a_time_gets_all_of_them(trial: Trial) -
 
 async def test_a_download_goes_on_where_it_broke_off(trial: Trial, tmp_path: Path) -> None:
     server = trial.server
-    server.then(link(server), half(), link(server), Drop(), link(server), rest(HALF))
+    server.then(link(server), half(), link(server), Drop(), link(server), ranged(HALF))
     await trial.speak("recordings.download", ID, str(tmp_path / "a.mp4"))
     assert left_in(tmp_path) == {"a.mp4": CONTENT}
-    fetched = [heard.headers.get("range") for heard in server.heard if "downloads" in heard.target]
+    fetched = [request.headers.get("range") for request in server.requests if "downloads" in request.target]
     assert fetched == [None, f"bytes={HALF}-", f"bytes={HALF}-"]
     assert len(trial.waits.slept) == 2
 
@@ -123,7 +123,7 @@ async def test_a_proxy_that_knows_no_ranges_is_read_again(trial: Trial, tmp_path
 @pytest.mark.parametrize(
     "second",
     [
-        whole(CONTENT + b"x"), rest(HALF, CONTENT + b"x"), rest(HALF + 1), rest(HALF, size=HALF + 1),
+        whole(CONTENT + b"x"), ranged(HALF, CONTENT + b"x"), ranged(HALF + 1), ranged(HALF, size=HALF + 1),
         answer(206, CONTENT[HALF:]), answer(206, CONTENT[HALF:], Content_Range="bytes */7"),
     ],
 )  # fmt: skip
@@ -141,7 +141,7 @@ async def test_what_passes_is_waited_out_as_long_as_something_comes(trial: Trial
     server.then(link(server), busy, link(server))
     quarters = [size * part // 8 for part in range(9)]
     for first, last in pairwise(quarters):
-        head = rest(first)
+        head = ranged(first)
         server.then(Drop(head[: len(head) - (size - last)]) if last < size else head, link(server))
     await trial.speak("recordings.download", ID, tmp_path / "a.mp4")
     assert left_in(tmp_path) == {"a.mp4": CONTENT}
@@ -154,7 +154,7 @@ async def test_what_never_gets_on_is_given_up(against: Against, tmp_path: Path) 
     server.then(*[link(server), half()], *[link(server), Drop()] * 5)
     error = await trial.refused("recordings.download", ID, tmp_path / "a.mp4")
     assert isinstance(error, ConnectionFailed)
-    assert len(server.heard) == 6, "one that got on, and two that did not"
+    assert len(server.requests) == 6, "one that got on, and two that did not"
     assert left_in(tmp_path) == {}
     for step, kind in (
         (refusal(500, "internal_error"), InternalError),
@@ -166,7 +166,7 @@ async def test_what_never_gets_on_is_given_up(against: Against, tmp_path: Path) 
     assert "geheim" not in str(error)
 
 
-async def test_what_is_gone_is_told_at_once(trial: Trial, tmp_path: Path) -> None:
+async def test_a_missing_file_raises_at_once(trial: Trial, tmp_path: Path) -> None:
     for steps in ([refusal(410, "gone")], [link(trial.server), refusal(410, "gone")]):
         trial.server.then(*steps)
         assert isinstance(await trial.refused("recordings.download", ID, tmp_path / "a.mp4"), Gone)
@@ -184,8 +184,8 @@ async def test_every_part_has_a_file(trial: Trial, tmp_path: Path) -> None:
     assert done.paths == (tmp_path / "a.mp4", tmp_path / "a-2.mp4")
     assert (done.size_bytes, done.has_more) == (len(CONTENT) + 10, False)
     assert left_in(tmp_path) == {"a.mp4": CONTENT, "a-2.mp4": b"the second"}
-    assert [heard.method for heard in server.heard] == ["GET", "GET", "GET", "HEAD", "GET"]
-    assert "part=2" in server.heard[-1].target
+    assert [request.method for request in server.requests] == ["GET", "GET", "GET", "HEAD", "GET"]
+    assert "part=2" in server.requests[-1].target
 
 
 async def test_an_open_file_takes_one_part(trial: Trial, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ async def test_places_that_cannot_be_meant(trial: Trial, tmp_path: Path) -> None
         await trial.speak("recordings.download", ID, tmp_path / "a.mp4", part=0)
     with pytest.raises(FileNotFoundError):
         await trial.speak("recordings.download", ID, tmp_path / "nowhere" / "a.mp4")
-    assert trial.server.heard == []
+    assert trial.server.requests == []
 
 
 class FullDisk:

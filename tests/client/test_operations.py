@@ -69,7 +69,7 @@ async def test_the_tiers(speak: ClientUnderTest) -> None:
     assert (tiers[0].credits, tiers[0].recording_credits, tiers[0].duration_unit) == (10, 5, "minutes")
 
 
-async def test_the_life_of_a_meeting(speak: ClientUnderTest, harness: ApiHarness) -> None:
+async def test_a_meeting_from_creation_to_cancellation(speak: ClientUnderTest, harness: ApiHarness) -> None:
     body = harness.body(title="Rapat 🎉", auto_notulen=True, description="Baris\nkedua", password="rahasia1")
     meeting = await speak("meetings.create", **body)
     start = datetime.strptime(f"{body['date']} {body['start_time']}", "%Y-%m-%d %H:%M").replace(tzinfo=WIB)
@@ -106,7 +106,7 @@ async def test_the_same_key_is_the_same_meeting(speak: ClientUnderTest, harness:
     assert caught.value.idempotency_key == "order-4711"
 
 
-async def test_refusals_carry_what_there_is_to_know(
+async def test_refusals_have_typed_details(
     speak: ClientUnderTest, harness: ApiHarness, service_url: str
 ) -> None:
     with pytest.raises(InvalidRequest) as invalid:
@@ -130,9 +130,9 @@ async def test_refusals_carry_what_there_is_to_know(
 
 
 async def test_who_may_not(harness: ApiHarness, kind: str, service_url: str) -> None:
-    poor = await harness.customer(credits=3, scopes=(Scope.MEETINGS_WRITE,))
+    poor_customer = await harness.customer(credits=3, scopes=(Scope.MEETINGS_WRITE,))
     capped = await harness.customer(daily_cap=4)
-    async with open_client(kind, service_url, poor.key.text) as speak:
+    async with open_client(kind, service_url, poor_customer.key.text) as speak:
         with pytest.raises(InsufficientCredits) as short:
             await speak("meetings.create", **harness.body())
         with pytest.raises(InsufficientScope) as narrow:
@@ -150,7 +150,7 @@ async def test_who_may_not(harness: ApiHarness, kind: str, service_url: str) -> 
             await speak("me")
 
 
-async def test_the_life_of_a_webhook(speak: ClientUnderTest, harness: ApiHarness) -> None:
+async def test_a_webhook_from_creation_to_deletion(speak: ClientUnderTest, harness: ApiHarness) -> None:
     body = harness.webhook_body(event_types=[EventKind.MEETING_CREATED, "meeting.ended"], description="A")
     made = await speak("webhooks.create", **body)
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", made.secret)
@@ -194,8 +194,8 @@ async def test_deliveries_are_read_page_after_page(speak: ClientUnderTest, harne
     pages = await speak.pages("webhooks.deliveries", hook.id, page_size=2)
     assert [len(page.data) for page in pages] == [2, 2, 1]
     assert [page.next_cursor is None for page in pages] == [False, False, True]
-    rest = await speak.pages("webhooks.deliveries", hook.id, page_size=2, cursor=pages[0].next_cursor)
-    assert [page.data[0].id for page in rest] == [newest_first[2], newest_first[4]]
+    older = await speak.pages("webhooks.deliveries", hook.id, page_size=2, cursor=pages[0].next_cursor)
+    assert [page.data[0].id for page in older] == [newest_first[2], newest_first[4]]
     one = await speak("webhooks.delivery", hook.id, sent[0].id)
     assert one.event_id == sent[0].event_id
     again = await speak("webhooks.resend", hook.id, sent[0].id)
@@ -216,22 +216,22 @@ async def test_the_rate_state_is_the_last_seen(speak: ClientUnderTest) -> None:
     before = speak.client.rate_limit
     assert before is None
     await speak("me")
-    seen = seen_by(speak)
-    assert (seen.limit, seen.remaining, seen.operation_class) == (10_000, 9_999, "read")
-    assert seen.resets_at.second == 0
-    assert timedelta(0) < seen.resets_at - datetime.now(UTC) <= timedelta(minutes=1)
+    rate = rate_state_of(speak)
+    assert (rate.limit, rate.remaining, rate.operation_class) == (10_000, 9_999, "read")
+    assert rate.resets_at.second == 0
+    assert timedelta(0) < rate.resets_at - datetime.now(UTC) <= timedelta(minutes=1)
     await speak("me")
-    assert seen_by(speak).remaining in (9_998, 9_999), "another minute may have begun"
+    assert rate_state_of(speak).remaining in (9_998, 9_999), "another minute may have begun"
     with pytest.raises(NotFound):
         await speak("meetings.cancel", NO_ID)
-    assert seen_by(speak).operation_class == "write", "a refusal tells it too"
+    assert rate_state_of(speak).operation_class == "write", "a refusal tells it too"
 
 
-def seen_by(speak: ClientUnderTest) -> RateLimit:
-    """The rate state that an answer told."""
-    seen = speak.client.rate_limit
-    assert seen is not None
-    return seen
+def rate_state_of(speak: ClientUnderTest) -> RateLimit:
+    """The rate state of the last answer."""
+    rate = speak.client.rate_limit
+    assert rate is not None
+    return rate
 
 
 @pytest.mark.spec("4/idem-replay", "7/502")
@@ -240,20 +240,20 @@ async def test_a_meeting_whose_answer_was_lost_comes_with_the_retry(
     harness: ApiHarness, customer: Customer, kind: str, fault: str
 ) -> None:
     state = PostgresSandboxState(harness.wiring.pool)
-    provider = SandboxProvider(BASE_URL, state, bytes(32), patience_s=0.05)
+    provider = SandboxProvider(BASE_URL, state, bytes(32), timeout_s=0.05)
     async with (
-        api_on(harness.wiring, settle_soon, video=provider) as gate,
-        served(gate) as url,
+        api_on(harness.wiring, settle_soon, video=provider) as app,
+        served(app) as url,
         open_client(kind, url, customer.key.text) as speak,
     ):
         made = await speak("meetings.create", **harness.body(title=f"[sandbox:{fault}]"))
     assert made.status == MeetingStatus.SCHEDULED
     assert await customer.funds() == Funds(990, 0, 2)
-    assert await customer.meetings_at_rest() == ["scheduled"]
+    assert await customer.meeting_statuses() == ["scheduled"]
 
 
 def settle_soon(use: UseCases) -> UseCases:
-    """A short lease and little patience, so that a meeting is settled while the client retries."""
+    """A short lease and a short timeout, so that a meeting is settled while the client retries."""
     return evolve(use, create_meeting=evolve(use.create_meeting, lease_s=0.6, wait_s=5, poll_s=0.01))
 
 
@@ -278,11 +278,16 @@ async def test_what_is_estimated_is_charged(
     speak: ClientUnderTest, harness: ApiHarness, needs: Needs
 ) -> None:
     needs("post", "/credits/estimate")
-    told = await speak("credits.estimate_meeting", pricing_tier_id="standard-100", auto_notulen=True)
-    assert (told.type, told.credits, told.with_recording, told.sufficient) == ("meeting", 15, True, True)
-    assert sum(item.credits for item in told.items) == told.credits
+    estimate = await speak("credits.estimate_meeting", pricing_tier_id="standard-100", auto_notulen=True)
+    assert (estimate.type, estimate.credits, estimate.with_recording, estimate.sufficient) == (
+        "meeting",
+        15,
+        True,
+        True,
+    )
+    assert sum(item.credits for item in estimate.items) == estimate.credits
     made = await speak("meetings.create", **harness.body(auto_notulen=True))
-    assert made.credits_deducted == told.credits
+    assert made.credits_deducted == estimate.credits
     notes = await speak("credits.estimate_notulen", duration=90)
     assert (notes.type, notes.credits, notes.balance) == ("notulen", 90, 1000 - 15)
 

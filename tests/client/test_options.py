@@ -25,9 +25,9 @@ async def test_options_hold_for_the_client_that_was_made_with_them(against: Agai
     trial = await against(*[BROKEN] * 4, answer(200, meeting()), max_attempts=3)
     with pytest.raises(InternalError) as once:
         await changed(trial, max_attempts=1)("meetings.get", ID)
-    assert (once.value.attempts, len(trial.server.heard)) == (1, 1)
+    assert (once.value.attempts, len(trial.server.requests)) == (1, 1)
     error = await trial.refused("meetings.get", ID)
-    assert (error.attempts, len(trial.server.heard)) == (3, 4)
+    assert (error.attempts, len(trial.server.requests)) == (3, 4)
     assert (await trial.speak("meetings.get", ID)).id == ID
 
 
@@ -50,14 +50,14 @@ async def test_headers_of_the_caller_are_sent_beside_the_clients_own(against: Ag
     await ClientUnderTest(traced)("meetings.get", ID)
     await ClientUnderTest(traced.with_options(headers={"X-Order": "4711"}))("meetings.create", **WANTED)
     await trial.speak("meetings.get", ID)
-    first, second, third = (heard.headers for heard in trial.server.heard)
+    first, second, third = (request.headers for request in trial.server.requests)
     assert (first["traceparent"], second["traceparent"], second["x-order"]) == (
         "00-ab-cd-01", "00-ab-cd-01", "4711",
     )  # fmt: skip
     assert "x-order" not in first
     assert "traceparent" not in third
-    for heard in (first, second, third):
-        assert heard["authorization"] == f"Bearer {API_KEY}"
+    for headers in (first, second, third):
+        assert headers["authorization"] == f"Bearer {API_KEY}"
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ async def test_settings_come_from_the_environment(
     monkeypatch.setenv("MEETCORE_API_KEY", API_KEY)
     async with open_client(kind, None, None) as speak:
         assert (await speak("meetings.get", ID)).id == ID
-    assert trial.server.heard[0].headers["authorization"] == f"Bearer {API_KEY}"
+    assert trial.server.requests[0].headers["authorization"] == f"Bearer {API_KEY}"
 
 
 def test_what_is_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,4 +178,4 @@ async def test_the_pages_of_a_list_come_with_their_answers(against: Against) -> 
     assert {each.request_id for each in responses} == {REQUEST_ID}
     [last] = await trial.speak.pages("with_response.notes.list", cursor="a")
     assert last.result.next_cursor is None
-    assert "cursor=a" in trial.server.heard[-1].target
+    assert "cursor=a" in trial.server.requests[-1].target

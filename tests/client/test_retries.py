@@ -56,7 +56,7 @@ async def test_what_passes_is_tried_again_with_the_same_key_and_body(against: Ag
     trial = await against(step, step, answer(201, meeting()))
     made = await trial.speak("meetings.create", **WANTED)
     assert made.id == ID
-    first, *others = trial.server.heard
+    first, *others = trial.server.requests
     assert UUID(first.key).version == 4
     assert first.json == WANTED
     assert others == [first, first], "the same request, whole, three times"
@@ -66,7 +66,7 @@ async def test_what_passes_is_tried_again_with_the_same_key_and_body(against: Ag
 async def test_a_read_is_tried_again_without_a_key(against: Against, step: Step) -> None:
     trial = await against(step, answer(200, meeting()))
     assert (await trial.speak("meetings.get", ID)).id == ID
-    assert [heard.key for heard in trial.server.heard] == [None, None]
+    assert [request.key for request in trial.server.requests] == [None, None]
 
 
 async def test_a_call_has_a_key_of_its_own_unless_it_is_given_one(against: Against) -> None:
@@ -75,7 +75,7 @@ async def test_a_call_has_a_key_of_its_own_unless_it_is_given_one(against: Again
         await trial.speak("meetings.cancel", ID)
     for _ in range(2):
         await trial.speak("meetings.cancel", ID, idempotency_key="order-4711")
-    first, second, third, fourth = (heard.key for heard in trial.server.heard)
+    first, second, third, fourth = (request.key for request in trial.server.requests)
     assert first != second
     assert third == fourth == "order-4711"
 
@@ -92,7 +92,7 @@ async def test_what_will_not_pass_is_tried_once(against: Against, status: int, c
     trial = await against(refusal(status, code), GONE_WELL)
     error = await trial.refused("meetings.cancel", ID)
     assert (error.status, error.code, error.attempts) == (status, code, 1)
-    assert len(trial.server.heard) == 1
+    assert len(trial.server.requests) == 1
     assert trial.waits.slept == []
 
 
@@ -102,7 +102,7 @@ async def test_a_success_that_is_no_record_is_not_tried_again(against: Against, 
     error = await trial.refused("meetings.cancel", ID)
     assert type(error) is UnexpectedAnswer
     assert (error.status, error.request_id) == (200, REQUEST_ID)
-    assert len(trial.server.heard) == 1
+    assert len(trial.server.requests) == 1
 
 
 async def test_a_redirect_is_not_followed(against: Against) -> None:
@@ -110,7 +110,7 @@ async def test_a_redirect_is_not_followed(against: Against) -> None:
     error = await trial.refused("meetings.cancel", ID)
     assert type(error) is UnexpectedAnswer
     assert error.status == 307
-    assert len(trial.server.heard) == 1
+    assert len(trial.server.requests) == 1
 
 
 # How long
@@ -134,7 +134,7 @@ async def test_without_retry_after_the_wait_doubles_up_to_its_longest(against: A
 
 
 @pytest.mark.parametrize(
-    ("told", "date", "waited"),
+    ("retry_after", "date", "waited"),
     [
         ("Sat, 21 Nov 2026 12:00:09 GMT", "Sat, 21 Nov 2026 12:00:00 GMT", 9),
         ("Sat, 21 Nov 2026 12:00:00 GMT", "Sat, 21 Nov 2026 12:00:09 GMT", 0),
@@ -146,9 +146,9 @@ async def test_without_retry_after_the_wait_doubles_up_to_its_longest(against: A
         ("1.5", "", 0),
     ],
 )
-async def test_retry_after_in_other_forms(against: Against, told: str, date: str, waited: int) -> None:
+async def test_retry_after_in_other_forms(against: Against, retry_after: str, date: str, waited: int) -> None:
     trial = await against(
-        refusal(503, "service_unavailable", Retry_After=told, Date=date), GONE_WELL, jitter=lambda: 0.0
+        refusal(503, "service_unavailable", Retry_After=retry_after, Date=date), GONE_WELL, jitter=lambda: 0.0
     )
     await trial.speak("meetings.cancel", ID)
     assert trial.waits.slept == ([waited] if waited else []), "nothing to wait is not slept"
@@ -159,15 +159,15 @@ async def test_the_last_error_is_raised_when_the_attempts_are_used_up(against: A
     error = await trial.refused("meetings.cancel", ID, idempotency_key="cancel-1")
     assert type(error) is UpstreamError
     assert (error.attempts, error.request_id, error.idempotency_key) == (3, REQUEST_ID, "cancel-1")
-    assert len(trial.server.heard) == 3
+    assert len(trial.server.requests) == 3
     assert len(trial.waits.slept) == 2, "no wait after the last attempt"
 
 
-async def test_a_fresh_key_is_told_so_that_the_intent_can_be_taken_up_again(against: Against) -> None:
+async def test_a_generated_key_is_reported_for_a_later_retry(against: Against) -> None:
     trial = await against(Drop(), max_attempts=1)
     error = await trial.refused("meetings.cancel", ID)
     assert type(error) is ConnectionFailed
-    assert error.idempotency_key == trial.server.heard[0].key
+    assert error.idempotency_key == trial.server.requests[0].key
 
 
 async def test_a_wait_that_would_pass_the_total_is_not_begun(against: Against) -> None:
@@ -179,7 +179,7 @@ async def test_a_wait_that_would_pass_the_total_is_not_begun(against: Against) -
     assert sum(trial.waits.slept) < 100
 
 
-async def test_a_retry_after_of_a_year_is_told_and_not_waited(against: Against) -> None:
+async def test_a_retry_after_of_a_year_is_reported_and_not_waited_for(against: Against) -> None:
     trial = await against(refusal(503, "service_unavailable", Retry_After=365 * 86400), GONE_WELL)
     error = await trial.refused("meetings.cancel", ID)
     assert type(error) is ServiceUnavailable
@@ -198,8 +198,8 @@ def full(next_available_at: str, **headers: object) -> bytes:
 @pytest.mark.spec("4.1/3")
 @pytest.mark.parametrize("max_total_s", [120, 1800])
 async def test_a_host_that_is_free_too_late_is_not_waited_for(against: Against, max_total_s: float) -> None:
-    told = full("2026-11-21T12:31:00Z", Date=NOON)
-    trial = await against(told, answer(201, meeting()), max_total_s=max_total_s)
+    busy = full("2026-11-21T12:31:00Z", Date=NOON)
+    trial = await against(busy, answer(201, meeting()), max_total_s=max_total_s)
     error = await trial.refused("meetings.create", **WANTED)
     assert type(error) is ServiceUnavailable
     assert error.next_available_at == datetime(2026, 11, 21, 12, 31, tzinfo=UTC)
@@ -207,7 +207,7 @@ async def test_a_host_that_is_free_too_late_is_not_waited_for(against: Against, 
 
 
 @pytest.mark.parametrize(
-    ("told", "max_total_s"),
+    ("busy", "max_total_s"),
     [
         (full("2026-11-21T12:01:30Z", Date=NOON), 120),
         (full("2026-11-21T12:31:00Z", Date=NOON), 1861),
@@ -219,9 +219,9 @@ async def test_a_host_that_is_free_too_late_is_not_waited_for(against: Against, 
     ids=["soon enough", "patient", "no date", "no moment", "no time told", "no offset told"],
 )
 async def test_a_host_that_may_be_free_in_time_is_waited_for(
-    against: Against, told: bytes, max_total_s: float
+    against: Against, busy: bytes, max_total_s: float
 ) -> None:
-    trial = await against(told, answer(201, meeting()), max_total_s=max_total_s)
+    trial = await against(busy, answer(201, meeting()), max_total_s=max_total_s)
     assert (await trial.speak("meetings.create", **WANTED)).id == ID
     assert trial.waits.slept == [60.25]
 
@@ -240,10 +240,10 @@ async def test_a_body_that_drips_ends(against: Against) -> None:
     assert type(error) is TimedOut
 
 
-async def test_nobody_there(kind: str) -> None:
+async def test_a_refused_connection(kind: str) -> None:
     waits = Waits()
-    told: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
-    async with open_client(kind, f"http://127.0.0.1:{free_port()}", "key", **told) as speak:
+    settings: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
+    async with open_client(kind, f"http://127.0.0.1:{free_port()}", "key", **settings) as speak:
         with pytest.raises(ConnectionFailed) as caught:
             await speak("me")
     assert caught.value.attempts == 6
@@ -275,14 +275,14 @@ async def test_an_internal_error_of_a_call_that_changes_something(against: Again
     retry_after_s=st.none() | st.integers(0, 10**9),
     jitter=st.floats(0, 1, exclude_max=True),
 )
-def test_a_wait_is_never_less_than_asked_and_bounded_above(
+def test_a_wait_is_at_least_retry_after_and_bounded_above(
     attempts: int, retry_after_s: int | None, jitter: float
 ) -> None:
     policy = RetryPolicy()
-    asked = retry_after_s or 0
+    least_s = retry_after_s or 0
     wait_s = policy.wait_s(attempts, retry_after_s, jitter)
-    assert asked <= wait_s <= asked + policy.max_delay_s
-    assert policy.wait_s(attempts, retry_after_s, 0.0) == asked
+    assert least_s <= wait_s <= least_s + policy.max_delay_s
+    assert policy.wait_s(attempts, retry_after_s, 0.0) == least_s
 
 
 replies = st.one_of(
@@ -298,16 +298,16 @@ replies = st.one_of(
 
 @given(
     policy=st.builds(RetryPolicy, st.floats(0.1, 50), st.integers(1, 9), st.floats(0.1, 200)),
-    told=st.lists(st.tuples(replies, st.floats(0, 1)), min_size=9, max_size=9),
+    outcomes=st.lists(st.tuples(replies, st.floats(0, 1)), min_size=9, max_size=9),
     jitter=st.floats(0, 1, exclude_max=True),
 )
 def test_a_call_ends_in_time_whatever_comes(
-    policy: RetryPolicy, told: list[tuple[Answer | NoResponse, float]], jitter: float
+    policy: RetryPolicy, outcomes: list[tuple[Answer | NoResponse, float]], jitter: float
 ) -> None:
     call, now, ended = calls()["meeting.cancel"], Waits(), []
     steps = run_with_retries(call, policy, now.clock, lambda: jitter)
     send = next(steps)
-    for attempt, (reply, share) in enumerate(told, 1):
+    for attempt, (reply, share) in enumerate(outcomes, 1):
         assert send.call is call
         assert 0 < send.timeout_s <= policy.timeout_s
         # However long it takes within its limit.

@@ -47,12 +47,12 @@ async def test_nothing_secret_is_written_anywhere(
     for _ in range(2):
         error = await trial.refused("meetings.create", **WANTED, password="rahasia1")
         written += [str(error), repr(error), *traceback.format_exception(error), repr(vars(error))]
-        # An exception of httpx has the request, and so the key, at hand.
+        # An exception of httpx refers to the request, and so to the key.
         assert (error.__cause__, error.__context__) == (None, None)
     assert "attempt 1 failed" in caplog.text
     written += [repr(trial.speak.client), repr(trial.speak.client._shell), repr(vars(trial.speak.client))]
     written += [*capsys.readouterr(), *(record.getMessage() for record in own(caplog))]
-    assert len(trial.server.heard) == 5
+    assert len(trial.server.requests) == 5
     assert not [secret for secret in SECRETS if any(secret in text for text in written)]
 
 
@@ -107,12 +107,17 @@ def test_details_are_read_only_and_travel() -> None:
 
 
 def test_details_are_given_as_what_they_are() -> None:
-    told = {"id": ID, "fields": {"title": ["too long"]}, "resets_at": "2026-11-21T17:00:00Z", "limit": True}
-    assert Conflict("", details=told).existing_id == ID
-    assert IdempotencyKeyReused("", details=told).existing_id == ID
-    assert InvalidRequest("", details=told).fields == {"title": ("too long",)}
-    assert CreditCapExceeded("", details=told).resets_at == datetime(2026, 11, 21, 17, tzinfo=UTC)
-    assert RateLimited("", details=told).limit is None
+    details = {
+        "id": ID,
+        "fields": {"title": ["too long"]},
+        "resets_at": "2026-11-21T17:00:00Z",
+        "limit": True,
+    }
+    assert Conflict("", details=details).existing_id == ID
+    assert IdempotencyKeyReused("", details=details).existing_id == ID
+    assert InvalidRequest("", details=details).fields == {"title": ("too long",)}
+    assert CreditCapExceeded("", details=details).resets_at == datetime(2026, 11, 21, 17, tzinfo=UTC)
+    assert RateLimited("", details=details).limit is None
     for wrong in ({}, {"id": 7, "fields": [], "resets_at": "soon"}, {"resets_at": "2026-11-21T17:00:00"}):
         assert Conflict("", details=wrong).existing_id is None
         assert InvalidRequest("", details=wrong).fields == {}

@@ -1,4 +1,4 @@
-"""The client speaks every operation that the service has, and both clients are one surface."""
+"""The client has every operation of the service, and both clients are one surface."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ async def test_every_record_has_the_fields_that_the_service_documents(contract: 
     for key, item in operations_of(contract).items():
         if (call := spoken().get(key)) is None or call.into is NoneType:
             continue
-        (success,) = (told for status, told in item["responses"].items() if status.startswith("2"))
+        (success,) = (response for status, response in item["responses"].items() if status.startswith("2"))
         if call.into is str:
             assert "text/markdown" in success["content"]
             continue
@@ -95,9 +95,9 @@ async def test_the_client_takes_every_parameter_of_the_service_and_no_other(cont
         ]
         if methods:
             taken = {argument for name in methods for argument in arguments_of(name)}
-            told = {IN_PYTHON.get(name, name) for name in parameters_of(contract, item)}
-            assert taken == told - set(BY_METHOD), key
-            checked += len(told)
+            documented = {IN_PYTHON.get(name, name) for name in parameters_of(contract, item)}
+            assert taken == documented - set(BY_METHOD), key
+            checked += len(documented)
     assert checked > 50
 
 
@@ -129,10 +129,10 @@ def fields_agree(contract: Contract, schema: dict[str, Any], into: Any) -> int:
         (item,) = get_args(into)
         return fields_agree(contract, schema["properties"]["data"]["items"], item)
     known = {field.name: field for field in attrs.fields(into)}
-    told = set(schema["properties"])
-    assert told - set(known) == set(), f"{into.__name__} lacks what the service tells"
+    documented = set(schema["properties"])
+    assert documented - set(known) == set(), f"{into.__name__} lacks what the service tells"
     extra = {"secret"} if into.__name__ == "Webhook" else set()
-    assert set(known) - told <= extra, f"{into.__name__} has what the service does not tell"
+    assert set(known) - documented <= extra, f"{into.__name__} has what the service does not tell"
     nested = ((known[name].type, each) for name, each in schema["properties"].items())
     return 1 + sum(fields_agree(contract, each, kind) for kind, each in nested if attrs.has(kind))
 
@@ -213,7 +213,7 @@ async def test_the_estimates(against: Against) -> None:
     )  # fmt: skip
     assert (found.credits, found.sufficient, found.items[0].name) == (15, True, "standard-100")
     await trial.speak("credits.estimate_notulen", duration=90)
-    assert [heard.json for heard in trial.server.heard] == [
+    assert [request.json for request in trial.server.requests] == [
         {
             "type": "meeting",
             "pricing_tier_id": "plus-300",
@@ -229,19 +229,19 @@ async def test_the_estimates(against: Against) -> None:
 async def test_transactions(against: Against) -> None:
     page = {"data": [transaction(), transaction(kind="gift", reverses=ID)], "next_cursor": None}
     trial = await against(answer(200, page))
-    charge, gift = await trial.speak.items(
+    charge, granted = await trial.speak.items(
         "credits.transactions",
         kind=TransferKind.MEETING_CHARGE,
         from_=date(2026, 11, 1),
         to=datetime(2026, 12, 1, tzinfo=WIB),
     )
-    assert dict(httpx.URL(trial.server.heard[0].target).params) == {
+    assert dict(httpx.URL(trial.server.requests[0].target).params) == {
         "kind": "meeting_charge", "from": "2026-11-01", "to": "2026-12-01T00:00:00+07:00",
     }  # fmt: skip
     assert (charge.kind, charge.amount, charge.reference.type, charge.reverses) == (
         "meeting_charge", -10, "meeting", None,
     )  # fmt: skip
-    assert (gift.kind, gift.reverses) == ("gift", ID)
+    assert (granted.kind, granted.reverses) == ("gift", ID)
 
 
 # Pages
@@ -259,18 +259,18 @@ async def test_pages_are_fetched_as_they_are_read(against: Against, kind: str) -
         to=date(2026, 12, 31),
         page_size=1,
     )
-    assert trial.server.heard == [], "nothing is sent before somebody reads"
-    seen = []
+    assert trial.server.requests == [], "nothing is sent before somebody reads"
+    observed = []
     if kind == "blocking":
         for item in pages:
-            seen.append((item.title, len(trial.server.heard)))
+            observed.append((item.title, len(trial.server.requests)))
     else:
         async for item in pages:
-            seen.append((item.title, len(trial.server.heard)))
-    assert seen == [("M1", 1), ("M2", 2), ("M3", 3)]
-    asked = [dict(httpx.URL(heard.target).params) for heard in trial.server.heard]
+            observed.append((item.title, len(trial.server.requests)))
+    assert observed == [("M1", 1), ("M2", 2), ("M3", 3)]
+    queries = [dict(httpx.URL(request.target).params) for request in trial.server.requests]
     filters = {"limit": "1", "status": "ended", "from": "2026-12-01T09:00:00+07:00", "to": "2026-12-31"}
-    assert asked == [filters, filters | {"cursor": "c+/="}, filters | {"cursor": "b"}]
+    assert queries == [filters, filters | {"cursor": "c+/="}, filters | {"cursor": "b"}]
 
 
 async def test_a_list_can_be_read_twice(against: Against) -> None:
@@ -301,13 +301,13 @@ async def test_a_page_is_tried_again_like_any_read(against: Against) -> None:
 async def test_the_request(against: Against) -> None:
     trial = await against(answer(204))
     assert await trial.speak("webhooks.delete", ID) is None
-    (heard,) = trial.server.heard
-    assert (heard.method, heard.target) == ("DELETE", f"/api/v1/webhooks/{ID}")
-    assert heard.headers["authorization"] == f"Bearer {API_KEY}"
-    assert re.fullmatch(r"meetcore-python/[0-9]\S*", heard.headers["user-agent"])
-    assert heard.headers["accept"] == "application/json"
-    assert "content-type" not in heard.headers
-    assert heard.body == b""
+    (request,) = trial.server.requests
+    assert (request.method, request.target) == ("DELETE", f"/api/v1/webhooks/{ID}")
+    assert request.headers["authorization"] == f"Bearer {API_KEY}"
+    assert re.fullmatch(r"meetcore-python/[0-9]\S*", request.headers["user-agent"])
+    assert request.headers["accept"] == "application/json"
+    assert "content-type" not in request.headers
+    assert request.body == b""
 
 
 async def test_only_what_is_given_is_sent(against: Against) -> None:
@@ -319,7 +319,7 @@ async def test_only_what_is_given_is_sent(against: Against) -> None:
     assert isinstance(made, Meeting)
     await trial.speak("webhooks.update", ID, description=None)
     await trial.speak("webhooks.update", ID)
-    assert [json.loads(heard.body) for heard in trial.server.heard] == [
+    assert [json.loads(request.body) for request in trial.server.requests] == [
         {
             "title": "Rapat",
             "date": "2026-12-01",
@@ -330,7 +330,7 @@ async def test_only_what_is_given_is_sent(against: Against) -> None:
         {"description": None},
         {},
     ]
-    assert trial.server.heard[0].headers["content-type"] == "application/json"
+    assert trial.server.requests[0].headers["content-type"] == "application/json"
 
 
 def test_an_id_stays_within_its_place() -> None:
@@ -359,11 +359,11 @@ async def test_arguments_that_cannot_be_meant_send_nothing(against: Against) -> 
             await trial.speak("meetings.cancel", ID, idempotency_key=key)
     with pytest.raises(TypeError, match="as a list"):
         await trial.speak("webhooks.create", url="https://example.com", event_types="meeting.created")
-    assert trial.server.heard == []
+    assert trial.server.requests == []
 
 
 @pytest.mark.parametrize(
-    ("base_url", "told"),
+    ("base_url", "message"),
     [
         ("meet.example.com", "the service's address"), ("ftp://meet.test", "the service's address"),
         ("https://", "the service's address"), ("https://u:p@meet.test", "no user"),
@@ -371,9 +371,9 @@ async def test_arguments_that_cannot_be_meant_send_nothing(against: Against) -> 
         ("https://meet.test/api/v1", "without /api/v1"), ("https://meet.test/api/v1/", "without /api/v1"),
     ],
 )  # fmt: skip
-def test_a_base_url_that_cannot_be_meant(base_url: str, told: str) -> None:
+def test_a_base_url_that_cannot_be_meant(base_url: str, message: str) -> None:
     for kind in (Client, AsyncClient):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=message):
             kind(base_url, "key")
 
 
@@ -382,4 +382,4 @@ async def test_a_base_url_with_a_path(against: Against, kind: str, path: str) ->
     trial = await against(answer(200, meeting()))
     async with open_client(kind, trial.server.url + path, "key") as speak:
         await speak("meetings.get", ID)
-    assert trial.server.heard[0].target == f"{path.rstrip('/')}/api/v1/meetings/{ID}"
+    assert trial.server.requests[0].target == f"{path.rstrip('/')}/api/v1/meetings/{ID}"

@@ -1,4 +1,4 @@
-"""Waiting for notes: asked again after pauses that grow, until they are there, have failed, or time is up."""
+"""Waiting for notes: polled after growing pauses, until they are there, have failed, or time is up."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def listed(*notes: dict[str, object]) -> bytes:
     return answer(200, {"data": list(notes), "next_cursor": "more" if notes else None})
 
 
-async def test_a_note_is_asked_for_until_it_is_completed(against: Against) -> None:
+async def test_a_note_is_polled_until_it_is_completed(against: Against) -> None:
     trial = await against(QUEUED, PROCESSING, PROCESSING, DONE)
     found = await trial.speak("notes.wait", ID)
     assert (found.status, found.summary) == ("completed", "Anggaran disetujui.")
     assert trial.waits.slept == [1.0, 1.5, 2.25]
-    assert {heard.target for heard in trial.server.heard} == {f"/api/v1/notes/{ID}"}
+    assert {request.target for request in trial.server.requests} == {f"/api/v1/notes/{ID}"}
 
 
 async def test_a_note_that_is_there_is_not_waited_for(against: Against) -> None:
@@ -54,13 +54,13 @@ async def test_waiting_ends_at_its_deadline_with_a_last_look(against: Against) -
     assert error.note is not None
     assert error.note.status == "processing"
     assert trial.waits.slept == [1.0, 1.5, 2.25, 1.25]
-    assert len(trial.server.heard) == 5
+    assert len(trial.server.requests) == 5
 
 
 async def test_the_newest_note_of_a_meeting_may_be_yet_to_come(against: Against) -> None:
     trial = await against(listed(), listed(note(status="queued")), listed(note()))
     assert (await trial.speak("notes.wait", meeting_id=ID)).status == "completed"
-    assert {heard.target for heard in trial.server.heard} == {f"/api/v1/notes?limit=1&meeting_id={ID}"}
+    assert {request.target for request in trial.server.requests} == {f"/api/v1/notes?limit=1&meeting_id={ID}"}
 
 
 async def test_a_meeting_that_never_gets_notes_is_given_up(against: Against) -> None:
@@ -84,4 +84,4 @@ async def test_waits_that_cannot_be_meant_ask_nothing(against: Against) -> None:
     for seconds in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="above 0"):
             await trial.speak("notes.wait", ID, timeout_s=seconds)
-    assert trial.server.heard == []
+    assert trial.server.requests == []

@@ -1,4 +1,4 @@
-"""Believing a delivery, and reading it."""
+"""Verifying and reading a delivery."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ CHANGE = {"balance": 90, "held": 0, "available": 90, "transaction": transaction(
 
 
 def event(type_: str = "meeting.created", data: object = None, **fields: object) -> bytes:
-    told = {
+    payload = {
         "id": ID, "type": type_, "created_at": "2026-11-21T11:33:03Z", "api_version": "v1",
         "data": meeting() if data is None else data,
     }  # fmt: skip
-    return json.dumps(told | fields).encode()
+    return json.dumps(payload | fields).encode()
 
 
-def believed(body: bytes, secrets: Any = SECRET, now: float = NOW) -> Any:
+def verified(body: bytes, secrets: Any = SECRET, now: float = NOW) -> Any:
     return verify_webhook(secrets, {SIGNATURE_HEADER: sign(SECRET, body, NOW)}, body, now)
 
 
@@ -65,7 +65,7 @@ def test_an_event_is_read_and_typed() -> None:
     ],
 )  # fmt: skip
 def test_each_kind_has_its_record(kind: str, data: object, into: type) -> None:
-    assert type(believed(event(kind, data)).record) is into
+    assert type(verified(event(kind, data)).record) is into
 
 
 def test_what_this_version_does_not_know_is_data() -> None:
@@ -74,14 +74,14 @@ def test_what_this_version_does_not_know_is_data() -> None:
         event("note.completed", {"cups": 2}),
         event(data={"cups": 2}),
     ):
-        found = believed(body)
+        found = verified(body)
         assert found.record is None
         assert found.data == {"cups": 2}
-    assert believed(event(more="fields")).id == ID
+    assert verified(event(more="fields")).id == ID
 
 
 @pytest.mark.spec("6/3")
-def test_what_is_not_to_be_believed() -> None:
+def test_unverifiable_deliveries_are_rejected() -> None:
     body = event()
     good = sign(SECRET, body, NOW)
     for headers, raw, now in [
@@ -101,10 +101,10 @@ def test_headers_in_any_case() -> None:
 
 
 def test_two_secrets_while_one_is_rotated() -> None:
-    assert believed(event(), [OTHER, SECRET]).id == ID
-    assert believed(event(), (SECRET, OTHER)).id == ID
+    assert verified(event(), [OTHER, SECRET]).id == ID
+    assert verified(event(), (SECRET, OTHER)).id == ID
     with pytest.raises(SignatureRejected):
-        believed(event(), [OTHER])
+        verified(event(), [OTHER])
 
 
 @pytest.mark.parametrize("secrets", ["", [], [""], [SECRET, ""], "geheim"])
@@ -125,12 +125,12 @@ def test_the_clock_is_the_machine_s_unless_given() -> None:
 
 
 @given(
-    body=values.map(lambda told: json.dumps(told).encode())
+    body=values.map(lambda payload: json.dumps(payload).encode())
     | st.binary()
-    | values.map(lambda told: event(data=told))
+    | values.map(lambda payload: event(data=payload))
 )
 def test_a_signed_body_is_an_event_or_an_error_of_the_tree(body: bytes) -> None:
     try:
-        assert believed(body).id == ID
+        assert verified(body).id == ID
     except InvalidEvent:
         pass

@@ -14,7 +14,7 @@ NOW = datetime(2026, 12, 1, 2, 0, tzinfo=UTC)
 
 
 class Lines:
-    """A log that remembers."""
+    """A log that keeps its lines."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str, dict[str, Any]]] = []
@@ -42,11 +42,11 @@ class Ai:
 
 def access_to(stand_in: AiStandIn, **changes: Any) -> AiAccess:
     models = stand_in.models
-    told = {
-        "base_url": stand_in.base_url, "api_key": models.api_key, "transcribe_model": models.hears,
+    settings = {
+        "base_url": stand_in.base_url, "api_key": models.api_key, "transcribe_model": models.transcribes,
         "write_model": models.writes, "timeout_s": 10.0,
     }  # fmt: skip
-    return AiAccess(**{**told, **changes})
+    return AiAccess(**{**settings, **changes})
 
 
 @asynccontextmanager

@@ -1,6 +1,6 @@
 """The stores that the suites run against, each empty of what tests share.
 
-A database of our own, because the suites empty tables that are nobody's account.
+A database of our own, because the suites empty tables that belong to no account.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -29,7 +29,7 @@ def store_database(postgres_server_url: str) -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 async def store_pool(store_database: str) -> AsyncIterator[Pool]:
-    """Connections of the owner, for looks behind the ports and for tampering."""
+    """Connections of the owner, for reads behind the ports and for tampering."""
     pool = make_pool(store_database, min_size=1, max_size=12, timeout_s=20.0, idle_s=2.0)
     await pool.open()
     try:

@@ -1,6 +1,6 @@
 """Posts made in a process of their own, that has too little of something; the test looks at what it prints.
 
-`descriptors`: none left. `memory`: many answers that are as large as a receiver can make them. Both say
+`descriptors`: none left. `memory`: many answers that are as large as a receiver can make them. Both print
 what came of the posts as one JSON document.
 """
 
@@ -38,9 +38,9 @@ async def without_descriptors(ca_file: str, port: int) -> dict[str, str]:
     await sender.start()
     outcomes = {"before": await _outcome(sender, HOST)}
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    spare = os.dup(0)
-    os.close(spare)  # the lowest number that is free
-    resource.setrlimit(resource.RLIMIT_NOFILE, (spare, limits[1]))
+    free = os.dup(0)
+    os.close(free)  # the lowest number that is free
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free, limits[1]))
     outcomes["kept connection"] = await _outcome(sender, HOST)
     outcomes["new connection"] = await _outcome(sender, "other.test")
     outcomes["lookup"] = await _outcome(sender, "localhost")
@@ -52,7 +52,7 @@ async def without_descriptors(ca_file: str, port: int) -> dict[str, str]:
 
 
 async def many(ca_file: str, port: int, posts: int, timeout_s: float) -> dict[str, object]:
-    """Make so many posts at once; say how they ended and by how many MB the process grew at most."""
+    """Make so many posts at once; return how they ended and by how many MB the process grew at most."""
     there = {HOST: ("127.0.0.1", port)}
     resolver = SystemResolver()
     sender = AiohttpWebhookSender(
@@ -84,12 +84,14 @@ def main() -> None:
     parser.add_argument("port", type=int)
     parser.add_argument("--posts", type=int, default=1)
     parser.add_argument("--timeout-s", type=float, default=10.0)
-    told = parser.parse_args()
-    with asyncio.Runner(loop_factory=LOOPS[told.loop]) as runner:
-        if told.what == "descriptors":
-            print(json.dumps(runner.run(without_descriptors(told.ca_file, told.port))))
+    options = parser.parse_args()
+    with asyncio.Runner(loop_factory=LOOPS[options.loop]) as runner:
+        if options.what == "descriptors":
+            print(json.dumps(runner.run(without_descriptors(options.ca_file, options.port))))
         else:
-            print(json.dumps(runner.run(many(told.ca_file, told.port, told.posts, told.timeout_s))))
+            print(
+                json.dumps(runner.run(many(options.ca_file, options.port, options.posts, options.timeout_s)))
+            )
 
 
 if __name__ == "__main__":

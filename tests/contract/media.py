@@ -125,14 +125,14 @@ def _samples(first: int, count: int, rate: int, at: tuple[float, ...]) -> bytes:
 
 
 @frozen
-class Heard:
+class DecodedPiece:
     """What a piece sounds like: its length, and when tones begin."""
 
     seconds: float
     tones: list[float]
 
 
-def heard(piece: BinaryIO) -> Heard:
+def decoded(piece: BinaryIO) -> DecodedPiece:
     samples = array("h")
     with av.open(piece, "r") as media:
         resampler = av.AudioResampler("s16", "mono", 16000)
@@ -141,4 +141,4 @@ def heard(piece: BinaryIO) -> Heard:
                 samples.frombytes(bytes(each.planes[0])[: 2 * each.samples])
     loud = [max(map(abs, samples[at : at + 80])) > 3000 for at in range(0, len(samples), 80)]
     begins = [at * 0.005 for at, now in enumerate(loud) if now and not any(loud[max(0, at - 10) : at])]
-    return Heard(len(samples) / 16000, begins)
+    return DecodedPiece(len(samples) / 16000, begins)

@@ -1,4 +1,4 @@
-"""The Postgres store under test: its ports, and a look behind them at what no port tells."""
+"""The Postgres store under test: its ports, and reads behind them of what no port returns."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -30,11 +30,11 @@ def _json(value: object) -> object:
     return value if value is None or isinstance(value, int) else str(value)
 
 
-# One entry's legs, and its transfer, whichever theft they are of.
+# One entry's legs, and its transfer, for every tampering.
 _LEGS = "WHERE account_id = %(account_id)s AND number = %(number)s"
 _TRANSFER = f"""WHERE account_id = %(account_id)s AND id = (
     SELECT transfer_id FROM ledger_entries {_LEGS} AND book = 'customer')"""
-_THEFTS = {
+_TAMPERINGS = {
     Tampering.BALANCE_AFTER: f"""UPDATE ledger_entries SET balance_after = balance_after + 1
         {_LEGS} AND book = 'customer'""",
     Tampering.AMOUNT: f"""WITH legs AS (UPDATE ledger_entries SET amount = amount + sign(amount)::int {_LEGS})
@@ -50,12 +50,12 @@ _THEFTS = {
 
 
 class PostgresRig:
-    """The Postgres adapter on a pool whose database nobody else uses. Fills `contracts.FullRig`."""
+    """The Postgres adapter on a pool whose database is not shared. Fills `contracts.FullRig`."""
 
     refusal: type[Exception] = psycopg.IntegrityError
 
     def __init__(self, pool: Pool, cipher: Cipher, *, owner: Pool | None = None) -> None:
-        """`pool` is for the ports, `owner` for what no port tells: the same one when none is given."""
+        """`pool` is for the ports, `owner` for what no port returns: the same one by default."""
         self.pool = pool
         self.owner = pool if owner is None else owner
         self.store = PostgresStore(pool, cipher)
@@ -69,7 +69,7 @@ class PostgresRig:
         return datetime.now(UTC)
 
     async def rows(self, query: str, **parameters: object) -> list[dict[str, Any]]:
-        """What a statement returns."""
+        """Return the rows of a statement."""
         async with self.owner.connection() as connection:
             cursor = await connection.execute(query, parameters)
             return await cursor.fetchall() if cursor.description else []
@@ -81,10 +81,10 @@ class PostgresRig:
             s=seconds,
         )
 
-    async def tamper(self, account_id: UUID, number: int, theft: Tampering) -> None:
-        await self.steal(_THEFTS[theft], account_id=account_id, number=number)
+    async def tamper(self, account_id: UUID, number: int, tampering: Tampering) -> None:
+        await self.tamper_with(_TAMPERINGS[tampering], account_id=account_id, number=number)
 
-    async def steal(self, statement: str, **parameters: object) -> None:
+    async def tamper_with(self, statement: str, **parameters: object) -> None:
         """Change anything, with the triggers off."""
         async with self.owner.connection() as connection, connection.transaction():
             await connection.execute("SET LOCAL session_replication_role = replica")
@@ -111,11 +111,11 @@ class PostgresRig:
             hosts=Jsonb([{name: _json(value) for name, value in asdict(host).items()} for host in hosts]),
         )
 
-    async def until_somebody_waits(self) -> None:
-        asked = """SELECT count(*) AS waiting FROM pg_stat_activity
+    async def until_lock_contended(self) -> None:
+        statement = """SELECT count(*) AS waiting FROM pg_stat_activity
             WHERE datname = current_database() AND wait_event_type = 'Lock'"""
         async with asyncio.timeout(20):
-            while (await self.rows(asked))[0]["waiting"] == 0:
+            while (await self.rows(statement))[0]["waiting"] == 0:
                 pass
 
     async def entries(self, account_id: UUID) -> list[Entry]:

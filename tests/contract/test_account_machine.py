@@ -1,4 +1,4 @@
-"""A whole account, played on every store at once: they must tell the same story."""
+"""A whole account, run on every store at once: the stores must behave alike."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from meetcore.testing.account_machine import AccountMachine
 from meetcore.testing.memory_rig import MemoryRig
 from tests.contract.rigs import PostgresRig
 
-# A play is some thirty transactions on a real database: a few dozen of them say what a rule does not.
+# A run is some thirty transactions on a real database: a few dozen of them find what a rule does not.
 PLAYS = max(12, settings().max_examples // 5)
 
 
@@ -25,7 +25,7 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.mark.hypothesis
-def test_memory_and_postgres_tell_the_same_story(runner: asyncio.Runner, store_database: str) -> None:
+def test_memory_and_postgres_behave_alike(runner: asyncio.Runner, store_database: str) -> None:
     pool = make_pool(store_database, min_size=1, max_size=2)
     runner.run(pool.open())
     rig = PostgresRig(pool, PlainCipher())

@@ -22,7 +22,7 @@ from meetcore.adapters.media import editor as editor_module
 from meetcore.ports.audio_editor import AudioEditor, EditingFailed, MediaUnreadable
 from meetcore.testing.ai.lengths import sound_length_s
 from meetcore.testing.contracts.audio_editor import AudioEditorContract
-from tests.contract.media import FORMS, Form, heard, picture, tones, two_streams, with_a_gap
+from tests.contract.media import FORMS, Form, decoded, picture, tones, two_streams, with_a_gap
 
 M4A = FORMS[0]
 EXACT_S = 0.05
@@ -50,7 +50,7 @@ def holding(editor: AudioEditor, content: bytes):
 @pytest.mark.parametrize("seconds", [1.0, 12.0, 30.5])
 async def test_every_form_is_measured(editor: AvAudioEditor, form: Form, seconds: float):
     with holding(editor, tones(form, seconds, ())) as media:
-        # Where nothing tells how far the last frame is filled up, it counts.
+        # Where nothing declares how far the last frame is filled up, it counts.
         assert await editor.measure(media) == pytest.approx(seconds, abs=0.03)
 
 
@@ -67,7 +67,7 @@ async def test_pieces_join_and_what_is_in_them_is_where_it_was(editor: AvAudioEd
         found, total = [], 0.0
         for number in range(3):
             with await editor.cut(media, number * 7, 7) as piece:
-                this = heard(piece.file)
+                this = decoded(piece.file)
             found += [number * 7 + begin for begin in this.tones if begin > EXACT_S]
             total += this.seconds
     assert found == pytest.approx(at, abs=EXACT_S)
@@ -100,7 +100,7 @@ def misheard(tones: list[float], from_s: float, seconds: float) -> list[float]:
 async def test_any_stretch_of_any_form_is_exact(form: Form, from_s: float, length_s: float):
     editor = AvAudioEditor(share=1)
     with holding(editor, three_tones(form)) as media, await editor.cut(media, from_s, length_s) as piece:
-        this = heard(piece.file)
+        this = decoded(piece.file)
     expected = min(length_s, 20.0 - from_s)
     assert this.seconds == pytest.approx(expected, abs=0.03)
     assert misheard(this.tones, from_s, expected) == [], this.tones
@@ -111,7 +111,7 @@ async def test_media_that_begins_late_counts_from_its_beginning(editor: AvAudioE
     with holding(editor, tones(form, 8.0, (2.0, 6.0), begins_s=30.0)) as media:
         assert await editor.measure(media) == pytest.approx(8.0, abs=0.05)
         with await editor.cut(media, 4, 4) as piece:
-            assert heard(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
+            assert decoded(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
 
 
 async def test_of_several_streams_the_longest_counts(editor: AvAudioEditor):
@@ -119,14 +119,14 @@ async def test_of_several_streams_the_longest_counts(editor: AvAudioEditor):
         with holding(editor, two_streams(M4A, lengths_s, (5.0,))) as media:
             assert await editor.measure(media) == pytest.approx(8.0, abs=0.03)
             with await editor.cut(media, 4, 4) as piece:
-                assert heard(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
+                assert decoded(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
 
 
-async def test_a_film_is_heard_and_not_seen(editor: AvAudioEditor):
+async def test_only_the_sound_of_a_film_is_read(editor: AvAudioEditor):
     with holding(editor, picture(6.0, M4A, (4.0,))) as media:
         assert await editor.measure(media) == pytest.approx(6.0, abs=0.03)
         with await editor.cut(media, 3, 3) as piece:
-            assert heard(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
+            assert decoded(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
 
 
 async def test_a_film_without_sound_is_unreadable(editor: AvAudioEditor):
@@ -145,26 +145,26 @@ async def test_a_truncated_file_is_as_long_as_what_is_left_or_unreadable(editor:
             return
         assert length_s < 19
         with await editor.cut(media, 0, 2) as piece:
-            assert heard(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
+            assert decoded(piece.file).tones == pytest.approx([1.0], abs=EXACT_S)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)
-async def test_damage_in_the_middle_leaves_the_rest(editor: AvAudioEditor, form: Form):
+async def test_damage_in_the_middle_leaves_the_remainder(editor: AvAudioEditor, form: Form):
     whole = bytearray(tones(form, 20.0, (1.0, 17.0)))
     middle = len(whole) // 2
     whole[middle : middle + 200] = bytes(200)
     with holding(editor, bytes(whole)) as media:
         assert await editor.measure(media) == pytest.approx(20.0, abs=0.6)
         with await editor.cut(media, 0, 20) as piece:
-            assert heard(piece.file).tones[0] == pytest.approx(1.0, abs=EXACT_S)
+            assert decoded(piece.file).tones[0] == pytest.approx(1.0, abs=EXACT_S)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
-@given(form=st.sampled_from(FORMS), kept=st.integers(0, 400), rest=st.binary(max_size=2000))
-async def test_noise_of_any_kind_ends_in_an_answer(form: Form, kept: int, rest: bytes):
+@given(form=st.sampled_from(FORMS), kept=st.integers(0, 400), tail=st.binary(max_size=2000))
+async def test_noise_of_any_kind_ends_in_an_answer(form: Form, kept: int, tail: bytes):
     """Heads of real files with anything behind: a length or `MediaUnreadable`, nothing else."""
     editor = AvAudioEditor(share=1)
-    with holding(editor, three_tones(form)[:kept] + rest) as media:
+    with holding(editor, three_tones(form)[:kept] + tail) as media:
         try:
             assert 0 < await editor.measure(media) < 48 * 3600
         except MediaUnreadable:
@@ -198,20 +198,20 @@ async def test_where_the_media_has_a_gap_there_is_silence(editor: AvAudioEditor)
     with holding(editor, with_a_gap(Form("matroska", "pcm_s16le", 16000))) as media:
         assert await editor.measure(media) == pytest.approx(12.0, abs=0.03)
         with await editor.cut(media, 0, 12) as piece:
-            whole = heard(piece.file)
+            whole = decoded(piece.file)
         assert whole.seconds == pytest.approx(12.0, abs=0.03)
         assert whole.tones == pytest.approx([1.0, 9.0], abs=EXACT_S)
         with await editor.cut(media, 5, 2) as piece:  # nothing but gap
-            gap = heard(piece.file)
+            gap = decoded(piece.file)
         assert gap.seconds == pytest.approx(2.0, abs=0.03)
         assert gap.tones == []
 
 
-async def test_behind_the_end_is_the_least_that_can_be_heard(editor: AvAudioEditor):
+async def test_a_piece_past_the_end_has_the_minimum_length(editor: AvAudioEditor):
     with holding(editor, tones(M4A, 3.0, ())) as media:
         for from_s in (2.99, 3.0, 50.0):
             with await editor.cut(media, from_s, 5) as piece:
-                assert heard(piece.file).seconds == pytest.approx(0.2, abs=0.03)
+                assert decoded(piece.file).seconds == pytest.approx(0.2, abs=0.03)
 
 
 # Copies
@@ -230,7 +230,7 @@ async def test_only_aac_is_copied_and_only_where_it_may_be(editor: AvAudioEditor
                 assert piece.length_s == pytest.approx(3.0, abs=0.001)
                 assert sound_length_s(head + piece.file.read()) == pytest.approx(3.0, abs=0.001)
                 piece.file.seek(0)
-                assert heard(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
+                assert decoded(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
@@ -243,7 +243,7 @@ async def test_any_stretch_of_aac_is_copied_exactly(form: Form, from_s: float, l
         await editor.cut(media, from_s, length_s, may_copy=True) as piece,
     ):
         assert piece.is_copied
-        this = heard(piece.file)
+        this = decoded(piece.file)
     expected = min(length_s, 20.0 - from_s)
     assert piece.length_s == pytest.approx(expected, abs=0.03)
     assert expected - 0.03 <= this.seconds <= expected + 0.035
@@ -251,13 +251,13 @@ async def test_any_stretch_of_aac_is_copied_exactly(form: Form, from_s: float, l
 
 
 async def test_copies_join_without_losing_a_packet(editor: AvAudioEditor):
-    """What lies on the border is in both: whoever hears begins with the right sample."""
+    """What lies on the border is in both: a decoder begins with the right sample."""
     at = [0.5 + number * 0.7 for number in range(28)]
     with holding(editor, tones(AAC[1], 21.0, at)) as media:
         found, total_s = [], 0.0
         for number in range(3):
             with await editor.cut(media, number * 7, 7, may_copy=True) as piece:
-                found += [number * 7 + begin for begin in heard(piece.file).tones if begin > EXACT_S]
+                found += [number * 7 + begin for begin in decoded(piece.file).tones if begin > EXACT_S]
                 total_s += piece.length_s
     assert found == pytest.approx(at, abs=EXACT_S)
     assert total_s == pytest.approx(21.0, abs=0.001)
@@ -270,19 +270,19 @@ async def test_what_begins_late_is_copied_from_its_beginning(editor: AvAudioEdit
             await editor.cut(media, 4, 4, may_copy=True) as piece,
         ):
             assert piece.is_copied
-            assert heard(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
+            assert decoded(piece.file).tones == pytest.approx([2.0], abs=EXACT_S)
 
 
 async def test_what_has_a_gap_is_not_copied(editor: AvAudioEditor):
-    """Whoever hears would put together what was apart."""
+    """A decoder would join what was apart."""
     with holding(editor, with_a_gap(Form("matroska", "aac", 48000))) as media:
         with await editor.cut(media, 0, 12, may_copy=True) as piece:
-            whole = heard(piece.file)
+            whole = decoded(piece.file)
         assert not piece.is_copied
         assert whole.seconds == pytest.approx(12.0, abs=0.03)
         assert whole.tones == pytest.approx([1.0, 9.0], abs=EXACT_S)
         with await editor.cut(media, 5, 2, may_copy=True) as piece:  # nothing but gap
-            assert (piece.is_copied, heard(piece.file).tones) == (False, [])
+            assert (piece.is_copied, decoded(piece.file).tones) == (False, [])
 
 
 def test_a_copy_that_would_be_too_large_is_none(editor: AvAudioEditor, monkeypatch: pytest.MonkeyPatch):
@@ -296,12 +296,12 @@ def test_a_copy_that_would_be_too_large_is_none(editor: AvAudioEditor, monkeypat
 
 
 async def test_the_last_moment_is_not_copied(editor: AvAudioEditor):
-    """Less than can be heard is filled up with silence."""
+    """Less than the minimum is filled up with silence."""
     with holding(editor, tones(M4A, 3.0, ())) as media:
         for from_s in (2.9, 3.0, 50.0):
             with await editor.cut(media, from_s, 5, may_copy=True) as piece:
                 assert not piece.is_copied
-                assert heard(piece.file).seconds == pytest.approx(0.2, abs=0.03)
+                assert decoded(piece.file).seconds == pytest.approx(0.2, abs=0.03)
 
 
 # Processes
@@ -313,18 +313,20 @@ def children(parent: int) -> set[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                words = (entry / "cmdline").read_bytes().split(b"\0")
+                arguments = (entry / "cmdline").read_bytes().split(b"\0")
                 of = int((entry / "stat").read_text().rsplit(")")[1].split()[1])
             except OSError:
                 continue
-            if of == parent and any(word.endswith(b"adapters/media/start.py") for word in words):
+            if of == parent and any(
+                argument.endswith(b"adapters/media/__main__.py") for argument in arguments
+            ):
                 found.add(int(entry.name))
     return found
 
 
 async def until(holds, limit_s: float = 15.0):
     async with asyncio.timeout(limit_s):
-        while not (found := holds()):  # noqa: ASYNC110  (another process tells nobody)
+        while not (found := holds()):  # noqa: ASYNC110  (another process sends no event)
             await asyncio.sleep(0.01)
     return found
 
@@ -335,11 +337,11 @@ def computed_s(process: int) -> float:
 
 
 def forever(editor: AudioEditor):
-    """Media that takes long: half an hour of noise that nobody can decode quickly."""
+    """Media that takes long: half an hour of noise that cannot be decoded quickly."""
     return holding(editor, tones(Form("flac", "flac", 8000), 1800.0, ()))
 
 
-async def test_who_does_not_wait_any_more_leaves_no_process(editor: AvAudioEditor):
+async def test_a_cancelled_caller_leaves_no_process(editor: AvAudioEditor):
     with forever(editor) as media:
         task = asyncio.create_task(editor.cut(media, 0, 1800))
         await until(lambda: children(os.getpid()))
@@ -349,7 +351,7 @@ async def test_who_does_not_wait_any_more_leaves_no_process(editor: AvAudioEdito
         await until(lambda: not children(os.getpid()))
 
 
-async def test_an_act_has_its_time():
+async def test_a_command_has_a_time_limit():
     editor = AvAudioEditor(share=1, within_s=0.3)
     with forever(editor) as media:
         began = time.monotonic()
@@ -358,14 +360,14 @@ async def test_an_act_has_its_time():
         assert time.monotonic() - began < 10
 
 
-async def test_an_act_has_its_share_of_computing():
+async def test_a_command_has_a_cpu_limit():
     editor = AvAudioEditor(share=1, cpu_s=1)
     with forever(editor) as media, pytest.raises(MediaUnreadable, match="computing"):
         await editor.cut(media, 0, 1800)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process has computed")
-async def test_an_act_rests_between_its_turns():
+async def test_a_command_is_throttled():
     share, beginning_s = 0.2, 0.2
     editor = AvAudioEditor(share=share)
     with forever(editor) as media:
@@ -382,7 +384,7 @@ async def test_an_act_rests_between_its_turns():
     "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGALRM, signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS],
     ids=lambda number: number.name,
 )  # fmt: skip
-async def test_a_process_that_a_signal_ends_says_nothing_of_the_file(
+async def test_a_process_ended_by_a_signal_does_not_blame_the_file(
     editor: AvAudioEditor, number: signal.Signals
 ):
     """As the system does where memory runs out, and a library that crashes."""
@@ -400,7 +402,7 @@ async def test_a_process_that_a_signal_ends_says_nothing_of_the_file(
         assert "Fatal Python error" in line["stderr"]  # and where it was
 
 
-# What runs instead of `start.py`: the program, how it ends, what is logged of its standard error.
+# What runs instead of `__main__.py`: the program, how it ends, what is logged of its standard error.
 FAULTY = {
     "exception": ("raise TypeError('no such argument')", "exit status 1", "TypeError: no such argument"),
     "exit": ("import sys; sys.exit(7)", "exit status 7", ""),
@@ -411,11 +413,11 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("name", FAULTY)
-async def test_a_process_that_ends_without_an_answer_says_nothing_of_the_file(
+async def test_a_process_that_ends_without_a_reply_does_not_blame_the_file(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     code, ended, stderr = FAULTY[name]
-    program = tmp_path / "start.py"
+    program = tmp_path / "__main__.py"
     program.write_text(code)
     monkeypatch.setattr(editor_module, "_START", str(program))
     editor = AvAudioEditor(share=1)
@@ -430,7 +432,7 @@ async def test_a_process_that_ends_without_an_answer_says_nothing_of_the_file(
 
 
 def start_with_a_fault(program: Path) -> None:
-    """Write a `start.py` after which opening media raises TypeError, as it does where PyAV has changed."""
+    """Write a `__main__.py` after which opening media raises TypeError, as it does where PyAV has changed."""
     start = Path(editor_module._START)
     fault = "from meetcore.adapters.media import sound; sound.FORMATS = ['secret of the file']"
     text = start.read_text("utf-8").replace("os.path.abspath(__file__)", repr(str(start)))
@@ -441,8 +443,8 @@ async def test_a_fault_in_the_process_is_logged_by_its_kind_and_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """The text of an exception may quote the file."""
-    start_with_a_fault(tmp_path / "start.py")
-    monkeypatch.setattr(editor_module, "_START", str(tmp_path / "start.py"))
+    start_with_a_fault(tmp_path / "__main__.py")
+    monkeypatch.setattr(editor_module, "_START", str(tmp_path / "__main__.py"))
     editor = AvAudioEditor(share=1)
     expected = pytest.raises(EditingFailed, match=r"could not go on: TypeError at \w+\.pyx?:\d+")
     with holding(editor, tones(M4A, 3.0, ())) as media, capture_logs() as logged, expected:
@@ -459,7 +461,7 @@ async def test_what_cannot_be_read_is_logged(editor: AvAudioEditor):
     assert [(line["event"], line["log_level"]) for line in logged] == [("media unreadable", "info")]
 
 
-async def test_a_title_that_is_no_text_keeps_nobody_from_hearing(editor: AvAudioEditor):
+async def test_a_title_that_is_no_text_does_not_prevent_decoding(editor: AvAudioEditor):
     """A WAV whose title is not UTF-8: versions of PyAV differ in what they do about it."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
@@ -515,7 +517,7 @@ async def test_a_process_ends_with_a_parent_that_was_killed(tmp_path: Path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc tells what a process was given")
-async def test_a_process_is_poor(editor: AvAudioEditor, monkeypatch: pytest.MonkeyPatch):
+async def test_a_process_has_low_limits(editor: AvAudioEditor, monkeypatch: pytest.MonkeyPatch):
     """Low priority, little memory, none of our secrets, and of our files only the ones it works on."""
     monkeypatch.setenv("MEETCORE_SECRETS_KEY", "not-for-ffmpeg")
     with forever(editor) as media, editor.scratch() as other:

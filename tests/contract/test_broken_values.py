@@ -1,4 +1,4 @@
-"""One value that does not open spoils its own record and no other, and nothing that is stored."""
+"""One value that does not decrypt breaks its own record and no other, and nothing that is stored."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -33,7 +33,7 @@ BROKEN = b"\x01 nothing that opens"
 
 @pytest.fixture
 def fresh_logs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Loggers that nobody has used yet: one that was used keeps to where it wrote first."""
+    """Loggers not used yet: a used one keeps its first destination."""
     for module in (rows, note_rows):
         monkeypatch.setattr(module, "log", structlog.get_logger())
 
@@ -101,7 +101,7 @@ async def test_an_endpoint_without_a_readable_secret_is_listed_changed_and_rotat
 
 
 @pytest.mark.usefixtures("fresh_logs")
-async def test_a_note_that_does_not_open_says_nothing(postgres_rig: PostgresRig, customer: Customer):
+async def test_a_note_that_does_not_decrypt_shows_nothing(postgres_rig: PostgresRig, customer: Customer):
     rig = postgres_rig
     first, broken, last = [await completed(rig, customer) for _ in range(3)]
     await break_values(rig, "notes", broken.id, "content")

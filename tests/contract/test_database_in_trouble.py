@@ -28,7 +28,7 @@ from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.ports.store import StoreReadOnly, StoreUnavailable
 from tests.own_postgres import OwnPostgres, own_postgres
 
-NOBODY = UUID(int=7)
+UNKNOWN_ACCOUNT = UUID(int=7)
 DEADLINE_S = 3
 SLACK_S = 1.0
 
@@ -85,7 +85,7 @@ def cut_all(url: str) -> int:
 
 async def lookup(pool: Pool) -> None:
     page = await PostgresQueries(pool, PlainCipher()).list_meetings(
-        NOBODY, MeetingFilter(datetime.now(UTC)), 5, None
+        UNKNOWN_ACCOUNT, MeetingFilter(datetime.now(UTC)), 5, None
     )
     assert page == []
 
@@ -93,7 +93,7 @@ async def lookup(pool: Pool) -> None:
 async def change(pool: Pool) -> None:
     with pytest.raises(NotFound):  # the account does not exist, which the database has to be asked for
         async with PostgresStore(pool, PlainCipher()).begin() as tx:
-            await tx.ledger.load(NOBODY, "topup:x")
+            await tx.ledger.load(UNKNOWN_ACCOUNT, "topup:x")
 
 
 async def test_a_frozen_server_is_given_up_within_the_deadline(server: OwnPostgres, pool: Pool):
@@ -118,7 +118,7 @@ async def test_a_frozen_server_is_given_up_within_the_deadline(server: OwnPostgr
     await change(pool)
 
 
-async def test_a_connection_is_lent_for_its_time_in_all(pool: Pool):
+async def test_a_connection_is_used_for_its_time_limit_in_all(pool: Pool):
     """Statements that are short enough each do not hold a connection for longer."""
     started = time.monotonic()
 
@@ -154,14 +154,14 @@ async def test_the_rate_store_is_given_up_early(server: OwnPostgres, pool: Pool)
     started = time.monotonic()
     try:
         with pytest.raises(RateStoreUnavailable):
-            await PostgresRateCounters(pool).hit(NOBODY, OperationClass.READ, 60)
+            await PostgresRateCounters(pool).hit(UNKNOWN_ACCOUNT, OperationClass.READ, 60)
     finally:
         server.thaw()
     assert time.monotonic() - started < 2 + SLACK_S
     await until_it_answers(pool, 5)
 
 
-async def test_connections_that_the_server_closed_cost_nobody_an_answer(server: OwnPostgres, pool: Pool):
+async def test_connections_that_the_server_closed_fail_no_request(server: OwnPostgres, pool: Pool):
     for call in (lookup, change):
         await asyncio.gather(*(call(pool) for _ in range(4)))
         assert await asyncio.to_thread(cut_all, server.url) == 4
@@ -170,12 +170,12 @@ async def test_connections_that_the_server_closed_cost_nobody_an_answer(server: 
 
 async def waiting_backend(pool: Pool, what: str) -> None:
     """Until a connection of the pool runs a statement that has this in it; then it is ended."""
-    asked = """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+    statement = """SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
         WHERE datname = current_database() AND pid <> pg_backend_pid()
             AND state = 'active' AND query LIKE %s"""
     async with await psycopg.AsyncConnection.connect(str(pool.conninfo), autocommit=True) as connection:
         async with asyncio.timeout(10):
-            while not await (await connection.execute(asked, [f"%{what}%"])).fetchall():
+            while not await (await connection.execute(statement, [f"%{what}%"])).fetchall():
                 pass
 
 
@@ -223,7 +223,7 @@ async def test_a_transaction_that_the_server_ended_for_idling_is_no_bug(server: 
     await change(pool)
 
 
-async def test_a_server_that_takes_no_writes_says_so(server: OwnPostgres, pool: Pool):
+async def test_a_server_that_takes_no_writes_reports_it(server: OwnPostgres, pool: Pool):
     """Connections from before it took writes again are replaced."""
     name = execute(server.url, "SELECT current_database()")[0][0]
     execute(server.url, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
@@ -234,14 +234,14 @@ async def test_a_server_that_takes_no_writes_says_so(server: OwnPostgres, pool: 
         for _ in range(4):
             with pytest.raises(StoreReadOnly):
                 async with PostgresStore(pool, PlainCipher()).begin() as tx:
-                    await tx.endpoints.lock_account(NOBODY)
+                    await tx.endpoints.lock_account(UNKNOWN_ACCOUNT)
     finally:
         execute(server.url, f"ALTER DATABASE {name} RESET ALL")
     await until_it_answers(pool, 5)
     await asyncio.gather(*(change(pool) for _ in range(8)))
 
 
-async def test_a_hot_standby_is_read_only_to_everybody():
+async def test_a_hot_standby_is_read_only():
     """Rate counters too, whose unlogged table a standby cannot even read."""
     with own_postgres(wal_level="replica") as server:
         migrate(server.url)
@@ -251,10 +251,10 @@ async def test_a_hot_standby_is_read_only_to_everybody():
                 await PostgresQueries(pool, PlainCipher()).ping()
             with pytest.raises(StoreReadOnly):
                 async with PostgresStore(pool, PlainCipher()).begin() as tx:
-                    await tx.ledger.load(NOBODY, "topup:x")
+                    await tx.ledger.load(UNKNOWN_ACCOUNT, "topup:x")
             counters = PostgresRateCounters(pool)
             with pytest.raises(RateStoreUnavailable):
-                await counters.hit(NOBODY, OperationClass.READ, 60)
+                await counters.hit(UNKNOWN_ACCOUNT, OperationClass.READ, 60)
             with pytest.raises(RateStoreUnavailable):
                 await counters.purge(60)
             await lookup(pool)
@@ -267,7 +267,7 @@ async def test_a_host_that_vanishes_is_noticed_by_the_network(server: OwnPostgre
     assert [used[f"keepalives_{name}"] for name in ("idle", "interval", "count")] == ["10", "5", "3"]
 
 
-def test_what_the_address_says_of_the_network_is_kept():
+def test_network_options_of_the_address_are_kept():
     given = network_parameters("postgresql://db.example/x?connect_timeout=2&keepalives_idle=60")
     assert "connect_timeout" not in given
     assert "keepalives_idle" not in given

@@ -1,4 +1,4 @@
-"""The outbox in every store: each delivery taken once, recorded behind a fence, never forgotten."""
+"""The outbox in every store: each delivery is claimed once, recorded under its lease and never lost."""
 
 import pytest
 

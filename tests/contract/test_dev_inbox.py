@@ -1,4 +1,4 @@
-"""The development inbox: its certificates, what it believes, what it shows, and one walk over real TLS."""
+"""The development inbox: its certificates, what it accepts, what it shows, and one request over real TLS."""
 
 import asyncio
 import json
@@ -31,18 +31,18 @@ BODY = '{"id":"1","type":"meeting.created","data":{"title":"Rapat é <b>"}}'.enc
 
 @define
 class Service:
-    """An inbox, and whose secrets are registered where; `asked` is what it was asked for."""
+    """An inbox, and whose secrets are registered where; `urls` are those it was asked for."""
 
     now: datetime = NOW
     secrets: dict[str, list[str]] = field(factory=lambda: {URL: [SECRET]})
-    asked: list[str] = field(factory=list)
+    urls: list[str] = field(factory=list)
     inbox: InboxApp = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.inbox = InboxApp(self.find_secret, now=lambda: self.now)
 
     async def find_secret(self, url: str) -> list[str]:
-        self.asked.append(url)
+        self.urls.append(url)
         return self.secrets.get(url, [])
 
     def sender(self) -> httpx.AsyncClient:
@@ -59,11 +59,11 @@ class Service:
             return (await sender.post(url, content=body, headers=headers | more)).status_code
 
 
-# What it believes
+# What it accepts
 
 
 @pytest.mark.spec("6/3", "5/9")
-async def test_a_delivery_that_is_signed_is_believed_and_kept():
+async def test_a_signed_delivery_is_accepted_and_kept():
     service = Service()
     assert await service.take(Cookie="secret=1") == 200
     [delivery] = service.inbox.deliveries
@@ -71,7 +71,7 @@ async def test_a_delivery_that_is_signed_is_believed_and_kept():
     assert delivery.body == BODY
     assert delivery.path == "/hooks/a%20b?x=1"
     assert delivery.received_at == NOW
-    assert service.asked == [URL]
+    assert service.urls == [URL]
     assert delivery.headers["X-Service-Delivery"] == "d-1"
     assert set(delivery.headers) >= {"X-Service-Signature", "webhook-id", "User-Agent"}
     assert "Cookie" not in delivery.headers
@@ -93,7 +93,7 @@ async def test_any_registered_secret_may_have_signed():
         (Service(), {"X-Service-Signature": "v1=x"}, "needs one t="),
     ],
 )
-async def test_what_is_not_believed_is_answered_401_and_kept_with_the_reason(service, taken, problem):
+async def test_a_rejected_delivery_is_answered_401_and_kept_with_the_reason(service, taken, problem):
     assert await service.take(**taken) == 401
     [delivery] = service.inbox.deliveries
     assert not delivery.is_verified
@@ -101,7 +101,7 @@ async def test_what_is_not_believed_is_answered_401_and_kept_with_the_reason(ser
     assert SECRET not in repr(delivery)
 
 
-async def test_an_unsigned_post_is_not_believed():
+async def test_an_unsigned_post_is_rejected():
     service = Service()
     async with service.sender() as sender:
         answer = await sender.post(URL, content=b"")
@@ -144,7 +144,7 @@ async def test_the_page_lists_what_came_newest_first():
     assert '<meta http-equiv="refresh" content="3">' in page
 
 
-async def test_the_page_holds_still_on_demand_and_says_when_it_is_empty():
+async def test_the_page_stops_reloading_on_demand_and_states_when_it_is_empty():
     async with Service().browser() as browser:
         page = (await browser.get("/inbox?pause")).text
     assert "http-equiv" not in page
@@ -165,7 +165,7 @@ async def test_the_page_is_closed_to_scripts_and_caches():
     assert answers[0].text.count("&lt;script&gt;") == 5  # event twice, body, two headers
 
 
-async def test_the_json_says_the_same():
+async def test_the_json_holds_the_same():
     service = Service()
     await service.take()
     await service.take(b"\xff not json", OLD_SECRET)
@@ -288,7 +288,7 @@ async def served(inbox: InboxApp, cert: Path, key: Path) -> AsyncIterator[int]:
             await serving
 
 
-async def test_one_walk_over_tls(tmp_path: Path):
+async def test_one_request_over_tls(tmp_path: Path):
     ca_file, cert_file, key_file = make_dev_ca(tmp_path)
     at = datetime.now(UTC)
     service = Service(now=at)
@@ -311,4 +311,4 @@ async def test_one_walk_over_tls(tmp_path: Path):
                 await sender.post(url, content=BODY, headers=headers, extensions=as_inbox)
     assert (good.status_code, bad.status_code) == (200, 401)
     assert [delivery.is_verified for delivery in service.inbox.deliveries] == [False, True]
-    assert service.asked == [URL, URL]
+    assert service.urls == [URL, URL]

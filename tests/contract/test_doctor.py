@@ -41,7 +41,7 @@ def database(postgres_server_url: str) -> Iterator[str]:
 
 
 def checked(database: str, deadline_s: float = 10, **settings: Any) -> dict[str, CheckResult]:
-    """The outcomes, of which none tells a secret or an address."""
+    """Return the outcomes, of which none shows a secret or an address."""
     secret: dict[str, Any] = {"database_url": database, "secrets_key": SECRETS_KEY} | {
         name: settings.pop(name)
         for name in list(settings)
@@ -68,7 +68,7 @@ def answering(reply: Callable[[str, str], tuple[int, object]]) -> Iterator[str]:
             self.wfile.write(json.dumps(body).encode())
 
         def log_message(self, *_: object) -> None:
-            """Say nothing."""
+            """Answer nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -81,7 +81,7 @@ def answering(reply: Callable[[str, str], tuple[int, object]]) -> Iterator[str]:
 
 @contextmanager
 def silent() -> Iterator[int]:
-    """A port that takes connections and never says a word."""
+    """A port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -99,7 +99,7 @@ def test_a_whole_service_is_found_whole(database: str, redis_url: str) -> None:
     assert set(statuses.values()) == {OK}, results
 
 
-def test_a_database_that_is_away_fails_once_and_the_rest_is_still_looked_at(redis_url: str) -> None:
+def test_an_unavailable_database_fails_once_and_the_other_checks_still_run(redis_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     results = checked(f"postgresql://u:{SECRET}@127.0.0.1:{port}/d", broker_url=redis_url)
@@ -126,7 +126,7 @@ def test_servers_that_never_answer_end_at_the_deadline() -> None:
     assert results["secrets"].status is OK
 
 
-def test_servers_that_are_away_say_what_to_do(database: str, redis_url: str) -> None:
+def test_unavailable_servers_come_with_a_remedy(database: str, redis_url: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     results = checked(
@@ -145,18 +145,18 @@ def altered_role(database: str, setting: str) -> Iterator[str]:
     role = f"doctor_{uuid4().hex[:8]}"
     if "host=%2F" in database:
         pytest.skip("the embedded server lets nobody in but its own role")
-    with psycopg.connect(database, autocommit=True) as books:
-        books.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{SECRET}'".encode())
-        books.execute(f"ALTER ROLE {role} SET {setting}".encode())
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{SECRET}'".encode())
+        connection.execute(f"ALTER ROLE {role} SET {setting}".encode())
         try:
             place = database.rpartition("@")[2]
             yield f"postgresql://{role}:{SECRET}@{place}"
         finally:
-            books.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 @pytest.mark.parametrize(
-    ("setting", "check", "told"),
+    ("setting", "check", "expected_text"),
     [
         ("default_transaction_read_only = on", "writable", "read-only"),
         ("synchronous_commit = off", "durability", "synchronous_commit is off"),
@@ -164,11 +164,11 @@ def altered_role(database: str, setting: str) -> Iterator[str]:
         ("client_min_messages = 'notice'", "role", "lacks privileges on account"),
     ],
 )
-def test_a_role_that_does_not_do(database: str, setting: str, check: str, told: str) -> None:
+def test_a_role_that_does_not_do(database: str, setting: str, check: str, expected_text: str) -> None:
     with altered_role(database, setting) as url:
         result = checked(url)[check]
     assert result.status is FAILED
-    assert told in result.message
+    assert expected_text in result.message
 
 
 def test_a_schema_of_another_release(empty_database_url: str) -> None:
@@ -176,8 +176,8 @@ def test_a_schema_of_another_release(empty_database_url: str) -> None:
     assert (result.status, "meetcore migrate" in result.message) == (FAILED, True)
     migrate(empty_database_url)
     number = len(load_migrations()) + 1
-    with psycopg.connect(empty_database_url) as books:
-        books.execute("INSERT INTO schema_migrations VALUES (%s, 'of tomorrow', '')", (number,))
+    with psycopg.connect(empty_database_url) as connection:
+        connection.execute("INSERT INTO schema_migrations VALUES (%s, 'of tomorrow', '')", (number,))
     result = checked(empty_database_url)["schema"]
     assert (result.status, "newer than this release" in result.message) == (FAILED, True)
 
@@ -185,13 +185,13 @@ def test_a_schema_of_another_release(empty_database_url: str) -> None:
 @pytest.mark.parametrize(("ahead_s", "status"), [(-60, FAILED), (60, FAILED), (0, OK)])
 def test_clocks_that_differ(empty_database_url: str, ahead_s: int, status: CheckStatus) -> None:
     """The server's clock cannot be set here: a function of the same name, found first, stands for it."""
-    with psycopg.connect(empty_database_url, autocommit=True) as books:
-        books.execute(
+    with psycopg.connect(empty_database_url, autocommit=True) as connection:
+        connection.execute(
             "CREATE FUNCTION public.clock_timestamp() RETURNS timestamptz LANGUAGE sql AS "
             f"'SELECT pg_catalog.clock_timestamp() + interval ''{ahead_s} seconds'''".encode()
         )
-        (name,) = books.execute("SELECT current_database()").fetchone() or ("",)
-        books.execute(f"ALTER DATABASE {name} SET search_path = public, pg_catalog".encode())
+        (name,) = connection.execute("SELECT current_database()").fetchone() or ("",)
+        connection.execute(f"ALTER DATABASE {name} SET search_path = public, pg_catalog".encode())
     result = checked(empty_database_url)["clock"]
     assert result.status is status, result
     assert status is OK or "60 s apart" in result.message
@@ -219,7 +219,7 @@ def test_secrets_that_open_and_those_that_do_not(database: str) -> None:
     assert "python -c" in missing["secrets"].message
 
 
-async def test_zoom_is_asked_for_a_token(database: str) -> None:
+async def test_a_token_is_requested_from_zoom(database: str) -> None:
     async with zoom_stand_in() as zoom:
         access: dict[str, Any] = {
             "provider": "zoom", "zoom_api_url": zoom.api_url, "zoom_oauth_url": zoom.oauth_url,
@@ -237,7 +237,7 @@ async def test_zoom_is_asked_for_a_token(database: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "expected", "told"),
+    ("status", "body", "expected", "expected_text"),
     [
         (200, {"data": [{"id": "whisper-1"}, {"id": "gpt-4o-mini"}]}, OK, "lets us in"),
         (200, {"data": [{"id": "whisper-1"}]}, WARNING, "MEETCORE_AI_WRITE_MODEL"),
@@ -247,17 +247,17 @@ async def test_zoom_is_asked_for_a_token(database: str) -> None:
         (500, {}, FAILED, "status 500"),
     ],
 )
-def test_the_ai_provider_is_asked_for_its_models(
-    database: str, status: int, body: object, expected: CheckStatus, told: str
+def test_the_models_are_requested_from_the_ai_provider(
+    database: str, status: int, body: object, expected: CheckStatus, expected_text: str
 ) -> None:
-    asked: list[tuple[str, str]] = []
+    requests: list[tuple[str, str]] = []
 
     def reply(path: str, authorization: str) -> tuple[int, object]:
-        asked.append((path, authorization))
+        requests.append((path, authorization))
         return status, body
 
     with answering(reply) as url:
         result = checked(database, ai_base_url=f"{url}/v1", ai_api_key=SECRET)["ai"]
-    assert (result.status, told in result.message) == (expected, True), result
-    assert ("/v1/models", f"Bearer {SECRET}") in asked
+    assert (result.status, expected_text in result.message) == (expected, True), result
+    assert ("/v1/models", f"Bearer {SECRET}") in requests
     assert checked(database, ai_api_key=SECRET)["ai"].status is FAILED, "a key without an address"

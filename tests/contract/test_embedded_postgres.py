@@ -64,9 +64,9 @@ print("stopped", flush=True)
 class Program:
     """Another program that uses a server, to be ended in every way a program can end."""
 
-    def __init__(self, data_dir: Path, *words: str, path: str = str(SOURCES)) -> None:
+    def __init__(self, data_dir: Path, *arguments: str, path: str = str(SOURCES)) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(data_dir), *words],
+            [sys.executable, "-c", PROGRAM, str(data_dir), *arguments],
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,
@@ -79,9 +79,9 @@ class Program:
 
     def end(self, number: signal.Signals) -> str:
         self.process.send_signal(number)
-        return self.rest()
+        return self.remaining_output()
 
-    def rest(self) -> str:
+    def remaining_output(self) -> str:
         self.process.wait(timeout=30)
         with self.output:
             return self.output.read()
@@ -110,7 +110,7 @@ def ask(url: str, statement: str) -> object:
 
 
 def owners(pids: list[int]) -> set[int]:
-    """Whose processes these are; one that has just ended is nobody's any more."""
+    """Return the owners of these processes; one that has just ended has none."""
     found = set()
     for pid in pids:
         with suppress(FileNotFoundError):
@@ -163,7 +163,7 @@ def test_socket_and_data_are_closed_to_others(place: Path) -> None:
         assert (server.home / "pg").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_second_server_on_the_directory_is_told_so_at_once(place: Path) -> None:
+def test_a_second_server_on_the_directory_fails_at_once(place: Path) -> None:
     first = Program(place / "data")
     before = time.monotonic()
     with pytest.raises(EmbeddedPostgresError, match=f"{place}/data is in use by process {first.process.pid}"):
@@ -179,7 +179,7 @@ def test_the_server_ends_with_its_program(place: Path, number: signal.Signals) -
     program = Program(place / "data")
     assert working_in(program.home / "pg") != []
     program.end(number)
-    # No wait: whoever starts next waits for what is still stopping.
+    # No wait: the next start waits for what is still stopping.
     assert kept(place / "data") == 1
     assert working_in(program.home / "pg") in ([], None)
 
@@ -196,7 +196,7 @@ def test_ctrl_c_takes_the_database_only_after_the_program_is_done(place: Path) -
     os.killpg(program.process.pid, signal.SIGINT)
     os.kill(program.watcher, signal.SIGINT)
     os.kill(program.watcher, signal.SIGTERM)
-    assert program.rest() == "after ctrl-c 42\nstopped\n"
+    assert program.remaining_output() == "after ctrl-c 42\nstopped\n"
 
 
 def test_a_killed_watcher_takes_the_server_along(place: Path) -> None:
@@ -216,13 +216,13 @@ def test_a_start_after_everything_was_killed(place: Path) -> None:
     for pid in (*(working_in(program.home / "pg") or []), program.watcher, program.process.pid):
         with suppress(ProcessLookupError):  # the server's children go by themselves when it is gone
             os.kill(pid, signal.SIGKILL)
-    program.rest()
+    program.remaining_output()
     assert (program.home / "pg" / "postmaster.pid").exists()
     assert kept(place / "data") == 1
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc to tell the processes apart")
-def test_a_pid_file_whose_number_lives_again_as_somebody_else(place: Path) -> None:
+def test_a_pid_file_whose_number_belongs_to_another_process(place: Path) -> None:
     program = Program(place / "data")
     pid_file = program.home / "pg" / "postmaster.pid"
     lines = pid_file.read_text().splitlines()
@@ -249,7 +249,7 @@ def test_a_long_path_gets_a_short_socket_which_is_removed(place: Path) -> None:
     assert not socket_dir.exists()
 
 
-def test_a_server_that_cannot_start_says_why(place: Path) -> None:
+def test_a_server_that_cannot_start_reports_the_reason(place: Path) -> None:
     with EmbeddedPostgres(place / "data"):
         pass
     (place / "data" / "pg" / "PG_VERSION").write_text("9.6\n")
@@ -319,7 +319,7 @@ def test_root_in_the_directory_of_an_ordinary_user_runs_it_as_that_user(place: P
 
 
 @as_root
-def test_root_through_a_private_home(place: Path) -> None:
+def test_root_with_a_private_home_directory(place: Path) -> None:
     """The packages and the data lie under a directory of mode 0700, as with a clone in /root."""
     private, public = place / "private", place / "public"
     private.mkdir(mode=0o700)
@@ -347,7 +347,7 @@ def test_root_through_a_private_home(place: Path) -> None:
 
 
 @as_root
-def test_what_another_user_could_have_planted_is_not_trusted(place: Path) -> None:
+def test_files_another_user_could_have_put_there_are_not_trusted(place: Path) -> None:
     good = place / "good"
     good.mkdir(mode=0o755)
     assert accounts.trusted(good)
@@ -363,7 +363,7 @@ def test_what_another_user_could_have_planted_is_not_trusted(place: Path) -> Non
 
 
 @as_root
-def test_a_data_directory_that_another_user_planted_is_refused(place: Path) -> None:
+def test_a_data_directory_of_another_user_is_refused(place: Path) -> None:
     place.chmod(0o1777)
     (place / "data").mkdir()
     os.chown(place / "data", 65534, 65534)

@@ -23,7 +23,7 @@ class TestHosts(HostsContract):
     """In memory and in Postgres."""
 
 
-async def test_postgres_refuses_two_meetings_on_one_slot_whoever_asks(postgres_rig: PostgresRig):
+async def test_postgres_itself_refuses_two_meetings_on_one_slot(postgres_rig: PostgresRig):
     rig = postgres_rig
     await rig.put_hosts(new_host())
     made = await reserved(rig, await open_customer(rig, 100), MeetingSpec())
@@ -45,8 +45,8 @@ async def test_a_free_host_in_other_hands_is_contended_and_waited_for(postgres_r
         view = await tx.meetings.load_creation(query)
         assert len(view.free_hosts) == 1
         async with rig.store.begin() as existing_note:
-            seen = await existing_note.meetings.load_creation(query_of(other, MeetingSpec()))
-            assert (list(seen.free_hosts), seen.is_contended) == ([], True)
+            other_view = await existing_note.meetings.load_creation(query_of(other, MeetingSpec()))
+            assert (list(other_view.free_hosts), other_view.is_contended) == ([], True)
         waiting = asyncio.create_task(reserve(rig, other, MeetingSpec()))
         made = provisioning(one, MeetingSpec(), view, view.free_hosts[0], query.operation)
         assert await tx.meetings.save_provisioning(made)

@@ -1,4 +1,4 @@
-"""Forgetting, in every store: what is past its time goes, what still runs stays."""
+"""Housekeeping in every store: what is past its retention is deleted, what still runs is kept."""
 
 from meetcore.testing.contracts import HousekeepingContract, IdempotencyMachineContract
 

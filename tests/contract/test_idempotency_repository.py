@@ -1,4 +1,4 @@
-"""Idempotency keys in every store: bound, claimed, done, each seen by whoever comes after."""
+"""Idempotency keys in every store: bound, claimed, done, each visible to later requests."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Jitsi on the suite of the video providers, and its own: rooms nobody guesses, addresses Jitsi can read."""
+"""Jitsi on the video providers' suite, and its own: unguessable rooms, addresses Jitsi can read."""
 
 import json
 import re
@@ -67,7 +67,7 @@ def _are_one_key(one: bytes, other: bytes) -> bool:
     return one.ljust(64, b"\0") == other.ljust(64, b"\0")  # HMAC fills short keys up with zeros
 
 
-def test_meetings_one_after_the_other_have_rooms_that_tell_nothing_of_each_other():
+def test_the_rooms_of_successive_meetings_reveal_nothing_of_each_other():
     rooms = JitsiRooms(URL, KEY)
     names = [rooms.name(UUID(int=MEETING.int + n)).replace("-", "") for n in range(2000)]
     assert len(set(names)) == len(names)
@@ -114,7 +114,7 @@ def test_whatever_the_title_it_is_read_as_it_was_written(title: str):
     assert re.fullmatch(r"[A-Za-z0-9:/._#=%~-]+", url), "nothing that a mail or a chat would cut the link at"
 
 
-async def test_microphones_are_off_at_first_where_that_was_asked():
+async def test_microphones_are_off_at_first_where_requested():
     provider = JitsiProvider(URL, KEY)
     order = order_for(provider)
     muted = await provider.create(evolve(order, mic_off=True))
@@ -127,7 +127,7 @@ async def test_microphones_are_off_at_first_where_that_was_asked():
 # What it does not do
 
 
-async def test_nothing_is_ever_asked_of_the_network(monkeypatch: pytest.MonkeyPatch):
+async def test_the_network_is_never_used(monkeypatch: pytest.MonkeyPatch):
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError("the network was asked")
 
@@ -154,8 +154,8 @@ async def test_nothing_is_ever_asked_of_the_network(monkeypatch: pytest.MonkeyPa
 )
 def test_what_it_cannot_do_is_refused_before_anything_is_made(wanted: dict[str, Any], word: str):
     now = order_for(JitsiProvider(URL, KEY)).start_at
-    asked = MeetingRequest("Rapat", "2026-12-02", "09:00", "standard-100", mic_off=True)
+    request = MeetingRequest("Rapat", "2026-12-02", "09:00", "standard-100", mic_off=True)
     abilities = JitsiProvider(URL, KEY).abilities
-    assert plan_meeting(asked, DEFAULT_TIERS, abilities, now).request == asked
+    assert plan_meeting(request, DEFAULT_TIERS, abilities, now).request == request
     with pytest.raises(Unprocessable, match=f"jitsi {word}"):
-        plan_meeting(evolve(asked, **wanted), DEFAULT_TIERS, abilities, now)
+        plan_meeting(evolve(request, **wanted), DEFAULT_TIERS, abilities, now)

@@ -1,4 +1,4 @@
-"""Proving the ledger, in every store: what is right is proven, what was tampered with is named."""
+"""Verifying the ledger in every store: a sound ledger passes, what was tampered with is named."""
 
 import os
 import signal
@@ -31,35 +31,35 @@ class TestLedgerAudit(LedgerAuditContract):
     """In memory and in Postgres."""
 
 
-_HOUSE = "WHERE account_id = %(account_id)s AND number = 2 AND book <> 'customer'"
+_OTHER_LEG = "WHERE account_id = %(account_id)s AND number = 2 AND book <> 'customer'"
 _LONE = """INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, at)
     VALUES (%(account_id)s, 3, 'topups', %(new_id)s, 5, now())"""
 
 
 @pytest.mark.parametrize(
-    ("theft", "number"),
+    ("tampering", "number"),
     [
-        (f"UPDATE ledger_entries SET amount = amount - 1 {_HOUSE}", 2),
-        (f"UPDATE ledger_entries SET book = 'meetings' {_HOUSE}", 2),
-        (f"UPDATE ledger_entries SET transfer_id = %(new_id)s {_HOUSE}", 2),
-        (f"DELETE FROM ledger_entries {_HOUSE}", 2),
+        (f"UPDATE ledger_entries SET amount = amount - 1 {_OTHER_LEG}", 2),
+        (f"UPDATE ledger_entries SET book = 'meetings' {_OTHER_LEG}", 2),
+        (f"UPDATE ledger_entries SET transfer_id = %(new_id)s {_OTHER_LEG}", 2),
+        (f"DELETE FROM ledger_entries {_OTHER_LEG}", 2),
         (_LONE, 3),
     ],
 )
 async def test_a_leg_that_is_not_its_transfers_is_named(
-    postgres_rig: PostgresRig, theft: str, number: int
+    postgres_rig: PostgresRig, tampering: str, number: int
 ) -> None:
     """Only this store keeps both legs."""
     rig = postgres_rig
     customer = await open_customer(rig, 50)
     await top_up(rig, customer, 5, "second")
-    await rig.steal(theft, account_id=customer.account_id, new_id=new_id())
+    await rig.tamper_with(tampering, account_id=customer.account_id, new_id=new_id())
     audit = await VerifyLedger(rig.audit)()
     found = [each for each in audit.findings if each.account_id == customer.account_id]
     assert found
     assert {each.number for each in found} == {number}
     assert all(FlawKind.UNBALANCED in each.problem for each in found)
-    await rig.steal(
+    await rig.tamper_with(
         "DELETE FROM ledger_entries WHERE number = 3 AND account_id = %(account_id)s",
         account_id=customer.account_id,
     )
@@ -82,10 +82,10 @@ async def test_a_charge_that_was_returned_twice_is_named(postgres_rig: PostgresR
         WHERE account_id = %(account_id)s AND number = 5 AND book = 'customer')"""
     await rig.rows("DROP INDEX ledger_transfers_reversed_once")
     try:
-        await rig.steal(reverses, account_id=customer.account_id, charge=2)
+        await rig.tamper_with(reverses, account_id=customer.account_id, charge=2)
         audit = await VerifyLedger(rig.audit)()
     finally:
-        await rig.steal(reverses, account_id=customer.account_id, charge=4)
+        await rig.tamper_with(reverses, account_id=customer.account_id, charge=4)
         await rig.rows(index["definition"])
     found = [each for each in audit.findings if each.account_id == customer.account_id]
     assert {each.number for each in found if FlawKind.RETURNED_BEFORE in each.problem} == {3, 5}
@@ -102,27 +102,29 @@ async def test_several_processes_find_what_one_finds(
         await top_up(rig, customer, 5, "second")
     for customer in (customers[3], customers[1]):
         await rig.tamper(customer.account_id, 2, Tampering.BALANCE_AFTER)
-    told: list[tuple[int, int]] = []
+    progress: list[tuple[int, int]] = []
     alone = await VerifyLedger(rig.audit)()
     audit = await VerifyLedger(rig.audit)(
-        lambda done, total: told.append((done, total)), verifiers_of(service_database, 2, worth=1)
+        lambda done, total: progress.append((done, total)), verifiers_of(service_database, 2, worth=1)
     )
     assert audit == alone
-    mine = [finding for finding in audit.findings if finding.account_id in {c.account_id for c in customers}]
-    assert [(each.account_id, each.number) for each in mine] == [
+    findings = [
+        finding for finding in audit.findings if finding.account_id in {c.account_id for c in customers}
+    ]
+    assert [(each.account_id, each.number) for each in findings] == [
         (account_id, 2) for account_id in sorted([customers[1].account_id, customers[3].account_id])
     ]
-    assert told[-1] == (audit.entries, audit.entries)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert progress[-1] == (audit.entries, audit.entries)
+    assert [done for done, _ in progress] == sorted(done for done, _ in progress)
     for customer in (customers[3], customers[1]):
-        await rig.steal(
+        await rig.tamper_with(
             "UPDATE ledger_entries SET balance_after = balance_after - 1"
             " WHERE account_id = %(id)s AND number = 2 AND book = 'customer'",
             id=customer.account_id,
         )
 
 
-async def test_a_process_that_dies_is_told_and_leaves_nothing_proven_wrongly(
+async def test_a_process_that_dies_is_reported_and_leaves_no_wrong_verdict(
     postgres_rig: PostgresRig, service_database: str
 ) -> None:
     await open_customer(postgres_rig, 50)
@@ -140,7 +142,7 @@ async def test_a_process_that_dies_is_told_and_leaves_nothing_proven_wrongly(
         await VerifyLedger(postgres_rig.audit)(provers=doomed)
 
 
-async def test_a_process_whose_moment_is_over_says_so(
+async def test_a_process_whose_snapshot_is_over_reports_it(
     postgres_rig: PostgresRig, service_database: str
 ) -> None:
     await open_customer(postgres_rig, 50)

@@ -66,7 +66,7 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 async def test_a_repeated_operation_is_found_without_reading_the_history(postgres_rig: PostgresRig):
-    """With so few rows the planner may scan them all: it is told not to, as it will not with many."""
+    """With so few rows the planner may scan them all: it is set not to, as it will not with many."""
     customer = await open_customer(postgres_rig)
     for number in range(200):
         await top_up(postgres_rig, customer, 5, f"INV-{number}")
@@ -78,7 +78,7 @@ async def test_a_repeated_operation_is_found_without_reading_the_history(postgre
             f"EXPLAIN (ANALYZE, FORMAT JSON) {statements._LOAD}",
             {"account_id": customer.account_id, "operation": operation},
         )
-        [told] = [row["QUERY PLAN"] for row in await cursor.fetchall()]
-    [looked_up] = [node for node in _nodes(told[0]["Plan"]) if node.get("Alias") == "e"]
+        [plan] = [row["QUERY PLAN"] for row in await cursor.fetchall()]
+    [looked_up] = [node for node in _nodes(plan[0]["Plan"]) if node.get("Alias") == "e"]
     assert looked_up["Index Name"] == "ledger_entries_by_transfer"
     assert (looked_up["Actual Rows"], looked_up.get("Rows Removed by Filter", 0)) == (1, 0)

@@ -20,8 +20,8 @@ class TestMeetingRepository(MeetingRepositoryContract):
     """In memory and in Postgres."""
 
 
-async def test_a_meeting_in_a_bearers_hands_is_not_taken_over(postgres_rig: PostgresRig):
-    """Its lease lapsed, but the transaction that loaded it is about to finish the meeting."""
+async def test_a_leased_meeting_is_not_taken_over(postgres_rig: PostgresRig):
+    """Its lease expired, but the transaction that loaded it is about to finish the meeting."""
     rig = postgres_rig
     customer = await open_customer(rig, 100)
     await rig.put_hosts(new_host())

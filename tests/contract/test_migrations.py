@@ -90,7 +90,7 @@ def test_the_migrations_arrive_at_the_canonical_schema(empty_database_url, secon
     assert len(wanted["triggers"]) == 3
 
 
-def test_a_difference_in_the_schema_is_seen(empty_database_url, second_database_url):
+def test_a_difference_in_the_schema_is_found(empty_database_url, second_database_url):
     for url in (empty_database_url, second_database_url):
         migrate(url)
     with psycopg.connect(second_database_url) as connection:
@@ -107,10 +107,10 @@ def test_a_difference_in_the_schema_is_seen(empty_database_url, second_database_
 
 def test_migrating_twice_applies_nothing_the_second_time(empty_database_url):
     assert missing(empty_database_url) == load_migrations()
-    told: list[tuple[int, int, int]] = []
-    steps = migrate(empty_database_url, on_step=lambda step, n, of: told.append((step.number, n, of)))
+    progress: list[tuple[int, int, int]] = []
+    steps = migrate(empty_database_url, on_step=lambda step, n, of: progress.append((step.number, n, of)))
     assert steps == load_migrations()
-    assert told == [(n, n, len(steps)) for n in range(1, len(steps) + 1)]
+    assert progress == [(n, n, len(steps)) for n in range(1, len(steps) + 1)]
     assert missing(empty_database_url) == []
     assert migrate(empty_database_url) == []
     assert applied(empty_database_url) == known()

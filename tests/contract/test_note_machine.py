@@ -1,4 +1,4 @@
-"""Notes, played on every store at once: they must tell the same story."""
+"""Notes, run on every store at once: the stores must behave alike."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from meetcore.testing.memory_rig import MemoryRig
 from meetcore.testing.note_machine import NoteMachine
 from tests.contract.rigs import PostgresRig
 
-# A play is some hundred transactions on a real database: a dozen of them say what a rule does not.
+# A run is some hundred transactions on a real database: a dozen of them find what a rule does not.
 PLAYS = max(10, settings().max_examples // 8)
 
 

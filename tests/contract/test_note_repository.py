@@ -1,4 +1,4 @@
-"""A note's life in every store: asked for, worked on under a lease, heard piece by piece, over."""
+"""A note's lifecycle in every store: requested, worked on under a lease, transcribed in pieces, ended."""
 
 import pytest
 
@@ -13,14 +13,14 @@ class TestNoteRepository(NoteRepositoryContract):
     """In memory and in Postgres."""
 
 
-async def test_a_note_that_does_not_open_stops_nobody_elses(postgres_rig: PostgresRig) -> None:
-    """As when a key went missing: it is set aside, and takes nobody's turn meanwhile."""
+async def test_a_note_that_does_not_decrypt_stops_no_other(postgres_rig: PostgresRig) -> None:
+    """As when a key went missing: it is set aside, and delays no other meanwhile."""
     await postgres_rig.reset()
     broken, sound = [
         await queued(postgres_rig, customer, await recorded(postgres_rig, customer))
         for customer in (await open_customer(postgres_rig, 100), await open_customer(postgres_rig, 100))
     ]
-    await postgres_rig.steal(
+    await postgres_rig.tamper_with(
         "UPDATE recordings SET files = '\\x00' WHERE id = %(id)s", id=broken.recording_id
     )
     assert [task.note.id for task in await claim_notes(postgres_rig)] == [sound.id]

@@ -69,12 +69,12 @@ async def rows_read(rig: PostgresRig, statement: str, parameters: dict[str, Any]
         cursor = await connection.execute(
             f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters, prepare=True
         )
-        [told] = [row["QUERY PLAN"] for row in await cursor.fetchall()]
+        [plan] = [row["QUERY PLAN"] for row in await cursor.fetchall()]
     dropped = ("Rows Removed by Filter", "Rows Removed by Index Recheck", "Rows Removed by Join Filter")
     return float(
         max(
             (node["Actual Rows"] + sum(node.get(name, 0) for name in dropped)) * node["Actual Loops"]
-            for node in nodes(told[0]["Plan"])
+            for node in nodes(plan[0]["Plan"])
         )
     )
 

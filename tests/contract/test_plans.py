@@ -40,43 +40,43 @@ SOON = datetime.now(UTC) + timedelta(days=1)
 ROWS = 5_000
 
 # No temporary table: making one has every connection make its plans anew.
-_STRANGERS = f"(SELECT md5(n::text)::uuid AS id FROM generate_series(1, {ROWS}) AS n) AS strangers"
+_UNKNOWN_IDS = f"(SELECT md5(n::text)::uuid AS id FROM generate_series(1, {ROWS}) AS n) AS strangers"
 
-# Rows that belong to nobody, as many in each table as a busy day leaves.
+# Rows that belong to no account, as many in each table as a busy day leaves.
 _FILL = f"""
 INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
-SELECT id, id, 'a@example.com', 'A', now(), 0, false FROM {_STRANGERS};
+SELECT id, id, 'a@example.com', 'A', now(), 0, false FROM {_UNKNOWN_IDS};
 INSERT INTO api_keys (id, account_id, digest, scopes, created_at)
-SELECT gen_random_uuid(), id, sha256(id::text::bytea), '{{}}', now() FROM {_STRANGERS};
+SELECT gen_random_uuid(), id, sha256(id::text::bytea), '{{}}', now() FROM {_UNKNOWN_IDS};
 INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
 SELECT gen_random_uuid(), 'host-' || n, 300, 1, now() FROM generate_series(1, {ROWS}) AS n;
 INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
 SELECT gen_random_uuid(), gen_random_uuid(), id, 0, tstzrange(now() + interval '9 days', NULL) FROM hosts;
 INSERT INTO ledger_transfers
     (account_id, id, operation, kind, amount, source, destination, reference_type, reference_id)
-SELECT id, gen_random_uuid(), 'x', 'topup', 1, 'house', 'customer', 'topup', 'x' FROM {_STRANGERS};
+SELECT id, gen_random_uuid(), 'x', 'topup', 1, 'house', 'customer', 'topup', 'x' FROM {_UNKNOWN_IDS};
 INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
 SELECT account_id, 1000, 'customer', id, 1, 1, now(), sha256('x') FROM ledger_transfers
 WHERE operation = 'x';
 INSERT INTO ledger_holds
     (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
-SELECT id, gen_random_uuid(), 'x', 'meeting_charge', 1, 'meeting', 'x', id, current_date FROM {_STRANGERS};
+SELECT id, gen_random_uuid(), 'x', 'meeting_charge', 1, 'meeting', 'x', id, current_date FROM {_UNKNOWN_IDS};
 INSERT INTO cap_usage (account_id, api_key_id, day, spent, held)
-SELECT id, id, current_date, 0, 0 FROM {_STRANGERS};
+SELECT id, id, current_date, 0, 0 FROM {_UNKNOWN_IDS};
 INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, created_at)
-SELECT id, 'x', 'x', true, now() FROM {_STRANGERS};
+SELECT id, 'x', 'x', true, now() FROM {_UNKNOWN_IDS};
 INSERT INTO webhook_endpoints
     (account_id, id, url, url_key, event_types, state, consecutive_failures, created_by, created_at, secret)
-SELECT id, gen_random_uuid(), 'x', 'x', '{{}}', 'active', 0, 'x', now(), 'x' FROM {_STRANGERS};
+SELECT id, gen_random_uuid(), 'x', 'x', '{{}}', 'active', 0, 'x', now(), 'x' FROM {_UNKNOWN_IDS};
 INSERT INTO events (account_id, id, kind, payload, created_at)
-SELECT id, gen_random_uuid(), 'webhook.test', 'x', now() FROM {_STRANGERS};
+SELECT id, gen_random_uuid(), 'webhook.test', 'x', now() FROM {_UNKNOWN_IDS};
 INSERT INTO deliveries (account_id, id, endpoint_id, event_id, event_kind, status, created_at)
 SELECT account_id, gen_random_uuid(), id, gen_random_uuid(), 'webhook.test', 'succeeded', now()
 FROM webhook_endpoints WHERE url = 'x';
 INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms)
 SELECT account_id, id, 1, now(), 1 FROM deliveries WHERE event_kind = 'webhook.test';
 INSERT INTO meetings
-SELECT made.* FROM meetings m, {_STRANGERS}, jsonb_populate_record(m, jsonb_build_object(
+SELECT made.* FROM meetings m, {_UNKNOWN_IDS}, jsonb_populate_record(m, jsonb_build_object(
     'id', gen_random_uuid(), 'account_id', strangers.id, 'status', 'ended', 'provider_meeting_id', NULL,
     'password', NULL)) AS made
 WHERE m.id = %(meeting_id)s;

@@ -1,4 +1,4 @@
-"""What is asked often, in every store: cheap reads of what was committed."""
+"""Frequent queries of every store: cheap reads of what was committed."""
 
 import socket
 from datetime import UTC, datetime, timedelta

@@ -28,7 +28,7 @@ MINUTE = 1_796_126_400
 
 @pytest.fixture
 def closed_port():
-    """A port of ours on which nobody listens."""
+    """A local port without a listener."""
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         yield holder.getsockname()[1]
@@ -36,7 +36,7 @@ def closed_port():
 
 @pytest.fixture
 def silent_port():
-    """A port that accepts connections and never says a word."""
+    """A port that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         yield server.getsockname()[1]
 
@@ -158,7 +158,7 @@ async def test_redis_counters_expire(redis_url: str, redis_prefix: str):
             await client.ttl(key) async for key in client.scan_iter(match=redis_prefix + "*")
         ]
     assert len(account_histories) == 2
-    assert all(60 < life <= 600 for life in account_histories)
+    assert all(60 < ttl <= 600 for ttl in account_histories)
 
 
 async def test_redis_dials_again_after_its_connection_was_cut(redis_url: str, redis_prefix: str):
@@ -173,7 +173,7 @@ async def test_redis_dials_again_after_its_connection_was_cut(redis_url: str, re
 
 
 @pytest.mark.parametrize("turns", [1, 2], ids=["not yet sent", "sent"])
-async def test_redis_hits_on_their_way_are_told_when_the_line_goes(redis_url, redis_prefix, turns):
+async def test_pending_redis_hits_fail_when_the_connection_drops(redis_url, redis_prefix, turns):
     counters, key = RedisRateCounters(redis_url, prefix=redis_prefix, timeout_s=5.0), uuid4()
     await counters.hit(key, READ, MINUTE)
     hits = [asyncio.create_task(counters.hit(key, READ, MINUTE)) for _ in range(3)]
@@ -181,9 +181,10 @@ async def test_redis_hits_on_their_way_are_told_when_the_line_goes(redis_url, re
         await asyncio.sleep(0)
     await counters.aclose()
     assert all(
-        isinstance(told, RateStoreUnavailable) for told in await asyncio.gather(*hits, return_exceptions=True)
+        isinstance(result, RateStoreUnavailable)
+        for result in await asyncio.gather(*hits, return_exceptions=True)
     )
-    assert (counters._line, counters._dialling) == (None, None)  # no line is opened that nobody will close
+    assert (counters._line, counters._dialling) == (None, None)  # every opened connection is closed
 
 
 async def test_redis_errors_are_an_absent_store_for_that_counter_alone(redis_url: str, redis_prefix: str):
@@ -191,11 +192,11 @@ async def test_redis_errors_are_an_absent_store_for_that_counter_alone(redis_url
     spoilt, sound = uuid4(), uuid4()
     async with redis.asyncio.from_url(redis_url) as client:
         await client.set(f"{redis_prefix}rate:{MINUTE}:{spoilt.hex}:read", "not a number")
-    told = await asyncio.gather(
+    results = await asyncio.gather(
         counters.hit(spoilt, READ, MINUTE), counters.hit(sound, READ, MINUTE), return_exceptions=True
     )
-    assert isinstance(told[0], RateStoreUnavailable)
-    assert told[1] == 1
+    assert isinstance(results[0], RateStoreUnavailable)
+    assert results[1] == 1
     assert await counters.hit(sound, READ, MINUTE) == 2
     await counters.aclose()
 
@@ -208,8 +209,8 @@ def test_redis_addresses_that_cannot_be_carried_out_are_refused(url: str):
 
 async def test_redis_refusing_the_login_is_an_absent_store(redis_url: str):
     at = urlsplit(redis_url)
-    stranger = at._replace(netloc=f"nobody:wrong@{at.hostname}:{at.port or 6379}").geturl()
-    counters = RedisRateCounters(stranger, timeout_s=5.0)
+    wrong_login = at._replace(netloc=f"nobody:wrong@{at.hostname}:{at.port or 6379}").geturl()
+    counters = RedisRateCounters(wrong_login, timeout_s=5.0)
     with pytest.raises(RateStoreUnavailable, match="login"):
         await counters.hit(uuid4(), READ, MINUTE)
     await counters.aclose()
@@ -257,18 +258,18 @@ async def test_a_server_that_never_answers_is_an_absent_store(store, silent_port
         await asyncio.wait_for(store(silent_port)(), timeout=10)
 
 
-async def test_everybody_who_waits_for_an_absent_redis_is_told(closed_port: int):
+async def test_every_waiting_hit_fails_when_redis_is_absent(closed_port: int):
     counters = RedisRateCounters(f"redis://127.0.0.1:{closed_port}/15")
-    told = await asyncio.gather(
+    results = await asyncio.gather(
         *(counters.hit(uuid4(), READ, MINUTE) for _ in range(20)), return_exceptions=True
     )
-    assert all(isinstance(one, RateStoreUnavailable) for one in told)
+    assert all(isinstance(one, RateStoreUnavailable) for one in results)
     assert (
-        len({id(one) for one in told}) == 20
+        len({id(one) for one in results}) == 20
     )  # one exception raised in many tasks grows its traceback for ever
 
 
-async def test_postgres_purges_what_is_old_and_keeps_the_rest(counters_database: str):
+async def test_postgres_purges_old_windows_only(counters_database: str):
     key = uuid4()
     async with pool_at(counters_database) as pool:
         counters = PostgresRateCounters(pool)
@@ -283,7 +284,7 @@ async def test_postgres_purges_what_is_old_and_keeps_the_rest(counters_database:
 
 
 class Lines:
-    """A log that remembers."""
+    """A log that keeps its lines."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -295,15 +296,15 @@ class Lines:
 
 
 class Patchy:
-    """A store that can be taken away, and knows how often it was asked."""
+    """A store that can be taken away, and counts its calls."""
 
     def __init__(self) -> None:
         self.is_away = False
-        self.asked = 0
+        self.calls = 0
         self._counters = MemoryRateCounters()
 
     async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
-        self.asked += 1
+        self.calls += 1
         await asyncio.sleep(0)
         if self.is_away:
             raise RateStoreUnavailable("taken away by the test")
@@ -311,7 +312,7 @@ class Patchy:
 
 
 class Bench:
-    """A fallback with its surroundings; time passes when the test says so."""
+    """A fallback with its surroundings; the test sets the time."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -329,11 +330,11 @@ class Bench:
 async def test_the_shared_store_counts_while_it_is_there():
     bench = Bench()
     assert [await bench.hit() for _ in range(3)] == [1, 2, 3]
-    assert bench.store.asked == 3
+    assert bench.store.calls == 3
     assert bench.log.events == []
 
 
-async def test_an_outage_is_counted_elsewhere_and_logged_once_at_each_end():
+async def test_an_outage_is_counted_in_the_fallback_and_logged_once_at_each_end():
     bench = Bench()
     await bench.hit()
     bench.store.is_away = True
@@ -348,13 +349,13 @@ async def test_an_outage_is_counted_elsewhere_and_logged_once_at_each_end():
     ]
 
 
-async def test_an_absent_store_is_asked_once_a_second():
+async def test_an_absent_store_is_tried_once_a_second():
     bench = Bench()
     bench.store.is_away = True
     for tenth in range(30):
         bench.now = tenth / 10
         await asyncio.gather(*(bench.hit() for _ in range(4)))
-    assert 4 <= bench.store.asked <= 4 + 3  # four found out together, then one in each second
+    assert 4 <= bench.store.calls <= 4 + 3  # four found out together, then one in each second
     assert len(bench.log.events) == 1
 
 

@@ -129,7 +129,7 @@ async def test_the_recording_ends_with_the_meeting(database_url: str):
             assert (audio.starts_at, audio.ends_at) == (transcript.starts_at, transcript.ends_at)
 
 
-async def test_the_recording_is_as_long_as_it_says():
+async def test_the_recording_is_as_long_as_declared():
     editor = AvAudioEditor(share=1)
     with editor.scratch() as media:
         media.write(SPOKEN)
@@ -137,7 +137,7 @@ async def test_the_recording_is_as_long_as_it_says():
     assert len(SPOKEN) <= 200_000
 
 
-def test_the_recording_speaks_where_its_transcript_says_so():
+def test_the_recording_speaks_where_its_transcript_has_text():
     with av.open(io.BytesIO(SPOKEN), "r") as media:
         resampler = av.AudioResampler("s16", "mono", 1000)
         frames = [each for frame in (*media.decode(audio=0), None) for each in resampler.resample(frame)]
@@ -164,10 +164,10 @@ def milliseconds(clock: str) -> int:
 @pytest.mark.parametrize("fault", list(SandboxFault)[:5])
 async def test_a_planned_fault_is_met_once(call: SandboxCall, fault: SandboxFault):
     state, faults = MemorySandboxState(), SandboxFaults()
-    files, made = SandboxRecordingFiles(state, faults, patience_s=0.05), await ended(state)
+    files, made = SandboxRecordingFiles(state, faults, timeout_s=0.05), await ended(state)
     audio, _ = await files.find(made)
 
-    async def act() -> None:
+    async def make_call() -> None:
         match call:
             case SandboxCall.FIND_FILES:
                 assert len(await files.find(made)) == 2
@@ -180,7 +180,7 @@ async def test_a_planned_fault_is_met_once(call: SandboxCall, fault: SandboxFaul
     faults.plan(call, fault)
     async with asyncio.timeout(5):
         with pytest.raises(FilesUnavailable):
-            await act()
+            await make_call()
         is_removed = call is SandboxCall.REMOVE_FILE and fault.does_the_work
         assert len(await files.find(made)) == (1 if is_removed else 2)
-        await act()
+        await make_call()

@@ -20,7 +20,7 @@ ACCOUNT, ANOTHER = UUID(int=1), UUID(int=2)
 
 
 @pytest.fixture
-def gate() -> Iterator[threading.Event]:
+def release() -> Iterator[threading.Event]:
     """What a lookup that hangs waits for: opened at the end, so that no thread is left."""
     opened = threading.Event()
     yield opened
@@ -28,13 +28,13 @@ def gate() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-async def zoned(gate: threading.Event) -> AsyncIterator[SystemResolver]:
+async def zoned(release: threading.Event) -> AsyncIterator[SystemResolver]:
     """The system's resolver on a system that knows the zone of the suite."""
 
     def lookup(host: bytes, *_args: object, **_options: object) -> list[tuple[object, ...]]:
         name = host.decode()
         if name == HANGING:
-            gate.wait()
+            release.wait()
         if name not in ZONE:
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
         return [(socket.AF_UNSPEC, socket.SOCK_STREAM, 6, "", (record, 0)) for record in ZONE[name]]
@@ -78,7 +78,7 @@ async def test_the_system_resolves_localhost(system_resolver: SystemResolver) ->
     socket.gaierror(socket.EAI_NONAME, "no such name"), OSError("down"), [],
     [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("not an address", 0))],
 ])  # fmt: skip
-async def test_whatever_the_system_says_instead_is_host_unresolved(answer: object) -> None:
+async def test_any_other_result_of_the_system_is_host_unresolved(answer: object) -> None:
     def lookup(*_args: object, **_options: object) -> list[tuple[object, ...]]:
         if isinstance(answer, Exception):
             raise answer
@@ -105,8 +105,8 @@ async def test_the_systems_order_of_preference_is_kept(zoned: SystemResolver) ->
     ]
 
 
-async def test_a_lookup_that_hangs_ends_at_its_limit(gate: threading.Event) -> None:
-    resolver = SystemResolver(0.05, lookup=lambda *_args, **_options: [(gate.wait(),)])
+async def test_a_lookup_that_hangs_ends_at_its_limit(release: threading.Event) -> None:
+    resolver = SystemResolver(0.05, lookup=lambda *_args, **_options: [(release.wait(),)])
     with pytest.raises(HostUnresolved):
         await resolver.resolve(HOST, ACCOUNT)
     await resolver.close()
@@ -115,17 +115,17 @@ async def test_a_lookup_that_hangs_ends_at_its_limit(gate: threading.Event) -> N
 # Answers that serve for a second
 
 
-async def test_callers_at_one_time_share_a_lookup_and_a_failure_is_forgotten() -> None:
+async def test_concurrent_callers_share_a_lookup_and_a_failure_is_not_cached() -> None:
     now_s, inner = [0.0], StaticResolver(())
     answers = DnsCache(inner, lambda: now_s[0])
     outcomes = await asyncio.gather(
         *(answers.resolve(HOST, ACCOUNT) for _ in range(5)), return_exceptions=True
     )
     assert all(isinstance(outcome, HostUnresolved) for outcome in outcomes)
-    assert inner.asked == 1
+    assert inner.lookups == 1
     inner.addresses = (IPv4Address("8.8.8.8"),)
     assert await asyncio.gather(*(answers.resolve(HOST, ACCOUNT) for _ in range(5))) == [inner.addresses] * 5
-    assert inner.asked == 2
+    assert inner.lookups == 2
     now_s[0] = 1.0
     await answers.resolve("other.test", ACCOUNT)
     assert list(answers._answers) == ["other.test"]

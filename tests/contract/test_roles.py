@@ -36,14 +36,14 @@ def owned(postgres_server_url: str) -> Iterator[tuple[str, str]]:
     role = f"service_{uuid4().hex[:8]}"
     with servers.fresh_database(postgres_server_url) as url:
         migrate(url)
-        with psycopg.connect(url, autocommit=True) as books:
-            books.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
             try:
                 for _ in range(2):  # after each release
                     grant_service(url, role)
                 yield url, role
             finally:
-                books.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+                connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 @asynccontextmanager
@@ -76,8 +76,11 @@ ATTACKS = [
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_the_service_role_cannot_change_the_ledger(owned: tuple[str, str], attack: str) -> None:
     url, role = owned
-    with psycopg.connect(as_role(url, role)) as books, pytest.raises(psycopg.errors.InsufficientPrivilege):
-        books.execute(attack.encode())
+    with (
+        psycopg.connect(as_role(url, role)) as connection,
+        pytest.raises(psycopg.errors.InsufficientPrivilege),
+    ):
+        connection.execute(attack.encode())
 
 
 async def test_the_service_role_does_the_work_of_the_ledger(owned: tuple[str, str]) -> None:
@@ -93,14 +96,14 @@ async def test_the_service_role_does_the_work_of_the_ledger(owned: tuple[str, st
 def test_what_a_role_lacks_or_has_too_much_of_is_described(owned: tuple[str, str]) -> None:
     url, role = owned
     assert describe_role(as_role(url, role)) == []
-    [told] = describe_role(url)
-    assert "could rewrite the ledger" in told
-    assert "--grant-to" in told
-    with psycopg.connect(url, autocommit=True) as books:
-        books.execute(f"REVOKE INSERT ON meetings FROM {role}".encode())
+    [message] = describe_role(url)
+    assert "could rewrite the ledger" in message
+    assert "--grant-to" in message
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"REVOKE INSERT ON meetings FROM {role}".encode())
         [lacking] = describe_role(as_role(url, role))
         assert "lacks privileges on meetings" in lacking
-        books.execute(f"GRANT UPDATE (amount) ON ledger_entries TO {role}".encode())
+        connection.execute(f"GRANT UPDATE (amount) ON ledger_entries TO {role}".encode())
         assert "may change the ledger" in describe_role(as_role(url, role))[1]
     grant_service(url, role)
     assert describe_role(as_role(url, role)) == []
@@ -112,8 +115,8 @@ def test_a_role_that_cannot_be_the_services_is_refused(
     url, role = owned
     with pytest.raises(GrantRefused, match="CREATE ROLE nobody_at_all"):
         grant_service(url, "nobody_at_all")
-    with psycopg.connect(url) as books:
-        (owner,) = books.execute("SELECT current_user").fetchone() or ("",)
+    with psycopg.connect(url) as connection:
+        (owner,) = connection.execute("SELECT current_user").fetchone() or ("",)
     with pytest.raises(GrantRefused, match="owns the tables"):
         grant_service(url, owner)
     with pytest.raises(GrantRefused, match="only the owner"):
@@ -121,12 +124,12 @@ def test_a_role_that_cannot_be_the_services_is_refused(
     with pytest.raises(GrantRefused, match="no tables yet"):
         grant_service(empty_database_url, role)
     group = f"group_{uuid4().hex[:8]}"
-    with psycopg.connect(url, autocommit=True) as books:
-        books.execute(f"CREATE ROLE {group}; GRANT UPDATE ON ledger_entries TO {group}".encode())
-        books.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(group), sql.Identifier(role)))
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {group}; GRANT UPDATE ON ledger_entries TO {group}".encode())
+        connection.execute(sql.SQL("GRANT {} TO {}").format(sql.Identifier(group), sql.Identifier(role)))
         try:
             with pytest.raises(GrantRefused, match="another role that it belongs to"):
                 grant_service(url, role)
         finally:
-            books.execute(f"DROP OWNED BY {group}; DROP ROLE {group}".encode())
+            connection.execute(f"DROP OWNED BY {group}; DROP ROLE {group}".encode())
     grant_service(url, role)

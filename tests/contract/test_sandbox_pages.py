@@ -1,4 +1,4 @@
-"""The sandbox's join page, asked as a browser would ask, and what its buttons tell the service."""
+"""The sandbox's join page, requested as a browser does, and the events of its buttons."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -47,7 +47,7 @@ MEETING = Meeting(
 
 @define
 class Service:
-    """Everything behind the page; `events` is what it was told."""
+    """Everything behind the page; `events` is what it received."""
 
     meeting: Meeting | None = MEETING
     now: datetime = BEFORE
@@ -91,7 +91,7 @@ class Service:
 NAME = provider_meeting_id(MEETING.id)
 
 
-async def test_the_page_tells_title_time_status_and_a_hint_at_the_password():
+async def test_the_page_shows_title_time_status_and_a_hint_at_the_password():
     page = await Service().page()
     assert "<h1>Rapat tim</h1>" in page
     assert "Tuesday, 1 December 2026" in page
@@ -101,7 +101,7 @@ async def test_the_page_tells_title_time_status_and_a_hint_at_the_password():
     assert "pAss-word1" not in page
 
 
-async def test_a_meeting_without_password_seats_or_recording_is_told():
+async def test_a_meeting_without_password_seats_or_recording_is_shown():
     page = await Service(
         meeting=evolve(MEETING, password=None, capacity=None, with_recording=False)
     ).page()  # fmt: skip
@@ -110,7 +110,7 @@ async def test_a_meeting_without_password_seats_or_recording_is_told():
     assert "<dd>off</dd>" in page
 
 
-async def test_everything_that_is_not_ours_is_escaped():
+async def test_everything_from_outside_is_escaped():
     meeting = evolve(MEETING, title=HOSTILE, description=HOSTILE + "\nsecond", password="<b>&amp;<i>")
     page = await Service(meeting=meeting).page()
     assert "<script" not in page
@@ -156,7 +156,7 @@ async def test_status_and_buttons_go_together(status, now, word, are_disabled):
     assert disabled(page) == are_disabled
 
 
-async def test_the_buttons_tell_the_service_and_lead_back_to_the_page():
+async def test_the_buttons_notify_the_service_and_redirect_to_the_page():
     service = Service()
     async with service.browser() as browser:
         for button in ("start", "end"):
@@ -179,7 +179,7 @@ async def test_forms_and_redirects_hold_below_a_path():
     assert service.events == [("started", NAME)]
 
 
-async def test_pressing_again_tells_again_so_that_a_lost_event_is_mended():
+async def test_pressing_again_notifies_again_so_that_a_lost_event_is_replaced():
     service = Service(is_failing=True)
     async with service.browser() as browser:
         assert (await browser.post(service.press("start"))).status_code == 500
@@ -223,11 +223,11 @@ BAD_URLS: list[Callable[[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize("spoil", BAD_URLS)
+@pytest.mark.parametrize("alter", BAD_URLS)
 @pytest.mark.parametrize("button", ["", "start", "end"])
-async def test_without_the_token_there_is_no_meeting(spoil: Callable[[str], str], button: str):
+async def test_without_the_token_there_is_no_meeting(alter: Callable[[str], str], button: str):
     service = Service()
-    url = spoil(service.url)
+    url = alter(service.url)
     if button:
         path, mark, query = url.partition("?")
         url = f"{path}/{button}{mark}{query}"

@@ -19,7 +19,7 @@ from meetcore.testing.contracts.note_transactions import (
     queued,
     written,
 )
-from meetcore.testing.contracts.provider_event_inbox import new_file, tell, told
+from meetcore.testing.contracts.provider_event_inbox import add_event, new_file, provider_event
 from meetcore.testing.contracts.recording_transactions import keep_recording, new_recording
 from meetcore.testing.contracts.transactions import (
     KIND,
@@ -69,19 +69,19 @@ async def live(rig: PostgresRig) -> Customer:
     record = IdempotencyRecord("b", b"f" * 32, is_done=True, answer=b"SEALED-bound")
     async with rig.store.begin() as tx:
         await tx.idempotency.save(customer.account_id, record)
-    await tell(rig, told(files=(new_file(url="https://files.example/SEALED-told"),)))
+    await add_event(rig, provider_event(files=(new_file(url="https://files.example/SEALED-told"),)))
     await keep_recording(rig, new_recording(customer))
     await live_with_notes(rig, customer)
     return customer
 
 
 async def live_with_notes(rig: PostgresRig, customer: Customer) -> None:
-    """A note that is being made and one that is there, and what was heard for one."""
+    """A note that is being made and one that is there, and the transcript of one."""
     await completed(rig, customer)
     await queued(rig, customer)
     (task,) = await claim_notes(rig)
     async with rig.store.begin() as tx:
-        assert await tx.notes.save_heard(
+        assert await tx.notes.save_transcript_chunk(
             task, "source", 0, (Utterance(0, 1, "SEALED-heard", "SEALED-speaker"),)
         )
     async with rig.store.begin() as tx:
@@ -172,7 +172,7 @@ async def test_a_hosts_key_does_not_open_on_another_host(postgres_rig: PostgresR
     assert found.host_key is None
 
 
-async def test_what_was_said_does_not_open_in_another_note(postgres_rig: PostgresRig):
+async def test_a_transcript_does_not_decrypt_in_another_note(postgres_rig: PostgresRig):
     rig = postgres_rig
     customer = await open_customer(rig, 100)
     one, other = await completed(rig, customer), await completed(rig, customer)
@@ -184,19 +184,19 @@ async def test_what_was_said_does_not_open_in_another_note(postgres_rig: Postgre
     assert found == evolve(other, draft=None, transcript=())
 
 
-async def test_what_was_heard_does_not_open_as_another_piece(postgres_rig: PostgresRig):
+async def test_a_chunk_does_not_decrypt_as_another_piece(postgres_rig: PostgresRig):
     rig = postgres_rig
     await queued(rig, await open_customer(rig, 100))
     (task,) = await claim_notes(rig)
     async with rig.store.begin() as tx:
-        assert await tx.notes.save_heard(task, "source", 0, (Utterance(0, 1, "satu"),))
+        assert await tx.notes.save_transcript_chunk(task, "source", 0, (Utterance(0, 1, "satu"),))
     await rig.rows("UPDATE heard_pieces SET piece = 1")
     async with rig.store.begin() as tx:
         with pytest.raises(CipherRefused):
-            await tx.notes.load_heard(task, "source")
+            await tx.notes.load_transcript_chunks(task, "source")
 
 
-async def test_nothing_that_was_said_is_left_of_what_is_erased(postgres_rig: PostgresRig):
+async def test_nothing_spoken_is_left_after_erasure(postgres_rig: PostgresRig):
     rig = postgres_rig
     customer = await open_customer(rig, 100)
     note = await completed(rig, customer)

@@ -1,4 +1,4 @@
-"""Hearing on this machine: the suite, and that no child outlives its parent, its time or its turn."""
+"""Transcription on this machine: the suite, and that no child outlives its parent, its time or its turn."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from meetcore.adapters.speech import LocalTranscriber, can_hear
+from meetcore.adapters.speech import LocalTranscriber, can_transcribe
 from meetcore.ports.ai import AiUnavailable
 from meetcore.ports.audio_editor import Sound
 from meetcore.testing.contracts import TranscriberContract
@@ -20,7 +20,7 @@ from tests.conftest import absent
 
 @pytest.fixture
 def hearing() -> None:
-    if not can_hear():
+    if not can_transcribe():
         absent("nothing here can hear (pip install 'meetcore[speech]')")
 
 
@@ -38,11 +38,11 @@ class TestLocal(TranscriberContract):
 
 
 def children() -> list[int]:
-    """The living children of this process that hear."""
-    told = subprocess.run(["ps", "-ww", "-o", "pid=,stat=,args=", "--ppid", str(os.getpid())],
+    """Return the running children of this process that transcribe."""
+    output = subprocess.run(["ps", "-ww", "-o", "pid=,stat=,args=", "--ppid", str(os.getpid())],
                           capture_output=True, text=True, check=False).stdout  # fmt: skip
-    rows = [line.split(None, 2) for line in told.splitlines()]
-    return [int(pid) for pid, state, args in rows if "hear.py" in args and state[0] != "Z"]
+    rows = [line.split(None, 2) for line in output.splitlines()]
+    return [int(pid) for pid, state, args in rows if "transcribe_child.py" in args and state[0] != "Z"]
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -53,9 +53,9 @@ async def until(condition: Callable[[], object]) -> None:
     raise AssertionError("it did not come about in 20 s")
 
 
-async def test_without_the_extra_nothing_can_hear(monkeypatch: pytest.MonkeyPatch):
+async def test_without_the_extra_nothing_can_transcribe(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("meetcore.adapters.speech.transcriber.find_spec", lambda name: None)
-    assert not can_hear()
+    assert not can_transcribe()
 
 
 async def test_a_child_that_takes_too_long_is_ended(piece: Sound, hanging: None):
@@ -64,15 +64,15 @@ async def test_a_child_that_takes_too_long_is_ended(piece: Sound, hanging: None)
     assert children() == []
 
 
-async def test_whoever_gives_up_leaves_no_child(piece: Sound, hanging: None):
-    hearing = asyncio.create_task(LocalTranscriber().transcribe(piece))
+async def test_a_cancelled_caller_leaves_no_child(piece: Sound, hanging: None):
+    task = asyncio.create_task(LocalTranscriber().transcribe(piece))
     await until(children)
-    hearing.cancel()
-    await asyncio.gather(hearing, return_exceptions=True)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
     assert children() == []
 
 
-async def test_one_hears_at_a_time(piece: Sound, hanging: None):
+async def test_one_transcription_runs_at_a_time(piece: Sound, hanging: None):
     transcriber = LocalTranscriber(timeout_s=0.6)
     waiting = [asyncio.create_task(transcriber.transcribe(piece)) for _ in range(3)]
     await until(children)
@@ -84,27 +84,27 @@ async def test_one_hears_at_a_time(piece: Sound, hanging: None):
     assert all(isinstance(task.exception(), AiUnavailable) for task in waiting)
 
 
-@pytest.mark.parametrize(("program", "words"), [
+@pytest.mark.parametrize(("program", "expected"), [
     ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "ended with -11"),
     ("raise SystemExit(1)", "ended with 1"),
     ("print('no json')", "cannot be read"),
     ("print('x' * 5_000_000)", "more than"),
 ])  # fmt: skip
 async def test_a_child_that_fails_is_away(
-    piece: Sound, monkeypatch, tmp_path: Path, program: str, words: str
+    piece: Sound, monkeypatch, tmp_path: Path, program: str, expected: str
 ):
-    (tmp_path / "hear.py").write_text(program)
-    monkeypatch.setattr("meetcore.adapters.speech.transcriber._PROGRAM", tmp_path / "hear.py")
-    with pytest.raises(AiUnavailable, match=words):
+    (tmp_path / "transcribe_child.py").write_text(program)
+    monkeypatch.setattr("meetcore.adapters.speech.transcriber._PROGRAM", tmp_path / "transcribe_child.py")
+    with pytest.raises(AiUnavailable, match=expected):
         await LocalTranscriber().transcribe(piece)
     assert children() == []
 
 
 @pytest.fixture
 def hanging(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A program in the child's place that never says a word."""
-    (tmp_path / "hear.py").write_text("import time; time.sleep(60)")
-    monkeypatch.setattr("meetcore.adapters.speech.transcriber._PROGRAM", tmp_path / "hear.py")
+    """A program in the child's place that never answers."""
+    (tmp_path / "transcribe_child.py").write_text("import time; time.sleep(60)")
+    monkeypatch.setattr("meetcore.adapters.speech.transcriber._PROGRAM", tmp_path / "transcribe_child.py")
 
 
 PARENT = """
@@ -127,8 +127,8 @@ async def test_a_child_ends_when_its_parent_is_killed():
     try:
         assert parent.stdout is not None
         await parent.stdout.readline()
-        await until(lambda: _hearing_below(parent.pid))
-        (child,) = _hearing_below(parent.pid)
+        await until(lambda: _transcribing_children_of(parent.pid))
+        (child,) = _transcribing_children_of(parent.pid)
         parent.send_signal(signal.SIGKILL)
         await parent.wait()
         await until(lambda: not _is_alive(child))
@@ -138,12 +138,14 @@ async def test_a_child_ends_when_its_parent_is_killed():
             await parent.wait()
 
 
-def _hearing_below(pid: int) -> list[int]:
-    told = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)],
+def _transcribing_children_of(pid: int) -> list[int]:
+    output = subprocess.run(["ps", "-ww", "-o", "pid=,args=", "--ppid", str(pid)],
                           capture_output=True, text=True, check=False).stdout  # fmt: skip
-    return [int(line.split()[0]) for line in told.splitlines() if "hear.py" in line]
+    return [int(line.split()[0]) for line in output.splitlines() if "transcribe_child.py" in line]
 
 
 def _is_alive(pid: int) -> bool:
-    told = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False)
-    return bool(told.stdout.strip()) and not told.stdout.startswith("Z")
+    output = subprocess.run(
+        ["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return bool(output.stdout.strip()) and not output.stdout.startswith("Z")

@@ -95,7 +95,7 @@ class SandboxPlay:
         assert await self.state.put(provider_meeting_id, ENDED)
 
 
-class TestSandboxPlayed(InteractiveProviderContract):
+class TestSandboxInteractive(InteractiveProviderContract):
     @pytest.fixture
     def provider(self, state):
         return SandboxProvider(BASE_URL, state, KEY)
@@ -157,7 +157,7 @@ async def test_a_foreign_name_is_gone_and_leaves_no_trace(name: str):
 
 
 @given(st.uuids())
-def test_a_name_tells_its_meeting(meeting_id: UUID):
+def test_a_name_identifies_its_meeting(meeting_id: UUID):
     assert meeting_uuid(provider_meeting_id(meeting_id)) == meeting_id
 
 
@@ -237,13 +237,13 @@ async def test_a_state_that_is_away_is_an_unknown_outcome(database_url: str):
 )
 async def test_a_title_asks_for_a_fault(title: str, error: type[Exception], is_made: bool):
     state = MemorySandboxState()
-    provider = SandboxProvider(BASE_URL, state, KEY, patience_s=0)
+    provider = SandboxProvider(BASE_URL, state, KEY, timeout_s=0)
     order = order_for(provider, title)
     with pytest.raises(error):
         await provider.create(order)
-    elsewhere = SandboxProvider(BASE_URL, state, KEY)  # the reconciler may run in another process
-    for asked in (provider, elsewhere):
-        assert (await asked.find(order) != ()) is is_made
+    other_process = SandboxProvider(BASE_URL, state, KEY)  # the reconciler may run in another process
+    for each in (provider, other_process):
+        assert (await each.find(order) != ()) is is_made
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ async def test_planned_faults_are_met_once_each_in_order():
     assert await provider.find(evolve(refused, title="Rapat lain")) == (made,)
 
 
-async def test_calls_about_a_meeting_meet_their_faults_too():
+async def test_calls_about_a_meeting_have_planned_faults_too():
     faults = SandboxFaults()
     state = MemorySandboxState()
     provider = SandboxProvider(BASE_URL, state, KEY, faults=faults)
@@ -289,7 +289,7 @@ async def test_calls_about_a_meeting_meet_their_faults_too():
 
 
 @pytest.mark.parametrize("fault", [SandboxFault.HANG, SandboxFault.LATE])
-async def test_a_call_that_nothing_answers_lasts_until_somebody_ends_it(fault: SandboxFault):
+async def test_a_call_without_an_answer_lasts_until_it_is_cancelled(fault: SandboxFault):
     faults, state = SandboxFaults(), MemorySandboxState()
     provider = SandboxProvider(BASE_URL, state, KEY, faults=faults)
     bounded = BoundedProvider(provider, timeout_s=0.05)
@@ -312,7 +312,7 @@ async def test_a_call_that_nothing_answers_lasts_until_somebody_ends_it(fault: S
 @pytest.mark.parametrize("fault", SandboxFault)
 async def test_a_fault_takes_the_time_that_it_would_take(fault: SandboxFault, slept: list[float]):
     faults = SandboxFaults()
-    provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY, faults=faults, patience_s=7)
+    provider = SandboxProvider(BASE_URL, MemorySandboxState(), KEY, faults=faults, timeout_s=7)
     faults.plan(SandboxCall.CREATE, fault)
     with pytest.raises((ProviderRefused, ProviderUnknown)):
         await provider.create(order_for(provider))
@@ -339,8 +339,8 @@ async def test_a_full_host_can_take_more_on_the_next_day(now: datetime, until: d
         await provider.create(order)
     assert refused.value.until == until
     assert await provider.find(order) == ()
-    elsewhere = evolve(order, provider_user_id="host-2")
-    assert (await provider.create(elsewhere),) == await provider.find(elsewhere)
+    other_host = evolve(order, provider_user_id="host-2")
+    assert (await provider.create(other_host),) == await provider.find(other_host)
 
 
 @pytest.mark.parametrize("call", [call for call in SandboxCall if call is not SandboxCall.CREATE])

@@ -121,9 +121,14 @@ async def test_http_gets_the_headers_it_needs_and_a_delivery_may_replace_them(au
         await sender.post(a_post(headers={"X-Service-Signature": "t=1,v1=aa", "User-Agent": "meetcore/1"}))
         await sender.post(a_post())
     given, left_out = (head.decode().split("\r\n") for head in receiver.heads)
-    ours = {"Content-Type: application/json", "Accept: */*", "Accept-Encoding: identity", f"Host: {HOST}"}
-    assert {*ours, "X-Service-Signature: t=1,v1=aa", "User-Agent: meetcore/1"} <= set(given)
-    assert {*ours, "User-Agent: meetcore"} <= set(left_out)
+    own_headers = {
+        "Content-Type: application/json",
+        "Accept: */*",
+        "Accept-Encoding: identity",
+        f"Host: {HOST}",
+    }
+    assert {*own_headers, "X-Service-Signature: t=1,v1=aa", "User-Agent: meetcore/1"} <= set(given)
+    assert {*own_headers, "User-Agent: meetcore"} <= set(left_out)
     for lines in (given, left_out):
         names = [line.partition(":")[0].lower() for line in lines[1:-2]]
         assert len(names) == len(set(names))
@@ -171,11 +176,11 @@ async def test_an_override_is_dialled_without_being_looked_up_or_vetted(authorit
         sending(authority, receiver, resolver=resolver) as sender,
     ):
         attempt = await sender.post(a_post())
-        elsewhere = await sender.post(a_post("https://other.test/"))
+        other_attempt = await sender.post(a_post("https://other.test/"))
     assert judge(attempt)
     assert attempt.address == "127.0.0.1"
     assert receiver.names == [HOST]
-    assert (elsewhere.error, resolver.asked) == ("dns_failed", 1)
+    assert (other_attempt.error, resolver.lookups) == ("dns_failed", 1)
 
 
 # What comes back
@@ -282,7 +287,7 @@ async def test_what_some_would_still_call_http_is_invalid(authority: Authority, 
 # Time and connections
 
 
-async def test_a_closed_port_is_connect_failed_and_tells_nothing_else(authority: Authority) -> None:
+async def test_a_closed_port_is_connect_failed_without_details(authority: Authority) -> None:
     with socket.create_server(("127.0.0.1", 0)) as closed:
         overrides = {HOST: closed.getsockname()}
     async with sending(authority, dial_overrides=overrides) as sender:
@@ -337,7 +342,7 @@ async def test_beyond_so_many_open_connections_none_is_kept(authority: Authority
     assert (receiver.connections, receiver.names) == (3, [HOST, "other.test", "other.test"])
 
 
-async def test_a_sender_that_was_not_started_says_so(authority: Authority) -> None:
+async def test_a_sender_that_was_not_started_raises(authority: Authority) -> None:
     with pytest.raises(RuntimeError, match="start"):
         await AiohttpWebhookSender(StaticResolver(())).post(a_post())
 
@@ -374,7 +379,7 @@ async def test_every_attempt_is_vetted_anew_and_a_pooled_connection_does_not_out
         ("127.0.0.1", None), ("127.0.0.1", None), ("127.0.0.2", None), ("127.0.0.2", None),
         ("127.0.0.1", None), (None, "address_refused"),
     ]  # fmt: skip
-    assert (resolver.asked, receiver.connections) == (6, 2)
+    assert (resolver.lookups, receiver.connections) == (6, 2)
 
 
 @pytest.mark.spec("4.3/1")
@@ -387,11 +392,11 @@ async def test_an_answer_serves_for_one_second_only(
         at_port(receiver.port)
         resolver = StaticResolver((IPv4Address("127.0.0.1"),))
         async with sending(authority, resolver=resolver, allowed_networks=[LOOPBACK]) as sender:
-            asked = []
+            lookups = []
             for clock.at in (0.0, 0.5, 0.999, 1.0, 1.5, 2.0):
                 assert judge(await sender.post(a_post()))
-                asked.append(resolver.asked)
-    assert asked == [1, 1, 1, 2, 2, 3]
+                lookups.append(resolver.lookups)
+    assert lookups == [1, 1, 1, 2, 2, 3]
 
 
 @pytest.mark.spec("4.3/1")

@@ -40,15 +40,15 @@ def authority(tmp_path: Path) -> Authority:
     return Authority(tmp_path)
 
 
-async def in_hard_times(*words: str) -> dict[str, object]:
-    """What `hard_times` printed."""
+async def in_exhausted_child(*arguments: str) -> dict[str, object]:
+    """Return what `exhaustion_child` printed."""
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "tests.contract.exhaustion_child", *words,
+        sys.executable, "-m", "tests.contract.exhaustion_child", *arguments,
         cwd=ROOT, env=os.environ | {"PYTHONPATH": "src"}, stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
-    told, _ = await child.communicate()
+    output, _ = await child.communicate()
     assert child.returncode == 0
-    found: dict[str, object] = json.loads(told)
+    found: dict[str, object] = json.loads(output)
     return found
 
 
@@ -66,9 +66,9 @@ def stalling(answer: bytes) -> Behaviour:
 
 
 @pytest.mark.parametrize("loop", ["uvloop", "asyncio"])
-async def test_without_descriptors_nothing_is_told_about_a_receiver(authority: Authority, loop: str) -> None:
+async def test_without_descriptors_no_attempt_is_recorded(authority: Authority, loop: str) -> None:
     async with receiving(authority.certified(HOST, "other.test"), answering(OK)) as receiver:
-        outcomes = await in_hard_times("descriptors", loop, authority.ca_file, str(receiver.port))
+        outcomes = await in_exhausted_child("descriptors", loop, authority.ca_file, str(receiver.port))
     assert outcomes == {
         "before": "ok", "kept connection": "ok", "new connection": "exhausted", "lookup": "exhausted",
         "after": "ok",
@@ -85,13 +85,13 @@ async def test_hundreds_of_hostile_answers_fit_into_memory(
     authority: Authority, behaviour: Behaviour, outcome: str, most_mb: int
 ) -> None:
     async with receiving(authority.certified(HOST), behaviour) as receiver:
-        told = await in_hard_times(
+        found = await in_exhausted_child(
             "memory", "uvloop", authority.ca_file, str(receiver.port), f"--posts={POSTS}"
         )
-    assert told["outcomes"] == {outcome: POSTS}
+    assert found["outcomes"] == {outcome: POSTS}
     assert receiver.connections == POSTS + 1
-    assert isinstance(told["grew_mb"], float)
-    assert told["grew_mb"] < most_mb
+    assert isinstance(found["grew_mb"], float)
+    assert found["grew_mb"] < most_mb
 
 
 # Places, time and the end
@@ -130,7 +130,7 @@ async def test_a_post_that_finds_no_place_in_time_is_not_tried(authority: Author
 
 
 @pytest.mark.parametrize("resolver", [None, HangingResolver()], ids=["at the receiver", "in the lookup"])
-async def test_posts_under_way_when_the_sender_closes_blame_nobody(
+async def test_posts_under_way_when_the_sender_closes_blame_no_receiver(
     authority: Authority, resolver: Resolver | None
 ) -> None:
     arrived = asyncio.Event()
@@ -151,7 +151,7 @@ async def test_posts_under_way_when_the_sender_closes_blame_nobody(
             await task
 
 
-async def test_a_process_that_stood_still_does_not_say_that_the_receiver_did(
+async def test_a_stalled_process_does_not_blame_the_receiver(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_faults, "_LATE_S", 0.2)
@@ -178,14 +178,14 @@ def _stand_still(seconds: float) -> None:
 # Lookups
 
 
-async def test_names_that_hang_in_every_thread_are_our_shortage_and_one_name_takes_one_thread(
+async def test_lookups_that_hang_in_every_thread_are_a_local_fault_and_one_name_takes_one_thread(
     authority: Authority,
 ) -> None:
-    gate, asked = threading.Event(), list[bytes]()
+    release, names = threading.Event(), list[bytes]()
 
     def lookup(host: bytes, *_: object, **__: object) -> list[tuple[object, ...]]:
-        asked.append(host)
-        gate.wait()
+        names.append(host)
+        release.wait()
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
 
     resolver = SystemResolver(0.05, threads=2, lookup=lookup)
@@ -196,13 +196,13 @@ async def test_names_that_hang_in_every_thread_are_our_shortage_and_one_name_tak
         with pytest.raises(SenderExhausted):
             await sender.post(a_post("https://three.test/"))
     finally:
-        gate.set()
+        release.set()
         await sender.close()
         await resolver.close()
-    assert asked == [b"one.test", b"two.test"]
+    assert names == [b"one.test", b"two.test"]
 
 
-async def test_a_thread_that_cannot_be_started_is_our_shortage(
+async def test_a_thread_that_cannot_be_started_is_a_local_fault(
     authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(_thread: threading.Thread) -> None:
@@ -218,7 +218,7 @@ async def test_a_thread_that_cannot_be_started_is_our_shortage(
     await resolver.close()
 
 
-# The telling apart
+# The distinction
 
 
 def _dial(*addresses: str, peer: str | None = None, local_faults: OSError | None = None) -> ConnectionAttempt:
@@ -238,7 +238,7 @@ _ASSIGNED = OSError(errno.EADDRNOTAVAIL, "Cannot assign requested address")
 _REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
 
 
-@pytest.mark.parametrize(("fault", "dial", "is_ours"), [
+@pytest.mark.parametrize(("fault", "dial", "is_local"), [
     (_unresolved(_NO_MORE), None, True),
     (_unresolved(socket.gaierror(socket.EAI_MEMORY, "")), None, True),
     # The numbers of the resolver's errors must not be read as the system's.
@@ -261,5 +261,7 @@ _REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
     (RuntimeError("a defect"), _dial("8.8.8.8", peer="8.8.8.8"), False),
     (MemoryError(), _dial("8.8.8.8", peer="8.8.8.8"), True),
 ])  # fmt: skip
-def test_whose_fault_it_is(fault: Exception, dial: ConnectionAttempt | None, is_ours: bool) -> None:
-    assert local_faults.is_local_fault(fault, dial) is is_ours
+def test_local_faults_are_distinguished_from_the_receivers(
+    fault: Exception, dial: ConnectionAttempt | None, is_local: bool
+) -> None:
+    assert local_faults.is_local_fault(fault, dial) is is_local

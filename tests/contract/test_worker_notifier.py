@@ -1,4 +1,4 @@
-"""The suite of the doorbells on every adapter, and what is the queue's own, on each broker."""
+"""The suite of the worker notifiers on every adapter, and what is the queue's own, on each broker."""
 
 import asyncio
 import contextlib
@@ -20,11 +20,11 @@ from meetcore.adapters.queue.worker import NotificationConsumer
 from meetcore.adapters.queue.worker_notifier import DramatiqWorkerNotifier
 from meetcore.testing.contracts.worker_notifier import RemoteNotifierContract, WorkerNotifierContract
 
-PATIENCE_S = 15.0
+TIMEOUT_S = 15.0
 
 
 class Lines:
-    """A log that remembers, and that a test can wait on."""
+    """A log that keeps its lines, and that a test can wait on."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -40,7 +40,7 @@ class Lines:
     def wait_for(self, beginning: str) -> bool:
         with self.written:
             return self.written.wait_for(
-                lambda: any(line.startswith(beginning) for line in self.events), PATIENCE_S
+                lambda: any(line.startswith(beginning) for line in self.events), TIMEOUT_S
             )
 
 
@@ -53,17 +53,17 @@ class Place:
         self._shared = broker_from_url(None) if url is None else None
 
     def broker(self) -> dramatiq.Broker:
-        """In process both ends share the one; elsewhere each has its own, as in two processes."""
+        """In process both ends share one broker; otherwise each has its own, as in two processes."""
         return self._shared or broker_from_url(self.url, namespace=self.namespace)
 
     @contextmanager
-    def bell(self, **settings: float):
+    def notifier(self, **settings: float):
         broker = self.broker()
-        bell = DramatiqWorkerNotifier(broker, self.log, queue=self.queue, **settings)
+        notifier = DramatiqWorkerNotifier(broker, self.log, queue=self.queue, **settings)
         try:
-            yield bell
+            yield notifier
         finally:
-            bell.close()
+            notifier.close()
             broker.close()
 
     @contextmanager
@@ -100,32 +100,32 @@ def delete_queues(url: str | None, queue: str) -> None:
     broker.close()
 
 
-async def test_a_ring_reaches_an_event_loop(place: Place):
+async def test_a_notification_reaches_an_event_loop(place: Place):
     loop, due = asyncio.get_running_loop(), asyncio.Event()
-    with place.worker(lambda: loop.call_soon_threadsafe(due.set)), place.bell() as bell:
-        bell.ring()
-        await asyncio.wait_for(due.wait(), PATIENCE_S)
+    with place.worker(lambda: loop.call_soon_threadsafe(due.set)), place.notifier() as notifier:
+        notifier.ring()
+        await asyncio.wait_for(due.wait(), TIMEOUT_S)
 
 
-def test_a_ring_before_the_worker_is_up_wakes_it_later(place: Place):
+def test_a_notification_before_the_worker_is_up_wakes_it_later(place: Place):
     woken = threading.Event()
-    with place.bell() as bell:
-        sent = sends(bell)
-        bell.ring()
-        assert sent.acquire(timeout=PATIENCE_S)
+    with place.notifier() as notifier:
+        sent = sends(notifier)
+        notifier.ring()
+        assert sent.acquire(timeout=TIMEOUT_S)
         with place.worker(woken.set):
-            assert woken.wait(PATIENCE_S)
+            assert woken.wait(TIMEOUT_S)
 
 
-def test_a_queue_that_nobody_reads_stays_small(place: Place):
+def test_a_queue_without_a_reader_stays_small(place: Place):
     woken = threading.Semaphore(0)
-    with place.bell(spacing_s=0) as bell:
-        sent = sends(bell)
+    with place.notifier(spacing_s=0) as notifier:
+        sent = sends(notifier)
         for _ in range(BACKLOG + 50):
-            bell.ring()
-            assert sent.acquire(timeout=PATIENCE_S)
+            notifier.ring()
+            assert sent.acquire(timeout=TIMEOUT_S)
         with place.worker(woken.release):
-            assert woken.acquire(timeout=PATIENCE_S)
+            assert woken.acquire(timeout=TIMEOUT_S)
             wakes = 1 + drained(woken)
     assert wakes <= BACKLOG + 1
 
@@ -137,22 +137,22 @@ def test_an_owner_that_fails_is_called_again(place: Place):
         calls.release()
         raise RuntimeError("the loop is closed")
 
-    with place.worker(fail), place.bell() as bell:
+    with place.worker(fail), place.notifier() as notifier:
         for _ in range(2):
-            bell.ring()
-            assert calls.acquire(timeout=PATIENCE_S)
+            notifier.ring()
+            assert calls.acquire(timeout=TIMEOUT_S)
     assert set(place.log.events) == {"waking failed"}
 
 
-def sends(bell: DramatiqWorkerNotifier) -> threading.Semaphore:
-    """Released once for each message that the bell has handed to its broker."""
-    done, enqueue = threading.Semaphore(0), bell._broker.enqueue
+def sends(notifier: DramatiqWorkerNotifier) -> threading.Semaphore:
+    """Released once for each message that the notifier has handed to its broker."""
+    done, enqueue = threading.Semaphore(0), notifier._broker.enqueue
 
     def counted(message, *, delay=None):
         enqueue(message, delay=delay)
         done.release()
 
-    bell._broker.enqueue = counted  # type: ignore[method-assign]
+    notifier._broker.enqueue = counted  # type: ignore[method-assign]
     return done
 
 
@@ -168,7 +168,7 @@ def drained(semaphore: threading.Semaphore) -> int:
 
 
 class Relay:
-    """A port that leads to a server when it is open, and on which nobody listens when it is closed."""
+    """A port that leads to a server when it is open, and has no listener when it is closed."""
 
     def __init__(self, host: str, port: int) -> None:
         self._target = (host, port)
@@ -200,10 +200,10 @@ class Relay:
             far = socket.create_connection(self._target)
             self._ends += [near, far]
             for ends in ((near, far), (far, near)):
-                threading.Thread(target=self._carry, args=ends, daemon=True).start()
+                threading.Thread(target=self._forward, args=ends, daemon=True).start()
 
     @staticmethod
-    def _carry(source: socket.socket, sink: socket.socket) -> None:
+    def _forward(source: socket.socket, sink: socket.socket) -> None:
         with contextlib.suppress(OSError):
             while data := source.recv(65536):
                 sink.sendall(data)
@@ -239,58 +239,58 @@ def remote(request, queue_namespace):
 
 
 def test_an_absent_broker_neither_raises_nor_blocks_and_is_logged_once(remote: RemotePlace):
-    with remote.bell(pause_s=0.01) as bell:
-        sent = sends(bell)
+    with remote.notifier(pause_s=0.01) as notifier:
+        sent = sends(notifier)
         began = time.perf_counter()
         for _ in range(1000):
-            bell.ring()
+            notifier.ring()
         assert time.perf_counter() - began < 1.0  # a connection alone would have taken longer
         assert remote.log.wait_for("broker away")
         remote.relay.open()
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not sent.acquire(timeout=0.05):
             assert time.monotonic() < deadline
-            bell.ring()
+            notifier.ring()
         assert remote.log.wait_for("broker back")
     assert [line.partition(":")[0] for line in remote.log.events] == ["broker away", "broker back"]
 
 
 def test_a_worker_outlives_a_broker_that_is_away_at_the_start_and_goes_later(remote: RemotePlace, caplog):
     woken = threading.Event()
-    with remote.worker(woken.set), remote.bell(pause_s=0.05) as bell:
+    with remote.worker(woken.set), remote.notifier(pause_s=0.05) as notifier:
         for _ in range(2):
             assert not woken.is_set()
             remote.relay.open()
-            ring_until(bell, woken)
+            notify_until(notifier, woken)
             remote.relay.close()
-            bell.ring()
+            notifier.ring()
             assert remote.log.wait_for("broker away")
             woken.clear()
-    ours = [record for record in caplog.records if remote.queue in record.name]
-    assert len([record for record in ours if record.levelno > logging.INFO]) <= 1
+    records = [record for record in caplog.records if remote.queue in record.name]
+    assert len([record for record in records if record.levelno > logging.INFO]) <= 1
 
 
-def ring_until(bell: DramatiqWorkerNotifier, woken: threading.Event) -> None:
-    """A ring may be lost while the broker comes back: ring on, as a busy service does."""
-    deadline = time.monotonic() + PATIENCE_S
+def notify_until(notifier: DramatiqWorkerNotifier, woken: threading.Event) -> None:
+    """Notify until one arrives, as a busy service does: some are lost while the broker comes back."""
+    deadline = time.monotonic() + TIMEOUT_S
     while not woken.wait(0.1):
         assert time.monotonic() < deadline
-        bell.ring()
+        notifier.ring()
 
 
 @pytest.mark.parametrize("scheme", ["redis", "amqp"])
-def test_a_broker_that_never_answers_holds_nobody_up(scheme: str, queue_namespace: str):
+def test_a_broker_that_never_answers_delays_no_caller(scheme: str, queue_namespace: str):
     with socket.create_server(("127.0.0.1", 0), backlog=64) as silent:
         place = Place(
             f"{scheme}://127.0.0.1:{silent.getsockname()[1]}", f"{queue_namespace}.wake", queue_namespace
         )
-        bell = DramatiqWorkerNotifier(place.broker(), place.log, queue=place.queue)
+        notifier = DramatiqWorkerNotifier(place.broker(), place.log, queue=place.queue)
         worker = NotificationConsumer(place.broker(), {place.queue: lambda: None}, place.log)
         began = time.monotonic()
         worker.start()
         for _ in range(100):
-            bell.ring()
-        bell.close(timeout_s=0.2)
+            notifier.ring()
+        notifier.close(timeout_s=0.2)
         worker.stop(timeout_s=0.2)
         assert time.monotonic() - began < 3.0
 
@@ -299,11 +299,11 @@ def test_a_broker_that_never_answers_holds_nobody_up(scheme: str, queue_namespac
 
 
 class MemoryRig:
-    """A bell whose rings reach everybody who listens at that moment."""
+    """A notifier whose notifications reach every listener of that moment."""
 
     def __init__(self) -> None:
         self._listeners: list[Callable[[], object]] = []
-        self.bell = MemoryWorkerNotifier(self._pass_on)
+        self.notifier = MemoryWorkerNotifier(self._pass_on)
 
     def _pass_on(self) -> None:
         for on_wake in self._listeners:
@@ -317,10 +317,10 @@ class MemoryRig:
 
 
 class QueueRig:
-    """A bell and its workers on a queue, in threads of their own."""
+    """A notifier and its workers on a queue, in threads of their own."""
 
-    def __init__(self, place: Place, bell: DramatiqWorkerNotifier) -> None:
-        self.place, self.bell = place, bell
+    def __init__(self, place: Place, notifier: DramatiqWorkerNotifier) -> None:
+        self.place, self.notifier = place, notifier
 
     @asynccontextmanager
     async def listening(self, on_wake: Callable[[], object]):
@@ -350,8 +350,8 @@ class TestQueueInProcess(WorkerNotifierContract):
     @pytest.fixture
     def rig(self, queue_namespace):
         place = Place(None, f"{queue_namespace}.wake", queue_namespace)
-        with place.bell() as bell:
-            yield QueueRig(place, bell)
+        with place.notifier() as notifier:
+            yield QueueRig(place, notifier)
 
 
 class TestQueueAcrossProcesses(RemoteNotifierContract):
@@ -359,19 +359,19 @@ class TestQueueAcrossProcesses(RemoteNotifierContract):
     def rig(self, remote):
         """On Redis and on RabbitMQ."""
         remote.relay.open()
-        with remote.bell(pause_s=0.05) as bell:
-            yield RemoteRig(remote, bell)
+        with remote.notifier(pause_s=0.05) as notifier:
+            yield RemoteRig(remote, notifier)
 
 
-# The rest
+# Closing
 
 
-def test_after_closing_a_ring_is_lost_in_silence():
+def test_after_closing_a_notification_is_dropped_silently():
     place = Place(None, "wake", "unused")
-    with place.bell() as bell:
-        bell.ring()
-    bell.ring()
-    bell.close()
+    with place.notifier() as notifier:
+        notifier.ring()
+    notifier.ring()
+    notifier.close()
     assert place.log.events == []
 
 
@@ -381,12 +381,12 @@ def test_an_address_that_is_no_brokers_is_refused(url: str):
         broker_from_url(url)
 
 
-def test_the_memory_doorbell_counts_and_passes_on():
+def test_the_memory_notifier_counts_and_passes_on():
     passed_on: list[int] = []
-    bell = MemoryWorkerNotifier(lambda: passed_on.append(1))
-    bell.ring()
-    bell.ring()
-    assert (bell.rings, passed_on) == (2, [1, 1])
+    notifier = MemoryWorkerNotifier(lambda: passed_on.append(1))
+    notifier.ring()
+    notifier.ring()
+    assert (notifier.rings, passed_on) == (2, [1, 1])
     silent = MemoryWorkerNotifier()
     silent.ring()
     assert silent.rings == 1

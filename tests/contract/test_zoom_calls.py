@@ -28,7 +28,7 @@ from meetcore.testing.zoom.refusals import REFUSALS, refusal
 from meetcore.testing.zoom_server import Fault, Terms
 from tests.contract.zoom import NOW, SECRET, Zoom, access_to, zoom_at_hand
 
-IMPATIENT_S = 0.9
+SHORT_BUDGET_S = 0.9
 
 
 @pytest.fixture
@@ -38,15 +38,15 @@ async def zoom():
 
 
 @pytest.fixture
-async def impatient():
-    async with zoom_at_hand(budget_s=IMPATIENT_S) as at_hand:
+async def short_budget():
+    async with zoom_at_hand(budget_s=SHORT_BUDGET_S) as at_hand:
         yield at_hand
 
 
 # Tokens
 
 
-async def test_one_token_serves_all_and_is_asked_for_once(zoom: Zoom):
+async def test_one_token_serves_all_and_is_requested_once(zoom: Zoom):
     zoom.stand_in.terms.latency_s = 0.05
     await asyncio.gather(*(zoom.provider.create(order_for(zoom.provider)) for _ in range(50)))
     assert zoom.calls("token") == 1
@@ -91,7 +91,7 @@ async def test_a_short_token_is_used_at_all(zoom: Zoom):
     assert zoom.calls("token") == 1
 
 
-async def test_one_who_gives_up_does_not_take_the_others_token_away(zoom: Zoom):
+async def test_a_cancelled_call_does_not_cancel_the_others_token(zoom: Zoom):
     zoom.stand_in.terms.latency_s = 0.2
     quitter = asyncio.create_task(zoom.provider.create(order_for(zoom.provider)))
     while zoom.calls("token") == 0:  # noqa: ASYNC110  (a counter has no event)
@@ -104,7 +104,7 @@ async def test_one_who_gives_up_does_not_take_the_others_token_away(zoom: Zoom):
     assert (zoom.calls("token"), len(zoom.made)) == (1, 3)
 
 
-async def test_an_application_that_zoom_does_not_know_is_told_to_its_operator():
+async def test_an_application_unknown_to_zoom_is_reported_to_the_operator():
     async with zoom_at_hand(secret="another") as zoom:
         with pytest.raises(ProviderRefused):
             await zoom.provider.create(order_for(zoom.provider))
@@ -113,15 +113,15 @@ async def test_an_application_that_zoom_does_not_know_is_told_to_its_operator():
 
 
 @pytest.mark.parametrize("fault", ["500", "drop", "garbage", "hang", "rate_qps"])
-async def test_without_a_token_nothing_was_made(impatient: Zoom, fault: str):
-    impatient.stand_in.faults.plan(Fault(fault, "token", times=None))
+async def test_without_a_token_nothing_was_made(short_budget: Zoom, fault: str):
+    short_budget.stand_in.faults.plan(Fault(fault, "token", times=None))
     with pytest.raises(ProviderRefused):
-        await impatient.provider.create(order_for(impatient.provider))
-    assert impatient.calls("create") == 0
+        await short_budget.provider.create(order_for(short_budget.provider))
+    assert short_budget.calls("create") == 0
 
 
 @pytest.mark.parametrize("fault", ["500", "drop"])
-async def test_a_token_is_asked_for_once_more(zoom: Zoom, fault: str):
+async def test_a_token_is_requested_once_more(zoom: Zoom, fault: str):
     zoom.stand_in.faults.plan(Fault(fault, "token"))
     await zoom.provider.create(order_for(zoom.provider))
     assert zoom.calls("token") == 2
@@ -133,9 +133,9 @@ async def test_a_token_is_asked_for_once_more(zoom: Zoom, fault: str):
 @pytest.mark.parametrize("is_done", [True, False])
 @pytest.mark.parametrize("fault", ["hang", "drop", "garbage", "huge", "500", "502", "503", "408", "302"])
 async def test_a_creation_without_an_answer_is_unknown_and_never_repeated(
-    impatient: Zoom, fault: str, is_done: bool
+    short_budget: Zoom, fault: str, is_done: bool
 ):
-    zoom, order = impatient, order_for(impatient.provider)
+    zoom, order = short_budget, order_for(short_budget.provider)
     zoom.stand_in.faults.plan(Fault(fault, "create", is_done=is_done))
     with pytest.raises(ProviderUnknown):
         await zoom.provider.create(order)
@@ -145,13 +145,13 @@ async def test_a_creation_without_an_answer_is_unknown_and_never_repeated(
     assert [one.provider_meeting_id for one in found] == zoom.made
 
 
-async def test_a_late_answer_is_no_answer(impatient: Zoom):
-    order = order_for(impatient.provider)
-    impatient.stand_in.faults.plan(Fault("late", "create", late_s=1.5))
+async def test_a_late_answer_is_no_answer(short_budget: Zoom):
+    order = order_for(short_budget.provider)
+    short_budget.stand_in.faults.plan(Fault("late", "create", late_s=1.5))
     with pytest.raises(ProviderUnknown):
-        await impatient.provider.create(order)
-    found = await impatient.provider.find(order)
-    assert [one.provider_meeting_id for one in found] == impatient.made
+        await short_budget.provider.create(order)
+    found = await short_budget.provider.find(order)
+    assert [one.provider_meeting_id for one in found] == short_budget.made
     assert len(found) == 1
 
 
@@ -179,7 +179,7 @@ async def test_an_answer_that_lacks_what_is_needed_is_unknown(answer: bytes):
             await provider.aclose()
 
 
-async def test_where_nobody_listens_nothing_was_done(zoom: Zoom):
+async def test_with_a_closed_port_nothing_was_done(zoom: Zoom):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         nowhere = f"http://127.0.0.1:{unused.getsockname()[1]}"
@@ -228,15 +228,15 @@ async def test_what_may_be_repeated_is(fault: str, is_done: bool):
         assert zoom.stand_in.meetings[0].status == "ended"
         zoom.stand_in.meetings[0].status = "waiting"
         plan("delete")
-        said = await zoom.provider.remove(name)
+        state = await zoom.provider.remove(name)
         # The first request may have done it unheard; gone it is.
-        assert said is (ProviderMeetingState.GONE if is_done else ProviderMeetingState.REMOVED)
+        assert state is (ProviderMeetingState.GONE if is_done else ProviderMeetingState.REMOVED)
         assert zoom.made == []
 
 
 @pytest.mark.parametrize("fault", ["hang", "drop", "500"])
-async def test_what_fails_again_and_again_is_unknown(impatient: Zoom, fault: str):
-    zoom, order = impatient, order_for(impatient.provider)
+async def test_what_fails_again_and_again_is_unknown(short_budget: Zoom, fault: str):
+    zoom, order = short_budget, order_for(short_budget.provider)
     made = (await zoom.provider.create(order)).provider_meeting_id
     zoom.stand_in.faults.plan(*(Fault(fault, call, times=None) for call in ("list", "delete", "host_key")))
     for call in (
@@ -272,7 +272,7 @@ async def test_no_token_after_a_break_leaves_the_doubt(zoom: Zoom):
 
 
 async def test_a_limit_of_a_second_is_waited_for_even_when_making(zoom: Zoom):
-    zoom.clock.advance((datetime.now(UTC) - NOW).total_seconds())  # Zoom tells an instant to wait for
+    zoom.clock.advance((datetime.now(UTC) - NOW).total_seconds())  # Zoom returns an instant to wait for
     zoom.stand_in.faults.plan(Fault("rate_qps", "create", times=2))
     await zoom.provider.create(order_for(zoom.provider))
     assert (zoom.calls("create"), len(zoom.made)) == (3, 1)
@@ -293,13 +293,15 @@ async def test_a_limit_that_outlasts_the_budget_is_refused_at_once(zoom: Zoom):
 
 
 def answer_of(name: str, **headers: str) -> Answer:
-    said = refusal(name)
+    expected = refusal(name)
     return Answer(
-        said.status, {**said.headers, **{key.replace("_", "-"): headers[key] for key in headers}}, said.body
+        expected.status,
+        {**expected.headers, **{key.replace("_", "-"): headers[key] for key in headers}},
+        expected.body,
     )
 
 
-def test_the_three_limits_are_told_apart():
+def test_the_three_limits_are_distinguished():
     assert limit_of(answer_of("rate_qps")) is Limit.SECOND
     assert limit_of(answer_of("rate_daily_account")) is Limit.ACCOUNT_DAY
     assert limit_of(answer_of("rate_daily_user")) is Limit.HOST_DAY
@@ -349,18 +351,18 @@ async def test_no_secret_is_in_what_can_be_read(zoom: Zoom):
     shown = [repr(zoom.provider), repr(access), str(zoom.log.lines)]
     for fault in ("500", "drop", "garbage", *REFUSALS):
         zoom.stand_in.faults.plan(Fault(fault, "create", times=None))
-        with pytest.raises((ProviderRefused, ProviderUnknown)) as told:
+        with pytest.raises((ProviderRefused, ProviderUnknown)) as caught:
             await zoom.provider.create(order)
         zoom.stand_in.faults.clear()
-        shown += traceback.format_exception(told.value)
+        shown += traceback.format_exception(caught.value)
     everything = "\n".join([*shown, str(zoom.log.lines)])
     assert SECRET not in everything
     assert "Bearer" not in everything
     assert "eyJ" not in everything
     assert order.password is not None
     assert order.password not in everything
-    for words in REFUSALS.values():
-        assert words.message[:25] not in everything
+    for refusal_text in REFUSALS.values():
+        assert refusal_text.message[:25] not in everything
 
 
 @pytest.mark.parametrize("token", ["zürich", "two\\r\\nlines"])
@@ -379,11 +381,11 @@ async def test_a_token_that_is_no_header_is_not_shown(token: str):
             evolve(access_to(zoom.stand_in), oauth_url=place), zoom.log, now=zoom.clock.now
         )
         try:
-            with pytest.raises((ProviderRefused, ProviderUnknown)) as told:
+            with pytest.raises((ProviderRefused, ProviderUnknown)) as caught:
                 await provider.create(order_for(provider))
         finally:
             await provider.aclose()
-    assert token[:3] not in "".join(traceback.format_exception(told.value))
+    assert token[:3] not in "".join(traceback.format_exception(caught.value))
 
 
 # Settings
@@ -391,11 +393,11 @@ async def test_a_token_that_is_no_header_is_not_shown(token: str):
 
 def test_what_zoom_needs_is_demanded_by_name():
     Settings().require_provider()
-    with pytest.raises(SettingsRefused) as told:
+    with pytest.raises(SettingsRefused) as caught:
         Settings(provider="zoom", zoom_client_id="x").require_provider()
     for name in ("MEETCORE_ZOOM_ACCOUNT_ID", "MEETCORE_ZOOM_CLIENT_SECRET"):
-        assert name in str(told.value)
-    assert "MEETCORE_ZOOM_CLIENT_ID" not in str(told.value)
+        assert name in str(caught.value)
+    assert "MEETCORE_ZOOM_CLIENT_ID" not in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["zoom_account_id", "zoom_client_id", "zoom_api_url", "zoom_oauth_url"])
@@ -405,7 +407,7 @@ def test_an_impossible_setting_of_zooms_is_refused(name: str):
         Settings(**values)
 
 
-def test_who_does_not_use_zoom_does_not_load_its_client():
+def test_without_zoom_its_client_is_not_loaded():
     code = "import meetcore.app, sys; sys.exit('meetcore.adapters.zoom' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

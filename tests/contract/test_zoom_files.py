@@ -42,31 +42,31 @@ async def read(zoom: Zoom, file: RecordingFile, wanted: ByteRange | None = None)
 
 
 @asynccontextmanager
-async def elsewhere(
+async def other_server(
     status: int = 200, body: bytes = CONTENT, **headers: str
 ) -> AsyncIterator[tuple[str, list[Request]]]:
     """Another place on this machine: its address, and what came there."""
     came: list[Request] = []
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
+    reply_headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
     async def answer(request: Request) -> Reply:
         came.append(request)
-        return Reply(status, body, told)
+        return Reply(status, body, reply_headers)
 
     async with serving(answer) as port:
         yield f"http://127.0.0.1:{port}", came
 
 
 async def test_the_token_goes_to_zoom_and_does_not_go_along_with_a_redirect(zoom: Zoom, file: RecordingFile):
-    # The stand-in's store of files refuses whoever brings a token, as the real ones do.
+    # The stand-in's store of files refuses a request with a token, as the real ones do.
     assert await read(zoom, file) == CONTENT
     assert (zoom.calls("download"), zoom.calls("content")) == (1, 1)
-    for heard in zoom.stand_in.api.heard:
-        assert not {"access_token", "token"} & heard.query.keys()
+    for request in zoom.stand_in.api.requests:
+        assert not {"access_token", "token"} & request.query.keys()
 
 
-async def test_a_redirect_to_a_stranger_brings_no_token(zoom: Zoom, file: RecordingFile):
-    async with elsewhere() as (url, came):
+async def test_a_redirect_to_another_host_carries_no_token(zoom: Zoom, file: RecordingFile):
+    async with other_server() as (url, came):
         zoom.stand_in.api.files_url = url
         assert await read(zoom, file, ByteRange(0)) == CONTENT
         assert "authorization" not in came[0].headers
@@ -74,8 +74,8 @@ async def test_a_redirect_to_a_stranger_brings_no_token(zoom: Zoom, file: Record
         assert "cookie" not in came[0].headers
 
 
-async def test_a_file_at_an_address_that_is_not_zooms_is_not_asked_for(zoom: Zoom, file: RecordingFile):
-    async with elsewhere() as (url, came):
+async def test_a_file_at_an_address_that_is_not_zooms_is_not_requested(zoom: Zoom, file: RecordingFile):
+    async with other_server() as (url, came):
         for address in (
             url,
             "https://zoom.us.example/x",
@@ -103,7 +103,7 @@ async def test_a_file_at_an_address_that_is_not_zooms_is_not_asked_for(zoom: Zoo
         ("https://files.zoomgov.com/x", False),
     ],
 )
-async def test_who_is_zoom(zoom: Zoom, file: RecordingFile, address: str, is_zooms: bool):
+async def test_addresses_of_zoom(zoom: Zoom, file: RecordingFile, address: str, is_zooms: bool):
     access = ZoomAccess("a", "b", "c")
     calls = ZoomCalls(evolve(access, oauth_url=zoom.stand_in.oauth_url), zoom.log, zoom.clock.now)
     files = ZoomRecordingFiles(access, calls, zoom.log)
@@ -116,7 +116,7 @@ async def test_who_is_zoom(zoom: Zoom, file: RecordingFile, address: str, is_zoo
     "address", ["http://example.com/x", "ftp://127.0.0.1/x", "https:///x", "http://[::ffff:1.2.3.4]/x"]
 )
 async def test_no_redirect_leads_out_of_encryption(zoom: Zoom, file: RecordingFile, address: str):
-    async with elsewhere(302, b"", Location=address) as (url, came):
+    async with other_server(302, b"", Location=address) as (url, came):
         zoom.stand_in.api.files_url = url
         with pytest.raises(FilesUnavailable, match="without encryption"):
             await read(zoom, file)
@@ -127,14 +127,14 @@ async def test_no_redirect_leads_out_of_encryption(zoom: Zoom, file: RecordingFi
 async def test_a_redirect_to_what_is_no_address_is_the_providers_fault(
     zoom: Zoom, file: RecordingFile, address: str
 ):
-    async with elsewhere(302, b"", Location=address) as (url, _):
+    async with other_server(302, b"", Location=address) as (url, _):
         zoom.stand_in.api.files_url = url
         with pytest.raises(FilesUnavailable):
             await read(zoom, file)
 
 
 async def test_redirects_end(zoom: Zoom, file: RecordingFile):
-    async with elsewhere(302, b"", Location="/again") as (url, came):
+    async with other_server(302, b"", Location="/again") as (url, came):
         zoom.stand_in.api.files_url = url
         with pytest.raises(FilesUnavailable, match="redirects"):
             await read(zoom, file)
@@ -211,13 +211,13 @@ async def test_a_silence_has_its_limit(zoom: Zoom, file: RecordingFile, fault: s
     await calls.aclose()
 
 
-async def test_who_stops_reading_ends_it_at_zoom(zoom: Zoom, file: RecordingFile):
+async def test_a_reader_that_stops_ends_the_transfer_at_zoom(zoom: Zoom, file: RecordingFile):
     zoom.stand_in.faults.plan(Fault("stall", "content"))
     async with zoom.provider.files.open(file) as opened:
         await anext(opened.chunks)
         assert zoom.stand_in.api.given_up == 0
     async with asyncio.timeout(5):
-        while zoom.stand_in.api.given_up == 0:  # noqa: ASYNC110  (the other side of a connection tells nobody)
+        while zoom.stand_in.api.given_up == 0:  # noqa: ASYNC110  (the other side of a connection sends no event)
             await asyncio.sleep(0.01)
 
 
@@ -236,25 +236,25 @@ async def test_who_stops_reading_ends_it_at_zoom(zoom: Zoom, file: RecordingFile
 async def test_another_part_than_was_wanted_is_not_taken(
     zoom: Zoom, file: RecordingFile, status: int, headers: dict[str, str]
 ):
-    async with elsewhere(status, b"0123456789", **headers) as (url, _):
+    async with other_server(status, b"0123456789", **headers) as (url, _):
         zoom.stand_in.api.files_url = url
         with pytest.raises(FilesUnavailable):
             await read(zoom, file, ByteRange(10, 19))
 
 
-async def test_a_range_behind_the_end_tells_the_size_however_zoom_says_it(zoom: Zoom, file: RecordingFile):
+async def test_a_range_past_the_end_reports_the_size_in_every_form_zoom_has(zoom: Zoom, file: RecordingFile):
     for status, headers in ((416, {"Content_Range": "bytes */100"}), (416, {}), (200, {})):
-        async with elsewhere(status, b"x" * 100, **headers) as (url, _):
+        async with other_server(status, b"x" * 100, **headers) as (url, _):
             zoom.stand_in.api.files_url = url
-            with pytest.raises(RangeUnsatisfiable) as told:
+            with pytest.raises(RangeUnsatisfiable) as caught:
                 await read(zoom, file, ByteRange(100))
-            assert told.value.size_bytes in (100, file.size_bytes)
+            assert caught.value.size_bytes in (100, file.size_bytes)
 
 
 async def test_removing_is_for_good(zoom: Zoom, file: RecordingFile):
     (made,) = zoom.made
     await zoom.provider.files.remove(made, file)
-    assert zoom.stand_in.api.heard[-1].query == {"action": "delete"}
+    assert zoom.stand_in.api.requests[-1].query == {"action": "delete"}
     assert zoom.stand_in.account.contents == {}
     await zoom.provider.files.remove(made, file)
 
@@ -268,14 +268,14 @@ async def test_what_may_still_be_there_is_not_removed(zoom: Zoom, file: Recordin
 
 
 async def test_nothing_of_what_is_secret_is_in_what_is_raised_or_logged(zoom: Zoom, file: RecordingFile):
-    said = [repr(file)]
+    shown = [repr(file)]
     faults = [(fault, "download") for fault in ("500", "404", "token_expired", "drop", "page")]
     for fault, call in (*faults, ("500", "content"), ("drop", "content"), ("cut", "content")):
         zoom.stand_in.faults.plan(Fault(fault, call, times=2))
-        with pytest.raises((FilesUnavailable, FileGone)) as told:
+        with pytest.raises((FilesUnavailable, FileGone)) as caught:
             await read(zoom, file)
-        said += [str(told.value), repr(told.value.__cause__)]
+        shown += [str(caught.value), repr(caught.value.__cause__)]
         zoom.stand_in.faults.clear()
-    text = " ".join([*said, repr(zoom.log.lines)])
+    text = " ".join([*shown, repr(zoom.log.lines)])
     for secret in ("eyJ", "Signature", "/rec/download", "127.0.0.1", "Bearer"):
         assert secret not in text

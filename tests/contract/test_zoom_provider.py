@@ -65,7 +65,7 @@ class ZoomPlay:
         self.account.meeting(provider_meeting_id).status = "ended"
 
 
-class TestZoomPlayed(InteractiveProviderContract):
+class TestZoomInteractive(InteractiveProviderContract):
     @pytest.fixture
     def play(self, zoom: Zoom):
         return ZoomPlay(zoom.stand_in)
@@ -79,29 +79,29 @@ def only(zoom: Zoom) -> StandInMeeting:
     return meeting
 
 
-async def test_what_is_asked_has_zooms_fields_and_no_others(zoom: Zoom, order: ProviderOrder):
+async def test_a_request_has_zooms_fields_and_no_others(zoom: Zoom, order: ProviderOrder):
     await zoom.provider.create(order)
-    (heard,) = [each for each in zoom.stand_in.api.heard if each.call == "create"]
-    assert heard.told.keys() == {
+    (request,) = [each for each in zoom.stand_in.api.requests if each.call == "create"]
+    assert request.json.keys() == {
         "topic", "type", "start_time", "timezone", "duration", "password", "agenda", "settings",
     }  # fmt: skip
-    assert heard.told["settings"].keys() == {
+    assert request.json["settings"].keys() == {
         "host_video", "participant_video", "join_before_host", "jbh_time", "mute_upon_entry", "waiting_room",
         "meeting_authentication", "approval_type", "audio", "auto_recording", "email_notification", "use_pmi",
     }  # fmt: skip
-    assert (heard.told["topic"], heard.told["type"], heard.told["duration"]) == (order.title, 2, 60)
-    assert (heard.told["start_time"], heard.told["timezone"]) == ("2026-12-01T02:00:00Z", "Asia/Jakarta")
-    settings = heard.told["settings"]
+    assert (request.json["topic"], request.json["type"], request.json["duration"]) == (order.title, 2, 60)
+    assert (request.json["start_time"], request.json["timezone"]) == ("2026-12-01T02:00:00Z", "Asia/Jakarta")
+    settings = request.json["settings"]
     assert (settings["join_before_host"], settings["jbh_time"], settings["waiting_room"]) == (True, 10, False)
     assert (settings["approval_type"], settings["use_pmi"]) == (2, False)
 
 
-@pytest.mark.parametrize("wish", ["with_recording", "must_login", "mic_off", "email_notification"])
+@pytest.mark.parametrize("flag", ["with_recording", "must_login", "mic_off", "email_notification"])
 @pytest.mark.parametrize("is_wished", [True, False])
-def test_each_wish_turns_its_own_setting(wish: str, is_wished: bool):
+def test_each_flag_sets_its_own_setting(flag: str, is_wished: bool):
     nothing = ProviderOrder(uuid4(), "h", "t", None, NOW, 30, None, False, False, False, False)
     plain = meeting_body(nothing)["settings"]
-    changes: dict[str, Any] = {wish: is_wished}
+    changes: dict[str, Any] = {flag: is_wished}
     wished = meeting_body(evolve(nothing, **changes))["settings"]
     assert isinstance(plain, dict)
     assert isinstance(wished, dict)
@@ -110,57 +110,57 @@ def test_each_wish_turns_its_own_setting(wish: str, is_wished: bool):
         "must_login": ("meeting_authentication", True),
         "mic_off": ("mute_upon_entry", True),
         "email_notification": ("email_notification", True),
-    }[wish]
+    }[flag]
     assert wished == ({**plain, name: value} if is_wished else plain)
 
 
-def test_a_start_in_another_zone_is_asked_for_in_utc():
+def test_a_start_in_another_zone_is_sent_in_utc():
     jakarta = datetime.fromisoformat("2026-12-01T00:30:00+07:00")
-    asked = ProviderOrder(uuid4(), "h", "t", None, jakarta, 30, None, False, False, False, False)
-    assert meeting_body(asked)["start_time"] == "2026-11-30T17:30:00Z"
-    assert "password" not in meeting_body(asked)
+    wanted = ProviderOrder(uuid4(), "h", "t", None, jakarta, 30, None, False, False, False, False)
+    assert meeting_body(wanted)["start_time"] == "2026-11-30T17:30:00Z"
+    assert "password" not in meeting_body(wanted)
 
 
 async def test_ids_are_text_and_the_password_is_zooms(zoom: Zoom, order: ProviderOrder):
     made = await zoom.provider.create(order)
     assert made.provider_meeting_id == str(only(zoom).number)
-    assert made.password == only(zoom).told["password"]
+    assert made.password == only(zoom).fields["password"]
     assert made.join_url.endswith(".1")
 
 
 async def test_a_hosts_name_is_one_segment_of_the_path_whatever_it_is(zoom: Zoom, order: ProviderOrder):
     for name in ("host 1@example.test", "a/../b?c=d#e", "%2e%2e", "hôte", "a+b@example.test"):
-        asked = evolve(order, meeting_id=uuid4(), provider_user_id=name)
-        made = await zoom.provider.create(asked)
+        wanted = evolve(order, meeting_id=uuid4(), provider_user_id=name)
+        made = await zoom.provider.create(wanted)
         assert zoom.stand_in.meetings[-1].user.name == name
-        assert await zoom.provider.find(asked) == (made,)
+        assert await zoom.provider.find(wanted) == (made,)
         await zoom.provider.set_host_key(name, "1234567890")
-    for nobody in ("", ".", ".."):
+    for no_name in ("", ".", ".."):
         with pytest.raises(ProviderRefused):
-            await zoom.provider.create(evolve(order, provider_user_id=nobody))
+            await zoom.provider.create(evolve(order, provider_user_id=no_name))
 
 
-async def test_a_host_with_a_hundred_today_rests_until_midnight_in_utc():
+async def test_a_host_with_a_hundred_today_is_unavailable_until_midnight_in_utc():
     async with zoom_at_hand(Terms(creations_per_user_day=2)) as zoom:
         orders = [order_for(zoom.provider) for _ in range(3)]
         for order in orders[:2]:
             await zoom.provider.create(order)
-        with pytest.raises(HostUnavailable) as told:
+        with pytest.raises(HostUnavailable) as caught:
             await zoom.provider.create(orders[2])
-        assert told.value.until == datetime(2026, 11, 25, tzinfo=UTC)
+        assert caught.value.until == datetime(2026, 11, 25, tzinfo=UTC)
         assert zoom.calls("create") == 3  # asking again would not help
         await zoom.provider.create(evolve(orders[2], provider_user_id="host-2"))
         assert len(zoom.made) == 3
 
 
 @pytest.mark.parametrize(("turn", "code"), [({"exists": False}, 1001), ({"type": 1}, 3161)])
-async def test_a_host_that_zoom_does_not_let_rests_for_an_hour(zoom: Zoom, order, turn, code: int):
+async def test_a_host_that_zoom_refuses_is_unavailable_for_an_hour(zoom: Zoom, order, turn, code: int):
     user = zoom.stand_in.account.known("host-1")
     for name, value in turn.items():
         setattr(user, name, value)
-    with pytest.raises(HostUnavailable) as told:
+    with pytest.raises(HostUnavailable) as caught:
         await zoom.provider.create(order)
-    assert told.value.until == NOW + timedelta(hours=1)
+    assert caught.value.until == NOW + timedelta(hours=1)
     (logged,) = zoom.log.lines
     assert logged[1]["code"] == code
     assert logged[1]["host"] == "host-1"
@@ -179,9 +179,9 @@ async def test_what_only_begins_alike_is_not_found(zoom: Zoom, order: ProviderOr
 
 async def test_a_text_longer_than_a_list_shows_hides_nothing(zoom: Zoom, order: ProviderOrder):
     for length in (249, 250, 1000):
-        asked = evolve(order, meeting_id=uuid4(), description="ラ" * length)
-        made = await zoom.provider.create(asked)
-        assert await zoom.provider.find(asked) == (made,)
+        wanted = evolve(order, meeting_id=uuid4(), description="ラ" * length)
+        made = await zoom.provider.create(wanted)
+        assert await zoom.provider.find(wanted) == (made,)
 
 
 async def test_a_customers_text_cannot_take_a_meetings_place(zoom: Zoom, order: ProviderOrder):
@@ -210,7 +210,7 @@ def test_other_agendas_name_nothing(agenda: str):
 
 async def test_a_title_that_was_changed_at_zoom_is_found(zoom: Zoom, order: ProviderOrder):
     made = await zoom.provider.create(order)
-    only(zoom).told["topic"] = "Rapat  tim (baru)"
+    only(zoom).fields["topic"] = "Rapat  tim (baru)"
     assert await zoom.provider.find(order) == (made,)
 
 
@@ -251,7 +251,7 @@ async def test_one_that_runs_is_found(zoom: Zoom, order: ProviderOrder):
 # Removing and ending
 
 
-async def test_a_foreign_name_is_gone_and_nobody_is_asked(zoom: Zoom):
+async def test_a_foreign_name_is_gone_without_a_request(zoom: Zoom):
     for name in ("", "sandbox-1", "../users", "85746065432/status", "٣"):
         assert await zoom.provider.remove(name) is ProviderMeetingState.GONE
         await zoom.provider.end(name)
@@ -259,12 +259,12 @@ async def test_a_foreign_name_is_gone_and_nobody_is_asked(zoom: Zoom):
     assert zoom.stand_in.api.counts.total() == 0
 
 
-async def test_removing_reminds_nobody(zoom: Zoom, order: ProviderOrder):
+async def test_removing_sends_no_reminder(zoom: Zoom, order: ProviderOrder):
     await zoom.provider.remove((await zoom.provider.create(order)).provider_meeting_id)
-    assert zoom.stand_in.api.heard[-1].query == {"schedule_for_reminder": "false"}
+    assert zoom.stand_in.api.requests[-1].query == {"schedule_for_reminder": "false"}
 
 
-async def test_one_that_nobody_came_to_is_ended_already(zoom: Zoom, order: ProviderOrder):
+async def test_a_meeting_without_participants_is_already_ended(zoom: Zoom, order: ProviderOrder):
     made = await zoom.provider.create(order)
     await zoom.provider.end(made.provider_meeting_id)
     assert only(zoom).status == "waiting"
@@ -355,7 +355,7 @@ async def test_times_that_cannot_be_read_are_not_guessed(zoom: Zoom, order: Prov
 # Refusals
 
 CALLS = ("create", "list", "get", "delete", "status", "host_key", "recordings")
-# What is no refusal of the call that meets it, and is told apart above.
+# What is no refusal of the call that meets it, and is covered above.
 HAS_A_MEANING = {
     "create": {"user_not_found", "not_licensed_to_schedule", "rate_daily_user"},
     "list": {"user_not_found"},
@@ -392,14 +392,14 @@ async def test_every_refusal_is_one_and_changes_nothing(call: str):
         before = [(each.number, each.status) for each in zoom.stand_in.meetings]
         for name in REFUSALS.keys() - HAS_A_MEANING[call]:
             zoom.stand_in.faults.plan(Fault(name, call, times=None))
-            with pytest.raises((ProviderRefused, FilesUnavailable)) as told:
+            with pytest.raises((ProviderRefused, FilesUnavailable)) as caught:
                 await ask(zoom, call, order, made)
             zoom.stand_in.faults.clear()
-            assert not isinstance(told.value, HostUnavailable), name
-            words = REFUSALS[name]
-            assert f"{words.status}" in str(told.value)
-            assert words.message.partition("{")[0] not in str(told.value)
-            assert zoom.log.lines[-1][1]["code"] == words.code, name
+            assert not isinstance(caught.value, HostUnavailable), name
+            text = REFUSALS[name]
+            assert f"{text.status}" in str(caught.value)
+            assert text.message.partition("{")[0] not in str(caught.value)
+            assert zoom.log.lines[-1][1]["code"] == text.code, name
             assert [(each.number, each.status) for each in zoom.stand_in.meetings] == before, name
 
 

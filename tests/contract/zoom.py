@@ -1,4 +1,4 @@
-"""What the tests of Zoom share: the adapter on a stand-in, with a log that keeps what it is told."""
+"""What the tests of Zoom share: the adapter on a stand-in, with a log that keeps its lines."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

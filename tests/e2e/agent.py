@@ -1,7 +1,7 @@
-"""An agent as a process of its own: the official client, told line by line what to call.
+"""An agent in a process of its own: the official client, driven line by line.
 
-Standard input has one JSON document a line: where to go, then each call. Standard output answers each with a
-line. Where to go is a URL with a key, or a command that speaks over its standard input and output.
+Standard input has one JSON document a line: the address, then each call. Standard output has one line of
+result for each. The address is a URL with a key, or a command that serves over standard input and output.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from mcp.client.streamable_http import streamable_http_client
 
 @asynccontextmanager
 async def connected(place: dict[str, Any]) -> AsyncIterator[Client]:
-    """A conversation with the service."""
+    """Connect to the service."""
     mode = place.get("mode", "auto")
     if "command" in place:
-        command, *words = place["command"]
+        command, *arguments = place["command"]
         async with Client(
-            StdioServerParameters(command=command, args=words, env=place["env"]), mode=mode
+            StdioServerParameters(command=command, args=arguments, env=place["env"]), mode=mode
         ) as client:
             yield client
         return
@@ -37,17 +37,17 @@ async def connected(place: dict[str, Any]) -> AsyncIterator[Client]:
         yield client
 
 
-async def answered(client: Client, asked: dict[str, Any]) -> dict[str, Any]:
-    """What came of a line."""
+async def answered(client: Client, request: dict[str, Any]) -> dict[str, Any]:
+    """Execute one request and return its result."""
     try:
-        if "call" not in asked:
+        if "call" not in request:
             listed = await client.list_tools()
             return {
                 "protocol": client.protocol_version,
                 "instructions": client.session.instructions,
                 "tools": {tool.name: tool.description for tool in listed.tools},
             }
-        result = await client.call_tool(asked["call"], asked["arguments"])
+        result = await client.call_tool(request["call"], request["arguments"])
     except MCPError as error:
         return {"refused": error.message, "data": error.data}
     text = next(part.text for part in result.content if part.type == "text")
@@ -55,7 +55,7 @@ async def answered(client: Client, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 async def main() -> None:
-    """Converse until the input ends."""
+    """Answer requests until the input ends."""
     loop = asyncio.get_running_loop()
     place = json.loads(await loop.run_in_executor(None, sys.stdin.readline))
     async with connected(place) as client:
@@ -63,8 +63,8 @@ async def main() -> None:
             print(json.dumps(await answered(client, json.loads(line))), flush=True)
 
 
-def told(error: BaseException) -> str:
-    """The reason in a group of reasons."""
+def first_reason(error: BaseException) -> str:
+    """Return the message of the first error in a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return str(error)
@@ -73,6 +73,6 @@ def told(error: BaseException) -> str:
 if __name__ == "__main__":
     try:
         asyncio.run(main())
-    except Exception as error:  # noqa: BLE001  (whatever it is, the test is told)
-        print(json.dumps({"refused": told(error)}), flush=True)
+    except Exception as error:  # noqa: BLE001  (every error is reported to the test)
+        print(json.dumps({"refused": first_reason(error)}), flush=True)
         sys.stdin.read()

@@ -1,4 +1,4 @@
-"""The stand-in for an AI provider as a process of its own, seen from its admin side."""
+"""The AI provider stand-in in a process of its own, used through its admin interface."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from attrs import define, field
 from meetcore.testing.ai_server import Models
 from tests.e2e.program import environment
 
-HEARING, WRITING = "transcriptions", "completions"
+TRANSCRIPTION, WRITING = "transcriptions", "completions"
 
 
 @define
 class AiStack:
-    """What was asked of the provider, whatever anybody else believes."""
+    """The provider's own record of its requests."""
 
     ready: dict[str, str]
     http: httpx.Client = field(repr=False)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a process of the program needs to use it."""
+        """The settings with which a process of the program uses it."""
         return {
             "ai_base_url": self.ready["base_url"], "ai_api_key": Models().api_key,
             "ai_transcribe_model": self.ready["transcribe_model"],
@@ -35,23 +35,23 @@ class AiStack:
         }  # fmt: skip
 
     def counts(self) -> dict[str, Any]:
-        """How often it was asked for what, what it repeated, and how many calls were under way at most."""
+        """Count the calls by kind, the repeated ones, and the most in flight at once."""
         return dict(self.http.get("counts").raise_for_status().json())
 
     def done(self, call: str) -> int:
-        """How many calls of a kind got what they asked for."""
+        """Count the successful calls of a kind."""
         return int(self.counts()["done"].get(call, 0))
 
     def plan(self, *faults: dict[str, object]) -> None:
-        """Let the next calls meet these."""
+        """Inject faults into the next calls."""
         self.http.post("faults", json=list(faults)).raise_for_status()
 
     def waiting(self) -> list[dict[str, Any]]:
-        """The faults that no call has met yet."""
+        """List the faults that have not occurred yet."""
         return list(self.http.get("faults").raise_for_status().json())
 
-    def forgive(self) -> None:
-        """Plan no fault any more."""
+    def clear_faults(self) -> None:
+        """Remove all planned faults."""
         self.http.delete("faults").raise_for_status()
 
     def turn(self, latency_s: float) -> None:
@@ -61,7 +61,7 @@ class AiStack:
 
 @contextmanager
 def ai_stack(latency_s: float = 0.0) -> Iterator[AiStack]:
-    """Run a stand-in of its own."""
+    """Run a separate stand-in."""
     command = [sys.executable, "-m", "meetcore.testing.ai_server", "--latency-s", str(latency_s)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:

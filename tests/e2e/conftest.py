@@ -1,4 +1,4 @@
-"""The running program: a database for each module, and everything else of its own."""
+"""The running program, with a database for each module."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.e2e.note_stack import NoteStacks
 from tests.e2e.program import Launcher, Site
 from tests.e2e.receiver import Receiver, receiving
 
-# Begun before the rest, so that none of them is left running alone at the end.
+# Started first, so that none of them is left running alone at the end.
 LONGEST = (
     "test_note_steps.py", "test_agents.py", "test_long_recording.py", "test_note_storm.py",
     "test_note_crowd.py", "test_notes.py", "test_kit_outside.py", "test_delivery_storm.py",

@@ -1,10 +1,10 @@
-"""A fuse in the program itself: it dies by SIGKILL at the N-th step of what it does.
+"""A crash point in the program itself: SIGKILL at the N-th step.
 
-The launcher fits it into a child before that becomes the program. Steps are the edges of transactions, of
+The launcher installs it in a child process before the program starts. Steps are the edges of transactions, of
 requests to Zoom and to the AI provider, of work on media, and every 64 KiB of a file that is read.
-`MEETCORE_FUSE` is N, 0 for never; `MEETCORE_FUSE_TRAIL` is a file that each step is written to before it may
-be the last. With `MEETCORE_FUSE_WITHIN` set to `notes` only steps of the work on recordings and notes count,
-so that neither idle rounds nor renewed leases do. Not a line of it is in the product.
+`MEETCORE_FUSE` is N, 0 for never; `MEETCORE_FUSE_TRAIL` is a file that records each step before
+it executes. With `MEETCORE_FUSE_WITHIN` set to `notes` only steps of the work on recordings and notes count,
+so that neither idle rounds nor renewed leases do. None of this is in the product.
 """
 
 from __future__ import annotations
@@ -38,36 +38,36 @@ _counts: ContextVar[bool] = ContextVar("_counts")
 
 
 class CrashPoint:
-    """Burns down a step at a time."""
+    """Counts steps and kills the process at one of them."""
 
-    def __init__(self, at: int, trail: str, *, is_always_lit: bool) -> None:
+    def __init__(self, at: int, step_log: str, *, counts_by_default: bool) -> None:
         self._at = at
-        self._burnt = 0
-        self._trail = os.open(trail, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-        self._is_always_lit = is_always_lit
+        self._steps = 0
+        self._step_log = os.open(step_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._counts_by_default = counts_by_default
 
-    def burn(self, step: str) -> None:
-        """One step; the program may not come back from it."""
-        if not _counts.get(self._is_always_lit):
+    def step(self, step: str) -> None:
+        """Record one step, and kill the process if it is the last."""
+        if not _counts.get(self._counts_by_default):
             return
-        self._burnt += 1
-        os.write(self._trail, f"{step}\n".encode())
-        if self._burnt == self._at:
+        self._steps += 1
+        os.write(self._step_log, f"{step}\n".encode())
+        if self._steps == self._at:
             os.kill(os.getpid(), signal.SIGKILL)
 
     @asynccontextmanager
     async def around(self, opened: Opened) -> AsyncIterator[PostgresTransaction]:
-        """A transaction with steps before it, on its last line, and just after it."""
-        self.burn("begin")
+        """Wrap a transaction with steps before it, at its end and after its commit."""
+        self.step("begin")
         async with opened as tx:
             yield tx
-            self.burn("last line")
-        self.burn("committed")
+            self.step("last line")
+        self.step("committed")
 
     @asynccontextmanager
     async def reading(self, opened: AbstractAsyncContextManager[OpenFile]) -> AsyncIterator[OpenFile]:
-        """A file with steps before it, and wherever so many bytes of it have come."""
-        self.burn("open")
+        """Wrap a file with steps before it and after every `STRIDE_BYTES` of it."""
+        self.step("open")
         async with opened as file:
             yield evolve(file, chunks=self._chunks(file))
 
@@ -75,15 +75,15 @@ class CrashPoint:
         read = 0
         async for chunk in file.chunks:
             yield chunk
-            # However the network cut it.
+            # Independent of how the network split it.
             for _ in range(read // STRIDE_BYTES, (read + len(chunk)) // STRIDE_BYTES):
-                self.burn("read on")
+                self.step("read on")
             read += len(chunk)
-        self.burn("read")
+        self.step("read")
 
 
 def call_of(method: str, url: str) -> str:
-    """A request in a word or two, without the numbers of meetings and the names of hosts and files."""
+    """Name a request without meeting numbers, host names and file names."""
     path = re.sub(r"/users/[^/]+", "", url.partition("/v2")[2]) or "/token"
     if re.search("/recordings/.", path):
         return f"{method} file"
@@ -91,35 +91,37 @@ def call_of(method: str, url: str) -> str:
 
 
 def within(work: Work) -> Work:
-    """Work whose steps count."""
+    """Wrap work whose steps count."""
 
-    async def counted(*told: Any) -> Any:
+    async def counted(*args: Any) -> Any:
         _counts.set(True)
-        return await work(*told)
+        return await work(*args)
 
     return counted
 
 
 def fit() -> None:
-    """Fit the fuse that the environment asks for, if any."""
+    """Install the crash point that the environment configures, if any."""
     if "MEETCORE_FUSE" not in os.environ:
         return
     is_within_notes = os.environ.get("MEETCORE_FUSE_WITHIN") == "notes"
-    at, trail = int(os.environ["MEETCORE_FUSE"]), os.environ["MEETCORE_FUSE_TRAIL"]
-    crash_point = CrashPoint(at, trail, is_always_lit=not is_within_notes)
+    at, step_log = int(os.environ["MEETCORE_FUSE"]), os.environ["MEETCORE_FUSE_TRAIL"]
+    crash_point = CrashPoint(at, step_log, counts_by_default=not is_within_notes)
 
     def around(open_: Callable[[Any], Opened]) -> Callable[[Any], Opened]:
         return lambda store: crash_point.around(open_(store))
 
     def along(send: Callable[..., Awaitable[Answer]]) -> Callable[..., Awaitable[Answer]]:
-        async def send_and_burn(line: HttpClient, method: str, url: str, *told: Any, **named: Any) -> Answer:
+        async def send_with_steps(
+            line: HttpClient, method: str, url: str, *args: Any, **named: Any
+        ) -> Answer:
             call = call_of(method, url)
-            crash_point.burn(call)
-            answer = await send(line, method, url, *told, **named)
-            crash_point.burn(f"{call} {answer.status}")
+            crash_point.step(call)
+            answer = await send(line, method, url, *args, **named)
+            crash_point.step(f"{call} {answer.status}")
             return answer
 
-        return send_and_burn
+        return send_with_steps
 
     places: tuple[tuple[object, str, Callable[[Any], Any]], ...] = (
         (PostgresStore, "begin", around), (PostgresStore, "at_once", around), (HttpClient, "send", along),
@@ -129,39 +131,39 @@ def fit() -> None:
 
 
 def _of_notes(crash_point: CrashPoint) -> tuple[tuple[object, str, Callable[[Any], Any]], ...]:
-    def asked(exchange: Work) -> Work:
+    def around_request(send: Work) -> Work:
         async def ask(line: ai_http.HttpClient, request: httpx.Request) -> Any:
             call = f"{request.method} {request.url.path.removeprefix('/v1')}"
-            crash_point.burn(call)
-            answer = await exchange(line, request)
-            crash_point.burn(f"{call} {answer.status}")
+            crash_point.step(call)
+            answer = await send(line, request)
+            crash_point.step(f"{call} {answer.status}")
             return answer
 
         return ask
 
-    def acted(name: str) -> Callable[[Work], Work]:
-        def fitted(act: Work) -> Work:
-            async def act_and_burn(*told: Any, **named: Any) -> Any:
-                crash_point.burn(name)
-                done = await act(*told, **named)
-                crash_point.burn(f"{name} done")
+    def around_call(name: str) -> Callable[[Work], Work]:
+        def fitted(work: Work) -> Work:
+            async def call_with_steps(*args: Any, **named: Any) -> Any:
+                crash_point.step(name)
+                done = await work(*args, **named)
+                crash_point.step(f"{name} done")
                 return done
 
-            return act_and_burn
+            return call_with_steps
 
         return fitted
 
     def read(open_: Callable[..., AbstractAsyncContextManager[OpenFile]]) -> Callable[..., Any]:
-        return lambda *told: crash_point.reading(open_(*told))
+        return lambda *args: crash_point.reading(open_(*args))
 
     return (
         (WriteNotes, "_go_on", within),
         (WorkOnRecordings, "_measure", within),
         (WorkOnRecordings, "_remove", within),
-        (ai_http.HttpClient, "_exchange", asked),
+        (ai_http.HttpClient, "_exchange", around_request),
         (ZoomRecordingFiles, "open", read),
-        (AvAudioEditor, "measure", acted("measure")),
-        (AvAudioEditor, "cut", acted("cut")),
-        # The process of an act is there by then, and lives on for a moment when we do not.
-        (editor, "_answer", acted("media")),
+        (AvAudioEditor, "measure", around_call("measure")),
+        (AvAudioEditor, "cut", around_call("cut")),
+        # The child process of a command exists by then, and outlives this process briefly.
+        (editor, "_answer", around_call("media")),
     )

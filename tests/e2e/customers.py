@@ -25,19 +25,19 @@ def meeting_body(**fields: object) -> dict[str, object]:
     """A body for `POST /meetings` in an hour of its own."""
     midnight = datetime.now(WIB).replace(hour=0, minute=0, second=0, microsecond=0)
     start = midnight + timedelta(days=2, hours=next(_hours))
-    told = {
+    defaults = {
         "title": "Rapat", "date": f"{start:%Y-%m-%d}", "start_time": f"{start:%H:%M}",
         "pricing_tier_id": "standard-100",
     }  # fmt: skip
-    return told | fields
+    return defaults | fields
 
 
 @define
 class Customer:
     """An account, a key and a client.
 
-    `api` is what customers speak; it gives up at the first refusal, so that no retry hides one. `http` is for
-    what a client keeps from them: headers, raw bytes, faults. `credits` is what it began with.
+    `api` is the Python client without retries, so that no retry hides a refusal. `http` is for headers, raw
+    bytes and faults. `credits` is the opening balance.
     """
 
     account_id: str
@@ -46,7 +46,7 @@ class Customer:
     http: httpx.Client = field(repr=False)
     credits: int
 
-    def meet(self, **fields: object) -> Meeting:
+    def create_meeting(self, **fields: object) -> Meeting:
         """Create a meeting that must succeed."""
         return self.api.meetings.create(**meeting_body(**fields))  # type: ignore[arg-type]  # known by name only
 
@@ -67,18 +67,18 @@ def enrol(site: Site, credits: int = 10_000, **settings: object) -> tuple[str, s
 
 @contextmanager
 def customer(site: Site, server: Running, credits: int = 10_000) -> Iterator[Customer]:
-    """A new customer at a running service."""
+    """Create a customer of a running service."""
     account_id, key_id, key = enrol(site, credits)
     with speaking(server.url, key) as api, client(server.url, key) as http:
         yield Customer(account_id, key_id, api, http, credits)
 
 
 def speaking(url: str, key: str, max_attempts: int = 1) -> Client:
-    """The Python client, past the environment's proxies."""
+    """Create a Python client that ignores the environment's proxies."""
     return Client(url, key, transport=httpx.HTTPTransport(), timeout_s=20, max_attempts=max_attempts)
 
 
 def client(url: str, key: str) -> httpx.Client:
-    """Bare HTTP with a key, where headers, raw bytes or faults are what a test is about."""
+    """Create a bare HTTP client with a key, for tests of headers, raw bytes or faults."""
     headers = {"Authorization": f"Bearer {key}"}
     return httpx.Client(base_url=f"{url}/api/v1", headers=headers, timeout=20, trust_env=False)

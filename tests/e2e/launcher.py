@@ -1,9 +1,9 @@
-"""Starts the program as a child of this process, as often as it is told, and imports it only once.
+"""Starts the program in children of this process on request, and imports it only once.
 
 Run as a script. Reads one JSON object a line: `{"arguments", "environment", "cwd", "out", "err"}` starts the
 program in a fork and answers its pid; `{"wait": pid, "seconds"}` answers its exit code, minus the signal's
 number when it was killed, or null when it still runs. It imports the program and starts nothing of it itself.
-A child whose environment asks for a fuse gets one; see `crash_points.py`.
+A child whose environment configures a crash point gets one; see `crash_points.py`.
 """
 
 import gc
@@ -24,7 +24,7 @@ ENDED: dict[int, int] = {}
 
 
 def wait(pid: int, seconds: float) -> int | None:
-    """The exit code of a child, as `subprocess` tells it; none while it runs."""
+    """Return a child's exit code as `subprocess` does, or `None` while it runs."""
     deadline = time.monotonic() + seconds
     while pid not in ENDED:
         found, status = os.waitpid(pid, os.WNOHANG)
@@ -38,7 +38,7 @@ def wait(pid: int, seconds: float) -> int | None:
 
 
 def become(job: dict[str, object]) -> list[str]:
-    """In the child: be where and what the job says. Returns the arguments."""
+    """Set up the child process as the job describes. Returns the arguments."""
     os.setsid()
     for name, number, flags in (("out", 1, os.O_WRONLY), ("err", 2, os.O_WRONLY)):
         file = os.open(str(job[name]), flags | os.O_CREAT | os.O_APPEND)
@@ -55,7 +55,7 @@ def become(job: dict[str, object]) -> list[str]:
 
 
 def run() -> list[str] | None:
-    """Serve until the input ends; in a child, give its arguments."""
+    """Serve requests until the input ends; in a child, return its arguments."""
     while line := sys.stdin.readline():
         job = json.loads(line)
         if "wait" in job:
@@ -77,10 +77,10 @@ if __name__ == "__main__":
     import_module("meetcore.adapters.webhook_sender.sender")  # imported on first use, like the two below
     import_module("meetcore.adapters.sandbox.pages")
     import_module("rich.table")
-    # What is there now is shared by all children: collecting it would copy every page of it.
+    # Objects that exist now are shared by all children: collecting them would copy every page.
     gc.collect()
     gc.freeze()
-    told = run()
-    if told is not None:
+    arguments = run()
+    if arguments is not None:
         crash_points.fit()
-        main(told)
+        main(arguments)

@@ -1,4 +1,4 @@
-"""One truth over three systems: what customers were told, what we keep, what exists at the provider."""
+"""Invariants over three systems: the customers' answers, the database, and the provider."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meetcore.domain.schedule import WIB
 from tests.e2e.customers import CREDITS, client, enrol
 from tests.e2e.outbox import ask
 from tests.e2e.program import Site, until
-from tests.e2e.zoom_stack import ZoomStack, tell
+from tests.e2e.zoom_stack import ZoomStack, send_event
 
 BALANCE = 1_000_000
 LIVE = ("scheduled", "started")
@@ -28,9 +28,9 @@ OVER = {"status": "ended", "credits_refunded": 0}
 
 @define
 class MeetingCustomer:
-    """A customer: what it asked for, and what it was told.
+    """A customer, its requests and the answers to them.
 
-    `forsaken` are keys that are never asked again: whatever becomes of them, nobody will look.
+    `abandoned` are keys that the customer never retries.
     """
 
     account_id: str
@@ -40,11 +40,11 @@ class MeetingCustomer:
     made: dict[str, dict[str, Any]] = field(factory=dict)
     cancels: dict[str, str] = field(factory=dict)
     cancelled: dict[str, dict[str, Any]] = field(factory=dict)
-    forsaken: set[str] = field(factory=set)
+    abandoned: set[str] = field(factory=set)
     lock: threading.Lock = field(factory=threading.Lock)
 
-    def wish(self, hour: int) -> str:
-        """Want a meeting at so many hours from the day after tomorrow; its key."""
+    def new_key(self, hour: int) -> str:
+        """Record a wanted meeting, `hour` hours from the day after tomorrow, and return its key."""
         midnight = datetime.now(WIB).replace(hour=0, minute=0, second=0, microsecond=0)
         start = midnight + timedelta(days=2, hours=hour)
         key = secrets.token_hex(8)
@@ -56,7 +56,7 @@ class MeetingCustomer:
         return key
 
     def create(self, http: httpx.Client, key: str) -> bool:
-        """Ask for a meeting; what is temporary is not remembered."""
+        """Request a meeting; return `False` and record nothing after a temporary error."""
         answer = http.post("/meetings", json=self.wanted[key], headers={"Idempotency-Key": key})
         if answer.status_code in TEMPORARY:
             return False
@@ -67,25 +67,25 @@ class MeetingCustomer:
         return True
 
     def cancel(self, http: httpx.Client, key: str) -> bool:
-        """Cancel a meeting that was acknowledged."""
+        """Cancel an acknowledged meeting; return `False` after a temporary error."""
         with self.lock:
             named = self.cancels.setdefault(key, f"cancel-{key}")
         answer = http.delete(f"/meetings/{self.made[key]['id']}", headers={"Idempotency-Key": named})
         if answer.status_code in TEMPORARY:
             return False
         # Too late: it was never marked, and the meeting has ended since.
-        told = OVER if answer.status_code == 409 else answer.raise_for_status().json()
+        outcome = OVER if answer.status_code == 409 else answer.raise_for_status().json()
         with self.lock:
-            before = self.cancelled.setdefault(key, told)
-        assert before == told, "a replay tells what the first answer told"
+            before = self.cancelled.setdefault(key, outcome)
+        assert before == outcome, "a replay tells what the first answer told"
         return True
 
     def settle(self, url: str) -> None:
-        """Ask again for everything, acknowledged or not, as a good client may."""
+        """Repeat every request, acknowledged or not, as a client may."""
         with client(url, self.api_key) as http:
-            for key in self.wanted.keys() - self.forsaken:
+            for key in self.wanted.keys() - self.abandoned:
                 until(lambda key=key: self.create(http, key), f"an answer for {key}")  # type: ignore[misc]
-            for key in self.cancels.keys() - self.forsaken:
+            for key in self.cancels.keys() - self.abandoned:
                 until(lambda key=key: self.cancel(http, key), f"an end of {key}")  # type: ignore[misc]
 
 
@@ -96,7 +96,7 @@ def enrolled(site: Site) -> MeetingCustomer:
 
 
 def add_hosts(site: Site, count: int, *, capacity: int = 100, max_concurrent: int = 1) -> None:
-    """Hosts by the hundred, past the command line."""
+    """Insert many hosts without the command line."""
     rows = [(uuid4(), f"host-{uuid4().hex}@example.test", capacity, max_concurrent) for _ in range(count)]
     statement = """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
                    VALUES (%s, %s, %s, %s, now())"""
@@ -104,9 +104,9 @@ def add_hosts(site: Site, count: int, *, capacity: int = 100, max_concurrent: in
         db.cursor().executemany(statement, rows)
 
 
-_HURRY = """UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour'
+_MAKE_CHECKS_DUE = """UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour'
             WHERE due_at > now() AND lease_token IS NULL RETURNING meeting_id"""
-_HURRY_EVENTS = "UPDATE provider_events SET due_at = now() WHERE due_at > now() RETURNING id"
+_MAKE_EVENTS_DUE = "UPDATE provider_events SET due_at = now() WHERE due_at > now() RETURNING id"
 _UNDER_WAY = """SELECT id FROM meetings WHERE lease_until IS NOT NULL
                 OR status IN ('provisioning', 'cancelling')
                 UNION ALL SELECT id FROM provider_events WHERE due_at IS NOT NULL
@@ -114,31 +114,30 @@ _UNDER_WAY = """SELECT id FROM meetings WHERE lease_until IS NOT NULL
 LATE_S = 300
 
 
-def is_at_rest(site: Site) -> bool:
-    """Whether nobody has anything more to do with any meeting; lets the time pass that somebody waits for.
+def is_idle(site: Site) -> bool:
+    """Return whether no work on any meeting is left; makes scheduled work due now.
 
-    That is the time until orphans are looked for, and the pause before an event of the provider that came too
-    early is looked at again.
+    That is the delay before orphans are searched for, and before an early provider event is retried.
     """
-    hurried = [*ask(site, _HURRY), *ask(site, _HURRY_EVENTS)]
+    hurried = [*ask(site, _MAKE_CHECKS_DUE), *ask(site, _MAKE_EVENTS_DUE)]
     return not hurried and not ask(site, _UNDER_WAY)
 
 
-def come_to_rest(site: Site, zoom: ZoomStack, url: str) -> None:
-    """Let Zoom make what is late, and tell of every meeting that ended there; wait until all is seen to."""
+def wait_until_idle(site: Site, zoom: ZoomStack, url: str) -> None:
+    """Finish late creations at Zoom, resend the end of each ended meeting, and wait until no work is left."""
     zoom.turn(clock_ahead_s=LATE_S)
     assert zoom.counts()["unborn"] == 0
     for each in zoom.meetings():
         if each["status"] == "ended":
-            tell(url, "meeting.ended", each["id"])
-    # What those who died were looking at is anybody's; there may be as many looks as there were creations.
+            send_event(url, "meeting.ended", each["id"])
+    # Checks leased by dead processes are released; there may be as many checks as there were creations.
     checks = ask(site, "UPDATE orphan_checks SET lease_token = NULL RETURNING meeting_id")
-    until(lambda: is_at_rest(site), "all is seen to", 60 + len(checks) / 4, every_s=0.2)
+    until(lambda: is_idle(site), "all is seen to", 60 + len(checks) / 4, every_s=0.2)
 
 
 @define
-class Books:
-    """What the database keeps, read once everything is at rest."""
+class Records:
+    """The database's records, read when no work is left."""
 
     statuses: dict[UUID, str]
     numbers: dict[UUID, str]
@@ -146,7 +145,7 @@ class Books:
     refunded: Counter[UUID]
 
 
-def read_books(site: Site) -> Books:
+def read_records(site: Site) -> Records:
     """Read the meetings and the money."""
     meetings = ask(site, "SELECT id, status, provider_meeting_id FROM meetings")
     charges = ask(
@@ -156,7 +155,7 @@ def read_books(site: Site) -> Books:
     assert {amount for *_, amount in charges + refunds} <= {CREDITS}
     charged = {UUID(str(id_)): str(operation) for id_, operation, _ in charges}
     assert len(charged) == len(charges), "no meeting is charged twice"
-    return Books(
+    return Records(
         {UUID(str(id_)): str(status) for id_, status, _ in meetings},
         {UUID(str(id_)): str(number) for id_, _, number in meetings},
         charged,
@@ -164,52 +163,52 @@ def read_books(site: Site) -> Books:
     )
 
 
-def prove(site: Site, zoom: ZoomStack, patrons: list[MeetingCustomer]) -> Counter[str]:
-    """Compare the three; how many meetings stand where.
+def prove(site: Site, zoom: ZoomStack, customers: list[MeetingCustomer]) -> Counter[str]:
+    """Compare the three systems, and count the meetings by status.
 
-    Everything must be at rest, and no event of the provider be under way.
+    No work may be left, and no provider event be in flight.
     """
-    books = read_books(site)
-    of = {status: {id_ for id_, each in books.statuses.items() if each == status} for status in VISIBLE}
-    assert books.charged.keys() == set().union(*of.values()), "a charge for each meeting, none without"
-    assert books.refunded == Counter(of["cancelled"]), "a refund for each that was cancelled, none else"
+    records = read_records(site)
+    of = {status: {id_ for id_, each in records.statuses.items() if each == status} for status in VISIBLE}
+    assert records.charged.keys() == set().union(*of.values()), "a charge for each meeting, none without"
+    assert records.refunded == Counter(of["cancelled"]), "a refund for each that was cancelled, none else"
     live = of["scheduled"] | of["started"]
     there = [each for each in zoom.meetings() if each["status"] in ("waiting", "started")]
     assert Counter(each["ours"] for each in there) == Counter(live), "what exists there is what exists here"
-    assert {each["ours"]: each["id"] for each in there} == {id_: books.numbers[id_] for id_ in live}
+    assert {each["ours"]: each["id"] for each in there} == {id_: records.numbers[id_] for id_ in live}
     reserved = ask(site, "SELECT meeting_id FROM host_reservations")
     assert Counter(id_ for (id_,) in reserved) == Counter(live), "a host is taken for these, and none else"
-    assert all(any(_is_of(patron, each) for patron in patrons) for each in books.charged.values())
-    for patron in patrons:
-        prove_told(site, patron, books)
+    assert all(any(_is_of(customer, each) for customer in customers) for each in records.charged.values())
+    for customer in customers:
+        check_answers(site, customer, records)
     assert ask(site, "SELECT count(*) FROM ledger_holds") == [(0,)]
     proof = site.cli("credits", "verify")
     assert (proof["is_sound"], proof["findings"]) == (True, [])
-    return Counter(books.statuses.values())
+    return Counter(records.statuses.values())
 
 
-def prove_told(site: Site, patron: MeetingCustomer, books: Books) -> None:
-    """What one customer was told is so, and what it paid is what it has."""
-    ours = {id_: operation for id_, operation in books.charged.items() if _is_of(patron, operation)}
-    for key, told in patron.made.items():
-        assert ours[UUID(told["id"])] == f"meeting:key:{key}", "each key has one meeting"
-        status = books.statuses[UUID(told["id"])]
-        if key in patron.cancelled:
-            answer = patron.cancelled[key]
-            told_of = (answer["status"], answer["credits_refunded"])
-            assert told_of in (("cancelled", CREDITS), ("ended", 0))
+def check_answers(site: Site, customer: MeetingCustomer, records: Records) -> None:
+    """Check one customer's answers and funds against the records."""
+    meetings = {id_: operation for id_, operation in records.charged.items() if _is_of(customer, operation)}
+    for key, made in customer.made.items():
+        assert meetings[UUID(made["id"])] == f"meeting:key:{key}", "each key has one meeting"
+        status = records.statuses[UUID(made["id"])]
+        if key in customer.cancelled:
+            answer = customer.cancelled[key]
+            outcome = (answer["status"], answer["credits_refunded"])
+            assert outcome in (("cancelled", CREDITS), ("ended", 0))
             assert status == answer["status"]
-        elif key not in patron.cancels:
+        elif key not in customer.cancels:
             assert status != "cancelled", "nobody asked for that"
-    kept = CREDITS * sum(books.statuses[id_] != "cancelled" for id_ in ours)
-    funds = ask(site, "SELECT balance, held FROM accounts WHERE id = %s", patron.account_id)
+    kept = CREDITS * sum(records.statuses[id_] != "cancelled" for id_ in meetings)
+    funds = ask(site, "SELECT balance, held FROM accounts WHERE id = %s", customer.account_id)
     assert funds == [(BALANCE - kept, 0)], "paid is what there is"
     used = ask(
         site, "SELECT coalesce(sum(spent), 0), coalesce(sum(held), 0) FROM cap_usage WHERE account_id = %s",
-        patron.account_id,
+        customer.account_id,
     )  # fmt: skip
     assert [(int(str(spent)), int(str(held))) for spent, held in used] == [(kept, 0)]
 
 
-def _is_of(patron: MeetingCustomer, operation: str) -> bool:
-    return operation.removeprefix("meeting:key:") in patron.wanted
+def _is_of(customer: MeetingCustomer, operation: str) -> bool:
+    return operation.removeprefix("meeting:key:") in customer.wanted

@@ -1,4 +1,4 @@
-"""One truth about notes: what is kept of them, what was paid for them, and what was told of them."""
+"""Invariants over notes: their records, their charges and their events."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tests.e2e.program import Site
 from tests.e2e.receiver import Receiver
 
 __all__ = [
-    "Books",
-    "are_at_rest",
-    "hurry",
-    "let_leases_lapse",
+    "Records",
+    "expire_leases",
+    "is_idle",
+    "make_due",
+    "postpone",
     "prove",
-    "read_books",
-    "set_aside",
+    "read_records",
     "under_way",
 ]
 
@@ -33,101 +33,101 @@ _CREDITS_PER_MINUTE = 1
 
 
 @frozen
-class Books:
-    """What the database keeps. Everything is by the id of the note, but for `spent`, which is by account."""
+class Records:
+    """The database's records, by the id of the note, except `spent`, which is by account."""
 
     statuses: dict[UUID, str]
     seconds: dict[UUID, int]
     errors: dict[UUID, str]
     charges: dict[UUID, int]
-    told: Counter[tuple[UUID, str]]
+    event_kinds: Counter[tuple[UUID, str]]
     spent: Counter[str]
 
 
 def under_way(site: Site) -> int:
-    """How much is not seen to yet."""
+    """Count the items that are still due."""
     return len(ask(site, _UNDER_WAY))
 
 
-def are_at_rest(site: Site) -> bool:
-    """Whether nobody has anything more to do with any recording or note, and all was told."""
+def is_idle(site: Site) -> bool:
+    """Return whether no work on recordings, notes or deliveries is left."""
     return under_way(site) == 0
 
 
-def hurry(site: Site) -> None:
-    """Let the time pass that nobody works in: until Zoom is asked again, or an event is looked at again."""
+def make_due(site: Site) -> None:
+    """Make scheduled checks of recordings and retries of events due now."""
     ask(
         site, "UPDATE recordings SET due_at = now() WHERE due_at > now() AND lease_token IS NULL RETURNING id"
     )
     ask(site, "UPDATE provider_events SET due_at = now() WHERE due_at > now() RETURNING id")
 
 
-def set_aside(site: Site) -> None:
-    """Let nobody take up what the dead left, leased or not, until leases are let lapse."""
+def postpone(site: Site) -> None:
+    """Postpone the work of dead workers until `expire_leases`."""
     ask(site, "UPDATE notes SET due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL RETURNING id")
     ask(
         site, "UPDATE recordings SET due_at = now() + interval '1 hour' WHERE due_at IS NOT NULL RETURNING id"
     )
 
 
-def let_leases_lapse(site: Site) -> None:
-    """Let the time pass that the work of the dead waits."""
+def expire_leases(site: Site) -> None:
+    """Make the postponed work of dead workers due now."""
     ask(site, "UPDATE notes SET due_at = now() WHERE due_at > now() RETURNING id")
     ask(site, "UPDATE recordings SET due_at = now() WHERE due_at > now() RETURNING id")
 
 
-def read_books(site: Site) -> Books:
+def read_records(site: Site) -> Records:
     """Read the notes and their money."""
     notes = ask(site, "SELECT id, status, duration_s, error FROM notes")
     paid = ask(site, "SELECT reference_id, amount FROM ledger_transfers WHERE kind = 'notulen_charge'")
     charges = {UUID(str(id_)): int(str(amount)) for id_, amount in paid}
     assert len(charges) == len(paid), "no note is charged twice"
-    told = ask(site, "SELECT subject_id, kind FROM events WHERE subject_id IS NOT NULL")
+    rows = ask(site, "SELECT subject_id, kind FROM events WHERE subject_id IS NOT NULL")
     spent: Counter[str] = Counter()
     for account_id, kind, amount in ask(
         site, "SELECT account_id, kind, amount FROM ledger_transfers WHERE kind <> 'topup'"
     ):
         spent[str(account_id)] += int(str(amount)) * (-1 if kind == "meeting_refund" else 1)
-    return Books(
+    return Records(
         {UUID(str(id_)): str(status) for id_, status, *_ in notes},
         {UUID(str(id_)): int(str(seconds)) for id_, _, seconds, _ in notes},
         {UUID(str(id_)): str(error) for id_, *_, error in notes if error is not None},
         charges,
-        Counter((UUID(str(id_)), str(kind)) for id_, kind in told),
+        Counter((UUID(str(id_)), str(kind)) for id_, kind in rows),
         spent,
     )
 
 
-def prove(site: Site, customers: list[Customer], receiver: Receiver, path: str) -> Books:
-    """Hold it all together, once it is at rest.
+def prove(site: Site, customers: list[Customer], receiver: Receiver, path: str) -> Records:
+    """Check records, funds and posts, when no work is left.
 
     Args:
-        site: what is kept.
-        customers: all that there are. Each has a webhook at `path` for all that is told of notes.
-        receiver: what was told.
-        path: where.
+        site: the database.
+        customers: all customers. Each has a webhook at `path` for all events of notes.
+        receiver: the receiver of the webhooks.
+        path: the path of the webhooks.
     """
-    books = read_books(site)
+    records = read_records(site)
     by_status: dict[str, set[UUID]] = defaultdict(set)
-    for id_, status in books.statuses.items():
+    for id_, status in records.statuses.items():
         by_status[status].add(id_)
     assert by_status.keys() <= {"completed", "failed"}, "none is lost"
-    begun = {id_: -(-books.seconds[id_] // 60) * _CREDITS_PER_MINUTE for id_ in by_status["completed"]}
-    assert books.charges == begun, "a charge for each completed note, by its begun minutes, and none else"
-    assert books.errors.keys() == by_status["failed"], "who failed says why"
-    once = {(id_, f"note.{status}") for id_, status in books.statuses.items()}
-    assert books.told == Counter(once), "each is told once"
-    _prove_funds(site, customers, books)
+    begun = {id_: -(-records.seconds[id_] // 60) * _CREDITS_PER_MINUTE for id_ in by_status["completed"]}
+    assert records.charges == begun, "a charge for each completed note, by its begun minutes, and none else"
+    assert records.errors.keys() == by_status["failed"], "who failed says why"
+    once = {(id_, f"note.{status}") for id_, status in records.statuses.items()}
+    assert records.event_kinds == Counter(once), "each is told once"
+    _prove_funds(site, customers, records)
     _prove_posts(site, customers, receiver, path, once)
     proof = site.cli("credits", "verify")
     assert (proof["is_sound"], proof["findings"]) == (True, [])
-    return books
+    return records
 
 
-def _prove_funds(site: Site, customers: list[Customer], books: Books) -> None:
+def _prove_funds(site: Site, customers: list[Customer], records: Records) -> None:
     assert ask(site, "SELECT count(*) FROM ledger_holds") == [(0,)]
     for who in customers:
-        spent = books.spent[who.account_id]
+        spent = records.spent[who.account_id]
         funds = ask(site, "SELECT balance, held FROM accounts WHERE id = %s", who.account_id)
         assert funds == [(who.credits - spent, 0)], "paid is what there is, and nothing is held"
         statement = """SELECT coalesce(sum(spent), 0)::int, coalesce(sum(held), 0)::int FROM cap_usage
@@ -138,9 +138,9 @@ def _prove_funds(site: Site, customers: list[Customer], books: Books) -> None:
 def _prove_posts(
     site: Site, customers: list[Customer], receiver: Receiver, path: str, once: set[tuple[UUID, str]]
 ) -> None:
-    """What came in: an event may come twice, but there are not two of it."""
-    told = {post.event_id: json.loads(post.body) for post in receiver.at(path)}
-    about = [(UUID(each["data"]["id"]), each["type"]) for each in told.values()]
+    """Check the received posts: an event may arrive twice, but exists once."""
+    events = {post.event_id: json.loads(post.body) for post in receiver.at(path)}
+    about = [(UUID(each["data"]["id"]), each["type"]) for each in events.values()]
     assert {each for each in about if each[1].startswith("note.")} == once
     recordings = {
         (UUID(str(id_)), "recording.ready")
@@ -150,7 +150,7 @@ def _prove_posts(
     shown: dict[str, Note] = {
         note.id: note for who in customers for note in who.api.notes.list(page_size=100)
     }
-    for each in told.values():
+    for each in events.values():
         if each["type"].startswith("note."):
             note = shown[each["data"]["id"]]
             assert (note.status, note.credits_charged) == (

@@ -1,4 +1,4 @@
-"""Where notes are written for one test: a database, a broker, Zoom and an AI provider of its own."""
+"""The stack for notes in one test: a database, a broker, Zoom and an AI provider of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.e2e.zoom_stack import ZoomStack, zoom_stack
 
 @frozen
 class NoteStacks:
-    """What such a place is made with."""
+    """Factory of such stacks."""
 
     launcher: Launcher
     server_url: str
@@ -29,12 +29,12 @@ class NoteStacks:
     def open(
         self, *, zoom_s: float = 0.0, ai_s: float = 0.0, **settings: object
     ) -> Iterator[tuple[Site, ZoomStack, AiStack]]:
-        """A place without hosts, in which no process of the program runs yet.
+        """Open a stack without hosts and without a running process of the program.
 
         Args:
             zoom_s: the seconds that every call takes at Zoom.
             ai_s: the seconds that every call takes at the AI provider.
-            settings: what every process is set to besides. Media may take a whole processor.
+            settings: further settings of every process. Media may use a whole processor.
         """
         with ExitStack() as stack:
             url = stack.enter_context(servers.fresh_database(self.server_url))
@@ -42,5 +42,5 @@ class NoteStacks:
             zoom, ai = stack.enter_context(zoom_stack(zoom_s)), stack.enter_context(ai_stack(ai_s))
             broker = stack.enter_context(servers.own_redis(self.directory))
             own = {"broker_url": broker, "media_cpu_percent": 100}
-            told = self.receiver.settings | zoom.settings | ai.settings | own | settings
-            yield Site(self.launcher, url, told), zoom, ai
+            all_settings = self.receiver.settings | zoom.settings | ai.settings | own | settings
+            yield Site(self.launcher, url, all_settings), zoom, ai

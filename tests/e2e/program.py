@@ -25,13 +25,13 @@ T = TypeVar("T")
 
 ROOT = Path(__file__).resolve().parents[2]
 SECRETS_KEY = base64.urlsafe_b64encode(bytes(range(32))).decode()
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 
 
 def until(
-    condition: Callable[[], T], what: str = "", seconds: float = PATIENCE_S, *, every_s: float = 0.02
+    condition: Callable[[], T], what: str = "", seconds: float = TIMEOUT_S, *, every_s: float = 0.02
 ) -> T:
-    """Ask again and again until the answer is true."""
+    """Poll a condition until it is true."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, f"not within {seconds} s: {what or condition}"
@@ -40,25 +40,25 @@ def until(
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return an unused port."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
 
 
 def environment(**settings: object) -> dict[str, str]:
-    """A clean environment: what Python needs, and these settings (`database_url=...`).
+    """Build a clean environment: variables that Python needs, and these settings (`database_url=...`).
 
-    A server that is stopped closes at once, unless a test is about that.
+    Without other settings a stopped server closes at once.
     """
     kept = {name: os.environ[name] for name in ("PATH", "HOME", "LANG", "TMPDIR") if name in os.environ}
     given = {f"MEETCORE_{name.upper()}": str(value) for name, value in settings.items()}
-    ours = {"MEETCORE_SECRETS_KEY": SECRETS_KEY, "MEETCORE_DRAIN_S": "0"}
-    return kept | {"PYTHONPATH": str(ROOT / "src")} | ours | given
+    defaults = {"MEETCORE_SECRETS_KEY": SECRETS_KEY, "MEETCORE_DRAIN_S": "0"}
+    return kept | {"PYTHONPATH": str(ROOT / "src")} | defaults | given
 
 
 @frozen
 class Done:
-    """How the program ended and what it said."""
+    """The exit code of the program and its output."""
 
     code: int
     out: str
@@ -71,7 +71,7 @@ class Done:
 
     @property
     def error(self) -> str:
-        """The code of the refusal that the one JSON document tells."""
+        """The error code in the one JSON document."""
         assert set(self.json) == {"error"}
         return str(self.json["error"]["code"])
 
@@ -87,7 +87,7 @@ class Running:
     url: str = ""
     code: int | None = None
 
-    def wait(self, seconds: float = PATIENCE_S) -> Done:
+    def wait(self, seconds: float = TIMEOUT_S) -> Done:
         """Wait for its end."""
         code = self.poll(seconds)
         if code is None:
@@ -96,7 +96,7 @@ class Running:
         return Done(code, self.out.read_text(), self.err.read_text())
 
     def poll(self, seconds: float = 0) -> int | None:
-        """The exit code, or none while it runs."""
+        """Return the exit code, or `None` while it runs."""
         if self.code is None:
             self.code = self.launcher.ask({"wait": self.pid, "seconds": seconds})
         return self.code
@@ -109,10 +109,10 @@ class Running:
     def kill(self) -> None:
         """End it at once, as a power cut does."""
         self.signal(signal.SIGKILL)
-        assert self.poll(PATIENCE_S) is not None
+        assert self.poll(TIMEOUT_S) is not None
 
     def stop(self) -> Done:
-        """Ask it to end, and see that it does so well."""
+        """Send SIGTERM and check that it ends without a fault."""
         self.signal(signal.SIGTERM)
         done = self.wait()
         assert done.code in (0, -signal.SIGTERM), done.err[-3000:]
@@ -147,9 +147,9 @@ class Launcher:
         out, err = base.with_suffix(".out"), base.with_suffix(".err")
         out.touch()
         err.touch()
-        told = [str(each) for each in arguments]
+        argv = [str(each) for each in arguments]
         pid = self.ask(
-            {"arguments": told, "environment": env, "cwd": str(cwd or self._directory), "out": str(out),
+            {"arguments": argv, "environment": env, "cwd": str(cwd or self._directory), "out": str(out),
              "err": str(err)}
         )  # fmt: skip
         return Running(self, pid, out, err)
@@ -159,7 +159,7 @@ class Launcher:
         return self.start(*arguments, env=env, cwd=cwd).wait()
 
     def close(self) -> None:
-        """Let go; what still runs is its owner's to stop."""
+        """Close the launcher; running processes are stopped by their owners."""
         with self._child:
             assert self._child.stdin is not None
             self._child.stdin.close()
@@ -182,7 +182,7 @@ class Site:
         return environment(**{"database_url": self.database_url} | many | self.settings | settings)
 
     def cli(self, *arguments: object, **settings: object) -> Any:
-        """Run an operator's command that must succeed; what it told, read as JSON."""
+        """Run an operator's command that must succeed, and return its JSON output."""
         done = self.launcher.run(*arguments, "--json", env=self.env(**settings))
         assert done.code == 0, done
         return done.json
@@ -217,7 +217,7 @@ class Site:
 
 
 def has_fault(log: str) -> bool:
-    """Whether a process was surprised; what it expected and logged, causes and all, does not count."""
+    """Return whether a log has an unexpected error; expected errors and their causes do not count."""
     surprises = r'^Traceback|"event": ?"(fault|uncaught exception)"'
     return re.search(surprises, log, re.MULTILINE) is not None
 

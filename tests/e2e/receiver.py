@@ -40,10 +40,10 @@ class Post:
 
 @define
 class Receiver:
-    """Remembers every post and answers with `status`, `pause_s` seconds later.
+    """Records every post and answers with `status`, `pause_s` seconds later.
 
-    Posts to `/hang` and what begins with it wait until `release` is set or the sender hangs up. `most_open`
-    tells for each path how many posts were waiting for their answer at once, at most.
+    Posts to paths that begin with `/hang` wait until `release` is set or the sender hangs up. `most_open`
+    holds for each path the most posts that waited for their answer at once.
     """
 
     address: str
@@ -60,7 +60,7 @@ class Receiver:
         return f"https://{self.address}/{path}"
 
     def at(self, path: str) -> list[Post]:
-        """What came to one path."""
+        """Return the posts to one path."""
         return [post for post in list(self.posts) if post.path == f"/{path}"]
 
     @contextmanager
@@ -69,7 +69,7 @@ class Receiver:
         with self._counting:
             there = self._open.setdefault(path, set())
             there.add(connection)
-            # A sender that gave up, or died, may post again before the thread of its old post has noticed.
+            # A sender that timed out or died may post again before the thread of its old post has noticed.
             waiting = sum(not has_hung_up(each) for each in there)
             self.most_open[path] = max(waiting, self.most_open.get(path, 0))
         try:
@@ -80,7 +80,7 @@ class Receiver:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a process needs to be set to so as to post here.
+        """The settings with which a process posts here.
 
         Every endpoint of a test is at this one host: its limits would be what is tested.
         """
@@ -93,7 +93,7 @@ class Receiver:
 
 
 def has_hung_up(connection: socket.socket, within_s: float = 0) -> bool:
-    """Whether the sender of a post is gone: before the answer it has nothing else to say."""
+    """Return whether the sender has closed the connection: it sends nothing more before the answer."""
     poll = select.poll()
     poll.register(connection, select.POLLIN)
     return bool(poll.poll(within_s * 1000))
@@ -122,14 +122,14 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def _hang(self) -> bool:
-        """Wait; false when the sender did not."""
+        """Wait for `release`; return `False` when the sender hangs up first."""
         while not self.receiver.release.is_set():
             if has_hung_up(self.connection, within_s=0.2):
                 return False
         return True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -137,12 +137,12 @@ class _Server(ThreadingHTTPServer):
     request_queue_size = 256
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A sender that was killed hangs up in the middle; that is no news."""
+        """Ignore connections that a killed sender closed."""
 
 
 @contextmanager
 def receiving(directory: Path) -> Iterator[Receiver]:
-    """Run a receiver; skips where port 443 is not ours to listen on."""
+    """Run a receiver; skips where port 443 cannot be bound."""
     address = f"127.{1 + randbelow(250)}.{1 + randbelow(250)}.{1 + randbelow(250)}"
     handler = type("Handler", (_Handler,), {})
     try:

@@ -1,4 +1,4 @@
-"""Meetings that Zoom has recorded: what lies there, and what Zoom tells of it."""
+"""Meetings that Zoom has recorded: their files and Zoom's events about them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attrs import field, frozen
 from meetcore.adapters import sandbox
 from meetcore.client import Meeting
 from tests.e2e.customers import Customer
-from tests.e2e.zoom_stack import ZoomStack, tell
+from tests.e2e.zoom_stack import ZoomStack, send_event
 
 __all__ = ["SOUND", "SOUND_S", "VTT", "Stretch", "record", "take_place"]
 
@@ -24,7 +24,7 @@ _PAUSE = timedelta(minutes=10)
 
 @frozen
 class Stretch:
-    """A meeting between two pauses. `claimed` is how long Zoom says that it was, more than there is of it."""
+    """A meeting between two pauses. `claimed` is the length that Zoom reports, more than that of the file."""
 
     sound: bytes = field(default=SOUND, repr=False)
     vtt: bytes | None = field(default=None, repr=False)
@@ -32,34 +32,34 @@ class Stretch:
 
 
 def record(zoom: ZoomStack, url: str, number: str, *stretches: Stretch) -> list[str]:
-    """Let Zoom have recorded a meeting, and tell so.
+    """Add a recording of a meeting at Zoom, and send its event.
 
     Returns:
-        The ids of the files of sound.
+        The ids of the sound files.
     """
     files: list[dict[str, Any]] = []
     begin = datetime.now(UTC) - sum((each.claimed + _PAUSE for each in stretches), timedelta())
     for place, stretch in enumerate(stretches):
         times = {"recording_start": _text(begin), "recording_end": _text(begin + stretch.claimed)}
         begin += stretch.claimed + _PAUSE
-        told = {"M4A": stretch.sound, "TRANSCRIPT": stretch.vtt}
-        for kind, content in told.items():
+        contents = {"M4A": stretch.sound, "TRANSCRIPT": stretch.vtt}
+        for kind, content in contents.items():
             if content is not None:
                 id_ = f"{number}-{place}-{kind}"
                 lies_at = {"download_url": zoom.fill(id_, content), "file_size": len(content)}
                 files.append({"id": id_, "file_type": kind, "status": "completed"} | times | lies_at)
     zoom.record(number, files)
-    tell(url, "recording.completed", number, files=files)
+    send_event(url, "recording.completed", number, files=files)
     return [each["id"] for each in files if each["file_type"] == "M4A"]
 
 
 def take_place(zoom: ZoomStack, url: str, customer: Customer, *stretches: Stretch, **fields: Any) -> Meeting:
-    """Make a meeting, let it start and end at Zoom, and be recorded."""
-    meeting = customer.meet(**{"with_recording": True} | fields)
+    """Create a meeting, start and end it at Zoom, and add its recording."""
+    meeting = customer.create_meeting(**{"with_recording": True} | fields)
     number = str(meeting.provider_meeting_id)
     for step, kind in (("start", "meeting.started"), ("end", "meeting.ended")):
         assert zoom.step(number, step)
-        tell(url, kind, number)
+        send_event(url, kind, number)
     record(zoom, url, number, *stretches)
     return meeting
 

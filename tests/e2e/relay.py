@@ -1,4 +1,4 @@
-"""A TCP relay in front of a Postgres server that can be cut and mended: an outage that leaves it alone."""
+"""A TCP relay in front of a Postgres server that can be cut and restored: an outage without touching it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class Relay:
     _writers: set[asyncio.StreamWriter] = field(factory=set)
 
     def cut(self) -> None:
-        """End every connection and accept none that lasts."""
+        """Close every connection, and each new one at once."""
         self._is_cut = True
         self._loop.call_soon_threadsafe(self._drop)
 
-    def mend(self) -> None:
-        """Let connections through again."""
+    def restore(self) -> None:
+        """Accept connections again."""
         self._is_cut = False
 
     def of(self, url: str) -> str:
         """The address of a database on the server, through this relay."""
-        told = conninfo_to_dict(url)
-        user = ":".join(quote(str(told[part]), safe="") for part in ("user", "password") if part in told)
-        return f"postgresql://{user}@127.0.0.1:{self.own_port}/{told['dbname']}"
+        parts = conninfo_to_dict(url)
+        user = ":".join(quote(str(parts[part]), safe="") for part in ("user", "password") if part in parts)
+        return f"postgresql://{user}@127.0.0.1:{self.own_port}/{parts['dbname']}"
 
     def _drop(self) -> None:
         for writer in list(self._writers):
@@ -83,8 +83,8 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 @contextmanager
 def relaying(url: str) -> Iterator[Relay]:
     """Run a relay in front of the Postgres server of an address."""
-    told = conninfo_to_dict(url)
-    relay = Relay(str(told.get("host", "127.0.0.1")), int(told.get("port") or 5432))
+    parts = conninfo_to_dict(url)
+    relay = Relay(str(parts.get("host", "127.0.0.1")), int(parts.get("port") or 5432))
     is_ready, stop = threading.Event(), asyncio.Event()
     runner = asyncio.Runner(loop_factory=lambda: relay._loop)
     thread = threading.Thread(target=lambda: runner.run(relay._run(is_ready, stop)))

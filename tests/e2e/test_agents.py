@@ -19,7 +19,7 @@ from tests.e2e.program import ROOT, Running, Site, environment, free_port
 
 BALANCE = 1000
 QUOTA = 6
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @frozen
@@ -28,26 +28,26 @@ class Conversation:
 
     process: subprocess.Popen[str]
 
-    def ask(self, told: dict[str, Any]) -> dict[str, Any]:
+    def ask(self, argv: dict[str, Any]) -> dict[str, Any]:
         """Send a line and read a line."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps(told) + "\n")
+        self.process.stdin.write(json.dumps(argv) + "\n")
         self.process.stdin.flush()
         return dict(json.loads(self.process.stdout.readline()))
 
     def look(self) -> dict[str, Any]:
-        """What is listed."""
+        """List the tools."""
         return self.ask({})
 
     def call(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What a tool that did its work tells."""
+        """Call a tool that must succeed, and return its result."""
         answer = self.ask({"call": tool, "arguments": arguments})
         assert answer.get("is_error") is False, answer
         return dict(answer["value"])
 
     def refused(self, tool: str, **arguments: Any) -> dict[str, Any]:
-        """What a tool that refused tells."""
+        """Call a tool that must fail, and return its error."""
         answer = self.ask({"call": tool, "arguments": arguments})
         assert answer.get("is_error") is True, answer
         return dict(json.loads(answer["text"])["error"])
@@ -55,7 +55,7 @@ class Conversation:
 
 @contextmanager
 def conversation(**place: Any) -> Iterator[Conversation]:
-    """An agent that goes to a place."""
+    """Run an agent against an address."""
     command = [sys.executable, str(Path(__file__).with_name("agent.py"))]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT
@@ -63,19 +63,19 @@ def conversation(**place: Any) -> Iterator[Conversation]:
         assert process.stdin is not None
         process.stdin.write(json.dumps(place) + "\n")
         process.stdin.flush()
-        patience = threading.Timer(PATIENCE_S, process.kill)
-        patience.start()
+        timer = threading.Timer(TIMEOUT_S, process.kill)
+        timer.start()
         try:
             yield Conversation(process)
             process.stdin.close()
-            assert process.wait(PATIENCE_S) == 0
+            assert process.wait(TIMEOUT_S) == 0
         finally:
-            patience.cancel()
+            timer.cancel()
             process.kill()
 
 
 def over(wire: str, api: Running, key: str, **more: object) -> dict[str, Any]:
-    """The place of an agent that goes straight to the service, or across the bridge."""
+    """Return the address for an agent that connects directly or through the bridge."""
     if wire == "http":
         return {"url": f"{api.url}/mcp", "key": key, **more}
     command = [sys.executable, "-m", "meetcore.adapters.cli.main", "mcp", "--base-url", api.url]
@@ -85,15 +85,15 @@ def over(wire: str, api: Running, key: str, **more: object) -> dict[str, Any]:
 @pytest.mark.spec("1/op/agent-tools", "1/meetings", "3/cancel-before", "4/idem-replay", "5/5", "8/6")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 @pytest.mark.parametrize("wire", ["http", "stdio"])
-def test_an_agent_plans_books_and_cancels_within_its_limits(site: Site, wire: str, mode: str) -> None:
+def test_an_agent_estimates_creates_and_cancels_within_its_limits(site: Site, wire: str, mode: str) -> None:
     account_id, _, key = enrol(site, BALANCE)
     reader = site.cli("key", "create", "--account", account_id, "--scope", "meetings:read")["key"]
     booking = meeting_body(idempotency_key="our-first")
     with site.serve(quota_tool=QUOTA) as api:
         with conversation(**over(wire, api, key, mode=mode)) as agent:
-            seen = agent.look()
-            assert "estimate_credits" in seen["instructions"]
-            assert "estimate_credits first" in seen["tools"]["create_meeting"]
+            listing = agent.look()
+            assert "estimate_credits" in listing["instructions"]
+            assert "estimate_credits first" in listing["tools"]["create_meeting"]
             tier = agent.call("list_pricing_tiers")["data"][0]
             price = agent.call("estimate_credits", type="meeting", pricing_tier_id=tier["id"])
             assert (price["credits"], price["sufficient"]) == (CREDITS, True)
@@ -111,7 +111,7 @@ def test_an_agent_plans_books_and_cancels_within_its_limits(site: Site, wire: st
 
 
 @pytest.mark.parametrize("wire", ["http", "stdio"])
-def test_null_is_a_value_on_the_way(site: Site, wire: str) -> None:
+def test_null_is_transmitted_as_a_value(site: Site, wire: str) -> None:
     _, _, key = enrol(site, BALANCE)
     hook = {"url": "https://93.184.216.34/hook", "event_types": ["meeting.created"], "description": "old"}
     with site.serve() as api, conversation(**over(wire, api, key)) as agent:
@@ -120,7 +120,7 @@ def test_null_is_a_value_on_the_way(site: Site, wire: str) -> None:
 
 
 @pytest.mark.spec("5/3", "7/401")
-def test_a_wrong_key_is_told_in_words(site: Site) -> None:
+def test_a_wrong_key_is_reported_in_a_message(site: Site) -> None:
     wrong = f"mk_live_{'x' * 43}"
     with site.serve() as api:
         with conversation(url=f"{api.url}/mcp", key=wrong) as agent:
@@ -133,7 +133,7 @@ def test_a_wrong_key_is_told_in_words(site: Site) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "settings", "code", "said"),
+    ("arguments", "settings", "code", "message"),
     [
         (["--base-url", "nowhere"], {"api_key": "k"}, 2, "--base-url"),
         ([], {}, 3, "MEETCORE_API_KEY"),
@@ -141,13 +141,13 @@ def test_a_wrong_key_is_told_in_words(site: Site) -> None:
         (["--base-url", "http://127.0.0.1:{port}"], {"api_key": "k"}, 1, "not answer. Try again later.\n"),
     ],
 )
-def test_a_bridge_to_nowhere_says_why(
-    site: Site, words: list[str], settings: dict[str, str], code: int, said: str
+def test_a_misconfigured_bridge_reports_the_reason(
+    site: Site, arguments: list[str], settings: dict[str, str], code: int, message: str
 ) -> None:
-    told = [word.format(port=free_port()) for word in words]
-    done = site.launcher.run("mcp", *told, env=environment(**settings))
+    argv = [word.format(port=free_port()) for word in arguments]
+    done = site.launcher.run("mcp", *argv, env=environment(**settings))
     assert (done.code, done.out) == (code, "")
-    assert said in done.err
+    assert message in done.err
     assert "Traceback" not in done.err
 
 

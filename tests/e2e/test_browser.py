@@ -1,4 +1,4 @@
-"""The API reference in a real browser with the network closed: it shows itself and asks nobody but us."""
+"""The API reference in a real browser with the network closed: it renders without external requests."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ DESKTOP, PHONE = "1400,1000", "500,900"
 
 
 @frozen
-class Seen:
-    """What a browser made of a page."""
+class PageResult:
+    """A page as rendered by the browser."""
 
     dom: str
     console: str
-    asked: tuple[str, ...]
+    requested: tuple[str, ...]
     """The addresses that the page asked for."""
 
 
@@ -46,10 +46,10 @@ def read_log(text: str) -> Any:
         return json.loads(text.rstrip().rstrip(",") + "]}")
 
 
-def look(url: str, size: str, place: Path) -> Seen:
-    """Open a page, let its scripts run, and note what it asked for."""
+def look(url: str, size: str, place: Path) -> PageResult:
+    """Open a page, let its scripts run, and record its requests."""
     log = place / "net.json"
-    words = [
+    command = [
         browser(), "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
         "--disable-background-networking", "--disable-component-update", "--no-first-run",
         "--no-proxy-server",
@@ -57,14 +57,14 @@ def look(url: str, size: str, place: Path) -> Seen:
         f"--user-data-dir={place / 'profile'}", f"--log-net-log={log}", "--enable-logging=stderr",
         "--virtual-time-budget=15000", "--dump-dom", url,
     ]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, timeout=180, check=False, env=os.environ)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=180, check=False, env=os.environ)
     console = "\n".join(line for line in done.stderr.splitlines() if "CONSOLE" in line)
-    told = read_log(log.read_text())
-    params = [event.get("params", {}) for event in told["events"]]
-    asked = [
+    network_log = read_log(log.read_text())
+    params = [event.get("params", {}) for event in network_log["events"]]
+    requested = [
         each["url"] for each in params if "url" in each and str(each.get("initiator", "")).startswith("http")
     ]
-    return Seen(done.stdout, console, tuple(asked))
+    return PageResult(done.stdout, console, tuple(requested))
 
 
 PAGES = ("errors", "errors/service_unavailable", "integrating", "webhooks", "notulen")
@@ -81,7 +81,7 @@ document.title = JSON.stringify(Object.fromEntries([...document.querySelectorAll
     return [frame.id, [page.documentElement.scrollWidth, pushed.length]] }))) }</script>"""
 
 
-def test_the_pages_of_the_documentation_fit_a_phone_and_a_desk(site: Site, tmp_path: Path) -> None:
+def test_the_documentation_pages_fit_phone_and_desktop_screens(site: Site, tmp_path: Path) -> None:
     with site.serve() as api, httpx.Client(base_url=f"{api.url}/docs/", trust_env=False) as http:
         texts = {name: http.get(name).raise_for_status().text for name in PAGES}
     frames = [
@@ -91,10 +91,10 @@ def test_the_pages_of_the_documentation_fit_a_phone_and_a_desk(site: Site, tmp_p
     ]
     copy = tmp_path / "pages.html"
     copy.write_text(f"<!doctype html><title></title>{''.join(frames)}{MEASURE}", "utf-8")
-    seen = look(copy.as_uri(), DESKTOP, tmp_path)
-    told = json.loads(unescape(seen.dom.partition("<title>")[2].partition("</title>")[0]))
-    assert len(told) == len(frames)
-    for name, (page_px, pushed) in told.items():
+    page = look(copy.as_uri(), DESKTOP, tmp_path)
+    measured = json.loads(unescape(page.dom.partition("<title>")[2].partition("</title>")[0]))
+    assert len(measured) == len(frames)
+    for name, (page_px, pushed) in measured.items():
         assert page_px <= int(name.split()[1]), name
         if name.startswith("errors"):
             assert pushed == 0, f"nothing of {name} has to be pushed aside to be read"
@@ -102,7 +102,7 @@ def test_the_pages_of_the_documentation_fit_a_phone_and_a_desk(site: Site, tmp_p
 
 @pytest.mark.spec("9/3")
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
-def test_the_reference_shows_itself_without_the_world(site: Site, tmp_path: Path, size: str) -> None:
+def test_the_reference_renders_without_external_requests(site: Site, tmp_path: Path, size: str) -> None:
     with site.serve() as api:
         operation = look(f"{api.url}/docs#/operations/create_meeting", size, tmp_path)
     viewer = operation.dom.partition("<elements-api")[2].partition("</elements-api>")[0]
@@ -110,5 +110,5 @@ def test_the_reference_shows_itself_without_the_world(site: Site, tmp_path: Path
     assert "Idempotency-Key" in viewer
     assert "Refused to" not in operation.console
     assert "Content Security Policy" not in operation.console
-    assert any(url.endswith("/api/v1/openapi.json") for url in operation.asked)
-    assert [url for url in operation.asked if not url.startswith((api.url, "data:"))] == []
+    assert any(url.endswith("/api/v1/openapi.json") for url in operation.requested)
+    assert [url for url in operation.requested if not url.startswith((api.url, "data:"))] == []

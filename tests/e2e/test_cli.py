@@ -1,4 +1,4 @@
-"""The operator's commands: what they do, what they say, and the code they end with."""
+"""The operator's commands: their effects, output and exit codes."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def run(site: Site, *arguments: object, **settings: object) -> Done:
     return site.launcher.run(*arguments, env=site.env(**settings))
 
 
-def refused(done: Done, code: int, *words: str) -> None:
-    """It ended with this code, told these words on standard error, and no traceback."""
+def refused(done: Done, code: int, *texts: str) -> None:
+    """Check the exit code and that standard error has these texts and no traceback."""
     assert done.code == code, done
-    for word in words:
+    for word in texts:
         assert word in done.err, done
     assert "Traceback" not in done.err
 
@@ -56,10 +56,10 @@ def test_an_account_from_opening_to_its_keys(site: Site) -> None:
     again = run(site, *opened, "--json")
     refused(again, 1, "e-mail address")
     assert again.error == "conflict"
-    said = run(
+    output = run(
         site, *(word.replace("sari@", "dewi@") if isinstance(word, str) else word for word in opened)
     ).out
-    assert "dewi@example.test" in said
+    assert "dewi@example.test" in output
     assert site.cli("account", "set", account["id"], "--credit-low", 5)["credit_low"] == 5
     assert run(site, "account", "set", account["id"], "--credit-low", 5).code == 0
 
@@ -94,7 +94,7 @@ def test_a_top_up_happens_once_for_each_reference(site: Site) -> None:
     assert other.error == "conflict"
 
 
-def test_an_operator_looks_at_accounts_and_suspends_one(site: Site) -> None:
+def test_an_operator_lists_accounts_and_suspends_one(site: Site) -> None:
     account_id, _, _ = enrol(site, credits=30)
     shown = site.cli("account", "show", account_id)
     assert (shown["status"], shown["balance"], shown["suspended_at"]) == ("active", 30, None)
@@ -152,9 +152,9 @@ def test_verify_names_the_entry_that_was_changed(site: Site, postgres_server_url
         server.execute(f"CREATE DATABASE {copy} TEMPLATE {name}".encode())
         try:
             url = servers.with_path(postgres_server_url, copy)
-            with psycopg.connect(url) as books:
-                books.execute("SET session_replication_role = replica")
-                books.execute(
+            with psycopg.connect(url) as connection:
+                connection.execute("SET session_replication_role = replica")
+                connection.execute(
                     "UPDATE ledger_entries SET balance_after = balance_after + 1"
                     " WHERE account_id = %s AND number = 2 AND book = 'customer'", (account_id,)
                 )  # fmt: skip
@@ -162,9 +162,9 @@ def test_verify_names_the_entry_that_was_changed(site: Site, postgres_server_url
             refused(done, 1)
             assert done.json["is_sound"] is False
             assert any(account_id in text and "entry 2" in text for text in done.json["findings"])
-            said = run(site, "credits", "verify", database_url=url)
-            assert said.code == 1
-            assert account_id in said.out
+            result = run(site, "credits", "verify", database_url=url)
+            assert result.code == 1
+            assert account_id in result.out
         finally:
             server.execute(f"DROP DATABASE {copy} WITH (FORCE)".encode())
     assert site.cli("credits", "verify")["is_sound"] is True
@@ -175,10 +175,10 @@ def test_migrating_twice_and_at_the_same_time(launcher: Launcher, empty_database
     for command in (("serve", "--port", free_port()), ("worker",), ("host", "list")):
         refused(launcher.run(*command, env=env), 3, "meetcore migrate")
     both = [launcher.start("migrate", "--json", env=env) for _ in range(2)]
-    told = [each.wait() for each in both]
-    assert [done.code for done in told] == [0, 0], told
-    assert sorted(len(done.json["applied"]) for done in told)[0] == 0
-    assert all(done.json["is_current"] for done in told)
+    results = [each.wait() for each in both]
+    assert [done.code for done in results] == [0, 0], results
+    assert sorted(len(done.json["applied"]) for done in results)[0] == 0
+    assert all(done.json["is_current"] for done in results)
     assert launcher.run("migrate", "--json", env=env).json["applied"] == []
     assert launcher.run("migrate", env=env).code == 0
 
@@ -249,7 +249,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_slip_of_the_pen_ends_with_2_and_says_what_would_do(site: Site, mistake: str) -> None:
+def test_a_usage_error_exits_with_2_and_suggests_a_correction(site: Site, mistake: str) -> None:
     arguments, hint = MISTAKES[mistake]
     done = run(site, *arguments, "--json")
     refused(done, 2, hint)
@@ -269,7 +269,7 @@ def test_a_slip_of_the_pen_ends_with_2_and_says_what_would_do(site: Site, mistak
         ("account", "set", "--credit-low", "1"),
     ],
 )
-def test_what_is_not_there_is_refused(site: Site, command: tuple[str, ...]) -> None:
+def test_missing_resources_are_refused(site: Site, command: tuple[str, ...]) -> None:
     done = run(site, *command, str(uuid4()), "--json")
     refused(done, 1)
     assert done.error == "not_found"
@@ -315,7 +315,7 @@ IMPOSSIBLE = {
 
 
 @pytest.mark.parametrize("name", IMPOSSIBLE)
-def test_an_impossible_setting_is_named_and_no_secret_shown(site: Site, name: str) -> None:
+def test_an_invalid_setting_is_named_and_no_secret_shown(site: Site, name: str) -> None:
     def attempt(value: str) -> Done:
         return run(site, "host", "list", "--json", **{name: value})
 
@@ -326,21 +326,21 @@ def test_an_impossible_setting_is_named_and_no_secret_shown(site: Site, name: st
             assert SECRET not in done.out + done.err
 
 
-def test_the_start_tells_the_provider_and_the_tiers_that_no_host_carries(site: Site, tmp_path: Path) -> None:
+def test_the_start_logs_the_provider_and_the_tiers_too_large_for_any_host(site: Site, tmp_path: Path) -> None:
     small, large = '"small"\nname = "Small"\ncapacity = 100', '"large"\nname = "Large"\ncapacity = 5000'
-    rest = "max_duration = 60\ncredits = 10\nrecording_credits = 5"
+    other_fields = "max_duration = 60\ncredits = 10\nrecording_credits = 5"
     file = tmp_path / "tiers.toml"
-    file.write_text("".join(f"[[tier]]\nid = {tier}\n{rest}\n" for tier in (small, large)))
+    file.write_text("".join(f"[[tier]]\nid = {tier}\n{other_fields}\n" for tier in (small, large)))
     with site.serve(tiers_file=file) as server:
-        told = server.err.read_text()
-    assert f"meetcore serves {server.url}, meetings run on sandbox" in told
-    [line] = [json.loads(each) for each in told.splitlines() if "no host can carry" in each]
+        log = server.err.read_text()
+    assert f"meetcore serves {server.url}, meetings run on sandbox" in log
+    [line] = [json.loads(each) for each in log.splitlines() if "no host can carry" in each]
     assert line["tiers"] == ["large"]
     with site.serve() as server:
         assert "no host can carry" not in server.err.read_text()
 
 
-def test_an_idle_connection_outlives_the_patience_of_clients(site: Site) -> None:
+def test_an_idle_connection_outlives_client_keep_alive_timeouts(site: Site) -> None:
     """A client that closes after five seconds is not to find it closed at that very moment."""
     with site.serve() as server, closing(HTTPConnection(urlsplit(server.url).netloc)) as connection:
         connection.request("GET", "/healthz")
@@ -351,17 +351,17 @@ def test_an_idle_connection_outlives_the_patience_of_clients(site: Site) -> None
 
 
 def warnings_of(site: Site, **settings: Any) -> list[dict[str, object]]:
-    """What `serve` warns of at its start, line by line."""
+    """Return the warnings of `serve` at its start."""
     with site.serve(**settings) as server:
-        told = [json.loads(line) for line in server.err.read_text().splitlines() if line.startswith("{")]
+        lines = [json.loads(line) for line in server.err.read_text().splitlines() if line.startswith("{")]
     return [
         line
-        for line in told
+        for line in lines
         if line["level"] == "warning" and line["event"] not in ("nothing_hears", "database role")
     ]
 
 
-def test_the_start_warns_of_what_is_probably_not_meant(site: Site) -> None:
+def test_the_start_warns_of_probable_misconfiguration(site: Site) -> None:
     assert warnings_of(site) == []
     [video, strange] = warnings_of(site, base_url="https://meet.example.test", colour="blue")
     assert "MEETCORE_PROVIDER is sandbox" in str(video["hint"])
@@ -371,7 +371,7 @@ def test_the_start_warns_of_what_is_probably_not_meant(site: Site) -> None:
     assert warnings_of(site, base_url="http://[::1]:8000") == []
 
 
-def test_a_tiers_file_of_another_shape_is_named(site: Site, tmp_path: Path) -> None:
+def test_an_invalid_tiers_file_is_named(site: Site, tmp_path: Path) -> None:
     file = tmp_path / "tiers.toml"
     file.write_text("notulen = 3\n")
     refused(run(site, "host", "list", tiers_file=file), 3, "MEETCORE_TIERS_FILE")
@@ -383,48 +383,50 @@ def test_no_database_is_set(launcher: Launcher, command: tuple[str, ...]) -> Non
 
 
 @pytest.fixture
-def guest_url(site: Site, request: pytest.FixtureRequest) -> Iterator[str]:
+def restricted_url(site: Site, request: pytest.FixtureRequest) -> Iterator[str]:
     """The site's database by a role that may have so many connections."""
     role, at = f"guest_{uuid4().hex[:8]}", urlsplit(site.database_url)
     if "host=%2F" in at.query:
         pytest.skip("the embedded server lets nobody in but its own role")
-    with psycopg.connect(site.database_url, autocommit=True) as books:
+    with psycopg.connect(site.database_url, autocommit=True) as connection:
         limit = f"LOGIN PASSWORD '{SECRET}' CONNECTION LIMIT {request.param}"
-        books.execute(
+        connection.execute(
             f"CREATE ROLE {role} {limit}; GRANT SELECT ON hosts, schema_migrations TO {role}".encode()
         )
         try:
             place = at.netloc.rpartition("@")[2]
             yield urlunsplit(at._replace(netloc=f"{role}:{SECRET}@{place}"))
         finally:
-            books.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 @pytest.mark.parametrize(
-    ("guest_url", "database", "code", "words"),
+    ("restricted_url", "database", "code", "expected"),
     [(0, "", "store_full", "no connection left"), (5, "_x", "store_login_refused", "refuses the login")],
-    indirect=["guest_url"],
+    indirect=["restricted_url"],
     ids=["full", "no such database"],
 )
-def test_a_database_that_refuses_is_told_apart(
-    site: Site, guest_url: str, database: str, code: str, words: str
+def test_database_refusals_have_distinct_errors(
+    site: Site, restricted_url: str, database: str, code: str, expected: str
 ) -> None:
-    """A role that may have no connection is refused as everybody is where there are too many."""
-    at = urlsplit(guest_url)
-    done = run(site, "host", "list", "--json", database_url=guest_url.replace(at.path, at.path + database))
-    refused(done, 4, words)
+    """Check that a role at its connection limit is refused as when the server has no connections left."""
+    at = urlsplit(restricted_url)
+    done = run(
+        site, "host", "list", "--json", database_url=restricted_url.replace(at.path, at.path + database)
+    )
+    refused(done, 4, expected)
     assert done.error == code
     for hidden in (SECRET, str(at.username), at.path[1:], str(at.port)):
         assert hidden not in done.out + done.err
 
 
-@pytest.mark.parametrize("guest_url", [5], indirect=True)
-def test_a_database_that_lets_in_is_used(site: Site, guest_url: str) -> None:
-    assert run(site, "host", "list", database_url=guest_url).code == 0
+@pytest.mark.parametrize("restricted_url", [5], indirect=True)
+def test_a_database_that_admits_the_role_is_used(site: Site, restricted_url: str) -> None:
+    assert run(site, "host", "list", database_url=restricted_url).code == 0
 
 
 @pytest.mark.parametrize("command", [("migrate",), ("host", "list"), ("credits", "verify")])
-def test_the_database_is_away(launcher: Launcher, command: tuple[str, ...]) -> None:
+def test_the_database_is_unavailable(launcher: Launcher, command: tuple[str, ...]) -> None:
     url = f"postgresql://u:{SECRET}@127.0.0.1:{free_port()}/d"
     done = launcher.run(*command, "--json", env=environment(database_url=url))
     refused(done, 4, "the database does not answer")

@@ -20,15 +20,15 @@ def test_a_server_that_dies_in_the_middle_makes_and_charges_one_meeting(site: Si
     port, body = free_port(), meeting_body(title="[sandbox:late]")
     with (
         ThreadPoolExecutor(1) as pool,
-        # More attempts than by default: how long a restart takes here, nobody knows.
+        # More attempts than by default: the duration of a restart here is unknown.
         speaking(f"http://127.0.0.1:{port}", api_key, max_attempts=60) as customer,
     ):
         with site.serve(port, meeting_lease_s=2) as api:
-            asked = pool.submit(customer.meetings.create, **body)  # type: ignore[arg-type]  # known by name only
+            pending = pool.submit(customer.meetings.create, **body)  # type: ignore[arg-type]  # known by name only
             until(lambda: in_creation(site, account_id), "the provider is being asked")
             api.kill()
         with site.serve(port, meeting_lease_s=2):
-            made = asked.result(60)
+            made = pending.result(60)
             check_one_meeting(customer, made)
     assert site.cli("credits", "verify")["is_sound"] is True
 

@@ -25,7 +25,7 @@ BALANCE = 1_000_000
 
 @define
 class Load:
-    """What the customer asked for, and what it was told."""
+    """The customer's requests and the answers to them."""
 
     wanted: dict[str, dict[str, object]] = field(factory=dict)
     made: dict[str, dict[str, Any]] = field(factory=dict)
@@ -114,13 +114,13 @@ def test_thirty_kills_lose_nothing_and_charge_nothing_twice(site: Site) -> None:
                 expected = "cancelled" if key in load.cancelled else "scheduled"
                 assert (shown["id"], shown["status"]) == (meeting_id, expected)
             balance = http.get("/me").json()["credits"]["balance"]
-        check_books(db, load, account_id, balance)
+        check_ledger(db, load, account_id, balance)
     proof = site.cli("credits", "verify")
     assert proof["is_sound"] is True
     assert proof["findings"] == []
 
 
-def check_books(db: psycopg.Connection, load: Load, account_id: str, balance: int) -> None:
+def check_ledger(db: psycopg.Connection, load: Load, account_id: str, balance: int) -> None:
     """One meeting for each key, one charge for each meeting, one refund for each cancellation."""
     ids = [meeting["id"] for meeting in load.made.values()]
     made, cancelled = len(ids), len(load.cancelled)
@@ -131,7 +131,7 @@ def check_books(db: psycopg.Connection, load: Load, account_id: str, balance: in
     assert count(db, "meetings WHERE status = 'scheduled'") == made - cancelled
     assert count(db, "ledger_transfers WHERE kind = 'meeting_charge'") == made
     assert count(db, "ledger_transfers WHERE kind = 'meeting_refund'") == cancelled
-    assert all(told["credits_refunded"] == CREDITS for told in load.cancelled.values())
+    assert all(answer["credits_refunded"] == CREDITS for answer in load.cancelled.values())
     assert balance == BALANCE - CREDITS * (made - cancelled)
     assert count(db, "ledger_holds") == 0
     held = db.execute("SELECT held FROM accounts WHERE id = %s", (account_id,)).fetchone()

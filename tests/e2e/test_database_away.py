@@ -1,4 +1,4 @@
-"""The database goes away under the running program, and comes back."""
+"""The database becomes unavailable to the running program, and recovers."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def check_refusal(answer: httpx.Response, limit: str) -> None:
 
 
 @pytest.mark.spec("7/503", "8/3")
-def test_the_api_refuses_while_the_database_is_away_and_recovers(
+def test_the_api_refuses_while_the_database_is_unavailable_and_recovers(
     site: Site, far_site: Site, relay: Relay
 ) -> None:
     with far_site.serve(quota_read=300, quota_credit=20) as api, customer(site, api) as who:
-        who.meet()
+        who.create_meeting()
         for _ in range(2):
             relay.cut()
             check_refusal(who.http.get("/me"), "300")
             check_refusal(who.http.post("/meetings", json=meeting_body()), "20")
             assert httpx.get(f"{api.url}/healthz", trust_env=False).status_code == 200
             assert httpx.get(f"{api.url}/readyz", trust_env=False).status_code == 503
-            relay.mend()
+            relay.restore()
             until(lambda: is_up(who), "the API is back by itself", SOON_S)
-        who.meet()
+        who.create_meeting()
         assert who.api.me().credits.balance == 10_000 - 2 * 10, "nothing was charged for what was refused"
 
 
@@ -65,27 +65,27 @@ def test_the_api_starts_without_a_database_and_finds_it_later(
     relay.cut()
     with far_site.serve(is_ready=False) as api:
         assert httpx.get(f"{api.url}/readyz", trust_env=False).status_code == 503
-        relay.mend()
+        relay.restore()
         with customer(site, api) as who:
             until(lambda: is_up(who), "the API found its database", 15)
 
 
-def test_the_worker_carries_on_when_the_database_is_back(
+def test_the_worker_continues_when_the_database_is_back(
     site: Site, far_site: Site, relay: Relay, receiver: Receiver, redis_url: str
 ) -> None:
     settings = receiver.settings | {"broker_url": redis_url}
     with site.serve(**settings) as api, far_site.worker(**settings) as worker, customer(site, api) as who:
         who.hook(receiver.url("w"))
-        who.meet()
+        who.create_meeting()
         until(lambda: receiver.at("w"), "the worker works")
         relay.cut()
         until(lambda: "store away" in worker.err.read_text(), "the worker has noticed")
-        who.meet()
-        relay.mend()
+        who.create_meeting()
+        relay.restore()
         until(lambda: len(receiver.at("w")) == 2, "the worker works again", SOON_S)
 
 
-def test_processes_stop_while_the_database_is_away(far_site: Site, relay: Relay) -> None:
+def test_processes_stop_while_the_database_is_unavailable(far_site: Site, relay: Relay) -> None:
     with far_site.serve() as api, far_site.worker() as worker:
         relay.cut()
         until(lambda: httpx.get(f"{api.url}/readyz", trust_env=False).status_code == 503)

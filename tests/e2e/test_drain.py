@@ -1,4 +1,4 @@
-"""SIGTERM: the program says that it is not ready, serves on, and ends when nothing is in flight."""
+"""SIGTERM: the program reports not ready, continues to serve, and ends when nothing is in flight."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RATE_PER_S = 100
 
 
 def status_of(url: str) -> int:
-    """The status of a GET on a connection of its own; 0 where nobody answers."""
+    """Return the status of a GET on a new connection, or 0 without an answer."""
     try:
         return httpx.get(url, timeout=5, trust_env=False).status_code
     except httpx.TransportError:
@@ -42,7 +42,7 @@ def children_of(pid: int) -> list[int]:
 
 @pytest.mark.parametrize("is_group", [False, True], ids=["the parent", "every process"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_it_serves_on_and_says_that_it_is_not_ready(site: Site, workers: int, is_group: bool) -> None:
+def test_it_continues_to_serve_and_reports_not_ready(site: Site, workers: int, is_group: bool) -> None:
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     server = site.launcher.start(
@@ -71,7 +71,7 @@ def test_it_serves_on_and_says_that_it_is_not_ready(site: Site, workers: int, is
         server.kill()
 
 
-def test_what_is_in_flight_at_the_end_is_answered(site: Site) -> None:
+def test_requests_in_flight_at_shutdown_are_answered(site: Site) -> None:
     account = site.cli("account", "create", "--email", "drain@example.test", "--full-name", "D")
     key = site.cli("key", "create", "--account", account["id"], "--scope", "webhooks:write")["key"]
     with site.serve(drain_s=1) as server:

@@ -1,4 +1,4 @@
-"""A thief who owns the tables, and has no key: whatever is rewritten, `credits verify` finds it."""
+"""An attacker who can write the tables and has no key: `credits verify` finds every rewrite."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from tests.contract.rigs import PostgresRig
 from tests.e2e.customers import enrol
 from tests.e2e.program import SECRETS_KEY, Launcher, Site
 
-THIEF = ChainKey.of(b"t" * 32)
+ATTACKER_KEY = ChainKey.of(b"t" * 32)
 OTHER_KEY = base64.urlsafe_b64encode(bytes(reversed(range(32)))).decode()
 
 
 @pytest.fixture
-def books(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
+def ledger_site(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
     """A ledger of this test alone."""
     with servers.fresh_database(postgres_server_url) as url:
         migrate(url)
@@ -42,7 +42,7 @@ def books(launcher: Launcher, postgres_server_url: str) -> Iterator[Site]:
 def legacy_account(site: Site, credits: int) -> str:
     """An account with an entry of an earlier release, which had no key."""
 
-    async def act() -> UUID:
+    async def fund() -> UUID:
         pool = make_pool(site.database_url, max_size=1)
         await pool.open()
         try:
@@ -50,18 +50,18 @@ def legacy_account(site: Site, credits: int) -> str:
         finally:
             await pool.close()
 
-    return str(asyncio.run(act()))
+    return str(asyncio.run(fund()))
 
 
 def verified(site: Site, **settings: object) -> tuple[bool, list[str]]:
-    """What `credits verify` says."""
+    """Return the result of `credits verify`."""
     done = site.launcher.run("credits", "verify", "--json", env=site.env(**settings))
     assert done.code == (0 if done.json["is_sound"] else 1), done
     return done.json["is_sound"], done.json["findings"]
 
 
-class Thief:
-    """Owns the tables of a ledger: triggers off, everything can be written."""
+class Attacker:
+    """Writes the tables of a ledger with triggers disabled."""
 
     def __init__(self, site: Site, account_id: str) -> None:
         self.account_id = UUID(account_id)
@@ -80,7 +80,7 @@ class Thief:
         return [entry for row in found if (entry := rows.entry(row))]
 
     def rewrite(self, key: ChainKey | None, named: bytes = b"") -> None:
-        """Give the first top-up a million more, and chain the whole history anew."""
+        """Increase the first top-up by a million, and rebuild the whole chain."""
         funds = open_account(self.account_id)
         forged: list[Entry] = []
         for number, entry in enumerate(self.entries()):
@@ -128,56 +128,56 @@ class Thief:
         self._connection.close()
 
 
-def test_a_rewritten_history_is_found_whatever_it_is_chained_under(books: Site) -> None:
-    account_id, _, _ = enrol(books, credits=15)
-    books.cli("credits", "adjust", "--account", account_id, "--amount", "-5", "--reason", "r")
-    assert verified(books) == (True, [])
-    thief = Thief(books, account_id)
-    [first, _] = thief.entries()
+def test_a_rewritten_history_is_detected_under_any_chain_key(ledger_site: Site) -> None:
+    account_id, _, _ = enrol(ledger_site, credits=15)
+    ledger_site.cli("credits", "adjust", "--account", account_id, "--amount", "-5", "--reason", "r")
+    assert verified(ledger_site) == (True, [])
+    attacker = Attacker(ledger_site, account_id)
+    [first, _] = attacker.entries()
     assert first.version == 2
-    for key, named in ((None, b""), (THIEF, b""), (THIEF, first.key_id), (None, first.key_id)):
-        thief.rewrite(key, named)
-        is_sound, [finding] = verified(books)
+    for key, named in ((None, b""), (ATTACKER_KEY, b""), (ATTACKER_KEY, first.key_id), (None, first.key_id)):
+        attacker.rewrite(key, named)
+        is_sound, [finding] = verified(ledger_site)
         assert (is_sound, f"account {account_id}: entry 1: it" in finding) == (False, True), finding
-    shown = books.cli("account", "show", account_id)
+    shown = ledger_site.cli("account", "show", account_id)
     assert shown["balance"] > 1_000_000, "the attack is one that changes the balance"
-    thief.close()
+    attacker.close()
 
 
-def test_an_upgraded_ledger_is_sealed_once_and_then_holds(books: Site) -> None:
-    old, cheated, empty = (legacy_account(books, credits) for credits in (15, 15, 0))
-    books.cli("credits", "topup", "--account", old, "--amount", 5)
-    is_sound, findings = verified(books)
+def test_an_upgraded_ledger_is_sealed_once_and_then_holds(ledger_site: Site) -> None:
+    old, cheated, empty = (legacy_account(ledger_site, credits) for credits in (15, 15, 0))
+    ledger_site.cli("credits", "topup", "--account", old, "--amount", 5)
+    is_sound, findings = verified(ledger_site)
     assert not is_sound
     assert {old in finding or cheated in finding for finding in findings} == {True}
     assert all("chained without a key, behind what is sealed" in finding for finding in findings)
-    assert books.cli("credits", "seal") == {"sealed": 2, "findings": []}
-    assert verified(books) == (True, [])
-    again = books.launcher.run("credits", "seal", "--json", env=books.env())
+    assert ledger_site.cli("credits", "seal") == {"sealed": 2, "findings": []}
+    assert verified(ledger_site) == (True, [])
+    again = ledger_site.launcher.run("credits", "seal", "--json", env=ledger_site.env())
     assert (again.code, again.error) == (1, "already_sealed")
     for account_id in (old, cheated, empty):
-        books.cli("credits", "topup", "--account", account_id, "--amount", 1)
-    assert verified(books) == (True, [])
+        ledger_site.cli("credits", "topup", "--account", account_id, "--amount", 1)
+    assert verified(ledger_site) == (True, [])
 
-    thief = Thief(books, cheated)
-    thief.rewrite(None)
-    is_sound, [finding] = verified(books)
+    attacker = Attacker(ledger_site, cheated)
+    attacker.rewrite(None)
+    is_sound, [finding] = verified(ledger_site)
     assert (is_sound, f"account {cheated}: entry 1: its hash is not the sealed one" in finding) == (
         False,
         True,
     )
-    thief.run("DELETE FROM ledger_seals WHERE account_id = %s", thief.account_id)
-    is_sound, [finding] = verified(books)
+    attacker.run("DELETE FROM ledger_seals WHERE account_id = %s", attacker.account_id)
+    is_sound, [finding] = verified(ledger_site)
     assert (is_sound, f"account {cheated}: entry 1: it is chained without a key" in finding) == (False, True)
-    thief.close()
+    attacker.close()
 
 
-def test_other_keys_than_those_of_the_entries_are_told_from_a_forgery(books: Site) -> None:
-    account_id, _, _ = enrol(books, credits=15)
+def test_unknown_chain_keys_are_distinguished_from_a_forgery(ledger_site: Site) -> None:
+    account_id, _, _ = enrol(ledger_site, credits=15)
     rotated = f"{OTHER_KEY},{SECRETS_KEY}"
-    books.cli("credits", "topup", "--account", account_id, "--amount", 5, secrets_key=rotated)
-    assert verified(books, secrets_key=rotated) == (True, [])
-    is_sound, [finding] = verified(books)
+    ledger_site.cli("credits", "topup", "--account", account_id, "--amount", 5, secrets_key=rotated)
+    assert verified(ledger_site, secrets_key=rotated) == (True, [])
+    is_sound, [finding] = verified(ledger_site)
     assert not is_sound
     assert f"account {account_id}: entry 2: it is chained under the key " in finding
-    assert "MEETCORE_SECRETS_KEY" in books.launcher.run("credits", "verify", env=books.env()).err
+    assert "MEETCORE_SECRETS_KEY" in ledger_site.launcher.run("credits", "verify", env=ledger_site.env()).err

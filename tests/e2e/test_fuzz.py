@@ -21,13 +21,13 @@ CASES = 8
 async def test_each_answer_is_as_documented(postgres_server_url: str, tmp_path: Path) -> None:
     with servers.fresh_database(postgres_server_url) as url:
         async with target(url) as at:
-            code, told = await fuzz(
+            code, output = await fuzz(
                 at, "--max-examples", str(CASES), "--phases", "examples,coverage,fuzzing,stateful",
                 seed=SEED, place=tmp_path,
             )  # fmt: skip
-    assert code == 0, told
-    tested = re.search(r"Tested: (\d+)", told)
-    selected = re.search(r"Selected: (\d+)/(\d+)", told)
+    assert code == 0, output
+    tested = re.search(r"Tested: (\d+)", output)
+    selected = re.search(r"Selected: (\d+)/(\d+)", output)
     assert tested is not None
     assert selected is not None
     assert tested[1] == selected[1] == selected[2]

@@ -24,11 +24,11 @@ def generate(url: str, place: Path) -> None:
     document, config = place / "openapi.json", place / "config.yml"
     document.write_bytes(httpx.get(f"{url}/api/v1/openapi.json", trust_env=False).content)
     config.write_text(f"package_name_override: {NAME}\npost_hooks: []\n")
-    words = [
+    command = [
         sys.executable, "-m", "openapi_python_client", "generate", "--path", str(document), "--meta", "none",
         "--config", str(config), "--output-path", str(place / NAME), "--fail-on-warning",
     ]  # fmt: skip
-    done = subprocess.run(words, capture_output=True, text=True, cwd=place, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=place, timeout=120, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

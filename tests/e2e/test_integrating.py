@@ -15,7 +15,9 @@ BLOCKS = list(python_blocks(runner="tests/e2e/test_integrating.py"))
 
 
 @pytest.mark.spec("4.1/5", "4/idem-replay", "4/idem-reused", "6/3", "3/cancel-before")
-def test_a_stranger_integrates(site: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_integration_follows_the_documentation(
+    site: Site, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, _, key = enrol(site)
     with site.serve(**receiver.settings) as api:
         monkeypatch.setenv("MEETCORE_BASE_URL", api.url)

@@ -20,8 +20,8 @@ filterwarnings = error
 def run_pytest(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """pytest in a folder of its own, with settings of its own."""
     (place / "pytest.ini").write_text(INI, "utf-8")
-    ours = ("PYTEST", "HYPOTHESIS")
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
+    prefixes = ("PYTEST", "HYPOTHESIS")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(prefixes)}
     return subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments],
         cwd=place,
@@ -49,7 +49,7 @@ def test_a_suite_runs_in_the_auto_mode_of_pytest_asyncio_too(tmp_path: Path) -> 
     assert ran.returncode == 0, ran.stdout + ran.stderr
 
 
-def test_an_assert_of_the_kit_tells_what_it_compared(tmp_path: Path) -> None:
+def test_an_assertion_of_the_kit_shows_the_compared_values(tmp_path: Path) -> None:
     (tmp_path / "test_broken.py").write_text(
         BLOCKS[0].replace("self.hits[name] += 1", "self.hits[name] += 2"), "utf-8"
     )

@@ -1,4 +1,4 @@
-"""What the programs of production write to standard error where it is no terminal: JSON, line by line."""
+"""Log output of the production programs without a terminal: one JSON document a line."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from attrs import define, field
 
-from tests.e2e.ai_stack import HEARING
+from tests.e2e.ai_stack import TRANSCRIPTION
 from tests.e2e.customers import customer
 from tests.e2e.long_sound import long_sound
 from tests.e2e.note_stack import NoteStacks
@@ -25,7 +25,7 @@ IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 HOURS = 3.0 if IS_LONG else 0.5
 MOST_MB = 300
 PIECE_S = 600
-PATIENCE_S = 900.0
+TIMEOUT_S = 900.0
 
 
 def family(pid: int) -> list[int]:
@@ -41,7 +41,7 @@ def family(pid: int) -> list[int]:
 
 
 def resident_mb(pid: int) -> float:
-    """What a process has in memory, shared pages included."""
+    """Return the memory of a process, shared pages included."""
     with suppress(OSError, StopIteration):
         lines = Path(f"/proc/{pid}/status").read_text().splitlines()
         return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1]) * 1024 / 1e6
@@ -50,7 +50,7 @@ def resident_mb(pid: int) -> float:
 
 @define
 class Watch:
-    """Looks at a family of processes again and again."""
+    """Samples the memory of a process and its children."""
 
     pid: int
     peak_mb: float = 0.0
@@ -60,7 +60,7 @@ class Watch:
     is_over: threading.Event = field(factory=threading.Event)
 
     def look(self) -> None:
-        """Look until it is over."""
+        """Sample until it is over."""
         while not self.is_over.wait(0.05):
             sizes = [resident_mb(each) for each in family(self.pid)]
             self.peak_mb = max(self.peak_mb, sum(sizes))
@@ -83,7 +83,9 @@ def watched(pid: int) -> Iterator[Watch]:
 
 
 @pytest.mark.spec("1/notes")
-def test_a_recording_of_hours_is_heard_in_little_memory(note_places: NoteStacks, receiver: Receiver) -> None:
+def test_a_recording_of_hours_is_transcribed_in_little_memory(
+    note_places: NoteStacks, receiver: Receiver
+) -> None:
     seconds = int(HOURS * 3600)
     with ExitStack() as stack:
         site, zoom, ai = stack.enter_context(note_places.open())
@@ -96,7 +98,7 @@ def test_a_recording_of_hours_is_heard_in_little_memory(note_places: NoteStacks,
         began = time.monotonic()
         with watched(worker.pid) as watch:
             take_place(zoom, api.url, who, Stretch(sound), auto_notulen=True)
-            until(lambda: receiver.at("told"), "the note is told", PATIENCE_S, every_s=0.2)
+            until(lambda: receiver.at("told"), "the note is told", TIMEOUT_S, every_s=0.2)
         took_s = time.monotonic() - began
         [note] = list(who.api.notes.list())
         print(f"{HOURS} h, {len(sound) / 1e6:.0f} MB: {took_s:.0f} s, {watch}")
@@ -105,7 +107,7 @@ def test_a_recording_of_hours_is_heard_in_little_memory(note_places: NoteStacks,
             seconds // 60,
             seconds // 60,
         )
-        assert ai.done(HEARING) == seconds // PIECE_S
+        assert ai.done(TRANSCRIPTION) == seconds // PIECE_S
         assert seconds - 10 < note.transcript[-1].at < seconds
     assert watch.most_processes > 1, "media is decoded in a process of its own"
     assert watch.peak_mb < MOST_MB

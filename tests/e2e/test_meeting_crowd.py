@@ -29,7 +29,7 @@ from tests.e2e.program import Launcher, Running, Site
 from tests.e2e.zoom_stack import ZoomStack, zoom_stack
 
 CLIENTS = 40
-PATRONS = 4
+CUSTOMERS = 4
 HOURS = 8
 # Capacity, meetings at a time, how many such hosts.
 POOL = ((100, 1, 4), (100, 2, 2), (300, 1, 3), (300, 2, 1), (500, 1, 2))
@@ -53,11 +53,11 @@ class ApplicationHarness:
 
     site: Site
     zoom: ZoomStack
-    patrons: list[MeetingCustomer]
+    customers: list[MeetingCustomer]
 
 
 @pytest.fixture
-def town(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[ApplicationHarness]:
+def harness(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[ApplicationHarness]:
     """Tiers of an hour for every size of host; a broker, so that the APIs do nothing but answer."""
     (tmp_path / "tiers.toml").write_text(TIERS)
     with ExitStack() as stack:
@@ -69,7 +69,7 @@ def town(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterat
             "tiers_file": tmp_path / "tiers.toml",
         }
         site = Site(launcher, url, zoom.settings | more)
-        yield ApplicationHarness(site, zoom, [enrolled(site) for _ in range(PATRONS)])
+        yield ApplicationHarness(site, zoom, [enrolled(site) for _ in range(CUSTOMERS)])
 
 
 @frozen
@@ -91,27 +91,27 @@ class MeetingSpec:
 
 
 def compete(
-    town: ApplicationHarness, apis: list[Running], wishes: list[MeetingSpec]
+    harness: ApplicationHarness, apis: list[Running], specs: list[MeetingSpec]
 ) -> Counter[tuple[MeetingSpec, int]]:
-    """All clients at once, each with its share of the wishes; the status of each answer."""
+    """Send the requests of all clients at once, and count the answers by status."""
     start = threading.Barrier(CLIENTS)
 
     def want(number: int) -> list[tuple[MeetingSpec, int]]:
-        patron, api = town.patrons[number % PATRONS], apis[number % len(apis)]
-        with client(api.url, patron.api_key) as http:
+        customer, api = harness.customers[number % CUSTOMERS], apis[number % len(apis)]
+        with client(api.url, customer.api_key) as http:
             start.wait()
-            return [(wish, _ask(patron, http, wish)) for wish in wishes[number::CLIENTS]]
+            return [(spec, _ask(customer, http, spec)) for spec in specs[number::CLIENTS]]
 
     with ThreadPoolExecutor(CLIENTS) as pool:
         return Counter(answer for each in pool.map(want, range(CLIENTS)) for answer in each)
 
 
-def _ask(patron: MeetingCustomer, http: httpx.Client, wish: MeetingSpec) -> int:
+def _ask(customer: MeetingCustomer, http: httpx.Client, spec: MeetingSpec) -> int:
     key = secrets.token_hex(8)
-    patron.wanted[key] = wish.body
-    answer = http.post("/meetings", json=wish.body, headers={"Idempotency-Key": key})
+    customer.wanted[key] = spec.body
+    answer = http.post("/meetings", json=spec.body, headers={"Idempotency-Key": key})
     if answer.status_code == 201:
-        patron.made[key] = answer.json()
+        customer.made[key] = answer.json()
     else:
         assert "No meeting host is free" in answer.text, answer.text
     return answer.status_code
@@ -126,32 +126,34 @@ _MOST_AT_ONCE = """
 
 
 @pytest.mark.spec("4.1/3")
-def test_forty_clients_fill_the_pool_to_its_last_slot_and_not_beyond(town: ApplicationHarness) -> None:
+def test_forty_clients_fill_the_pool_to_its_last_slot_and_not_beyond(harness: ApplicationHarness) -> None:
     for seats, at_once, hosts in POOL:
-        add_hosts(town.site, hosts, capacity=seats, max_concurrent=at_once)
+        add_hosts(harness.site, hosts, capacity=seats, max_concurrent=at_once)
     # As many wishes of each size as there are slots of it: one small meeting on a large host, one refusal too
     # many, and they do not come out even.
-    wishes = [MeetingSpec(hour, seats) for hour in range(HOURS) for seats in SLOTS.elements()]
-    random.shuffle(wishes)
-    wishes.sort(key=lambda wish: wish.hour // 3)
-    with town.site.serve() as one, town.site.serve() as other:
+    specs = [MeetingSpec(hour, seats) for hour in range(HOURS) for seats in SLOTS.elements()]
+    random.shuffle(specs)
+    specs.sort(key=lambda spec: spec.hour // 3)
+    with harness.site.serve() as one, harness.site.serve() as other:
         began = time.monotonic()
-        answers = compete(town, [one, other], wishes)
+        answers = compete(harness, [one, other], specs)
         lasted_s = time.monotonic() - began
         refused = {each: count for each, count in answers.items() if each[1] != 201}
-        print(f"{CLIENTS} clients, {len(wishes)} slots filled in {lasted_s:.1f} s, refused: {refused}")
+        print(f"{CLIENTS} clients, {len(specs)} slots filled in {lasted_s:.1f} s, refused: {refused}")
         assert not refused, "nobody is refused while a fitting host is free"
         late = compete(
-            town, [one, other], [MeetingSpec(hour, seats) for hour in range(HOURS) for seats in SLOTS]
+            harness, [one, other], [MeetingSpec(hour, seats) for hour in range(HOURS) for seats in SLOTS]
         )
         assert {status for _, status in late} == {503}, "nothing is left"
-    assert ask(town.site, _MOST_AT_ONCE) == [(0,)], "no host has more at once than it may, all have as many"
-    prove(town.site, town.zoom, town.patrons)
+    assert ask(harness.site, _MOST_AT_ONCE) == [(0,)], (
+        "no host has more at once than it may, all have as many"
+    )
+    prove(harness.site, harness.zoom, harness.customers)
 
 
 @define
 class Watch:
-    """How long reads took, in seconds, and whatever sat in a transaction without doing anything."""
+    """The durations of reads in seconds, and the number of idle transactions."""
 
     took_s: list[float] = field(factory=list)
     stuck: int = 0
@@ -167,23 +169,23 @@ _STUCK = f"""
 """
 
 
-def watch(town: ApplicationHarness, url: str, path: str, is_over: Callable[[], bool]) -> Watch:
-    """Read until it is over, and look into the database meanwhile."""
-    seen = Watch()
-    with client(url, town.patrons[0].api_key) as http:
+def watch(harness: ApplicationHarness, url: str, path: str, is_over: Callable[[], bool]) -> Watch:
+    """Read until it is over, and count idle transactions meanwhile."""
+    result = Watch()
+    with client(url, harness.customers[0].api_key) as http:
         while not is_over():
             for each in ("/me", path):
                 before = time.monotonic()
                 http.get(each).raise_for_status()
-                seen.took_s.append(time.monotonic() - before)
-            ((stuck,),) = ask(town.site, _STUCK)
-            seen.stuck += int(str(stuck))
+                result.took_s.append(time.monotonic() - before)
+            ((stuck,),) = ask(harness.site, _STUCK)
+            result.stuck += int(str(stuck))
             time.sleep(0.02)  # the pace of the readers
-    return seen
+    return result
 
 
-async def make_many(town: ApplicationHarness, url: str) -> int:
-    """All creations at once; how often one had to be asked for again."""
+async def make_many(harness: ApplicationHarness, url: str) -> int:
+    """Send all creations at once, and count the retries."""
     # No connection is kept: one that the server closes at the wrong moment would cost an answer.
     limits = httpx.Limits(max_connections=IN_FLIGHT, max_keepalive_connections=0)
     async with httpx.AsyncClient(
@@ -191,15 +193,15 @@ async def make_many(town: ApplicationHarness, url: str) -> int:
     ) as http:
 
         async def make(number: int) -> int:
-            patron, key = town.patrons[number % PATRONS], secrets.token_hex(8)
-            patron.wanted[key] = MeetingSpec(number % HOURS, 100).body
-            headers = {"Idempotency-Key": key, "Authorization": f"Bearer {patron.api_key}"}
+            customer, key = harness.customers[number % CUSTOMERS], secrets.token_hex(8)
+            customer.wanted[key] = MeetingSpec(number % HOURS, 100).body
+            headers = {"Idempotency-Key": key, "Authorization": f"Bearer {customer.api_key}"}
             for again in range(20):
-                answer = await http.post("/meetings", json=patron.wanted[key], headers=headers)
+                answer = await http.post("/meetings", json=customer.wanted[key], headers=headers)
                 if answer.status_code == 201:
-                    patron.made[key] = answer.json()
+                    customer.made[key] = answer.json()
                     return again
-                # A machine too slow for so many says so, and is asked again.
+                # A machine too slow for so many answers 503, and the request is retried.
                 assert answer.status_code == 503, answer.text
                 await asyncio.sleep(0.1)
             raise AssertionError("not made")
@@ -207,30 +209,30 @@ async def make_many(town: ApplicationHarness, url: str) -> int:
         return sum(await asyncio.gather(*(make(number) for number in range(IN_FLIGHT))))
 
 
-def test_two_hundred_in_the_making_hold_no_connection(town: ApplicationHarness) -> None:
-    add_hosts(town.site, IN_FLIGHT)
-    with town.site.serve(database_pool_size=POOL_SIZE) as api, ThreadPoolExecutor(1) as pool:
-        first = town.patrons[0]
+def test_two_hundred_creations_in_progress_hold_no_connection(harness: ApplicationHarness) -> None:
+    add_hosts(harness.site, IN_FLIGHT)
+    with harness.site.serve(database_pool_size=POOL_SIZE) as api, ThreadPoolExecutor(1) as pool:
+        first = harness.customers[0]
         with client(api.url, first.api_key) as http:
             assert _ask(first, http, MeetingSpec(HOURS, 100)) == 201  # and the token is there
         (made,) = first.made.values()
         path = f"/meetings/{made['id']}"
         quiet_until = time.monotonic() + QUIET_S
-        alone = watch(town, api.url, path, lambda: time.monotonic() > quiet_until)
-        town.zoom.turn(latency_s=TAKES_S)
+        alone = watch(harness, api.url, path, lambda: time.monotonic() > quiet_until)
+        harness.zoom.turn(latency_s=TAKES_S)
         over = threading.Event()
-        watching = pool.submit(watch, town, api.url, path, over.is_set)
+        watching = pool.submit(watch, harness, api.url, path, over.is_set)
         began = time.monotonic()
         try:
-            again = asyncio.run(make_many(town, api.url))
+            again = asyncio.run(make_many(harness, api.url))
         finally:
             over.set()
         lasted_s = time.monotonic() - began
-        seen = watching.result()
-    at_once = town.zoom.counts()["most_in_flight"]
+        result = watching.result()
+    at_once = harness.zoom.counts()["most_in_flight"]
     print(f"{IN_FLIGHT} made in {lasted_s:.1f} s, {again} asked for again, at Zoom {at_once} at once")
-    print(f"alone: {alone}; meanwhile: {seen}, stuck {seen.stuck}")
-    assert seen.stuck == 0, "no transaction is open while Zoom is asked"
-    assert median(seen.took_s) < TAKES_S / 2, "no read waits for a connection that waits for Zoom"
-    found = prove(town.site, town.zoom, town.patrons)
+    print(f"alone: {alone}; meanwhile: {result}, stuck {result.stuck}")
+    assert result.stuck == 0, "no transaction is open while Zoom is asked"
+    assert median(result.took_s) < TAKES_S / 2, "no read waits for a connection that waits for Zoom"
+    found = prove(harness.site, harness.zoom, harness.customers)
     assert found == {"scheduled": IN_FLIGHT + 1}

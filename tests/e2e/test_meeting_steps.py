@@ -1,7 +1,7 @@
 """The API is killed with -9 at every step of making a meeting and of cancelling one.
 
-The steps are not guessed: a run that does not die writes them down, and they are compared with the lists
-below. A new step fails this test until it is listed, and then it is died at as well.
+The steps are not guessed: a run without a kill records them, and they are compared with the lists
+below. A new step fails this test until it is listed; then the process is killed there as well.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from attrs import define, field, frozen
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, come_to_rest, enrolled, prove
+from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, enrolled, prove, wait_until_idle
 from tests.e2e.outbox import ask
 from tests.e2e.program import Launcher, Running, Site, until
-from tests.e2e.zoom_stack import ZoomStack, tell, zoom_stack
+from tests.e2e.zoom_stack import ZoomStack, send_event, zoom_stack
 
 IS_LONG = int(os.environ.get("MEETCORE_TEST_KILLS", "0")) >= 500
 LEASE_S = 2
 DEFAULT_LEASE_S = 20
-SEEN_TO_S = 30
-LAPSED = "SELECT count(*) FROM meetings WHERE lease_until <= now()"
+SETTLED_WITHIN_S = 30
+EXPIRED = "SELECT count(*) FROM meetings WHERE lease_until <= now()"
 
 TRANSACTION = ("begin", "last line", "committed")
 TOKEN = ("POST /token", "POST /token 200")
@@ -45,7 +45,7 @@ FINISH = TRANSACTION  # one statement: its last line comes after it, and after i
 
 @frozen
 class Work:
-    """One request of a customer, what is there before it, and every step that it takes."""
+    """One request of a customer, its preparation, and every step of it."""
 
     name: str
     steps: tuple[str, ...]
@@ -57,91 +57,91 @@ class Work:
 
 @define
 class Place:
-    """A database, a provider, an API that lives, and a customer."""
+    """A database, a provider, an API that is never killed, and a customer."""
 
     site: Site
     zoom: ZoomStack
     api: Running
-    patron: MeetingCustomer
-    trails: Path
+    customer: MeetingCustomer
+    log_dir: Path
     hours: Iterator[int] = field(factory=itertools.count)
     numbers: Iterator[int] = field(factory=itertools.count)
     looking: threading.Lock = field(factory=threading.Lock)
     kills: int = 0
 
-    def wish(self) -> str:
+    def new_key(self) -> str:
         """A key for a meeting that is not made yet."""
-        return self.patron.wish(next(self.hours))
+        return self.customer.new_key(next(self.hours))
 
     def meeting(self) -> str:
         """The key of a meeting that is made."""
-        key = self.wish()
-        with client(self.api.url, self.patron.api_key) as http:
-            assert self.patron.create(http, key)
+        key = self.new_key()
+        with client(self.api.url, self.customer.api_key) as http:
+            assert self.customer.create(http, key)
         return key
 
     def number(self, key: str) -> str:
         """Zoom's number of a meeting."""
-        return str(self.patron.made[key]["provider_meeting_id"])
+        return str(self.customer.made[key]["provider_meeting_id"])
 
     def is_at_zoom(self, key: str) -> bool:
         """Whether there is a meeting at Zoom that was made for this key."""
         return any(key in each["topic"] for each in self.zoom.meetings())
 
     def begun(self) -> str:
-        """The key of a meeting that runs at Zoom, and nobody here knows."""
+        """Return the key of a meeting started at Zoom, without an event."""
         key = self.meeting()
         assert self.zoom.step(self.number(key), "start")
         return key
 
     def running(self) -> str:
-        """The key of a meeting that runs, as Zoom has told."""
+        """Return the key of a started meeting whose event was processed."""
         key = self.begun()
-        tell(self.api.url, "meeting.started", self.number(key))
-        with client(self.api.url, self.patron.api_key) as http:
-            path = f"/meetings/{self.patron.made[key]['id']}"
+        send_event(self.api.url, "meeting.started", self.number(key))
+        with client(self.api.url, self.customer.api_key) as http:
+            path = f"/meetings/{self.customer.made[key]['id']}"
             until(lambda: http.get(path).json()["status"] == "started", "Zoom's word is heard")
         return key
 
     def left(self, work: Work, die_at: int) -> str:
-        """The key of work that a process died at, and its lease has run out."""
-        key, _ = self.walk(work, die_at)
-        until(lambda: ask(self.site, LAPSED) == [(1,)], "it has run out")
+        """Return the key of work of a killed process, with an expired lease."""
+        key, _ = self.run_work(work, die_at)
+        until(lambda: ask(self.site, EXPIRED) == [(1,)], "it has run out")
         return key
 
-    def walk(self, work: Work, die_at: int, lease_s: int = LEASE_S) -> tuple[str, list[str]]:
-        """Have work done by a process with a fuse; the key and the steps that it took."""
+    def run_work(self, work: Work, die_at: int, lease_s: int = LEASE_S) -> tuple[str, list[str]]:
+        """Run work in a process with a crash point; return the key and the steps taken."""
         key = work.prepare(self)
         self.zoom.plan(*(fault | {"marker": key} for fault in work.faults))
-        trail = self.trails / f"{next(self.numbers)}"
+        step_log = self.log_dir / f"{next(self.numbers)}"
         try:
-            with self.site.serve(crash_point=die_at, fuse_trail=trail, meeting_lease_s=lease_s) as api:
+            with self.site.serve(fuse=die_at, fuse_trail=step_log, meeting_lease_s=lease_s) as api:
                 self._ask(work, api, key, dies=die_at > 0)
         finally:
-            self.zoom.forgive()
-        return key, trail.read_text().splitlines()
+            self.zoom.clear_faults()
+        return key, step_log.read_text().splitlines()
 
     def _ask(self, work: Work, api: Running, key: str, *, dies: bool) -> None:
-        with client(api.url, self.patron.api_key) as http:
+        with client(api.url, self.customer.api_key) as http:
             if not dies:
-                assert work.ask(self.patron, http, key) is work.is_answered
+                assert work.ask(self.customer, http, key) is work.is_answered
                 return
             with pytest.raises(httpx.TransportError):
-                work.ask(self.patron, http, key)
+                work.ask(self.customer, http, key)
         assert until(api.poll, "it is dead") == -signal.SIGKILL
         self.kills += 1
 
     def again(self, work: Work, key: str) -> None:
-        """Ask the living process for the same thing until there is an answer."""
-        with client(self.api.url, self.patron.api_key) as http:
-            until(lambda: work.ask(self.patron, http, key), f"an answer to {work.name}")
+        """Repeat the request at the running process until there is an answer."""
+        with client(self.api.url, self.customer.api_key) as http:
+            until(lambda: work.ask(self.customer, http, key), f"an answer to {work.name}")
 
 
 def no_scope(call: str) -> dict[str, object]:
     return {"fault": "missing_scope", "call": call}
 
 
-CREATE = Work("a creation", (*TRANSACTION, *TOKEN, *MAKE, *FINISH), Place.wish, MeetingCustomer.create)
+CREATE = Work("a creation", (*TRANSACTION, *TOKEN, *MAKE, *FINISH), Place.new_key, MeetingCustomer.create)
 CANCEL = Work(
     "a cancellation", (*TRANSACTION, *TOKEN, *REMOVE, *TRANSACTION), Place.meeting, MeetingCustomer.cancel
 )
@@ -150,13 +150,13 @@ LESS_OFTEN = (
     Work(
         "a creation that Zoom refuses",
         (*TRANSACTION, *TOKEN, "POST /meetings", "POST /meetings 400", *TRANSACTION),
-        Place.wish, MeetingCustomer.create, (no_scope("create"),), is_answered=False,
+        Place.new_key, MeetingCustomer.create, (no_scope("create"),), is_answered=False,
     ),
     Work(
         "a creation whose first host cannot",
         (*TRANSACTION, *TOKEN, "POST /meetings", "POST /meetings 404", *TRANSACTION, *TRANSACTION, *MAKE,
          *FINISH),
-        Place.wish, MeetingCustomer.create, ({"fault": "user_not_found", "call": "create"},),
+        Place.new_key, MeetingCustomer.create, ({"fault": "user_not_found", "call": "create"},),
     ),
     Work(
         "a cancellation that Zoom refuses",
@@ -185,7 +185,7 @@ LESS_OFTEN = (
 
 @pytest.fixture
 def place(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[Place]:
-    """Everything of its own; the broker too, so that no API sees to what the worker is for."""
+    """A separate stack; with a broker, so that no API does the worker's tasks."""
     with ExitStack() as stack:
         url = stack.enter_context(servers.fresh_database(postgres_server_url))
         migrate(url)
@@ -199,76 +199,76 @@ def place(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Itera
         yield Place(site, zoom, api, enrolled(site), tmp_path)
 
 
-def is_forsaken(at: int, first: int) -> bool:
-    """Whether what died at this step is left to the worker: each time other ones."""
+def is_abandoned(at: int, first: int) -> bool:
+    """Return whether a kill at this step is left to the worker; differs between rounds."""
     return (at + first) % 3 == 1
 
 
-def forsake(place: Place, work: Work, pool: ThreadPoolExecutor, first: int) -> list[Future[float]]:
-    """Kill at a third of the steps, with the lease as it comes, and leave it to the worker.
+def abandon_some(place: Place, work: Work, pool: ThreadPoolExecutor, first: int) -> list[Future[float]]:
+    """Kill at a third of the steps, with the default lease, and leave recovery to the worker.
 
     Returns:
-        How many seconds after its death each was finished or undone.
+        The seconds from each kill until the work was finished or undone.
     """
     settled = []
     for at in range(1, len(work.steps) + 1):
-        if is_forsaken(at, first):
-            key, steps = place.walk(work, at, DEFAULT_LEASE_S)
+        if is_abandoned(at, first):
+            key, steps = place.run_work(work, at, DEFAULT_LEASE_S)
             died_at = time.monotonic()
             assert tuple(steps) == work.steps[:at]
-            place.patron.forsaken.add(key)
-            settled.append(pool.submit(seen_to_after, place, key, died_at))
+            place.customer.abandoned.add(key)
+            settled.append(pool.submit(seconds_until_settled, place, key, died_at))
     return settled
 
 
-def seen_to_after(place: Place, key: str, died_at: float) -> float:
-    """Seconds from a death until no work is in progress under the key."""
+def seconds_until_settled(place: Place, key: str, died_at: float) -> float:
+    """Return the seconds from a kill until no work is in progress under the key."""
     statement = """SELECT count(*) FROM idempotency_keys
                    WHERE key IN (%s, 'cancel-' || %s) AND NOT is_done AND lease_until IS NOT NULL"""
     while True:
-        with place.looking:  # one connection for all who wait
+        with place.looking:  # one connection for all waiting threads
             if ask(place.site, statement, key, key) == [(0,)]:
                 return time.monotonic() - died_at
-        assert time.monotonic() < died_at + 2 * SEEN_TO_S
+        assert time.monotonic() < died_at + 2 * SETTLED_WITHIN_S
         time.sleep(0.2)  # how exactly it is measured
 
 
 def die_at_each_step(place: Place, work: Work, pool: ThreadPoolExecutor, first: int) -> list[Future[None]]:
-    """Kill at the other steps; it is asked again at once, while the lease lasts, or when all is over."""
-    asked = []
+    """Kill at the other steps; repeat the request at once, while the lease lasts, or at the end."""
+    retries = []
     for at in range(1, len(work.steps) + 1):
-        if is_forsaken(at, first):
+        if is_abandoned(at, first):
             continue
-        key, steps = place.walk(work, at)
+        key, steps = place.run_work(work, at)
         assert tuple(steps) == work.steps[:at]
         if (at + first) % 3 == 0:
-            asked.append(pool.submit(place.again, work, key))
-    return asked
+            retries.append(pool.submit(place.again, work, key))
+    return retries
 
 
 def die_while_zoom_answers(place: Place, work: Work, call: str) -> None:
-    """Kill while the request is at Zoom, which has done it, and has not said so yet."""
+    """Kill while Zoom has executed the request and has not answered yet."""
     key = work.prepare(place)
     was_there = place.is_at_zoom(key)
     place.zoom.plan({"fault": "hang", "call": call, "is_done": True, "marker": key})
     with ExitStack() as stack:
         api = stack.enter_context(place.site.serve())
-        http = stack.enter_context(client(api.url, place.patron.api_key))
-        asking = stack.enter_context(ThreadPoolExecutor(1)).submit(work.ask, place.patron, http, key)
+        http = stack.enter_context(client(api.url, place.customer.api_key))
+        asking = stack.enter_context(ThreadPoolExecutor(1)).submit(work.ask, place.customer, http, key)
         until(lambda: place.is_at_zoom(key) != was_there, "Zoom has done it")
         api.kill()
         assert isinstance(asking.exception(), httpx.TransportError)
     place.kills += 1
-    place.patron.forsaken.add(key)
+    place.customer.abandoned.add(key)
 
 
-def settle_and_prove(place: Place, asked: list[Future[None]]) -> None:
-    """Let the worker see to the rest and compare what everybody believes."""
-    for each in asked:
+def settle_and_prove(place: Place, retries: list[Future[None]]) -> None:
+    """Let the worker finish all work, and compare the three systems."""
+    for each in retries:
         each.result()
-    place.patron.settle(place.api.url)
-    come_to_rest(place.site, place.zoom, place.api.url)
-    found = prove(place.site, place.zoom, [place.patron])
+    place.customer.settle(place.api.url)
+    wait_until_idle(place.site, place.zoom, place.api.url)
+    found = prove(place.site, place.zoom, [place.customer])
     print(f"{place.kills} kills, {dict(found)}")
 
 
@@ -276,22 +276,22 @@ def settle_and_prove(place: Place, asked: list[Future[None]]) -> None:
 def test_death_at_every_step_leaves_all_or_nothing(place: Place) -> None:
     works = (*OFTEN, *LESS_OFTEN) if IS_LONG else OFTEN
     with place.site.worker(), ThreadPoolExecutor(4) as pool, ThreadPoolExecutor(99) as watching:
-        settled, asked = [], []
+        settled, retries = [], []
         for work in works:
-            _, steps = place.walk(work, 0)
+            _, steps = place.run_work(work, 0)
             assert tuple(steps) == work.steps, f"the steps of {work.name}"
-        rounds = [(work, first) for work in works for first in range(3 if IS_LONG and work in OFTEN else 1)]
-        for work, first in rounds:
-            settled += forsake(place, work, watching, first)
-        for work, first in rounds:
-            asked += die_at_each_step(place, work, pool, first)
+        cases = [(work, first) for work in works for first in range(3 if IS_LONG and work in OFTEN else 1)]
+        for work, first in cases:
+            settled += abandon_some(place, work, watching, first)
+        for work, first in cases:
+            retries += die_at_each_step(place, work, pool, first)
         die_while_zoom_answers(place, CREATE, "create")
         die_while_zoom_answers(place, CANCEL, "delete")
         took_s = [each.result() for each in settled]
         late_s = [each for each in took_s if each > 1]
         print(f"seen to after {median(late_s):.1f} s, {max(late_s):.1f} s at most, lease {DEFAULT_LEASE_S} s")
-        assert max(took_s) < SEEN_TO_S
-        settle_and_prove(place, asked)
+        assert max(took_s) < SETTLED_WITHIN_S
+        settle_and_prove(place, retries)
 
 
 FOUND = ("GET /meetings", "GET /meetings 200", "GET /meetings/n", "GET /meetings/n 200")
@@ -310,36 +310,36 @@ LATE_CANCELLATION = Work(
 
 
 @pytest.mark.skipif(not IS_LONG, reason="MEETCORE_TEST_KILLS is below 500")
-def test_death_of_who_takes_over_leaves_all_or_nothing(place: Place) -> None:
+def test_a_crash_during_takeover_leaves_all_or_nothing(place: Place) -> None:
     for work in (LATE_CREATION, LATE_CANCELLATION):
-        key, steps = place.walk(work, 0)
+        key, steps = place.run_work(work, 0)
         assert tuple(steps) == work.steps, f"the steps of {work.name}"
         for at in range(1, len(work.steps) + 1):
-            key, steps = place.walk(work, at)
+            key, steps = place.run_work(work, at)
             assert tuple(steps) == work.steps[:at]
             place.again(work, key)  # or the next one would find two that have run out
     with place.site.worker():
         settle_and_prove(place, [])
 
 
-def let_it_be_over(place: Place, key: str) -> None:
-    """Let the whole time of a meeting pass, as far as the database is concerned."""
+def make_it_past(place: Place, key: str) -> None:
+    """Move the meeting's times into the past, in the database."""
     statement = """UPDATE meetings SET start_at = now() - interval '2 hours', due_at = now(),
                    end_at = now() - interval '1 hour' WHERE id = %s RETURNING id"""
-    assert ask(place.site, statement, place.patron.made[key]["id"])
+    assert ask(place.site, statement, place.customer.made[key]["id"])
 
 
-def test_the_clock_and_zoom_change_nothing_of_a_cancellation_under_way(place: Place) -> None:
-    marked, _ = place.walk(CANCEL, CANCEL.steps.index("committed") + 1)
-    removed, _ = place.walk(CANCEL, CANCEL.steps.index("DELETE /meetings/n 204") + 1)
-    begun, _ = place.walk(CANCEL, CANCEL.steps.index("committed") + 1)
+def test_time_and_zoom_events_do_not_change_a_cancellation_in_progress(place: Place) -> None:
+    marked, _ = place.run_work(CANCEL, CANCEL.steps.index("committed") + 1)
+    removed, _ = place.run_work(CANCEL, CANCEL.steps.index("DELETE /meetings/n 204") + 1)
+    begun, _ = place.run_work(CANCEL, CANCEL.steps.index("committed") + 1)
     place.zoom.step(place.number(begun), "start")
     for key in (marked, removed, begun):
-        let_it_be_over(place, key)
-        place.patron.forsaken.add(key)
+        make_it_past(place, key)
+        place.customer.abandoned.add(key)
         for kind in ("meeting.ended", "meeting.started"):
-            tell(place.api.url, kind, place.number(key))
+            send_event(place.api.url, kind, place.number(key))
     with place.site.worker(), place.site.worker(), place.site.worker():
-        come_to_rest(place.site, place.zoom, place.api.url)
-    found = prove(place.site, place.zoom, [place.patron])
+        wait_until_idle(place.site, place.zoom, place.api.url)
+    found = prove(place.site, place.zoom, [place.customer])
     assert found == {"cancelled": 2, "ended": 1}, "it ran: somebody met, so it is paid"

@@ -1,7 +1,7 @@
-"""Kills at random instants, under load and on a bad day of the provider; then three systems must still agree.
+"""Kills at random instants, under load and provider faults; afterwards three systems must agree.
 
 `MEETCORE_TEST_KILLS` is how many kills of the API there are, with those of `test_meeting_steps`; half as many
-workers die beside them.
+workers are killed too.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from attrs import define, field
 from meetcore.adapters.postgres.migrate import migrate
 from tests import servers
 from tests.e2e.customers import client
-from tests.e2e.meeting_invariants import LATE_S, MeetingCustomer, add_hosts, come_to_rest, enrolled, prove
+from tests.e2e.meeting_invariants import LATE_S, MeetingCustomer, add_hosts, enrolled, prove, wait_until_idle
 from tests.e2e.program import Launcher, Running, Site, has_fault, until
-from tests.e2e.zoom_stack import ZoomStack, tell, zoom_stack
+from tests.e2e.zoom_stack import ZoomStack, send_event, zoom_stack
 
 WANTED = int(os.environ.get("MEETCORE_TEST_KILLS", "30"))
 # Those of `test_meeting_steps`, which walks more ways in the long run.
 STEP_KILLS = 21 if WANTED < 500 else 170
 KILLS = max(9, WANTED - STEP_KILLS)
-PATRONS = 3
+CUSTOMERS = 3
 APIS = 3
 CLIENTS = 4
 HOURS = 240
 LATENCY_S = 0.04
 LEASE_S = 2
-CANCELLED, STARTED, RETRIED_AT_ONCE, FORSAKEN, ENDED = 0.4, 0.2, 0.3, 0.3, 0.5
-WORKER_DIES, FORGIVEN = 0.5, 0.2
+CANCELLED, STARTED, RETRIED_AT_ONCE, ABANDONED, ENDED = 0.4, 0.2, 0.3, 0.3, 0.5
+WORKER_DIES, FAULTS_CLEARED = 0.5, 0.2
 
-# What Zoom's bad days are made of; those that put a host to rest come seldom, or none would be left.
+# The faults of Zoom; those that make a host unavailable are rare, or no host would be left.
 FAULTS: tuple[dict[str, object], ...] = (
     {"fault": "drop", "call": "create", "is_done": True},
     {"fault": "drop", "call": "create"},
@@ -76,73 +76,73 @@ def quiet_port() -> int:
 
 @define
 class Storm:
-    """The place, those who ask, and what is going on.
+    """The stack, its customers, and the events in flight.
 
-    `told` are the events that Zoom has told or will tell: it repeats what was not taken in.
+    `events` are the events that Zoom has sent or will send: it repeats unacknowledged ones.
     """
 
     site: Site
     zoom: ZoomStack
     steady: Running
-    patrons: list[MeetingCustomer]
-    told: list[tuple[str, str]] = field(factory=list)
+    customers: list[MeetingCustomer]
+    events: list[tuple[str, str]] = field(factory=list)
 
     @property
     def answers(self) -> int:
         """How many answers of success there were."""
-        return sum(len(patron.made) + len(patron.cancelled) for patron in self.patrons)
+        return sum(len(customer.made) + len(customer.cancelled) for customer in self.customers)
 
     def ask(self, url: str, until_at: float, again: Callable[[MeetingCustomer, str], None]) -> None:
-        """Ask, as a customer does, until the server is gone; then perhaps once more, elsewhere."""
-        patron = random.choice(self.patrons)
-        with client(url, patron.api_key) as http:
+        """Send requests until the server is gone; then perhaps once more, to the steady API."""
+        customer = random.choice(self.customers)
+        with client(url, customer.api_key) as http:
             while time.monotonic() < until_at:
-                key = patron.wish(random.randrange(HOURS))
+                key = customer.new_key(random.randrange(HOURS))
                 try:
-                    self._live(patron, http, key, url)
+                    self._run_meeting(customer, http, key, url)
                 except httpx.TransportError:
                     if random.random() < RETRIED_AT_ONCE:
-                        again(patron, key)
-                    elif random.random() < FORSAKEN:
-                        patron.forsaken.add(key)
+                        again(customer, key)
+                    elif random.random() < ABANDONED:
+                        customer.abandoned.add(key)
                     return
 
-    def _live(self, patron: MeetingCustomer, http: httpx.Client, key: str, url: str) -> None:
-        if not patron.create(http, key):
+    def _run_meeting(self, customer: MeetingCustomer, http: httpx.Client, key: str, url: str) -> None:
+        if not customer.create(http, key):
             return
         if random.random() < STARTED:
-            self._begin(str(patron.made[key]["provider_meeting_id"]), url)
+            self._begin(str(customer.made[key]["provider_meeting_id"]), url)
         if random.random() < CANCELLED:
-            patron.cancel(http, key)
+            customer.cancel(http, key)
 
     def _begin(self, number: str, url: str) -> None:
-        """Somebody comes early; Zoom tells, perhaps twice, and perhaps the end first."""
+        """Start a meeting early; Zoom sends the events, perhaps twice, and perhaps the end first."""
         if not self.zoom.step(number, "start"):
             return
         events = [("meeting.started", number)]
         if random.random() < ENDED and self.zoom.step(number, "end"):
             events.append(("meeting.ended", number))
-        self.told += events
+        self.events += events
         for kind, each in random.sample(events * 2, len(events) * 2):
-            tell(url, kind, each)
+            send_event(url, kind, each)
 
-    def again(self, patron: MeetingCustomer, key: str) -> None:
-        """The same once more, at the API that lives, while the lease of the dead one lasts."""
-        with client(self.steady.url, patron.api_key) as http:
-            if patron.create(http, key) and key in patron.cancels:
-                patron.cancel(http, key)
+    def again(self, customer: MeetingCustomer, key: str) -> None:
+        """Repeat the request at the steady API, while the lease of the killed one lasts."""
+        with client(self.steady.url, customer.api_key) as http:
+            if customer.create(http, key) and key in customer.cancels:
+                customer.cancel(http, key)
 
     def strike(self, asking: ThreadPoolExecutor, retrying: ThreadPoolExecutor) -> list[Future[None]]:
-        """One life of an API under load, on a bad day, and its death."""
+        """Start an API, load it under provider faults, and kill it."""
         retries: list[Future[None]] = []
-        if random.random() < FORGIVEN:
-            self.zoom.forgive()
+        if random.random() < FAULTS_CLEARED:
+            self.zoom.clear_faults()
         self.zoom.plan(*random.sample(FAULTS, 3))
         with self.site.serve(quiet_port()) as api:
             last = time.monotonic() + 5
 
-            def again(patron: MeetingCustomer, key: str) -> None:
-                retries.append(retrying.submit(self.again, patron, key))
+            def again(customer: MeetingCustomer, key: str) -> None:
+                retries.append(retrying.submit(self.again, customer, key))
 
             clients = [asking.submit(self.ask, api.url, last, again) for _ in range(CLIENTS)]
             goal = self.answers + random.randrange(2 * APIS * CLIENTS)
@@ -158,7 +158,7 @@ class Storm:
 
 @pytest.fixture
 def storm(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Iterator[Storm]:
-    """A place with hosts for all: none may make more than a hundred meetings a day."""
+    """A stack with enough hosts: each may create at most a hundred meetings a day."""
     with ExitStack() as stack:
         url = stack.enter_context(servers.fresh_database(postgres_server_url))
         migrate(url)
@@ -169,13 +169,13 @@ def storm(launcher: Launcher, postgres_server_url: str, tmp_path: Path) -> Itera
         site = Site(launcher, url, zoom.settings | more)
         add_hosts(site, 60 + KILLS)
         steady = stack.enter_context(site.serve())
-        yield Storm(site, zoom, steady, [enrolled(site) for _ in range(PATRONS)])
+        yield Storm(site, zoom, steady, [enrolled(site) for _ in range(CUSTOMERS)])
 
 
 def rage(storm: Storm) -> int:
-    """All the kills, a few APIs at a time; how many workers died beside them."""
+    """Run all kills, a few APIs at a time, and count the killed workers."""
     retries: list[Future[None]] = []
-    deaths = 0
+    workers_killed = 0
     with ExitStack() as stack:
         asking = stack.enter_context(ThreadPoolExecutor(APIS * CLIENTS))
         retrying = stack.enter_context(ThreadPoolExecutor(APIS * CLIENTS))
@@ -187,31 +187,31 @@ def rage(storm: Storm) -> int:
             if random.random() < WORKER_DIES:
                 worker.kill()
                 assert not has_fault(worker.err.read_text()), worker.err.read_text()[-3000:]
-                deaths += 1
+                workers_killed += 1
                 worker = stack.enter_context(storm.site.worker())
         for each in retries:
             each.result()
-    return deaths
+    return workers_killed
 
 
 def calm(storm: Storm) -> None:
-    """Good weather: customers ask again, Zoom repeats itself, leases lapse, the clock goes on."""
-    storm.zoom.forgive()
-    for kind, number in storm.told:
-        tell(storm.steady.url, kind, number)
-    for patron in storm.patrons:
-        patron.settle(storm.steady.url)
-    come_to_rest(storm.site, storm.zoom, storm.steady.url)
+    """Recover without faults: customers retry, Zoom repeats events, leases expire, time passes."""
+    storm.zoom.clear_faults()
+    for kind, number in storm.events:
+        send_event(storm.steady.url, kind, number)
+    for customer in storm.customers:
+        customer.settle(storm.steady.url)
+    wait_until_idle(storm.site, storm.zoom, storm.steady.url)
 
 
 @pytest.mark.spec("4/idem-replay", "1/meetings", "3/cancel-before", "3/cancel-running")
-def test_a_storm_leaves_one_truth(storm: Storm) -> None:
+def test_records_agree_after_random_kills(storm: Storm) -> None:
     began = time.monotonic()
     workers = rage(storm)
     with storm.site.worker(), storm.site.worker():
         calm(storm)
-        found = prove(storm.site, storm.zoom, storm.patrons)
-    wanted = sum(len(patron.wanted) for patron in storm.patrons)
+        found = prove(storm.site, storm.zoom, storm.customers)
+    wanted = sum(len(customer.wanted) for customer in storm.customers)
     lasted_s = time.monotonic() - began
     print(f"{KILLS} APIs and {workers} workers killed in {lasted_s:.0f} s, {wanted} wanted, {dict(found)}")
     assert found["scheduled"] > KILLS, "the load was a load"

@@ -1,4 +1,4 @@
-"""What two customers notice of a third that sends the worst it may: the time of `GET /me`."""
+"""The effect of an attacking customer on two others: the time of `GET /me`."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def silent_sockets(url: str, _: str) -> AsyncIterator[None]:
 
 
 @pytest.mark.parametrize("attack", [worst_queries, silent_sockets])
-async def test_the_neighbours_of_an_attacker_hardly_notice(
+async def test_other_customers_are_barely_affected_by_an_attacker(
     site: Site, attack: Callable[[str, str], AbstractAsyncContextManager[None]]
 ) -> None:
     name = attack.__name__.replace("_", "-")

@@ -1,4 +1,4 @@
-"""A hundred notes are wanted at once, of two workers, and the AI provider is asked as much as was agreed."""
+"""A hundred notes at once with two workers stay within the AI provider's limit."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from attrs import frozen
 
 from meetcore.client import Language, Note, Recording
 from meetcore.testing.sounds import silence
-from tests.e2e.ai_stack import HEARING, WRITING, AiStack
+from tests.e2e.ai_stack import TRANSCRIPTION, WRITING, AiStack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.meeting_invariants import add_hosts
-from tests.e2e.note_invariants import are_at_rest, prove
+from tests.e2e.note_invariants import is_idle, prove
 from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
 from tests.e2e.program import Running, Site, until
@@ -27,7 +27,7 @@ RECORDINGS = 50
 LANGUAGES = (Language.INDONESIAN, Language.ENGLISH)
 IN_FLIGHT = 3
 AI_LATENCY_S = 0.2
-PATIENCE_S = 240.0
+TIMEOUT_S = 240.0
 
 
 @frozen
@@ -50,7 +50,7 @@ class Place:
             for made in each:
                 made.result()
         count = "SELECT count(*) FROM recordings WHERE status = 'available'"
-        until(lambda: ask(self.site, count) == [(RECORDINGS,)], "all are measured", PATIENCE_S, every_s=0.2)
+        until(lambda: ask(self.site, count) == [(RECORDINGS,)], "all are measured", TIMEOUT_S, every_s=0.2)
         return list(self.customer.api.recordings.list(page_size=100))
 
     def want(self, recording: Recording, language: Language) -> Note:
@@ -73,7 +73,7 @@ def place(note_places: NoteStacks, receiver: Receiver) -> Iterator[Place]:
 
 
 @pytest.mark.spec("1/notes", "6/6")
-def test_a_hundred_notes_at_once_ask_the_ai_provider_for_no_more_than_agreed(
+def test_a_hundred_simultaneous_notes_stay_within_the_ai_provider_limit(
     place: Place, receiver: Receiver
 ) -> None:
     recordings = place.recordings()
@@ -83,13 +83,13 @@ def test_a_hundred_notes_at_once_ask_the_ai_provider_for_no_more_than_agreed(
         queued = list(pool.map(lambda each: place.want(*each), wanted))
     assert len({note.id for note in queued}) == RECORDINGS * len(LANGUAGES)
     took_in_s = time.monotonic() - began
-    until(lambda: are_at_rest(place.site), "all is written and told", PATIENCE_S, every_s=0.2)
+    until(lambda: is_idle(place.site), "all is written and told", TIMEOUT_S, every_s=0.2)
     took_s = time.monotonic() - began
-    books = prove(place.site, [place.customer], receiver, "told")
-    assert list(books.statuses.values()) == ["completed"] * len(wanted)
+    records = prove(place.site, [place.customer], receiver, "told")
+    assert list(records.statuses.values()) == ["completed"] * len(wanted)
     counts = place.ai.counts()
     print(f"{len(wanted)} notes: asked for in {took_in_s:.1f} s, there after {took_s:.1f} s, {counts}")
     assert 1 < counts["most_in_flight"] <= IN_FLIGHT
-    assert counts["done"] == {HEARING: RECORDINGS, WRITING: len(wanted)}, (
+    assert counts["done"] == {TRANSCRIPTION: RECORDINGS, WRITING: len(wanted)}, (
         "what is heard serves both languages"
     )

@@ -1,8 +1,8 @@
 """A worker is killed with -9 at every step of measuring a recording, making its notes, and removing it.
 
-The steps are not guessed: a run that does not die writes them down, and they are compared with the lists
-below. A new step fails this test until it is listed, and then it is died at as well. What the dead leave is
-brought to its end by one worker that lives.
+The steps are not guessed: a run without a kill records them, and they are compared with the lists
+below. A new step fails this test until it is listed; then the worker is killed there as well. One worker
+finishes what the killed ones leave.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ import pytest
 from attrs import define, field, frozen
 
 from meetcore.testing.ai_server import Models
-from tests.e2e.ai_stack import HEARING, WRITING, AiStack
+from tests.e2e.ai_stack import TRANSCRIPTION, WRITING, AiStack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.long_sound import long_sound
 from tests.e2e.meeting_invariants import add_hosts
-from tests.e2e.note_invariants import are_at_rest, let_leases_lapse, prove, set_aside
+from tests.e2e.note_invariants import expire_leases, is_idle, postpone, prove
 from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
 from tests.e2e.program import Running, Site, until
@@ -37,26 +37,26 @@ KILLS = 9
 FOREVER_S = 3600
 """A lease that does not run out until it is let: so the next worker meets only what is its own."""
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 LEASE_S = 2
-SEEN_TO_S = 20
+SETTLED_WITHIN_S = 20
 
 TRANSACTION = ("begin", "last line", "committed")
 TOKEN = ("POST /token", "POST /token 200")
 LISTED = ("GET /meetings/n/recordings", "GET /meetings/n/recordings 200")
 LONG = long_sound(100)
-"""Two pieces for a model that tells no times."""
+"""Two pieces for a model without timestamps."""
 
 
 def read(content: bytes) -> tuple[str, ...]:
     return ("open", *["read on"] * (len(content) // (64 * 1024)), "read")
 
 
-def on_media(act: str) -> tuple[str, ...]:
-    return (act, "media", "media done", f"{act} done")
+def on_media(command: str) -> tuple[str, ...]:
+    return (command, "media", "media done", f"{command} done")
 
 
-def asked(path: str, status: int = 200) -> tuple[str, ...]:
+def ai_request(path: str, status: int = 200) -> tuple[str, ...]:
     return (f"POST {path}", f"POST {path} {status}")
 
 
@@ -64,18 +64,18 @@ MEASURED = (
     "open", *TOKEN, *read(LONG)[1:], *on_media("measure"), *TRANSACTION,
     *read(SOUND), *on_media("measure"), *TRANSACTION,
 )  # fmt: skip
-# What Zoom has is looked at and gathered, what was gathered is read.
+# Files at Zoom are listed and collected; collected files are read.
 LOOKED = (*LISTED, *TRANSACTION, *TRANSACTION)
-PIECE = (*on_media("cut"), *asked("/audio/transcriptions"), *TRANSACTION)
-HEARD = (*TRANSACTION, *read(LONG), *PIECE, *PIECE, *read(SOUND), *PIECE, *TRANSACTION)
-WRITTEN = (*asked("/chat/completions"), *TRANSACTION)
+PIECE = (*on_media("cut"), *ai_request("/audio/transcriptions"), *TRANSACTION)
+TRANSCRIBED = (*TRANSACTION, *read(LONG), *PIECE, *PIECE, *read(SOUND), *PIECE, *TRANSACTION)
+WRITTEN = (*ai_request("/chat/completions"), *TRANSACTION)
 SETTLED = TRANSACTION
 REMOVED = (*TOKEN, *LISTED, *["DELETE file", "DELETE file 204"] * 2, *TRANSACTION)
 
 
 @frozen
 class Work:
-    """What a worker has to do, and every step that it takes. Pieces are those that are to be heard."""
+    """Work of a worker, and every step of it. `pieces` is the number of pieces to transcribe."""
 
     name: str
     steps: tuple[str, ...]
@@ -85,33 +85,34 @@ class Work:
 
 
 PLAIN = (Stretch(LONG), Stretch(SOUND))
-TOLD = (Stretch(LONG, VTT), Stretch(SOUND, VTT))
-HEAR = Work(
+WITH_TRANSCRIPTS = (Stretch(LONG, VTT), Stretch(SOUND, VTT))
+TRANSCRIBE = Work(
     "a note that is heard",
-    (*MEASURED, *LOOKED, *TRANSACTION, *HEARD, *WRITTEN, *SETTLED), PLAIN, pieces=3,
+    (*MEASURED, *LOOKED, *TRANSACTION, *TRANSCRIBED, *WRITTEN, *SETTLED), PLAIN, pieces=3,
 )  # fmt: skip
 LESS_OFTEN = (
     Work(
         "a note of a transcript that Zoom wrote",
-        (*MEASURED, *LOOKED, *read(VTT), *read(VTT), *TRANSACTION, *WRITTEN, *SETTLED), TOLD,
+        (*MEASURED, *LOOKED, *read(VTT), *read(VTT), *TRANSACTION, *WRITTEN, *SETTLED), WITH_TRANSCRIPTS,
     ),
     Work(
         "a note that the AI provider refuses",
-        (*MEASURED, *LOOKED, *read(VTT), *read(VTT), *TRANSACTION, *asked("/chat/completions"), *SETTLED),
-        TOLD, faults=({"fault": "refusal", "call": WRITING},),
+        (*MEASURED, *LOOKED, *read(VTT), *read(VTT), *TRANSACTION, *ai_request("/chat/completions"),
+         *SETTLED),
+        WITH_TRANSCRIPTS, faults=({"fault": "refusal", "call": WRITING},),
     ),
     Work(
         "a note that the AI provider lets wait",
-        (*MEASURED, *LOOKED, *read(VTT), *read(VTT), *TRANSACTION, *asked("/chat/completions", 429),
+        (*MEASURED, *LOOKED, *read(VTT), *read(VTT), *TRANSACTION, *ai_request("/chat/completions", 429),
          *TRANSACTION, *WRITTEN, *SETTLED),
-        TOLD, faults=({"fault": "rate_limit", "call": WRITING, "retry_after": "1"},),
+        WITH_TRANSCRIPTS, faults=({"fault": "rate_limit", "call": WRITING, "retry_after": "1"},),
     ),
 )  # fmt: skip
 
 
 @define
 class Place:
-    """A database, Zoom, an AI provider, an API and a worker that see to the rest, and a customer."""
+    """A database, Zoom, an AI provider, an API, a worker for all other work, and a customer."""
 
     site: Site
     zoom: ZoomStack
@@ -119,38 +120,38 @@ class Place:
     api: Running
     customer: Customer
     scratch: Path
-    trails: Path
+    log_dir: Path
     numbers: Iterator[int] = field(factory=itertools.count)
     kills: int = 0
 
-    def walk(self, work: Work, die_at: int, lease_s: int = FOREVER_S) -> list[str]:
-        """Have work done by a worker with a fuse; the steps that it took."""
+    def write_note(self, work: Work, die_at: int, lease_s: int = FOREVER_S) -> list[str]:
+        """Run work in a worker with a crash point; return the steps taken."""
         self.ai.plan(*work.faults)
         meeting = take_place(self.zoom, self.api.url, self.customer, *work.stretches, auto_notulen=True)
-        steps = self.burn(lambda: bool(ask(self.site, _OVER, meeting.id)), die_at, lease_s)
-        self.ai.forgive()
+        steps = self.run_worker(lambda: bool(ask(self.site, _OVER, meeting.id)), die_at, lease_s)
+        self.ai.clear_faults()
         return steps
 
-    def burn(self, is_over: Callable[[], bool], die_at: int, lease_s: int = FOREVER_S) -> list[str]:
-        """Let a worker with a fuse do what is due; it dies, or it is over."""
-        trail = self.trails / f"{next(self.numbers)}"
-        more = {"fuse": die_at, "fuse_trail": trail, "fuse_within": "notes", "note_lease_s": lease_s}
+    def run_worker(self, is_over: Callable[[], bool], die_at: int, lease_s: int = FOREVER_S) -> list[str]:
+        """Run a worker with a crash point until it is killed or the work is over."""
+        step_log = self.log_dir / f"{next(self.numbers)}"
+        more = {"fuse": die_at, "fuse_trail": step_log, "fuse_within": "notes", "note_lease_s": lease_s}
         with self.site.worker("--only", "notes", **more) as worker:
             if die_at:
-                code = until(worker.poll, f"it is dead at step {die_at}", PATIENCE_S)
+                code = until(worker.poll, f"it is dead at step {die_at}", TIMEOUT_S)
                 assert code == -signal.SIGKILL, worker.err.read_text()[-3000:]
                 self.kills += 1
                 if lease_s == FOREVER_S:
-                    set_aside(self.site)
+                    postpone(self.site)
             else:
-                until(is_over, "it is over", PATIENCE_S)
-        return trail.read_text().splitlines()
+                until(is_over, "it is over", TIMEOUT_S)
+        return step_log.read_text().splitlines()
 
-    def unheard(self, work: Work) -> int:
-        """How many pieces nobody has written down who has died."""
+    def lost_pieces(self, work: Work) -> int:
+        """Count the pieces that killed workers transcribed and did not store."""
         [(measuring,)] = ask(self.site, "SELECT count(*) FROM recordings WHERE status = 'measuring'")
-        [(notes, heard)] = ask(self.site, _HEARD_BY_THE_DEAD)
-        return work.pieces * (int(str(measuring)) + int(str(notes))) - int(str(heard))
+        [(notes, kept)] = ask(self.site, _PIECES_OF_DEAD_WORKERS)
+        return work.pieces * (int(str(measuring)) + int(str(notes))) - int(str(kept))
 
     def holders(self) -> list[int]:
         """The processes that hold a scratch file open."""
@@ -162,7 +163,7 @@ class Place:
 
 
 _OVER = "SELECT id FROM notes WHERE meeting_id = %s::uuid AND due_at IS NULL"
-_HEARD_BY_THE_DEAD = """
+_PIECES_OF_DEAD_WORKERS = """
 SELECT count(DISTINCT n.id), count(h.piece) FROM notes n
 LEFT JOIN heard_pieces h ON h.account_id = n.account_id AND h.recording_id = n.recording_id
 WHERE n.due_at IS NOT NULL AND n.step IN ('fetch', 'transcribe')"""
@@ -180,7 +181,7 @@ def _holds(process: Path, directory: Path) -> bool:
 
 @pytest.fixture
 def place(note_places: NoteStacks, receiver: Receiver, tmp_path: Path) -> Iterator[Place]:
-    """Everything of its own. A worker sends webhooks; those who write notes are the test's."""
+    """A separate stack. One worker sends webhooks; the test starts those that write notes."""
     with ExitStack() as stack:
         scratch = tmp_path / "scratch"
         scratch.mkdir()
@@ -205,62 +206,64 @@ def chosen(steps: tuple[str, ...], kills: int) -> list[int]:
     return [1 + int(place * stride + random.uniform(0, stride)) for place in range(kills)]
 
 
-def come_to_rest(place: Place) -> None:
-    """Let the leases of the dead run out, and one worker that lives go on."""
-    let_leases_lapse(place.site)
+def wait_until_idle(place: Place) -> None:
+    """Expire the leases of killed workers, and let one worker finish."""
+    expire_leases(place.site)
     with place.site.worker("--only", "notes"):
-        until(lambda: are_at_rest(place.site), "all is seen to", 4 * PATIENCE_S, every_s=0.1)
+        until(lambda: is_idle(place.site), "all is seen to", 4 * TIMEOUT_S, every_s=0.1)
 
 
 @pytest.mark.spec("1/notes", "6/6")
 def test_death_at_every_step_leaves_one_note_and_one_charge(place: Place, receiver: Receiver) -> None:
-    for work in (HEAR, *LESS_OFTEN) if IS_LONG else (HEAR,):
-        assert tuple(place.walk(work, 0)) == work.steps, f"the steps of {work.name}"
+    for work in (TRANSCRIBE, *LESS_OFTEN) if IS_LONG else (TRANSCRIBE,):
+        assert tuple(place.write_note(work, 0)) == work.steps, f"the steps of {work.name}"
         for at in chosen(work.steps, KILLS):
-            assert tuple(place.walk(work, at)) == work.steps[:at]
+            assert tuple(place.write_note(work, at)) == work.steps[:at]
         until(lambda: not place.holders(), "nobody is left who decodes")
         assert list(place.scratch.iterdir()) == [], "and nothing of a meeting on the disk"
-        unheard, [(unwritten,)] = place.unheard(work), ask(place.site, _UNWRITTEN)
-        heard, written = place.ai.done(HEARING), place.ai.done(WRITING)
-        come_to_rest(place)
-        assert place.ai.done(HEARING) - heard == unheard, "what was written down is not heard again"
+        lost_pieces, [(unwritten,)] = place.lost_pieces(work), ask(place.site, _UNWRITTEN)
+        transcribed, written = place.ai.done(TRANSCRIPTION), place.ai.done(WRITING)
+        wait_until_idle(place)
+        assert place.ai.done(TRANSCRIPTION) - transcribed == lost_pieces, (
+            "what was written down is not heard again"
+        )
         assert place.ai.done(WRITING) - written == unwritten
-    books = prove(place.site, [place.customer], receiver, "told")
-    kept = [status for status in books.statuses.values() if status == "completed"]
-    print(f"{place.kills} kills, {len(books.statuses)} notes, {len(kept)} completed")
+    records = prove(place.site, [place.customer], receiver, "told")
+    kept = [status for status in records.statuses.values() if status == "completed"]
+    print(f"{place.kills} kills, {len(records.statuses)} notes, {len(kept)} completed")
 
 
 @pytest.mark.spec("1/notes")
-def test_the_next_worker_goes_on_when_the_lease_has_run_out(place: Place, receiver: Receiver) -> None:
+def test_the_next_worker_continues_when_the_lease_has_expired(place: Place, receiver: Receiver) -> None:
     first_is_kept = len((*MEASURED, *LOOKED, *TRANSACTION, *TRANSACTION, *read(LONG), *PIECE))
-    assert tuple(place.walk(HEAR, first_is_kept, LEASE_S)) == HEAR.steps[:first_is_kept]
+    assert tuple(place.write_note(TRANSCRIBE, first_is_kept, LEASE_S)) == TRANSCRIBE.steps[:first_is_kept]
     died_at = time.monotonic()
-    heard = place.ai.done(HEARING)
+    transcribed = place.ai.done(TRANSCRIPTION)
     with place.site.worker("--only", "notes", note_lease_s=LEASE_S):
-        until(lambda: are_at_rest(place.site), "the note is there", PATIENCE_S)
+        until(lambda: is_idle(place.site), "the note is there", TIMEOUT_S)
     print(f"seen to after {time.monotonic() - died_at:.1f} s, lease {LEASE_S} s")
-    assert time.monotonic() - died_at < SEEN_TO_S
-    assert (heard, place.ai.done(HEARING)) == (1, 3)
-    books = prove(place.site, [place.customer], receiver, "told")
-    assert set(books.statuses.values()) == {"completed"}
+    assert time.monotonic() - died_at < SETTLED_WITHIN_S
+    assert (transcribed, place.ai.done(TRANSCRIPTION)) == (1, 3)
+    records = prove(place.site, [place.customer], receiver, "told")
+    assert set(records.statuses.values()) == {"completed"}
 
 
 def test_death_at_every_step_of_a_removal_leaves_nothing_at_zoom(place: Place, receiver: Receiver) -> None:
-    deaths = [0, *chosen(REMOVED, 2)]
+    die_at_steps = [0, *chosen(REMOVED, 2)]
     meetings = [
-        take_place(place.zoom, place.api.url, place.customer, *PLAIN, auto_notulen=True) for _ in deaths
+        take_place(place.zoom, place.api.url, place.customer, *PLAIN, auto_notulen=True) for _ in die_at_steps
     ]
     with place.site.worker("--only", "notes"):
-        until(lambda: are_at_rest(place.site), "they are there", 4 * PATIENCE_S, every_s=0.1)
-    for meeting, at in zip(meetings, deaths, strict=True):
+        until(lambda: is_idle(place.site), "they are there", 4 * TIMEOUT_S, every_s=0.1)
+    for meeting, at in zip(meetings, die_at_steps, strict=True):
         [recording] = list(place.customer.api.recordings.list(meeting_id=meeting.id))
         place.customer.api.recordings.delete(recording.id)
-        steps = place.burn(lambda: are_at_rest(place.site), at)
+        steps = place.run_worker(lambda: is_idle(place.site), at)
         assert tuple(steps) == REMOVED[: at or None]
-    come_to_rest(place)
+    wait_until_idle(place)
     assert [place.zoom.files(str(meeting.provider_meeting_id)) for meeting in meetings] == [[]] * len(
         meetings
     )
     assert ask(place.site, "SELECT DISTINCT status FROM recordings") == [("expired",)]
-    books = prove(place.site, [place.customer], receiver, "told")
-    assert set(books.statuses.values()) == {"completed"}, "what was made of it stays, and is paid"
+    records = prove(place.site, [place.customer], receiver, "told")
+    assert set(records.statuses.values()) == {"completed"}, "what was made of it stays, and is paid"

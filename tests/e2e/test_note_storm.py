@@ -1,4 +1,4 @@
-"""Workers are killed at random instants while notes are made, on everybody's bad day; the books must agree.
+"""Workers are killed at random instants while notes are made, under faults; the records must agree.
 
 `MEETCORE_TEST_KILLS` of 500 and more makes it a long storm. What may become of a note is planned: it is
 completed, or it failed because the AI provider refused, because its recording was deleted, or because the
@@ -23,11 +23,11 @@ from meetcore.client import Conflict, Gone, InsufficientCredits, Recording, Upst
 from meetcore.domain.notes import NoteFault, describe
 from meetcore.testing.ai_server import Models
 from meetcore.testing.sounds import silence
-from tests.e2e.ai_stack import HEARING, WRITING, AiStack
+from tests.e2e.ai_stack import TRANSCRIPTION, WRITING, AiStack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.long_sound import long_sound
 from tests.e2e.meeting_invariants import add_hosts
-from tests.e2e.note_invariants import are_at_rest, hurry, prove, under_way
+from tests.e2e.note_invariants import is_idle, make_due, prove, under_way
 from tests.e2e.note_stack import NoteStacks
 from tests.e2e.outbox import ask
 from tests.e2e.program import Running, Site, has_fault, until
@@ -45,7 +45,7 @@ SHORT_OF_CREDITS = 15 * 4 + 3
 LEASE_S = 2
 MAKERS = 4
 PAUSE_S = 0.1
-LIVES_S = 4.0
+MAX_WORKER_LIFE_S = 4.0
 """Some die before they have begun, and some get far: what twenty workers die over is given up as a fault."""
 
 OUTAGE_EVERY = 3
@@ -66,16 +66,16 @@ STRETCHES = (
 )
 
 AI_FAULTS: tuple[dict[str, object], ...] = (
-    {"fault": "rate_limit", "call": HEARING},
+    {"fault": "rate_limit", "call": TRANSCRIPTION},
     {"fault": "rate_limit", "call": WRITING},
-    {"fault": "500", "call": HEARING},
+    {"fault": "500", "call": TRANSCRIPTION},
     {"fault": "500", "call": WRITING},
-    {"fault": "slow", "call": HEARING, "slow_s": 1.5},
+    {"fault": "slow", "call": TRANSCRIPTION, "slow_s": 1.5},
     {"fault": "slow", "call": WRITING, "slow_s": 1.5},
-    {"fault": "drop", "call": HEARING},
-    {"fault": "cut", "call": HEARING},
+    {"fault": "drop", "call": TRANSCRIPTION},
+    {"fault": "cut", "call": TRANSCRIPTION},
     {"fault": "cut", "call": WRITING},
-    {"fault": "garbage", "call": HEARING},
+    {"fault": "garbage", "call": TRANSCRIPTION},
     {"fault": "not_json", "call": WRITING},
     {"fault": "out_of_shape", "call": WRITING},
     {"fault": "refusal", "call": WRITING},
@@ -93,7 +93,7 @@ ZOOM_FAULTS: tuple[dict[str, object], ...] = (
 
 @define
 class Storm:
-    """The place, its customers, the last of whom is short of credits, and what they have wanted."""
+    """The stack, its customers, the last of whom is short of credits, and the counts of their requests."""
 
     site: Site
     zoom: ZoomStack
@@ -134,10 +134,10 @@ class Storm:
             who.api.recordings.delete(recording.id)
             self.wanted["deleted"] += 1
 
-    def misbehave(self) -> None:
-        """Let everybody have a bad moment; what lies behind is forgotten, or no weather would be good."""
-        self.ai.forgive()
-        self.zoom.forgive()
+    def plan_faults(self) -> None:
+        """Replace the planned faults of both providers by new ones."""
+        self.ai.clear_faults()
+        self.zoom.clear_faults()
         self.ai.plan(*random.sample(AI_FAULTS, 4))
         self.zoom.plan(*random.sample(ZOOM_FAULTS, 2))
 
@@ -148,21 +148,21 @@ def storm(note_places: NoteStacks, receiver: Receiver) -> Iterator[Storm]:
         opened = note_places.open(
             zoom_s=0.01, ai_s=0.2, database_pool_size=4, note_lease_s=LEASE_S, webhook_lease_s=3,
             ai_transcribe_format="json", ai_transcribe_model=Models().plain,
-            # The providers' bad days do not last: nobody waits for them in vain.
+            # The providers' faults are temporary, so that retries succeed.
             note_retry_schedule=",".join(["1"] * 40), webhook_retry_schedule=",".join(["1"] * 40),
         )  # fmt: skip
         site, zoom, ai = stack.enter_context(opened)
         add_hosts(site, 40 if not IS_LONG else 200)
         api = stack.enter_context(site.serve())
         rich = [stack.enter_context(customer(site, api, CREDITS)) for _ in range(CUSTOMERS)]
-        poor = stack.enter_context(customer(site, api, SHORT_OF_CREDITS))
-        for who in (*rich, poor):
+        short_of_credits = stack.enter_context(customer(site, api, SHORT_OF_CREDITS))
+        for who in (*rich, short_of_credits):
             who.hook(receiver.url("told"), "recording.ready", "note.completed", "note.failed")
-        yield Storm(site, zoom, ai, api, [*rich, poor])
+        yield Storm(site, zoom, ai, api, [*rich, short_of_credits])
 
 
 def rage(storm: Storm) -> int:
-    """All the kills, a few workers at a time; how many notes were in progress when their worker died."""
+    """Run all kills, a few workers at a time, and count the notes in progress at a kill."""
     hit = 0
     with ExitStack() as stack:
         making = stack.enter_context(ThreadPoolExecutor(MAKERS))
@@ -170,9 +170,9 @@ def rage(storm: Storm) -> int:
         stack.callback(storm.is_over.set)
         workers = [stack.enter_context(storm.site.worker()) for _ in range(WORKERS)]
         for number in range(KILLS):
-            storm.misbehave()
+            storm.plan_faults()
             # The instant of the kill is the point of it; nothing is waited for, but that there is work.
-            time.sleep(random.uniform(0.5, LIVES_S))
+            time.sleep(random.uniform(0.5, MAX_WORKER_LIFE_S))
             if is_outage := number % OUTAGE_EVERY == OUTAGE_EVERY - 1:
                 until(lambda: in_progress(storm.site), "a note is in progress", CALM_S)
             died = range(WORKERS) if is_outage else (number % WORKERS,)
@@ -180,45 +180,45 @@ def rage(storm: Storm) -> int:
                 workers[each].kill()
             hit += in_progress(storm.site)
             for each in died:
-                told = workers[each].err.read_text()
-                assert not has_fault(told), told[-3000:]
+                log = workers[each].err.read_text()
+                assert not has_fault(log), log[-3000:]
                 workers[each] = stack.enter_context(storm.site.worker())
             for maker in makers:
                 assert not maker.done(), maker.exception()
         storm.is_over.set()
         for maker in makers:
             maker.result()
-        storm.ai.forgive()
-        storm.zoom.forgive()
+        storm.ai.clear_faults()
+        storm.zoom.clear_faults()
         left = under_way(storm.site)
         until(lambda: is_calm(storm.site), f"all of {left} is seen to", CALM_S, every_s=0.5)
     return hit
 
 
 def is_calm(site: Site) -> bool:
-    """Whether all is seen to; lets the time pass that somebody waits for Zoom, which may be an hour."""
-    hurry(site)
-    return are_at_rest(site)
+    """Return whether no work is left; makes checks at Zoom due, which may wait for an hour."""
+    make_due(site)
+    return is_idle(site)
 
 
 def in_progress(site: Site) -> int:
-    """How many notes somebody has, dead or alive."""
+    """Count the leased notes."""
     [(count,)] = ask(site, "SELECT count(*) FROM notes WHERE lease_token IS NOT NULL")
     return int(str(count))
 
 
 @pytest.mark.spec("1/notes", "6/6")
-def test_a_storm_loses_no_note_and_charges_none_twice(storm: Storm, receiver: Receiver) -> None:
+def test_random_kills_lose_no_note_and_charge_none_twice(storm: Storm, receiver: Receiver) -> None:
     began = time.monotonic()
     hit = rage(storm)
     lasted_s = time.monotonic() - began
-    books = prove(storm.site, storm.customers, receiver, "told")
-    found = Counter(books.statuses.values())
-    assert set(books.errors.values()) <= PLANNED
+    records = prove(storm.site, storm.customers, receiver, "told")
+    found = Counter(records.statuses.values())
+    assert set(records.errors.values()) <= PLANNED
     print(
         f"{KILLS} kills in {lasted_s:.0f} s, {hit} in progress at them, {dict(storm.wanted)}, {dict(found)}"
     )
-    print(f"{Counter(books.errors.values())}, {sum(books.charges.values())} credits")
+    print(f"{Counter(records.errors.values())}, {sum(records.charges.values())} credits")
     [(died,)] = ask(storm.site, "SELECT coalesce(sum(deaths), 0)::int FROM notes")
     print(f"{died} times a note was left by the dead; {storm.ai.counts()}")
     assert int(str(died)) > 0, "the kills hit something"

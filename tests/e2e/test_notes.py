@@ -14,7 +14,7 @@ from attrs import frozen
 
 from meetcore.client import Gone, Note, Recording
 from meetcore.domain.signature import verify
-from tests.e2e.ai_stack import HEARING, WRITING, AiStack, ai_stack
+from tests.e2e.ai_stack import TRANSCRIPTION, WRITING, AiStack, ai_stack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.outbox import ask
 from tests.e2e.program import Running, Site, until
@@ -24,15 +24,15 @@ from tests.e2e.zoom_stack import ZoomStack, zoom_stack
 
 KINDS = ("recording.ready", "note.completed", "note.failed")
 TIER_CREDITS, RECORDING_CREDITS = 10, 5
-PATIENCE_S = 60.0
-# What only we and Zoom, or we and the AI provider, may ever see.
+TIMEOUT_S = 60.0
+# Secrets shared only with Zoom or the AI provider.
 SECRETS = re.compile(r"eyJ[\w-]{32}\.[\w-]{32}|FAKE|/rec/download|stand-in-secret|sk-stand-in")
 
-# Each costs a try, or a repair, and none of them the note.
+# Each costs a retry or a repair; none fails the note.
 BAD_DAY: tuple[dict[str, object], ...] = (
-    {"fault": "rate_limit", "call": HEARING, "retry_after": "2"},
-    {"fault": "500", "call": HEARING},
-    {"fault": "cut", "call": HEARING},
+    {"fault": "rate_limit", "call": TRANSCRIPTION, "retry_after": "2"},
+    {"fault": "500", "call": TRANSCRIPTION},
+    {"fault": "cut", "call": TRANSCRIPTION},
     {"fault": "not_json", "call": WRITING},
     {"fault": "garbage", "call": WRITING},
     {"fault": "out_of_shape", "call": WRITING},
@@ -40,7 +40,7 @@ BAD_DAY: tuple[dict[str, object], ...] = (
 
 
 @frozen
-class Stage:
+class Setup:
     """A customer of a service that writes notes, and all that the service speaks with."""
 
     site: Site
@@ -56,7 +56,7 @@ class Stage:
         """A meeting with notes that took place; its recording, once it can be seen."""
         meeting = take_place(self.zoom, self.api.url, self.customer, *stretches, auto_notulen=True, **fields)
         find = self.customer.api.recordings.list
-        return until(lambda: list(find(meeting_id=meeting.id)), "the recording is ready", PATIENCE_S)[0]
+        return until(lambda: list(find(meeting_id=meeting.id)), "the recording is ready", TIMEOUT_S)[0]
 
     def note_of(self, recording: Recording) -> Note:
         """The note that was made by itself, once it is over."""
@@ -66,17 +66,17 @@ class Stage:
             found = find(recording_id=recording.id)
             return [each for each in found if each.status in ("completed", "failed")]
 
-        [note] = until(over, "the note is over", PATIENCE_S)
+        [note] = until(over, "the note is over", TIMEOUT_S)
         return note
 
-    def told(self, kind: str, id_: str) -> dict[str, Any]:
-        """What the one event of a kind told of something; it is signed as it should be."""
+    def event(self, kind: str, id_: str) -> dict[str, Any]:
+        """Return the data of the one event of a kind about an object; checks its signature."""
 
         def posts() -> list[Post]:
             found = [post for post in self.receiver.at("told") if json.loads(post.body)["type"] == kind]
             return [post for post in found if json.loads(post.body)["data"]["id"] == id_]
 
-        [post] = until(posts, f"{kind} is told", PATIENCE_S)
+        [post] = until(posts, f"{kind} is told", TIMEOUT_S)
         verify([self.secret], post.body, post.headers["X-Service-Signature"], int(post.at))
         return dict(json.loads(post.body)["data"])
 
@@ -91,7 +91,7 @@ class Stage:
 
 
 @pytest.fixture
-def stage(site: Site, receiver: Receiver, rabbitmq_url: str) -> Iterator[Stage]:
+def setup(site: Site, receiver: Receiver, rabbitmq_url: str) -> Iterator[Setup]:
     with ExitStack() as stack:
         zoom, ai = stack.enter_context(zoom_stack()), stack.enter_context(ai_stack())
         more = {
@@ -103,37 +103,37 @@ def stage(site: Site, receiver: Receiver, rabbitmq_url: str) -> Iterator[Stage]:
         worker = stack.enter_context(site.worker(**settings))
         who = stack.enter_context(customer(site, api))
         secret = str(who.hook(receiver.url("told"), *KINDS).secret)
-        yield Stage(site, who, api, worker, zoom, ai, receiver, secret)
+        yield Setup(site, who, api, worker, zoom, ai, receiver, secret)
 
 
 @pytest.mark.spec(
     "1/notes", "6/6", "1/op/notes", "1/op/note", "1/op/recordings", "1/op/download-url", "4.1/1"
 )
-def test_a_meeting_becomes_notes_on_a_bad_day_of_the_ai_provider(stage: Stage) -> None:
-    stage.ai.plan(*BAD_DAY)
-    [(funds, _)] = stage.money()
-    recording = stage.hold(Stretch(), Stretch(), with_recording=False)
+def test_a_meeting_becomes_notes_despite_ai_provider_faults(setup: Setup) -> None:
+    setup.ai.plan(*BAD_DAY)
+    [(funds, _)] = setup.money()
+    recording = setup.hold(Stretch(), Stretch(), with_recording=False)
     minutes = -(-int(2 * SOUND_S) // 60)
     assert (recording.status, recording.duration) == ("available", minutes), "the media's, not Zoom's 80"
     assert recording.size_bytes == 2 * len(SOUND)
-    assert stage.told("recording.ready", recording.id)["duration"] == minutes
+    assert setup.event("recording.ready", recording.id)["duration"] == minutes
 
-    note = stage.note_of(recording)
+    note = setup.note_of(recording)
     assert (note.status, note.error, note.duration) == ("completed", None, minutes)
-    assert stage.ai.waiting() == [], "every fault was met"
-    assert stage.ai.done(HEARING) == 2
-    assert stage.told("note.completed", note.id) == stage.customer.http.get(f"/notes/{note.id}").json()
+    assert setup.ai.waiting() == [], "every fault was met"
+    assert setup.ai.done(TRANSCRIPTION) == 2
+    assert setup.event("note.completed", note.id) == setup.customer.http.get(f"/notes/{note.id}").json()
     check_times(note)
-    check_markdown(stage, note)
-    check_charge(stage, note, int(str(funds)), minutes)
-    check_download(stage, recording)
-    check_deletion(stage, recording)
-    assert SECRETS.search(stage.logs()) is None
-    assert "Kalimat ke-" not in stage.logs(), "nor what was said"
+    check_markdown(setup, note)
+    check_charge(setup, note, int(str(funds)), minutes)
+    check_download(setup, recording)
+    check_deletion(setup, recording)
+    assert SECRETS.search(setup.logs()) is None
+    assert "Kalimat ke-" not in setup.logs(), "nor what was said"
 
 
 def check_times(note: Note) -> None:
-    """Both files are heard from their beginnings; what is in the second follows the first one's media."""
+    """Check that both files are transcribed from their start, and the second follows the first."""
     begins = [line.at for line in note.transcript if line.text.startswith("Kalimat ke-1 dimulai")]
     assert begins == [0, int(SOUND_S)]
     assert [line.at for line in note.transcript] == sorted(line.at for line in note.transcript)
@@ -141,27 +141,27 @@ def check_times(note: Note) -> None:
     assert note.transcript[-1].at < 2 * SOUND_S
 
 
-def check_markdown(stage: Stage, note: Note) -> None:
+def check_markdown(setup: Setup, note: Note) -> None:
     """As people read it."""
-    page = stage.customer.api.notes.markdown(note.id)
+    page = setup.customer.api.notes.markdown(note.id)
     assert page.startswith("# Notulen\n")
     assert note.summary
     assert note.summary in page
 
 
-def check_charge(stage: Stage, note: Note, funds: int, minutes: int) -> None:
+def check_charge(setup: Setup, note: Note, funds: int, minutes: int) -> None:
     """One charge, in begun minutes of media, as was estimated."""
-    estimate = stage.customer.api.credits.estimate_notulen(duration=minutes)
-    paid = [each for each in stage.customer.api.credits.transactions() if each.kind == "notulen_charge"]
+    estimate = setup.customer.api.credits.estimate_notulen(duration=minutes)
+    paid = [each for each in setup.customer.api.credits.transactions() if each.kind == "notulen_charge"]
     [charge] = [each for each in paid if each.reference.id == note.id]
     assert estimate.credits == -charge.amount == note.credits_charged == minutes
-    assert stage.money() == [(funds - TIER_CREDITS - RECORDING_CREDITS - minutes, 0)]
+    assert setup.money() == [(funds - TIER_CREDITS - RECORDING_CREDITS - minutes, 0)]
 
 
-def check_download(stage: Stage, recording: Recording) -> None:
-    """The link gives what lies at Zoom, by ranges too, and part by part."""
-    link = stage.customer.api.recordings.download_url(recording.id)
-    assert link.url.startswith(stage.api.url)
+def check_download(setup: Setup, recording: Recording) -> None:
+    """Check that the link returns the file at Zoom, also by ranges."""
+    link = setup.customer.api.recordings.download_url(recording.id)
+    assert link.url.startswith(setup.api.url)
     with httpx.Client(trust_env=False, timeout=20) as anybody:
         first = anybody.get(link.url)
         second = anybody.get(first.links["next"]["url"])
@@ -172,54 +172,54 @@ def check_download(stage: Stage, recording: Recording) -> None:
     assert "next" not in second.links
     assert (part.status_code, part.content) == (206, SOUND[1000:2000])
     assert (tail.status_code, tail.content) == (206, SOUND[-500:])
-    pages = [stage.customer.http.get(path).text for path in ("/recordings", "/notes")]
-    posts = [post.body.decode() + repr(post.headers) for post in stage.receiver.posts]
+    pages = [setup.customer.http.get(path).text for path in ("/recordings", "/notes")]
+    posts = [post.body.decode() + repr(post.headers) for post in setup.receiver.posts]
     answers = [repr(each.headers) + repr(each.history) for each in (first, second, part, tail)]
-    seen = "\n".join([link.url, *pages, *posts, *answers])
-    assert SECRETS.search(seen) is None
+    output = "\n".join([link.url, *pages, *posts, *answers])
+    assert SECRETS.search(output) is None
 
 
-def check_deletion(stage: Stage, recording: Recording) -> None:
+def check_deletion(setup: Setup, recording: Recording) -> None:
     """Gone for the customer at once, and at Zoom soon."""
-    [number] = [each["id"] for each in stage.zoom.meetings()]
-    link = stage.customer.api.recordings.download_url(recording.id)
-    stage.customer.api.recordings.delete(recording.id)
-    assert stage.customer.api.recordings.get(recording.id).status == "expired"
+    [number] = [each["id"] for each in setup.zoom.meetings()]
+    link = setup.customer.api.recordings.download_url(recording.id)
+    setup.customer.api.recordings.delete(recording.id)
+    assert setup.customer.api.recordings.get(recording.id).status == "expired"
     with pytest.raises(Gone):
-        stage.customer.api.recordings.download_url(recording.id)
+        setup.customer.api.recordings.download_url(recording.id)
     assert httpx.get(link.url, trust_env=False).status_code == 410
-    until(lambda: not stage.zoom.files(number), "the files are deleted at Zoom")
+    until(lambda: not setup.zoom.files(number), "the files are deleted at Zoom")
 
 
 @pytest.mark.spec("1/notes", "6/6")
-def test_what_zoom_wrote_down_is_not_heard_again(stage: Stage) -> None:
-    note = stage.note_of(stage.hold(Stretch(vtt=VTT), Stretch(vtt=VTT)))
+def test_a_zoom_transcript_is_not_transcribed_again(setup: Setup) -> None:
+    note = setup.note_of(setup.hold(Stretch(vtt=VTT), Stretch(vtt=VTT)))
     assert (note.status, note.duration, note.credits_charged) == ("completed", 2, 2)
-    assert stage.ai.counts()["calls"] == {WRITING: 1}, "nothing was heard"
+    assert setup.ai.counts()["calls"] == {WRITING: 1}, "nothing was heard"
     speakers = [line.speaker for line in note.transcript]
     assert set(speakers) == {"Sari Wijaya", "Budi Santoso", "Dewi Lestari"}
     begins = [line.at for line in note.transcript if line.text.startswith("Selamat pagi semuanya")]
     assert begins == [0, int(SOUND_S)]
     assert {each.owner for each in note.action_items} <= set(speakers)
-    stage.told("note.completed", note.id)
+    setup.event("note.completed", note.id)
 
 
 @pytest.mark.spec("1/notes")
 @pytest.mark.parametrize("fault", ["refusal", "content_filter", "context_length"])
-def test_what_the_ai_provider_refuses_costs_nothing(stage: Stage, fault: str) -> None:
-    stage.ai.plan({"fault": fault, "call": WRITING, "times": None})
-    [(funds, _)] = stage.money()
-    note = stage.note_of(stage.hold(Stretch()))
+def test_a_refusal_by_the_ai_provider_costs_nothing(setup: Setup, fault: str) -> None:
+    setup.ai.plan({"fault": fault, "call": WRITING, "times": None})
+    [(funds, _)] = setup.money()
+    note = setup.note_of(setup.hold(Stretch()))
     assert (note.status, note.credits_charged, note.summary) == ("failed", 0, None)
     assert note.error
     assert "refused" in note.error
-    assert stage.told("note.failed", note.id)["error"] == note.error
-    assert stage.money() == [(int(str(funds)) - TIER_CREDITS - RECORDING_CREDITS, 0)]
+    assert setup.event("note.failed", note.id)["error"] == note.error
+    assert setup.money() == [(int(str(funds)) - TIER_CREDITS - RECORDING_CREDITS, 0)]
     spent = "SELECT spent, held FROM cap_usage WHERE account_id = %s"
-    assert ask(stage.site, spent, stage.customer.account_id) == [(TIER_CREDITS + RECORDING_CREDITS, 0)]
-    stage.ai.forgive()
-    again = stage.customer.api.notes.create(recording_id=note.recording_id)
+    assert ask(setup.site, spent, setup.customer.account_id) == [(TIER_CREDITS + RECORDING_CREDITS, 0)]
+    setup.ai.clear_faults()
+    again = setup.customer.api.notes.create(recording_id=note.recording_id)
     assert again.id != note.id, "it may be asked for once more"
-    get = stage.customer.api.notes.get
-    until(lambda: get(again.id).status == "completed", "it is written", PATIENCE_S)
+    get = setup.customer.api.notes.get
+    until(lambda: get(again.id).status == "completed", "it is written", TIMEOUT_S)
     assert get(again.id).credits_charged == 1

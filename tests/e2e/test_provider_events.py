@@ -27,17 +27,17 @@ ANSWER_WITHIN_S = 3.0
 
 
 @frozen
-class Stage:
-    """A customer of a service that Zoom tells things."""
+class Setup:
+    """A customer of a service that receives events of Zoom."""
 
     customer: Customer
     api: Running
     workers: list[Running]
     settings: dict[str, Any]
 
-    def tell(self, told: object) -> None:
-        """Post an event as Zoom does, and be answered in time."""
-        request = signed(told, time.time())
+    def post_event(self, event: object) -> None:
+        """Post an event as Zoom does, and check that the answer arrives in time."""
+        request = signed(event, time.time())
         since = time.monotonic()
         answer = httpx.post(
             f"{self.api.url}/provider-events/zoom", content=request.body, headers=request.headers,
@@ -52,7 +52,7 @@ class Stage:
 
 @pytest.fixture(scope="module")
 def zoom() -> Iterator[dict[str, str]]:
-    """A stand-in for Zoom that lives as long as the database, and the settings that lead to it."""
+    """Run a Zoom stand-in as long as the database, and yield the settings for it."""
     known = Credentials()
     command = [sys.executable, "-m", "meetcore.testing.zoom_server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment(), cwd=ROOT) as child:
@@ -73,47 +73,47 @@ def zoom() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def stage(site: Site, receiver: Receiver, redis_url: str, zoom: dict[str, str]) -> Iterator[Stage]:
+def setup(site: Site, receiver: Receiver, redis_url: str, zoom: dict[str, str]) -> Iterator[Setup]:
     settings = receiver.settings | zoom | {"broker_url": redis_url}
     with ExitStack() as stack:
         api = stack.enter_context(site.serve(**settings))
         worker = stack.enter_context(site.worker(**settings))
         who = stack.enter_context(customer(site, api))
         stack.callback(receiver.release.set)
-        yield Stage(who, api, [worker], settings)
+        yield Setup(who, api, [worker], settings)
 
 
-def test_a_meeting_starts_and_ends_as_zoom_tells(site: Site, receiver: Receiver, stage: Stage) -> None:
-    stage.customer.hook(receiver.url("told"), "meeting.ended")
-    meeting = stage.customer.meet(with_recording=True)
+def test_a_meeting_starts_and_ends_by_zoom_events(site: Site, receiver: Receiver, setup: Setup) -> None:
+    setup.customer.hook(receiver.url("told"), "meeting.ended")
+    meeting = setup.customer.create_meeting(with_recording=True)
     name = str(meeting.provider_meeting_id)
     assert name.isdigit(), "Zoom made it"
 
-    stage.tell(about_meeting("meeting.started", name))
-    until(lambda: stage.status(meeting) == "started", "the customer sees that it started")
+    setup.post_event(about_meeting("meeting.started", name))
+    until(lambda: setup.status(meeting) == "started", "the customer sees that it started")
     assert receiver.posts == []
     for number in range(3):
-        stage.tell(about_meeting("meeting.ended", name, at_ms=1795490561904 + number))
-    until(lambda: stage.status(meeting) == "ended", "the customer sees that it ended")
+        setup.post_event(about_meeting("meeting.ended", name, at_ms=1795490561904 + number))
+    until(lambda: setup.status(meeting) == "ended", "the customer sees that it ended")
     until(lambda: receiver.at("told"), "the customer is told")
     files = fixture("recording.completed").told["payload"]["object"]["recording_files"]
-    stage.tell(about_recording("recording.completed", int(name), files))
+    setup.post_event(about_recording("recording.completed", int(name), files))
     recorded = "SELECT status FROM recordings WHERE meeting_id = %s::uuid"
     until(lambda: ask(site, recorded, meeting.id) == [("measuring",)], "it is noted down")
 
     [post] = receiver.posts
-    told = json.loads(post.body)
-    assert (told["type"], told["data"]["id"], told["data"]["status"]) == (
+    event = json.loads(post.body)
+    assert (event["type"], event["data"]["id"], event["data"]["status"]) == (
         "meeting.ended", meeting.id, "ended",
     )  # fmt: skip
     assert ask(site, "SELECT id FROM provider_events WHERE due_at IS NOT NULL") == []
 
 
-def test_what_was_told_while_no_worker_was_there_is_worked_on_later(site: Site, stage: Stage) -> None:
-    meeting = stage.customer.meet()
-    stage.workers[0].kill()
+def test_events_received_without_a_worker_are_processed_later(site: Site, setup: Setup) -> None:
+    meeting = setup.customer.create_meeting()
+    setup.workers[0].kill()
     for kind in ("meeting.ended", "meeting.started"):
-        stage.tell(about_meeting(kind, str(meeting.provider_meeting_id)))
-    assert stage.status(meeting) == "scheduled"
-    with site.worker(**stage.settings):
-        until(lambda: stage.status(meeting) == "ended", "another worker works on it")
+        setup.post_event(about_meeting(kind, str(meeting.provider_meeting_id)))
+    assert setup.status(meeting) == "scheduled"
+    with site.worker(**setup.settings):
+        until(lambda: setup.status(meeting) == "ended", "another worker works on it")

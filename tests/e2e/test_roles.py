@@ -24,8 +24,8 @@ def service(site: Site) -> Iterator[Site]:
     if "host=%2F" in at.query:
         pytest.skip("the embedded server lets nobody in but its own role")
     role = f"service_{uuid4().hex[:8]}"
-    with psycopg.connect(site.database_url, autocommit=True) as books:
-        books.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
+    with psycopg.connect(site.database_url, autocommit=True) as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD '{PASSWORD}'".encode())
         try:
             env = environment(database_url=site.database_url)
             done = site.launcher.run("migrate", "--grant-to", role, "--json", env=env)
@@ -33,18 +33,18 @@ def service(site: Site) -> Iterator[Site]:
             place = at.netloc.rpartition("@")[2]
             yield Site(site.launcher, urlunsplit(at._replace(netloc=f"{role}:{PASSWORD}@{place}")))
         finally:
-            books.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
+            connection.execute(f"DROP OWNED BY {role}; DROP ROLE {role}".encode())
 
 
 def role_warnings(err: str) -> list[str]:
-    told = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
-    return [line["hint"] for line in told if line["event"] == "database role"]
+    log_lines = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
+    return [line["hint"] for line in log_lines if line["event"] == "database role"]
 
 
 def test_the_service_does_its_work_under_its_own_role(site: Site, service: Site, receiver: Receiver) -> None:
     with service.serve(**receiver.settings) as api, enrolled(service, api, credits=15) as customer:
         customer.hook(receiver.url("in"), "meeting.created", "meeting.ended")
-        meeting = customer.meet()
+        meeting = customer.create_meeting()
         until(lambda: len(receiver.at("in")) == 1, "the creation was told")
         cancelled = customer.api.meetings.cancel(meeting.id)
         assert cancelled.credits_refunded == 10
@@ -56,14 +56,14 @@ def test_the_service_does_its_work_under_its_own_role(site: Site, service: Site,
     with site.serve() as api:
         [warned] = role_warnings(api.err.read_text())
         assert "could rewrite the ledger" in warned
-    told = site.launcher.run("doctor", env=service.env()).out
-    [line] = [each for each in told.splitlines() if " role " in each]
+    log_lines = site.launcher.run("doctor", env=service.env()).out
+    [line] = [each for each in log_lines.splitlines() if " role " in each]
     assert line.startswith("ok")
 
 
 def _attack_fails(service: Site, account_id: str) -> None:
-    """What made 15 credits into 1 000 015: the triggers off, then the entry and the balance rewritten."""
-    with psycopg.connect(service.database_url, autocommit=True) as books:
+    """Turn 15 credits into 1 000 015: disable the triggers, rewrite the entry and the balance."""
+    with psycopg.connect(service.database_url, autocommit=True) as connection:
         for statement in (
             "SET session_replication_role = replica",
             "ALTER TABLE ledger_entries DISABLE TRIGGER ALL",
@@ -71,4 +71,4 @@ def _attack_fails(service: Site, account_id: str) -> None:
             f"UPDATE ledger_transfers SET amount = 1000015 WHERE account_id = '{account_id}'",
         ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                books.execute(statement.encode())
+                connection.execute(statement.encode())

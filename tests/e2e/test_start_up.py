@@ -1,4 +1,4 @@
-"""What starting the program imports: commands are short, and importing the whole service takes seconds."""
+"""The imports at the program's start: commands are short, and importing the whole service takes seconds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ sys.modules["psycopg"] = None
 from meetcore.adapters.cli.start import main
 main()
 """
-# What serves and posts: a command that writes a row needs none of it.
+# Servers and senders: a command that writes a row needs none of them.
 OF_THE_SERVICE = {
     "aiohttp", "av", "httpx", "markdown_it", "mcp", "pydantic", "starlette", "uvicorn",
     "meetcore.app", "meetcore.workers", "meetcore.adapters.cli.dev",

@@ -1,6 +1,6 @@
-"""The built wheel beside attrs and nothing else: the rules work, typed, and the rest says what is missing.
+"""The built wheel with attrs and nothing else: the rules work, typed, and the rest names what is missing.
 
-The network is not asked: the wheel is built with what is installed here, and attrs is copied from here.
+The network is not used: the wheel is built with the installed packages, and attrs is copied.
 """
 
 from __future__ import annotations
@@ -72,9 +72,11 @@ class Clean:
     def python(self) -> Path:
         return self.directory / "bin" / "python"
 
-    def run(self, *words: str, stdin: str | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
-        """Run a program of it, away from the checkout; its exit code is as told."""
-        command = [str(self.directory / "bin" / words[0]), *words[1:]]
+    def run(
+        self, *arguments: str, stdin: str | None = None, code: int = 0
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment outside the checkout, and check its exit code."""
+        command = [str(self.directory / "bin" / arguments[0]), *arguments[1:]]
         done = subprocess.run(
             command,
             input=stdin,
@@ -85,13 +87,13 @@ class Clean:
             timeout=120,
             check=False,
         )
-        assert done.returncode == code, f"{words}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert done.returncode == code, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
 
-def quiet(*words: object) -> None:
+def quiet(*command: object) -> None:
     done = subprocess.run(
-        [str(word) for word in words], cwd=ROOT, capture_output=True, text=True, check=False
+        [str(word) for word in command], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
 
@@ -111,11 +113,11 @@ def clean(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Clean:
 
 @pytest.fixture(scope="session")
 def customers(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Clean:
-    """What `pip install 'meetcore[client]'` makes, from the packages that are installed here."""
-    (told,) = metadata.distributions(path=[str(wheel)])
+    """Make the environment of `pip install 'meetcore[client]'` from the installed packages."""
+    (distribution,) = metadata.distributions(path=[str(wheel)])
     wanted = {"attrs"} | {
         name
-        for each in map(Requirement, told.requires or ())
+        for each in map(Requirement, distribution.requires or ())
         if each.marker is not None and each.marker.evaluate({"extra": "client"})
         for name in with_what_it_needs(each.name)
     }
@@ -148,15 +150,17 @@ def test_the_environment_has_attrs_and_nothing_else(clean: Clean) -> None:
     assert clean.run("python", "-I", "-c", listing).stdout.strip() == "['attrs', 'meetcore']"
 
 
-def test_the_wheel_asks_for_attrs_and_nothing_else(wheel: Path) -> None:
+def test_the_wheel_requires_attrs_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        told = archive.read(name).decode()
-    needed = re.findall(r"^Requires-Dist: ([\w.-]+)[^;\n]*$", told, re.MULTILINE)  # without those of extras
+        metadata_text = archive.read(name).decode()
+    needed = re.findall(
+        r"^Requires-Dist: ([\w.-]+)[^;\n]*$", metadata_text, re.MULTILINE
+    )  # without those of extras
     assert needed == ["attrs"]
 
 
-def test_the_wheel_carries_the_package_whole_and_nothing_beside_it(wheel: Path) -> None:
+def test_the_wheel_contains_the_whole_package_and_nothing_else(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     package = {name for name in names if name.startswith("meetcore/")}
@@ -174,12 +178,12 @@ def test_the_wheel_carries_the_package_whole_and_nothing_beside_it(wheel: Path) 
     assert any(re.fullmatch(r"meetcore/adapters/postgres/migrations/.*\.sql", name) for name in package)
 
 
-def test_every_public_name_is_there_and_loads_attrs_alone(clean: Clean) -> None:
-    told = json.loads(clean.run("python", "-I", "-c", SURVEY).stdout)
-    assert told["third_party"] == ["attr", "attrs", "meetcore"]
+def test_every_public_name_exists_and_loads_attrs_alone(clean: Clean) -> None:
+    survey = json.loads(clean.run("python", "-I", "-c", SURVEY).stdout)
+    assert survey["third_party"] == ["attr", "attrs", "meetcore"]
     modules = {path.stem for path in (ROOT / "src" / "meetcore" / "domain").glob("*.py")} - {"__init__"}
-    assert set(told["found"]) == modules
-    assert all(told["found"].values())
+    assert set(survey["found"]) == modules
+    assert all(survey["found"].values())
 
 
 @pytest.mark.parametrize(
@@ -187,11 +191,11 @@ def test_every_public_name_is_there_and_loads_attrs_alone(clean: Clean) -> None:
     [each for each in python_blocks() if re.match(r"(README|embedding)\.md", each.name)],
     ids=lambda block: block.name,
 )
-def test_the_documented_python_runs_there(clean: Clean, block: Block) -> None:
+def test_the_documented_python_runs_from_the_wheel(clean: Clean, block: Block) -> None:
     clean.run("python", "-I", "-", stdin="\n".join(code for _, code in block.parts))
 
 
-def test_the_script_says_what_to_install(clean: Clean) -> None:
+def test_the_script_names_the_package_to_install(clean: Clean) -> None:
     done = clean.run("meetcore", "--help", code=2)
     assert done.stdout == ""
     assert re.fullmatch(
@@ -202,27 +206,27 @@ def test_the_script_says_what_to_install(clean: Clean) -> None:
 @pytest.mark.parametrize(
     "module", ["meetcore.app", "meetcore.adapters.http.api_app", "meetcore.adapters.postgres.store"]
 )
-def test_the_service_names_the_package_that_it_misses(clean: Clean, module: str) -> None:
+def test_the_service_names_the_missing_package(clean: Clean, module: str) -> None:
     done = clean.run("python", "-I", "-c", f"import {module}", code=1)
     missing = re.fullmatch(r"ModuleNotFoundError: No module named '(\w+)'", done.stderr.splitlines()[-1])
     assert missing is not None
     assert missing[1] not in {"meetcore", "attrs"}
 
 
-def test_the_kit_says_what_to_install(clean: Clean) -> None:
+def test_the_kit_names_the_package_to_install(clean: Clean) -> None:
     done = clean.run("python", "-I", "-c", "import meetcore.testing", code=1)
     assert "pip install 'meetcore[testing]'" in done.stderr.splitlines()[-1]
 
 
-def test_the_client_says_what_to_install(clean: Clean) -> None:
+def test_the_client_names_the_package_to_install(clean: Clean) -> None:
     done = clean.run("python", "-I", "-c", "import meetcore.client", code=1)
     assert "pip install 'meetcore[client]'" in done.stderr.splitlines()[-1]
 
 
 def test_the_client_needs_no_package_of_the_service(customers: Clean) -> None:
-    told = json.loads(customers.run("python", "-I", "-c", CLIENT_SURVEY).stdout)
-    assert set(told["meetcore"]) == {"client", "domain"}, "the rooms that were loaded"
-    loaded = set(told["third_party"])
+    survey = json.loads(customers.run("python", "-I", "-c", CLIENT_SURVEY).stdout)
+    assert set(survey["meetcore"]) == {"client", "domain"}, "the rooms that were loaded"
+    loaded = set(survey["third_party"])
     assert loaded >= {"attr", "httpx", "msgspec"}
     # typing_extensions is anyio's on a Python before 3.13.
     assert loaded <= {

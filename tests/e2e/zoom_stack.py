@@ -1,4 +1,4 @@
-"""The stand-in for Zoom as a process of its own, seen from its admin side, and what Zoom would tell of it."""
+"""The Zoom stand-in in a process of its own, used through its admin interface, and Zoom's events."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _REFERENCE = re.compile(r"Ref: ([0-9a-f-]{36})\Z")
 
 @define
 class ZoomStack:
-    """What exists at the provider, whatever anybody else believes."""
+    """The provider's own records."""
 
     ready: dict[str, str]
     http: httpx.Client = field(repr=False)
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What a process of the program needs to use it."""
+        """The settings with which a process of the program uses it."""
         return {
             "provider": "zoom", "zoom_account_id": "stand-in-account", "zoom_client_id": "stand-in-client",
             "zoom_client_secret": "stand-in-secret", "zoom_api_url": self.ready["api_url"],
@@ -40,20 +40,20 @@ class ZoomStack:
         }  # fmt: skip
 
     def meetings(self) -> list[dict[str, Any]]:
-        """Every meeting that was not deleted, with the id of ours that it names."""
-        told = self.http.get("/meetings").raise_for_status().json()
-        return [each | {"ours": _ours(each["agenda"])} for each in told]
+        """List the meetings that were not deleted, each with the id that its agenda names."""
+        meetings = self.http.get("/meetings").raise_for_status().json()
+        return [each | {"ours": _meeting_id(each["agenda"])} for each in meetings]
 
     def counts(self) -> dict[str, Any]:
-        """How often it was asked for what, and how many calls were under way at most."""
+        """Count the calls by kind, and the most in flight at once."""
         return dict(self.http.get("/counts").raise_for_status().json())
 
     def plan(self, *faults: dict[str, object]) -> None:
-        """Let the next calls meet these."""
+        """Inject faults into the next calls."""
         self.http.post("/faults", json=list(faults)).raise_for_status()
 
-    def forgive(self) -> None:
-        """Plan no fault any more."""
+    def clear_faults(self) -> None:
+        """Remove all planned faults."""
         self.http.delete("/faults").raise_for_status()
 
     def turn(self, **terms: object) -> None:
@@ -61,12 +61,12 @@ class ZoomStack:
         self.http.put("/terms", json=terms).raise_for_status()
 
     def fill(self, file_id: str, content: bytes) -> str:
-        """Let a file lie there; the address that Zoom tells of it."""
+        """Store a file at Zoom, and return its download URL."""
         self.http.put(f"/files/{file_id}", content=content).raise_for_status()
         return f"{self.ready['api_url'].removesuffix('/v2')}/rec/download/{file_id}"
 
     def record(self, number: str, files: list[dict[str, Any]]) -> None:
-        """Let a meeting have these files, as whoever asks is told."""
+        """Set the files of a meeting's recording."""
         self.http.put(f"/meetings/{number}/recordings", json=files).raise_for_status()
 
     def files(self, number: str) -> list[dict[str, Any]]:
@@ -74,18 +74,18 @@ class ZoomStack:
         return list(self.http.get(f"/meetings/{number}/recordings").raise_for_status().json())
 
     def step(self, number: str, step: str) -> bool:
-        """Somebody starts or ends a meeting there; false when there is none."""
+        """Start or end a meeting there; return `False` when there is none."""
         return self.http.post(f"/meetings/{number}/{step}").is_success
 
 
-def _ours(agenda: str) -> UUID | None:
+def _meeting_id(agenda: str) -> UUID | None:
     found = _REFERENCE.search(agenda)
     return None if found is None else UUID(found[1])
 
 
 @contextmanager
 def zoom_stack(latency_s: float = 0.0) -> Iterator[ZoomStack]:
-    """Run a stand-in of its own."""
+    """Run a separate stand-in."""
     command = [sys.executable, "-m", "meetcore.testing.zoom_server", "--latency-s", str(latency_s)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as process:
         try:
@@ -97,27 +97,27 @@ def zoom_stack(latency_s: float = 0.0) -> Iterator[ZoomStack]:
             process.kill()
 
 
-def tell(
+def send_event(
     url: str,
     kind: str,
     number: str,
     at_ms: int | None = None,
     files: list[dict[str, Any]] | None = None,
 ) -> None:
-    """Tell the program what Zoom tells of a meeting, or of its recording, as Zoom signs it.
+    """Send the program an event of a meeting or its recording, signed as Zoom signs it.
 
     Raises:
-        httpx.HTTPError: it was not taken in.
+        httpx.HTTPError: it was not accepted.
     """
     about: dict[str, Any] = {"id": number, "uuid": "x"}
-    if files is not None:  # of a recording Zoom tells the number as a number
+    if files is not None:  # Zoom sends the number of a recording as a number
         about |= {"id": int(number), "recording_files": files}
-    told = {
+    event = {
         "event": kind,
         "event_ts": int(time.time() * 1000) if at_ms is None else at_ms,
         "payload": {"account_id": "stand-in", "object": about},
     }
-    body, timestamp = json.dumps(told).encode(), str(int(time.time()))
+    body, timestamp = json.dumps(event).encode(), str(int(time.time()))
     signed = hmac.new(TOKEN.encode(), f"v0:{timestamp}:".encode() + body, hashlib.sha256).hexdigest()
     headers = {
         "x-zm-request-timestamp": timestamp, "x-zm-signature": f"v0={signed}",

@@ -32,7 +32,7 @@ class HandClock:
         return self.now
 
 
-class Greeting:
+class Hello:
     """The application, which counts how often it is reached."""
 
     def __init__(self) -> None:
@@ -66,7 +66,7 @@ async def served(app: Any, lifespan: Literal["auto", "off"] = "off") -> AsyncIte
 
 
 async def test_the_sixth_request_of_a_minute_is_refused_and_the_next_minute_starts_anew() -> None:
-    clock, inner = HandClock(), Greeting()
+    clock, inner = HandClock(), Hello()
     clock.now = NOON.replace(second=59, microsecond=900_000)
     async with served(RateLimit(inner, limit=5, clock=clock)) as client:
         allowed = [await client.get("/") for _ in range(5)]
@@ -97,7 +97,7 @@ async def test_callers_do_not_share_a_window() -> None:
 
 
 async def test_requests_at_once_are_admitted_up_to_the_limit_exactly() -> None:
-    inner = Greeting()
+    inner = Hello()
     async with served(RateLimit(inner, limit=7, clock=HandClock())) as client:
         answers = await asyncio.gather(*(client.get("/") for _ in range(30)))
     assert sorted(answer.status_code for answer in answers) == [200] * 7 + [429] * 23
@@ -110,7 +110,7 @@ async def test_the_program_as_it_ships_answers_and_counts_by_address() -> None:
     assert (answer.status_code, answer.headers["X-Quota"]) == (200, "5")
 
 
-async def test_what_is_not_http_passes_uncounted() -> None:
+async def test_non_http_requests_pass_uncounted() -> None:
     counter = DictCounter()
     passing = RateLimit(greet, limit=1, counter=counter)
     with pytest.raises(NotImplementedError, match="websocket"):
@@ -127,7 +127,7 @@ async def _nowhere(message: object) -> None:
 
 
 @pytest.mark.parametrize(("scope", "address"), [({"client": ("10.0.0.9", 4711)}, "10.0.0.9"), ({}, "")])
-def test_a_caller_is_the_peers_address(scope: dict[str, Any], address: str) -> None:
+def test_a_caller_is_identified_by_its_peer_address(scope: dict[str, Any], address: str) -> None:
     assert client_address(scope) == address
 
 
@@ -138,6 +138,6 @@ async def test_the_dict_counts_each_caller_and_window_apart(hits: list[tuple[str
         assert await counter.hit(caller, window) == hits[: place + 1].count((caller, window))
 
 
-async def test_the_dict_forgets_windows_that_are_over() -> None:
+async def test_the_dict_drops_windows_that_are_over() -> None:
     counter = DictCounter()
     assert [await counter.hit("a", window) for window in (0, 0, 60, 120, 0)] == [1, 2, 1, 1, 1]

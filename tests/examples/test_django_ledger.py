@@ -86,16 +86,16 @@ def account(database: str) -> UUID:
 
 
 @pytest.fixture(autouse=True)
-def told() -> Iterator[list[CreditsFellLow]]:
-    """What was told of low credits."""
+def low_credit_events() -> Iterator[list[CreditsFellLow]]:
+    """Record the signals of low credits."""
     facts: list[CreditsFellLow] = []
 
-    def hear(fact: CreditsFellLow, **_: object) -> None:
+    def record(fact: CreditsFellLow, **_: object) -> None:
         facts.append(fact)
 
-    services.credits_fell_low.connect(hear)
+    services.credits_fell_low.connect(record)
     yield facts
-    services.credits_fell_low.disconnect(hear)
+    services.credits_fell_low.disconnect(record)
 
 
 def balance(account_id: UUID) -> int:
@@ -108,29 +108,29 @@ def is_proven(account_id: UUID) -> bool:
 
 
 def unguard() -> None:
-    """Take the guard off, for somebody who can; the caller rolls it back."""
+    """Remove the guard, as the tables' owner can; the caller rolls it back."""
     guard = import_module("examples.django_ledger.wallet.migrations.0002_entries_never_change")
     guard.open_up(None, connection.schema_editor())
 
 
-def at_once(*acts: Callable[[], object]) -> list[object]:
-    """What each gave or raised, each in a thread and on a connection of its own."""
-    start = Barrier(len(acts))
+def at_once(*operations: Callable[[], object]) -> list[object]:
+    """Run each in a thread with its own connection, and return each result or exception."""
+    start = Barrier(len(operations))
 
-    def run(act: Callable[[], object]) -> object:
+    def run(operation: Callable[[], object]) -> object:
         try:
             start.wait(10)
-            return act()
-        except Exception as refusal:  # noqa: BLE001 - whatever it is, the test looks at it
+            return operation()
+        except Exception as refusal:  # noqa: BLE001 - the test inspects every exception
             return refusal
         finally:
             connections.close_all()
 
-    with ThreadPoolExecutor(len(acts)) as pool:
-        return list(pool.map(run, acts))
+    with ThreadPoolExecutor(len(operations)) as pool:
+        return list(pool.map(run, operations))
 
 
-def test_a_life_of_an_account(account: UUID) -> None:
+def test_the_lifecycle_of_an_account(account: UUID) -> None:
     assert services.buy(account, "o-1", 70, NOW) == 30
     assert services.buy(account, "o-1", 70, NOW) == 30
     with pytest.raises(InsufficientCredits):
@@ -157,18 +157,18 @@ def test_an_order_is_not_paid_at_two_prices(account: UUID) -> None:
     assert balance(account) == 90
 
 
-def test_what_is_not_there_is_not_found(account: UUID) -> None:
-    for act in (
+def test_a_missing_account_is_not_found(account: UUID) -> None:
+    for operation in (
         lambda: services.buy(uuid4(), "o-1", 1, NOW),
         lambda: services.top_up(uuid4(), "INV-1", 1, NOW),
         lambda: services.refund(account, "never-paid", NOW),
     ):
         with pytest.raises(NotFound):
-            act()
+            operation()
 
 
 @pytest.mark.parametrize("amount", [0, -1, 1.5, True])
-def test_what_is_no_amount_changes_nothing(account: UUID, amount: Any) -> None:
+def test_an_invalid_amount_changes_nothing(account: UUID, amount: Any) -> None:
     with pytest.raises(InvalidAmount):
         services.buy(account, "o-1", amount, NOW)
     with pytest.raises(InvalidAmount):
@@ -176,7 +176,7 @@ def test_what_is_no_amount_changes_nothing(account: UUID, amount: Any) -> None:
     assert (balance(account), is_proven(account)) == (100, True)
 
 
-def test_a_history_is_proven_whatever_zone_its_times_came_in(account: UUID) -> None:
+def test_a_history_is_verified_whatever_the_time_zone_of_its_times(account: UUID) -> None:
     services.buy(account, "o-1", 1, NOW.astimezone(timezone(timedelta(hours=7))) + timedelta(seconds=1))
     assert is_proven(account)
 
@@ -191,7 +191,8 @@ def test_of_two_buyers_with_credits_for_one_exactly_one_succeeds(account: UUID) 
         services.top_up(account, f"again-{number}", 60, NOW)
 
 
-@pytest.mark.parametrize("database", ["postgres"], indirect=True)  # SQLite cannot tell who waits
+# SQLite does not report which connection waits.
+@pytest.mark.parametrize("database", ["postgres"], indirect=True)
 def test_the_second_buyer_waits_for_the_first_and_then_decides(account: UUID) -> None:
     with ThreadPoolExecutor(2) as pool:
         with transaction.atomic():
@@ -234,11 +235,13 @@ def test_one_reference_at_once_counts_once(account: UUID) -> None:
     assert (balance(account), is_proven(account)) == (150, True)
 
 
-def test_what_fails_later_takes_everything_back(account: UUID, told: list[CreditsFellLow]) -> None:
+def test_a_later_failure_rolls_everything_back(
+    account: UUID, low_credit_events: list[CreditsFellLow]
+) -> None:
     with transaction.atomic():
         assert services.buy(account, "o-1", 90, NOW) == 10
         transaction.set_rollback(True)  # as an exception would: the seat was taken meanwhile
-    assert (balance(account), is_proven(account), told) == (100, True, [])
+    assert (balance(account), is_proven(account), low_credit_events) == (100, True, [])
     assert EntryRow.objects.filter(account=account).count() == 1
     assert services.buy(account, "o-1", 90, NOW) == 10
 
@@ -257,13 +260,15 @@ def test_a_fault_between_the_two_writes_leaves_neither(account: UUID) -> None:
     assert EntryRow.objects.filter(account=account).count() == 1
 
 
-def test_low_credits_are_told_once_after_the_commit(account: UUID, told: list[CreditsFellLow]) -> None:
+def test_low_credits_are_signalled_once_after_the_commit(
+    account: UUID, low_credit_events: list[CreditsFellLow]
+) -> None:
     with transaction.atomic():
         services.buy(account, "o-1", 81, NOW)
-        assert told == []
-    assert told == [CreditsFellLow(account, 19, 20)]
+        assert low_credit_events == []
+    assert low_credit_events == [CreditsFellLow(account, 19, 20)]
     services.buy(account, "o-2", 1, NOW)
-    assert len(told) == 1
+    assert len(low_credit_events) == 1
 
 
 @pytest.mark.parametrize(
@@ -280,7 +285,7 @@ def test_low_credits_are_told_once_after_the_commit(account: UUID, told: list[Cr
         ),
     ],
 )
-def test_tampering_shows(account: UUID, tampering: Callable[[Any], object]) -> None:
+def test_tampering_is_detected(account: UUID, tampering: Callable[[Any], object]) -> None:
     services.buy(account, "o-1", 10, NOW)
     services.buy(account, "o-2", 10, NOW)
     with transaction.atomic():
@@ -319,14 +324,14 @@ def test_the_database_refuses_to_change_an_entry(database: str, account: UUID) -
 
 def test_the_models_are_refused_too(account: UUID) -> None:
     rows = EntryRow.objects.filter(account=account)
-    for act in (rows.delete, rows[0].delete, rows[0].save, partial(rows.update, amount=1)):
+    for operation in (rows.delete, rows[0].delete, rows[0].save, partial(rows.update, amount=1)):
         with pytest.raises(IntegrityError, match="append-only"):
-            act()
+            operation()
     assert is_proven(account)
 
 
 @pytest.mark.parametrize("taken", ["number", "transfer_id", "operation", "reverses"])
-def test_the_database_has_the_last_word_on_once(account: UUID, taken: str) -> None:
+def test_the_database_enforces_uniqueness(account: UUID, taken: str) -> None:
     services.buy(account, "o-1", 10, NOW)
     services.refund(account, "o-1", NOW)
     row = EntryRow.objects.get(account=account, number=3)
@@ -365,19 +370,19 @@ def test_models_and_migrations_agree() -> None:
     call_command("makemigrations", "--check", "--dry-run", stdout=StringIO())
 
 
-def test_the_program_runs_as_its_first_lines_say(tmp_path: Path) -> None:
+def test_the_program_runs_as_its_docstring_describes(tmp_path: Path) -> None:
     environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
 
-    def run(*words: str) -> str:
-        command = [sys.executable, "-m", "examples.django_ledger", *words]
+    def run(*arguments: str) -> str:
+        command = [sys.executable, "-m", "examples.django_ledger", *arguments]
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
         )
         return done.stdout
 
     run("migrate")
-    told = run("wallet", "demo").splitlines()
-    assert told[1:4] == ["topped up: 100", "the same invoice again: 100", "bought for 70: 30"]
-    assert told[4].startswith("This needs 31 credits and 30 are available.")
-    assert told[5] == "given back: 100"
+    low_credit_events = run("wallet", "demo").splitlines()
+    assert low_credit_events[1:4] == ["topped up: 100", "the same invoice again: 100", "bought for 70: 30"]
+    assert low_credit_events[4].startswith("This needs 31 credits and 30 are available.")
+    assert low_credit_events[5] == "given back: 100"
     assert run("wallet", "prove") == "every account is proven\n"

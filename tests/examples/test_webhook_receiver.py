@@ -1,4 +1,4 @@
-"""The webhook receiver over real HTTP: what it believes and refuses, and an event is handled once."""
+"""The webhook receiver over real HTTP: accepted and refused requests, and an event is handled once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BODY = b'{"id": "e-1", "type": "meeting.created", "data": {}}'
 
 
 @frozen
-class House:
+class RunningReceiver:
     """A receiver that serves, its inbox, and what its worker has handled."""
 
     port: int
@@ -51,7 +51,7 @@ class House:
             connection.close()
 
     def handle_all(self) -> list[bytes]:
-        """Let the inbox be worked on, here and now."""
+        """Process the inbox now."""
         while self.inbox.handle_next(self.handled.put):
             pass
         return [self.handled.get_nowait() for _ in range(self.handled.qsize())]
@@ -61,26 +61,26 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
-def house(tmp_path: Path) -> Iterator[House]:
+def running(tmp_path: Path) -> Iterator[RunningReceiver]:
     inbox = Inbox(tmp_path / "inbox.sqlite3")
     with receiver(("127.0.0.1", 0), [NEW, OLD], inbox, clock=lambda: NOW + 0.9) as server:
         serving = Thread(target=server.serve_forever, args=(0.01,))
         serving.start()
-        yield House(server.server_address[1], inbox)
+        yield RunningReceiver(server.server_address[1], inbox)
         server.shutdown()
         serving.join()
     inbox.close()
 
 
 @pytest.mark.parametrize("secret", [OLD, NEW], ids=["old", "new"])
-def test_either_secret_is_believed_while_one_is_rotated(house: House, secret: str) -> None:
-    assert house.post(BODY, sign(secret, BODY, NOW)) == 204
-    assert house.handle_all() == [BODY]
+def test_either_secret_is_accepted_during_rotation(running: RunningReceiver, secret: str) -> None:
+    assert running.post(BODY, sign(secret, BODY, NOW)) == 204
+    assert running.handle_all() == [BODY]
 
 
 @pytest.mark.parametrize("age_s", [-300, 0, 300])
-def test_five_minutes_are_believed(house: House, age_s: int) -> None:
-    assert house.post(BODY, sign(NEW, BODY, NOW - age_s)) == 204
+def test_signatures_up_to_five_minutes_old_are_accepted(running: RunningReceiver, age_s: int) -> None:
+    assert running.post(BODY, sign(NEW, BODY, NOW - age_s)) == 204
 
 
 @pytest.mark.parametrize(
@@ -99,87 +99,89 @@ def test_five_minutes_are_believed(house: House, age_s: int) -> None:
         pytest.param(b"[1]", [sign(NEW, b"[1]", NOW)], 400, id="not-an-object"),
     ],
 )
-def test_what_is_refused_is_not_kept(house: House, body: bytes, signatures: list[str], status: int) -> None:
-    assert house.post(body, *signatures) == status
-    assert house.handle_all() == []
+def test_a_refused_delivery_is_not_stored(
+    running: RunningReceiver, body: bytes, signatures: list[str], status: int
+) -> None:
+    assert running.post(body, *signatures) == status
+    assert running.handle_all() == []
 
 
-def test_a_repeated_delivery_is_answered_again_and_handled_once(house: House) -> None:
+def test_a_repeated_delivery_is_answered_again_and_handled_once(running: RunningReceiver) -> None:
     retried = sign(OLD, BODY, NOW - 60)
-    assert [house.post(BODY, each) for each in (sign(NEW, BODY, NOW), retried)] == [204, 204]
-    assert house.handle_all() == [BODY]
-    assert house.post(BODY, sign(NEW, BODY, NOW)) == 204
-    assert house.handle_all() == []
+    assert [running.post(BODY, each) for each in (sign(NEW, BODY, NOW), retried)] == [204, 204]
+    assert running.handle_all() == [BODY]
+    assert running.post(BODY, sign(NEW, BODY, NOW)) == 204
+    assert running.handle_all() == []
 
 
-def test_deliveries_of_one_event_at_once_leave_one(house: House) -> None:
+def test_deliveries_of_one_event_at_once_leave_one(running: RunningReceiver) -> None:
     with ThreadPoolExecutor(8) as pool:
-        statuses = list(pool.map(lambda _: house.post(BODY, sign(NEW, BODY, NOW)), range(24)))
+        statuses = list(pool.map(lambda _: running.post(BODY, sign(NEW, BODY, NOW)), range(24)))
     assert statuses == [204] * 24
-    assert house.handle_all() == [BODY]
+    assert running.handle_all() == [BODY]
 
 
 @pytest.mark.parametrize("length", [str(MAX_BODY_BYTES + 1), "9" * 30])
-def test_an_oversized_body_is_refused_before_it_is_read(house: House, length: str) -> None:
-    # Nothing of the body is sent: an answer means that nobody waited for it.
-    assert house.post(b"", sign(NEW, b"", NOW), **{"Content-Length": length}) == 413
+def test_an_oversized_body_is_refused_before_it_is_read(running: RunningReceiver, length: str) -> None:
+    # Nothing of the body is sent: an answer shows that it was not waited for.
+    assert running.post(b"", sign(NEW, b"", NOW), **{"Content-Length": length}) == 413
 
 
-def test_the_largest_body_is_taken(house: House) -> None:
+def test_the_largest_body_is_accepted(running: RunningReceiver) -> None:
     body = b'{"id": "big", "data": "' + b"x" * (MAX_BODY_BYTES - 25) + b'"}'
     assert len(body) == MAX_BODY_BYTES
-    assert house.post(body, sign(NEW, body, NOW)) == 204
+    assert running.post(body, sign(NEW, body, NOW)) == 204
 
 
 @pytest.mark.parametrize("length", ["-1", "1e3", "²", ""])
-def test_a_length_that_is_none_is_refused(house: House, length: str) -> None:
-    assert house.post(BODY, sign(NEW, BODY, NOW), **{"Content-Length": length}) == 411
+def test_an_invalid_length_is_refused(running: RunningReceiver, length: str) -> None:
+    assert running.post(BODY, sign(NEW, BODY, NOW), **{"Content-Length": length}) == 411
 
 
-def test_a_body_that_ends_early_is_refused(house: House) -> None:
+def test_a_body_that_ends_early_is_refused(running: RunningReceiver) -> None:
     request = (
         f"POST / HTTP/1.1\r\nHost: h\r\nContent-Length: {len(BODY) + 5}\r\n"
         f"{SIGNATURE_HEADER}: {sign(NEW, BODY, NOW)}\r\n\r\n"
     )
-    with socket.create_connection(("127.0.0.1", house.port), timeout=10) as connection:
+    with socket.create_connection(("127.0.0.1", running.port), timeout=10) as connection:
         connection.sendall(request.encode() + BODY)
         connection.shutdown(socket.SHUT_WR)
         assert connection.recv(64).startswith(b"HTTP/1.0 400 ")
-    assert house.handle_all() == []
+    assert running.handle_all() == []
 
 
-def test_other_methods_are_not_served(house: House) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", house.port, timeout=10)
+def test_other_methods_are_not_served(running: RunningReceiver) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=10)
     connection.request("GET", "/")
     assert connection.getresponse().status == 501
     connection.close()
 
 
-def test_the_answer_does_not_wait_for_the_work(house: House) -> None:
+def test_the_answer_does_not_wait_for_the_work(running: RunningReceiver) -> None:
     stop, may_finish, started = Event(), Event(), Event()
 
     def slow(body: bytes) -> None:
         started.set()
         assert may_finish.wait(10)
-        house.handled.put(body)
+        running.handled.put(body)
 
-    worker = Thread(target=work, args=(house.inbox, slow, stop))
+    worker = Thread(target=work, args=(running.inbox, slow, stop))
     worker.start()
     try:
-        assert house.post(BODY, sign(NEW, BODY, NOW)) == 204
+        assert running.post(BODY, sign(NEW, BODY, NOW)) == 204
         assert started.wait(10)
         second = BODY.replace(b"e-1", b"e-2")
-        assert house.post(second, sign(NEW, second, NOW)) == 204  # while the first is still being handled
-        assert house.handled.empty()
+        assert running.post(second, sign(NEW, second, NOW)) == 204  # while the first is still being handled
+        assert running.handled.empty()
         may_finish.set()
-        assert [house.handled.get(timeout=10) for _ in range(2)] == [BODY, second]
+        assert [running.handled.get(timeout=10) for _ in range(2)] == [BODY, second]
     finally:
         may_finish.set()
         stop.set()
         worker.join()
 
 
-def test_a_failed_event_is_tried_again_and_holds_up_no_other(tmp_path: Path) -> None:
+def test_a_failed_event_is_retried_and_delays_no_other(tmp_path: Path) -> None:
     inbox = Inbox(tmp_path / "inbox.sqlite3")
     assert [inbox.put(name, name.encode()) for name in ("bad", "good", "bad")] == [True, True, False]
     tried: list[bytes] = []
@@ -197,7 +199,7 @@ def test_a_failed_event_is_tried_again_and_holds_up_no_other(tmp_path: Path) -> 
     inbox.close()
 
 
-def test_what_was_answered_survives_a_restart(tmp_path: Path) -> None:
+def test_acknowledged_events_survive_a_restart(tmp_path: Path) -> None:
     first = Inbox(tmp_path / "inbox.sqlite3")
     first.put("e-1", BODY)
     first.close()
@@ -210,11 +212,11 @@ def test_what_was_answered_survives_a_restart(tmp_path: Path) -> None:
     second.close()
 
 
-def test_the_program_runs_as_its_first_lines_say(tmp_path: Path) -> None:
+def test_the_program_runs_as_its_docstring_describes(tmp_path: Path) -> None:
     start, send = re.findall(r"::\n\n((?:    .+\n)+)", receiver_module.__doc__ or "")
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     # In the shell's place, so that the signal below reaches the program.
-    start = told(start).replace("WEBHOOK_SECRETS", "exec env WEBHOOK_SECRETS").replace("8080", "0")
+    start = shell_lines(start).replace("WEBHOOK_SECRETS", "exec env WEBHOOK_SECRETS").replace("8080", "0")
     program = subprocess.Popen(
         ["/bin/sh", "-c", start],
         cwd=tmp_path, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -226,7 +228,7 @@ def test_the_program_runs_as_its_first_lines_say(tmp_path: Path) -> None:
             port = re.search(r":(\d+)$", program.stderr.readline().strip())
             assert port is not None
             sent = subprocess.run(
-                ["/bin/sh", "-c", told(send).replace("8080", port[1])],
+                ["/bin/sh", "-c", shell_lines(send).replace("8080", port[1])],
                 env=environment, capture_output=True, text=True, check=True,
             )  # fmt: skip
             assert sent.stdout == "204\n"
@@ -237,13 +239,13 @@ def test_the_program_runs_as_its_first_lines_say(tmp_path: Path) -> None:
             program.kill()
 
 
-def told(lines: str) -> str:
+def shell_lines(lines: str) -> str:
     """Lines of a shell, with this Python for `python`."""
     return re.sub(r"\bpython -", f"{shlex.quote(sys.executable)} -", lines)
 
 
 @pytest.mark.parametrize(
-    ("secrets", "words", "wanted"),
+    ("secrets", "arguments", "wanted"),
     [
         pytest.param(None, ["8080"], "Set WEBHOOK_SECRETS", id="no-secret"),
         pytest.param(" ", ["8080"], "Set WEBHOOK_SECRETS", id="empty"),
@@ -252,13 +254,13 @@ def told(lines: str) -> str:
         pytest.param(NEW, ["http"], "Give the port", id="a-name-for-a-port"),
     ],
 )
-def test_what_the_program_misses_is_said_in_words(
-    tmp_path: Path, secrets: str | None, words: list[str], wanted: str
+def test_missing_arguments_are_reported_in_a_message(
+    tmp_path: Path, secrets: str | None, arguments: list[str], wanted: str
 ) -> None:
     environment = {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     if secrets is not None:
         environment["WEBHOOK_SECRETS"] = secrets
-    command = [sys.executable, "-m", "examples.webhook_receiver.receiver", *words]
+    command = [sys.executable, "-m", "examples.webhook_receiver.receiver", *arguments]
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(wanted)

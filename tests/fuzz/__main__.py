@@ -20,7 +20,7 @@ from tests.servers import fresh_database
 
 
 async def main(arguments: list[str]) -> int:
-    """Run, print what the tool told."""
+    """Run the tool and print its output."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--cases", type=int, default=5000, help="cases for each operation")
     parser.add_argument("--seed", type=int, default=secrets.randbelow(2**32), help="for the same cases again")
@@ -31,11 +31,11 @@ async def main(arguments: list[str]) -> int:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with fresh_database(given.server) as url, tempfile.TemporaryDirectory() as place:
         async with target(url) as at:
-            code, told = await fuzz(
+            code, output = await fuzz(
                 at, "--max-examples", str(given.cases), "--continue-on-failure", "--no-shrink", *more,
                 seed=given.seed, place=Path(place),
             )  # fmt: skip
-    print(told)
+    print(output)
     print(f"fuzz: {given.cases} cases for each operation, seed {given.seed}, exit code {code}")
     return code
 

@@ -1,4 +1,4 @@
-"""What the tool cannot guess from the schema: URLs that may be registered, and days that can be booked."""
+"""Values that the schema does not express: URLs that may be registered, and days that can be booked."""
 
 from __future__ import annotations
 

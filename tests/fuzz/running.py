@@ -1,8 +1,7 @@
 """Schemathesis against the running service: generated requests to every operation, over real HTTP.
 
-Owns the service that is asked (a database of its own, quotas that nobody meets, receivers that are not there,
-recordings without files behind them) and how the tool is called. What the tool accepts stands in
-`schemathesis.toml`.
+Owns the service under test (a database of its own, quotas that are never reached, no receivers, recordings
+without files) and the call of the tool. The tool's configuration is in `schemathesis.toml`.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ CONFIG = Path(__file__).with_name("schemathesis.toml")
 
 
 class Everywhere(Mapping[str, tuple[str, int]]):
-    """Every host leads to a port of this machine on which nobody listens: nothing is ever delivered."""
+    """Resolve every host to an unused port of this machine: nothing is ever delivered."""
 
     def __getitem__(self, host: str) -> tuple[str, int]:
         return ("127.0.0.1", 1)
@@ -80,7 +79,7 @@ async def target(database_url: str) -> AsyncIterator[Target]:
                 await wiring.administration.add_host(f"host-{number}@example.test", 1000)
             account = await wiring.administration.create_account("fuzz@example.test", "Fuzz", MANY)
             key = await wiring.administration.create_key(account.id, ALL_SCOPES)
-            # Nothing that the API takes makes one, and nothing that it tells of one would be seen.
+            # No API request creates one, and no answer would show one.
             for number in range(RECORDINGS):
                 await keep_recording(wiring, account.id, uuid4(), f"fuzz-{number}", 61.0 * number)
         server = uvicorn.Server(uvicorn.Config(Service(settings, network), log_level="error"))
@@ -108,14 +107,14 @@ async def fuzz(at: Target, *options: str, seed: int, place: Path) -> tuple[int, 
     Returns:
         Its exit code and what it printed.
     """
-    words = [
+    command = [
         sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(CONFIG), "run",
         f"{at.api}/openapi.json", "--header", f"Authorization: Bearer {at.key}", "--seed", str(seed),
         "--generation-database", "none", "--warnings", "off", *options,
     ]  # fmt: skip
     process = await asyncio.create_subprocess_exec(
-        *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=place,
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT, cwd=place,
         env=os.environ | {"PYTHONPATH": str(ROOT), "SCHEMATHESIS_HOOKS": "tests.fuzz.hooks"},
     )  # fmt: skip
-    told, _ = await process.communicate()
-    return await process.wait(), told.decode(errors="replace")
+    output, _ = await process.communicate()
+    return await process.wait(), output.decode(errors="replace")

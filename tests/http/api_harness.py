@@ -1,8 +1,8 @@
 """A running service and its customers, for the tests over HTTP.
 
-It owns what every test needs and none is about: the lifespan, an account with a key, a time slot in
-which nobody else meets, and the look into the database at what was charged. Every answer that passes
-through a client made here is held against the contract, whatever the test asks of it.
+It owns the shared setup of the tests: the lifespan, an account with a key, a time slot without other
+meetings, and the check in the database of what was charged. Every answer that passes through a client made
+here is held against the contract, whatever the test asks of it.
 """
 
 from __future__ import annotations
@@ -63,21 +63,21 @@ def settings_for(database_url: str, **changes: Any) -> Settings:
 @asynccontextmanager
 async def started(app: ASGIApp) -> AsyncIterator[None]:
     """Run an application's lifespan around a block, as a server does."""
-    told: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-    heard: asyncio.Queue[Any] = asyncio.Queue()
+    messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    replies: asyncio.Queue[Any] = asyncio.Queue()
     scope = {"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}
 
     async def run() -> None:
-        await app(scope, told.get, heard.put)
+        await app(scope, messages.get, replies.put)
 
     running = asyncio.create_task(run())
-    await told.put({"type": "lifespan.startup"})
-    answer = await heard.get()
+    await messages.put({"type": "lifespan.startup"})
+    answer = await replies.get()
     assert answer["type"] == "lifespan.startup.complete", answer
     try:
         yield
     finally:
-        await told.put({"type": "lifespan.shutdown"})
+        await messages.put({"type": "lifespan.shutdown"})
         await running
 
 
@@ -107,7 +107,7 @@ def client_of(app: ASGIApp, contract: Contract) -> httpx.AsyncClient:
 
 
 class Slots:
-    """Times at which nobody else meets, from the day after tomorrow on."""
+    """Times without other meetings, from the day after tomorrow on."""
 
     def __init__(self) -> None:
         midnight = datetime.now(WIB).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -123,7 +123,7 @@ class Slots:
 
 @frozen
 class Funds:
-    """What the database says of an account."""
+    """The balance of an account in the database."""
 
     balance: int
     held: int
@@ -186,26 +186,26 @@ class Customer:
         return dict(made.json())
 
     async def balance(self) -> int:
-        """What `GET /me` says."""
+        """The record of `GET /me`."""
         answer = await self.get("/me")
         assert answer.status_code == 200, answer.text
         return int(answer.json()["credits"]["balance"])
 
     async def funds(self) -> Funds:
-        """What the database says."""
+        """The balance in the database."""
         rows = await self.harness.query(
             "SELECT balance, held, entries FROM accounts WHERE id = %s", self.account_id
         )
         return Funds(**rows[0])
 
     async def key_rows(self) -> list[dict[str, Any]]:
-        """What is remembered of this account's idempotency keys."""
+        """The stored idempotency keys of this account."""
         return await self.harness.query(
             "SELECT key, is_done, answer FROM idempotency_keys WHERE account_id = %s ORDER BY key",
             self.account_id,
         )
 
-    async def meetings_at_rest(self) -> list[str]:
+    async def meeting_statuses(self) -> list[str]:
         """The states of all meetings of this account, the invisible ones included."""
         rows = await self.harness.query("SELECT status FROM meetings WHERE account_id = %s", self.account_id)
         return sorted(row["status"] for row in rows)
@@ -258,21 +258,21 @@ class ApiHarness:
     def body(self, **fields: Any) -> dict[str, Any]:
         """A body for `POST /meetings` in a slot of its own; a field given as `...` is left out."""
         start = self.slots.take()
-        told = {
+        defaults = {
             "title": "Rapat mingguan",
             "date": f"{start:%Y-%m-%d}",
             "start_time": f"{start:%H:%M}",
             "pricing_tier_id": TIER,
         }
-        return {name: value for name, value in (told | fields).items() if value is not ...}
+        return {name: value for name, value in (defaults | fields).items() if value is not ...}
 
     def webhook_body(self, **fields: Any) -> dict[str, Any]:
         """A body for `POST /webhooks` with a URL of its own; a field given as `...` is left out."""
-        told = {
+        defaults = {
             "url": f"https://hooks.test/{secrets.token_hex(8)}",
             "event_types": ["meeting.created"],
         }
-        return {name: value for name, value in (told | fields).items() if value is not ...}
+        return {name: value for name, value in (defaults | fields).items() if value is not ...}
 
 
 def new_key() -> str:
@@ -283,9 +283,9 @@ def new_key() -> str:
 def fields_of(answer: httpx.Response) -> dict[str, list[str]]:
     """The problem fields that a 400 names."""
     assert answer.status_code == 400, answer.text
-    told = answer.json()["error"]
-    assert told["code"] == "invalid_request"
-    return dict(told["details"]["fields"])
+    error = answer.json()["error"]
+    assert error["code"] == "invalid_request"
+    return dict(error["details"]["fields"])
 
 
 def code_of(answer: httpx.Response) -> tuple[int, str]:

@@ -34,7 +34,7 @@ NAMES = {
 
 
 class Names:
-    """A name server for the tests: what it does not know does not resolve, until it is told."""
+    """A name server for the tests: unknown names do not resolve until they are added."""
 
     def __init__(self) -> None:
         self.known: dict[str, tuple[Address, ...]] = {

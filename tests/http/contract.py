@@ -1,4 +1,4 @@
-"""What every answer of the API must be, whatever was asked (spec parts 4, 7, 8 and 9).
+"""The rules for every answer of the API, to any request (spec parts 4, 7, 8 and 9).
 
 Held against each answer of each test: the rate headers, the request id, the error envelope with a code
 of spec part 7 at its status, and, where the OpenAPI document knows the operation, that the status is
@@ -39,7 +39,7 @@ CODES = {
     503: {"service_unavailable"},
 }
 """The codes that spec part 7 names, at the status of each."""
-TOLD_HEADERS = {"location", "idempotent-replayed", "retry-after", "www-authenticate", "allow"}
+DOCUMENTED_HEADERS = {"location", "idempotent-replayed", "retry-after", "www-authenticate", "allow"}
 """Headers that are there in some answers only: where they are, the document says so."""
 ENVELOPE = {"code", "message", "docs_url", "request_id", "details"}
 
@@ -87,7 +87,7 @@ class Contract:
         else:
             known = ("application/json", "text/markdown; charset=utf-8")
             assert answer.headers["Content-Type"] in known[: None if answer.is_success else 1]
-        # Only waiting out a limit or an outage is asked for.
+        # Retry-After is required only for a limit or an outage.
         assert ("Retry-After" in answer.headers) == (answer.status_code in (429, 503))
 
     def _operation(self, method: str, path: str) -> dict[str, Any] | None:
@@ -112,35 +112,39 @@ class Contract:
         for name, header in documented["headers"].items():
             if self.resolved(header)["required"]:
                 assert name in answer.headers, f"{name} is documented for {status} and absent"
-        undocumented = TOLD_HEADERS & set(answer.headers) - {name.lower() for name in documented["headers"]}
+        undocumented = DOCUMENTED_HEADERS & set(answer.headers) - {
+            name.lower() for name in documented["headers"]
+        }
         assert not undocumented, f"{undocumented} not documented for {status}"
 
-    def resolved(self, told: dict[str, Any]) -> dict[str, Any]:
+    def resolved(self, schema: dict[str, Any]) -> dict[str, Any]:
         """What a reference leads to, or the thing itself."""
-        if "$ref" not in told:
-            return told
+        if "$ref" not in schema:
+            return schema
         found: Any = self.document
-        for name in told["$ref"].removeprefix("#/").split("/"):
+        for name in schema["$ref"].removeprefix("#/").split("/"):
             found = found[name]
         return dict(found)
 
     def codes_of(self, method: str, path: str) -> set[tuple[int, str]]:
         """Every status and code that an operation documents."""
         found: set[tuple[int, str]] = set()
-        for status, told in self.document["paths"][path][method]["responses"].items():
+        for status, response in self.document["paths"][path][method]["responses"].items():
             if not status.startswith("2"):
-                schema = self.resolved(told)["content"]["application/json"]["schema"]
+                schema = self.resolved(response)["content"]["application/json"]["schema"]
                 for each in schema.get("anyOf", [schema]):
                     error = self.resolved(each)["properties"]["error"]["properties"]
                     found |= {(int(status), code) for code in error["code"]["enum"]}
         return found
 
     def check_payload(self, headers: Mapping[str, str], payload: dict[str, Any]) -> None:
-        """Hold what was posted to a webhook against what is told of its kind."""
-        told = self.document["webhooks"][payload["type"]]["post"]
-        problems = self.problems(told["requestBody"]["content"]["application/json"]["schema"], payload)
+        """Check a webhook's payload against the documentation of its kind."""
+        described = self.document["webhooks"][payload["type"]]["post"]
+        problems = self.problems(described["requestBody"]["content"]["application/json"]["schema"], payload)
         assert not problems, problems
-        assert {each["name"].lower() for each in told["parameters"]} <= {name.lower() for name in headers}
+        assert {each["name"].lower() for each in described["parameters"]} <= {
+            name.lower() for name in headers
+        }
 
     def problems(self, schema: dict[str, Any], value: object) -> list[str]:
         """Where a value does not fit a schema of the document."""
@@ -151,9 +155,9 @@ class Contract:
 
 def check_envelope(answer: httpx.Response) -> None:
     """The envelope of spec part 7, whole, and nothing beside it."""
-    told = answer.json()
-    assert set(told) == {"error"}
-    error = told["error"]
+    body = answer.json()
+    assert set(body) == {"error"}
+    error = body["error"]
     assert set(error) == ENVELOPE
     assert error["code"] in CODES[answer.status_code], (answer.status_code, error["code"])
     assert isinstance(error["message"], str)

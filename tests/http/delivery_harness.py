@@ -37,7 +37,7 @@ class Names:
 
 @frozen
 class DeliveryHarness:
-    """A service that delivers, in a database where nobody else does, and who receives."""
+    """A service that delivers, alone in its database, and its receiver."""
 
     harness: ApiHarness
     receiver: Receiver
@@ -48,7 +48,7 @@ class DeliveryHarness:
         return await customer.make_webhook(url=f"https://{host}/in?from=meetcore", event_types=list(kinds))
 
     async def next(self, count: int = 1) -> list[Received]:
-        """Wait until so many have come, hold them against what is told of them, and take them."""
+        """Wait for a number of deliveries, check them against their documentation, and take them."""
         await until(lambda: len(self.receiver.received) >= count)
         taken = list(self.receiver.received)
         self.receiver.received.clear()

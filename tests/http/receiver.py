@@ -41,8 +41,8 @@ class Receiver:
     """Statuses for the next requests, before `status` takes over."""
     received: list[Received] = field(factory=list)
     takes_s: float = 0.0
-    """How long each request takes; one to a path that begins with `/hang` takes until `let_go`."""
-    let_go: asyncio.Event = field(factory=asyncio.Event)
+    """How long each request takes; one to a path that begins with `/hang` takes until `release`."""
+    release: asyncio.Event = field(factory=asyncio.Event)
     under_way: int = 0
     most_under_way: int = 0
 
@@ -55,7 +55,7 @@ class Receiver:
         self.most_under_way = max(self.most_under_way, self.under_way)
         try:
             if request.path.startswith("/hang"):
-                await self.let_go.wait()
+                await self.release.wait()
             elif self.takes_s:
                 await asyncio.sleep(self.takes_s)
         finally:
@@ -78,7 +78,7 @@ async def receiving(host: str, directory: Path, *more_hosts: str) -> AsyncIterat
         receiver.port = runner.addresses[0][1]
         yield receiver
     finally:
-        receiver.let_go.set()
+        receiver.release.set()
         await runner.cleanup()
 
 

@@ -17,13 +17,13 @@ __all__ = [
     "hold_meeting",
     "keep_recording",
     "note_in",
-    "plant_recording",
     "press",
     "recording_of",
+    "store_recording",
 ]
 
 
-async def plant_recording(customer: Customer, media_s: float = 90.0) -> dict[str, Any]:
+async def store_recording(customer: Customer, media_s: float = 90.0) -> dict[str, Any]:
     """A recording that was measured, of a meeting to come: there at once, and no file behind it."""
     meeting = await customer.make_meeting(with_recording=True)
     recording = await keep_recording(

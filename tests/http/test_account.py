@@ -62,9 +62,9 @@ async def test_the_tiers_on_sale(customer: Customer) -> None:
     answer = await customer.get("/pricing-tiers")
     assert answer.status_code == 200
     assert answer.json()["next_cursor"] is None
-    told = {tier["id"]: tier for tier in answer.json()["data"]}
-    assert list(told) == ["standard-100", "standard-100-long", "plus-300", "large-500", "event-1000"]
-    assert told["plus-300"] == {
+    tiers = {tier["id"]: tier for tier in answer.json()["data"]}
+    assert list(tiers) == ["standard-100", "standard-100-long", "plus-300", "large-500", "event-1000"]
+    assert tiers["plus-300"] == {
         "id": "plus-300",
         "name": DEFAULT_TIERS.find("plus-300").name,
         "capacity": 300,
@@ -81,7 +81,7 @@ async def test_the_tiers_need_no_scope(harness: ApiHarness) -> None:
 
 
 @pytest.mark.spec("4.1/tier", "2.1/capacity", "1/meetings", "1/op/pricing-tiers")
-async def test_what_a_tier_says_is_what_a_meeting_costs(harness: ApiHarness) -> None:
+async def test_a_meeting_costs_what_its_tier_says(harness: ApiHarness) -> None:
     customer = await harness.customer(credits=10_000)
     balance = 10_000
     for tier in (await customer.get("/pricing-tiers")).json()["data"]:

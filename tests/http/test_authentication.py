@@ -1,4 +1,4 @@
-"""Who may come in (spec part 5), and what the others are told."""
+"""Authentication (spec part 5) and its refusals."""
 
 from __future__ import annotations
 
@@ -64,7 +64,9 @@ async def test_every_operation_needs_a_key(http: httpx.AsyncClient, method: str,
     ("method", "path"),
     [("GET", "/no-such-path"), ("PUT", "/me"), ("DELETE", "/"), ("GET", "/me/"), ("GET", "")],
 )
-async def test_a_stranger_learns_no_paths(http: httpx.AsyncClient, method: str, path: str) -> None:
+async def test_an_unauthenticated_request_learns_no_paths(
+    http: httpx.AsyncClient, method: str, path: str
+) -> None:
     assert code_of(await http.request(method, path)) == REFUSED
 
 
@@ -99,7 +101,9 @@ async def test_the_form_of_a_key(customer: Customer) -> None:
 
 @pytest.mark.spec("5/2", "5/3", "7/401")
 @pytest.mark.parametrize("length", [0, 42, 44, 4000])
-async def test_another_length_is_told_as_a_copying_mistake(http: httpx.AsyncClient, length: int) -> None:
+async def test_a_key_of_another_length_is_reported_as_a_copying_mistake(
+    http: httpx.AsyncClient, length: int
+) -> None:
     answer = await http.get("/me", headers={"Authorization": "Bearer mk_live_" + "a" * length})
     assert code_of(answer) == REFUSED
     assert "43 characters" in answer.json()["error"]["message"]
@@ -107,7 +111,7 @@ async def test_another_length_is_told_as_a_copying_mistake(http: httpx.AsyncClie
 
 
 @pytest.mark.spec("5/2", "5/3")
-async def test_another_prefix_is_told(http: httpx.AsyncClient) -> None:
+async def test_another_prefix_is_reported(http: httpx.AsyncClient) -> None:
     answer = await http.get("/me", headers={"Authorization": "Bearer sk_live_" + "a" * 43})
     assert code_of(answer) == REFUSED
     assert "mk_live_" in answer.json()["error"]["message"]
@@ -134,14 +138,14 @@ async def test_a_revoked_key_stops_at_its_next_request(harness: ApiHarness, cust
 async def test_the_keys_of_a_suspended_account_stop_at_their_next_request(
     harness: ApiHarness, customer: Customer
 ) -> None:
-    another_key, stranger = await harness.another_key(customer), await harness.customer()
+    another_key, other = await harness.another_key(customer), await harness.customer()
     await harness.wiring.administration.suspend_account(customer.account_id)
     for one in (customer, another_key):
         answer = await one.get("/me")
         assert code_of(answer) == REFUSED
         assert "suspended" in answer.json()["error"]["message"]
         assert code_of(await one.post("/meetings", harness.body())) == REFUSED
-    assert (await stranger.get("/me")).status_code == 200
+    assert (await other.get("/me")).status_code == 200
     await harness.wiring.registry.resume_account(customer.account_id)
     assert (await customer.get("/me")).status_code == 200
 
@@ -159,15 +163,15 @@ async def test_an_expired_key_stops_at_its_instant(harness: ApiHarness, contract
     expires_at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     clock = SteppingClock(expires_at - timedelta(milliseconds=1))
     customer = await harness.customer(expires_at=expires_at)
-    async with api_on(harness.wiring, runtime=Runtime(clock, harness.wiring.runtime.entropy)) as gate:
-        there = customer.at(client_of(gate, contract))
+    async with api_on(harness.wiring, runtime=Runtime(clock, harness.wiring.runtime.entropy)) as api:
+        there = customer.at(client_of(api, contract))
         assert (await there.get("/me")).status_code == 200
         clock.at = expires_at
         assert code_of(await there.get("/me")) == REFUSED
 
 
 @pytest.mark.spec("5/3")
-async def test_wrong_and_revoked_cannot_be_told_apart(harness: ApiHarness, customer: Customer) -> None:
+async def test_wrong_and_revoked_keys_get_the_same_answer(harness: ApiHarness, customer: Customer) -> None:
     await harness.wiring.administration.revoke_key(customer.key.key.id)
     revoked = (await customer.get("/me")).json()["error"]
     header = {"Authorization": "Bearer mk_live_" + "a" * 43}
@@ -223,26 +227,26 @@ async def test_foreign_data_is_answered_as_if_it_were_not_there(
     harness: ApiHarness, customer: Customer
 ) -> None:
     meeting, webhook = await customer.make_meeting(), await customer.make_webhook()
-    stranger = await harness.customer()
-    asked = [
+    other = await harness.customer()
+    requests = [
         ("GET", "meetings", meeting, None),
         ("DELETE", "meetings", meeting, None),
         ("GET", "webhooks", webhook, None),
         ("PATCH", "webhooks", webhook, {"is_active": False}),
     ]
-    for method, kind, record, body in asked:
-        told = []
+    for method, kind, record, body in requests:
+        errors = []
         for name in (record["id"], UNKNOWN_ID, "not-a-uuid"):
-            answer = await stranger.send(method, f"/{kind}/{name}", body)
+            answer = await other.send(method, f"/{kind}/{name}", body)
             assert code_of(answer) == (404, "not_found")
-            told.append(answer.json()["error"] | {"request_id": None})
-        assert told[0] == told[1] == told[2]
+            errors.append(answer.json()["error"] | {"request_id": None})
+        assert errors[0] == errors[1] == errors[2]
     assert (await customer.get(f"/webhooks/{webhook['id']}")).json()["is_active"] is True
     assert (await customer.get(f"/meetings/{meeting['id']}")).json()["status"] == "scheduled"
 
 
 @pytest.mark.spec("5/6", "5/7")
-async def test_me_tells_scopes_and_cap(harness: ApiHarness) -> None:
+async def test_me_has_scopes_and_cap(harness: ApiHarness) -> None:
     customer = await harness.customer(scopes=[Scope.WEBHOOKS_READ, Scope.MEETINGS_WRITE], daily_cap=70)
     key = (await customer.get("/me")).json()["api_key"]
     assert key["id"] == str(customer.key.key.id)

@@ -98,7 +98,7 @@ async def test_the_clock_starts_and_ends_a_meeting(
     meeting = await customer.make_meeting()
     start = datetime.fromisoformat(meeting["start_at"])
     runtime = Runtime(ManualClock(start + timedelta(minutes=minutes)), harness.wiring.runtime.entropy)
-    async with api_on(harness.wiring, runtime=runtime) as gate, client_of(gate, contract) as http:
+    async with api_on(harness.wiring, runtime=runtime) as api, client_of(api, contract) as http:
         answer = await customer.at(http).delete(f"/meetings/{meeting['id']}")
     if status is None:
         assert code_of(answer) == (409, "conflict")
@@ -108,7 +108,7 @@ async def test_the_clock_starts_and_ends_a_meeting(
 
 
 @pytest.mark.spec("3/cancel-running")
-async def test_running_at_the_provider_though_nobody_told_us(harness: ApiHarness, customer: Customer) -> None:
+async def test_running_at_the_provider_without_an_event(harness: ApiHarness, customer: Customer) -> None:
     meeting = await customer.make_meeting()
     await harness.query(
         "INSERT INTO sandbox_meetings (provider_meeting_id, state) VALUES (%s, 'started')",
@@ -121,7 +121,7 @@ async def test_running_at_the_provider_though_nobody_told_us(harness: ApiHarness
 
 @pytest.mark.spec("7/502", "3/cancel-before")
 @pytest.mark.parametrize("fault", [fault for fault in SandboxFault if fault is not SandboxFault.FULL])
-async def test_a_provider_that_does_not_let_go(
+async def test_a_provider_that_does_not_cancel(
     harness: ApiHarness, customer: Customer, contract: Contract, fault: SandboxFault
 ) -> None:
     meeting = await customer.make_meeting()
@@ -129,9 +129,9 @@ async def test_a_provider_that_does_not_let_go(
     faults = SandboxFaults()
     faults.plan(SandboxCall.REMOVE, fault)
     state = PostgresSandboxState(harness.wiring.pool)
-    provider = SandboxProvider(BASE_URL, state, bytes(32), faults=faults, patience_s=0.05)
+    provider = SandboxProvider(BASE_URL, state, bytes(32), faults=faults, timeout_s=0.05)
     path = f"/meetings/{meeting['id']}"
-    async with api_on(harness.wiring, video=provider) as gate, client_of(gate, contract) as http:
+    async with api_on(harness.wiring, video=provider) as api, client_of(api, contract) as http:
         there = customer.at(http)
         assert code_of(await there.delete(path, idem=key)) == (502, "upstream_error")
         assert await customer.funds() == Funds(990, 0, 2), "nothing is refunded yet"
@@ -144,7 +144,7 @@ async def test_a_provider_that_does_not_let_go(
 
 @pytest.mark.spec("4.4/3", "7/404", "5/8", "1/op/meeting-delete")
 @pytest.mark.parametrize("name", ["x", "01890000-0000-7000-8000-000000000000", "' OR 1=1", "a" * 500])
-async def test_an_id_that_is_none_of_ours(customer: Customer, name: str) -> None:
+async def test_an_id_without_a_record(customer: Customer, name: str) -> None:
     for key in (None, new_key()):
         assert code_of(await customer.delete(f"/meetings/{name}", idem=key)) == (404, "not_found")
 

@@ -84,16 +84,16 @@ class Served:
 
 
 async def whole(request: Request) -> Response:
-    """Tell what came."""
+    """Answer with the received request."""
     try:
         body = await request.body()
     except ClientDisconnect:
-        SEEN.append("disconnected")
+        SCOPES.append("disconnected")
         raise
     return JSONResponse({"headers": request.headers.items(), "body": body.decode()})
 
 
-SEEN: list[str] = []
+SCOPES: list[str] = []
 
 
 async def early(_: Request) -> Response:
@@ -198,7 +198,7 @@ async def test_a_head_that_does_not_end_is_cut(sent: bytes, is_second: bool) -> 
         assert await wire.is_closed(1) == (bool(sent) or not is_second)
 
 
-async def test_a_head_in_drops_is_cut_all_the_same() -> None:
+async def test_a_head_sent_in_small_parts_is_cut_too() -> None:
     async with served(whole) as server:
         wire = await server.connect()
 
@@ -215,12 +215,12 @@ async def test_a_head_in_drops_is_cut_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(
-    "rest", [b"Content-Length: 1000\r\n\r\nx", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhel"]
+    "remaining", [b"Content-Length: 1000\r\n\r\nx", b"Transfer-Encoding: chunked\r\n\r\n5\r\nhel"]
 )
-async def test_what_is_left_of_a_body_after_the_answer_is_not_waited_for(rest: bytes) -> None:
+async def test_what_is_left_of_a_body_after_the_answer_is_not_waited_for(remaining: bytes) -> None:
     async with served(early, timeout_keep_alive=60) as server:
         wire = await server.connect()
-        assert (await wire.ask(b"POST / HTTP/1.1\r\nHost: x\r\n" + rest))[2] == b"early"
+        assert (await wire.ask(b"POST / HTTP/1.1\r\nHost: x\r\n" + remaining))[2] == b"early"
         assert await wire.is_closed(5)
 
 
@@ -301,24 +301,24 @@ async def test_an_endless_head_takes_bounded_memory() -> None:
 
 
 @pytest.mark.parametrize(
-    "rest",
+    "sent",
     [b"0\r\nA: " + b"x" * 5000, b"0\r\n" + b"a: b\r\n" * 2000, b"5;" + b"x" * 5000],
     ids=["trailer field", "trailer fields", "chunk extension"],
 )
-async def test_what_surrounds_a_body_is_bounded_like_a_head(rest: bytes) -> None:
-    SEEN.clear()
+async def test_what_surrounds_a_body_is_bounded_like_a_head(sent: bytes) -> None:
+    SCOPES.clear()
     async with served(whole, ConnectionLimits(head_bytes=1000)) as server:
         wire = await server.connect()
         await wire.send(b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n")
         await asyncio.sleep(0.02)
-        for at in range(0, len(rest), 500):
-            await wire.send(rest[at : at + 500])
+        for at in range(0, len(sent), 500):
+            await wire.send(sent[at : at + 500])
             await asyncio.sleep(0.002)
             if wire.reader.at_eof():
                 break
         assert (await wire.answer())[0] == 431
         assert await wire.is_closed(5)
-        await until(lambda: SEEN == ["disconnected"])
+        await until(lambda: SCOPES == ["disconnected"])
 
 
 # What RFC 9112 asks for
@@ -355,9 +355,9 @@ async def test_trailer_fields_are_no_header_fields() -> None:
             b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
             b"5\r\nhello\r\n0\r\nAuthorization: Bearer stolen\r\nIdempotency-Key: x\r\nHost: y\r\n\r\n"
         )
-        told = json.loads(answer[2])
-        assert told["body"] == "hello"
-        assert {name for name, _ in told["headers"]} == {"host", "transfer-encoding"}
+        request = json.loads(answer[2])
+        assert request["body"] == "hello"
+        assert {name for name, _ in request["headers"]} == {"host", "transfer-encoding"}
         assert (await wire.ask(GET))[0] == 200
 
 
@@ -385,15 +385,15 @@ async def test_a_refusal_waits_for_the_answers_before_it() -> None:
         assert await wire.reader.read() == b""
 
 
-async def test_a_broken_body_is_refused_and_the_application_hears_of_it() -> None:
-    SEEN.clear()
+async def test_a_broken_body_is_refused_and_the_application_is_notified() -> None:
+    SCOPES.clear()
     async with served(whole) as server:
         wire = await server.connect()
         status, _, _ = await wire.ask(
             b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n"
         )
         assert status == 400
-        await until(lambda: SEEN == ["disconnected"])
+        await until(lambda: SCOPES == ["disconnected"])
 
 
 # How many
@@ -453,7 +453,7 @@ async def test_a_request_in_progress_makes_no_room() -> None:
         assert await busy[0].is_closed(5)
 
 
-async def test_counts_come_back_to_nothing() -> None:
+async def test_counts_return_to_zero() -> None:
     async with served(whole) as server:
         for _ in range(3):
             wires = [await server.connect() for _ in range(5)]
@@ -507,6 +507,6 @@ async def test_the_service_refuses_in_the_envelope(migrated_url: str, customer: 
         key = customer.key.text.encode()
         request = b"GET /api/v1/me HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + key + b"\r\n\r\n"
         assert (await wire.ask(request))[0] == 200
-        rest = [await server.connect() for _ in range(3)]
-        assert await rest[-1].is_closed(5)
+        others = [await server.connect() for _ in range(3)]
+        assert await others[-1].is_closed(5)
     await lifespan.shutdown()

@@ -80,8 +80,8 @@ async def test_the_meeting_record(harness: ApiHarness, customer: Customer) -> No
 @pytest.mark.spec("4.1/flags", "4.1/1", "4.1/2", "2.1/with_recording")
 @pytest.mark.parametrize(("recording", "notes"), list(product([None, False, True], repeat=2)))
 async def test_recording_is_coerced(customer: Customer, recording: bool | None, notes: bool | None) -> None:
-    wish = {"with_recording": recording, "auto_notulen": notes}
-    sent = {name: ... if value is None else value for name, value in wish.items()}
+    flags = {"with_recording": recording, "auto_notulen": notes}
+    sent = {name: ... if value is None else value for name, value in flags.items()}
     record = await customer.make_meeting(**sent)
     is_effective = bool(recording or notes)
     assert record["with_recording"] is is_effective
@@ -127,7 +127,7 @@ async def test_a_password_that_the_provider_cannot_take(harness: ApiHarness, cus
         assert code_of(answer) == (422, "unprocessable_entity")
         assert "@-_*" in answer.json()["error"]["message"]
     assert await customer.funds() == Funds(1000, 0, 1)
-    assert await customer.meetings_at_rest() == []
+    assert await customer.meeting_statuses() == []
 
 
 @pytest.mark.spec("4.1/password")
@@ -141,7 +141,7 @@ async def test_the_edges_of_the_year(harness: ApiHarness, contract: Contract) ->
     now = datetime.now(WIB).replace(second=0, microsecond=0) + timedelta(minutes=1)
     runtime = Runtime(ManualClock(now.astimezone(UTC)), harness.wiring.runtime.entropy)
     customer = await harness.customer()
-    async with api_on(harness.wiring, runtime=runtime) as gate, client_of(gate, contract) as http:
+    async with api_on(harness.wiring, runtime=runtime) as api, client_of(api, contract) as http:
         there = customer.at(http)
         for start, status in [
             (now, 201),
@@ -211,13 +211,13 @@ async def test_a_provider_that_refuses_leaves_nothing_behind(harness: ApiHarness
     assert code_of(await customer.post("/meetings", body)) == (502, "upstream_error")
     assert await customer.funds() == Funds(1000, 0, 1)
     assert await customer.hosts_taken() == 0
-    assert await customer.meetings_at_rest() == ["abandoned"]
+    assert await customer.meeting_statuses() == ["abandoned"]
     for _ in range(2):
         assert (await customer.post("/meetings", body | {"title": "Rapat"})).status_code == 201
 
 
 @pytest.mark.spec("7/502")
-async def test_an_abandoned_meeting_cannot_be_seen(harness: ApiHarness, customer: Customer) -> None:
+async def test_an_abandoned_meeting_is_not_visible(harness: ApiHarness, customer: Customer) -> None:
     await customer.post("/meetings", harness.body(title="[sandbox:refuse]"))
     [row] = await harness.query("SELECT id FROM meetings WHERE account_id = %s", customer.account_id)
     assert code_of(await customer.get(f"/meetings/{row['id']}")) == (404, "not_found")
@@ -256,13 +256,13 @@ async def test_the_daily_cap_of_a_key(harness: ApiHarness) -> None:
 
 @pytest.mark.spec("1/credits", "5/7")
 async def test_racing_for_the_last_credits(harness: ApiHarness) -> None:
-    poor = await harness.customer(credits=35)
+    uncovered = await harness.customer(credits=35)
     capped = await harness.customer(daily_cap=35)
-    for customer, code in ((poor, "insufficient_credits"), (capped, "credit_cap_exceeded")):
+    for customer, code in ((uncovered, "insufficient_credits"), (capped, "credit_cap_exceeded")):
         answers = await asyncio.gather(*(customer.post("/meetings", harness.body()) for _ in range(8)))
         assert [answer.status_code for answer in answers].count(201) == 3
         assert {code_of(answer)[1] for answer in answers if answer.is_error} == {code}
-    assert await poor.funds() == Funds(5, 0, 4)
+    assert await uncovered.funds() == Funds(5, 0, 4)
     assert await capped.funds() == Funds(970, 0, 4)
 
 

@@ -60,22 +60,22 @@ async def test_the_credits_of_a_key_without_a_cap(harness: ApiHarness) -> None:
 
 
 @pytest.mark.spec("1/credits", "5/7", "3/cancel-before")
-async def test_the_cap_tells_what_is_left_until_midnight_wib(harness: ApiHarness, customer: Customer) -> None:
+async def test_the_cap_has_what_is_left_until_midnight_wib(harness: ApiHarness, customer: Customer) -> None:
     capped = await harness.another_key(customer, daily_cap=15)
     before = datetime.now(WIB)
     meeting = await capped.make_meeting()
-    told = await credits_of(capped)
+    record = await credits_of(capped)
     midnight = (before + timedelta(days=1)).replace(hour=0, minute=0, second=0, microsecond=0)
     later = midnight + timedelta(days=1)  # if the day turned meanwhile
-    assert told["daily_cap"].pop("resets_at") in (utc_text(midnight), utc_text(later))
-    assert told["daily_cap"] == {"cap": 15, "spent": TIER_CREDITS, "remaining": 5}
-    assert told["balance"] == 990
+    assert record["daily_cap"].pop("resets_at") in (utc_text(midnight), utc_text(later))
+    assert record["daily_cap"] == {"cap": 15, "spent": TIER_CREDITS, "remaining": 5}
+    assert record["balance"] == 990
     await harness.wiring.registry.set_daily_cap(capped.key.key.id, 4)
     assert (await credits_of(capped))["daily_cap"]["remaining"] == 0
     assert (await credits_of(customer))["daily_cap"] is None
     await customer.delete(f"/meetings/{meeting['id']}")
-    told = (await credits_of(capped))["daily_cap"]
-    assert (told["spent"], told["remaining"]) == (0, 4)
+    record = (await credits_of(capped))["daily_cap"]
+    assert (record["spent"], record["remaining"]) == (0, 4)
 
 
 @pytest.mark.spec("1/credits", "5/7")
@@ -89,13 +89,13 @@ async def test_the_day_is_that_of_the_request(
         capped.account_id, capped.key.key.id, date(2027, 5, 4),
     )  # fmt: skip
     async with (
-        api_on(harness.wiring, runtime=evolve(harness.wiring.runtime, clock=clock)) as gate,
-        client_of(gate, contract) as http,
+        api_on(harness.wiring, runtime=evolve(harness.wiring.runtime, clock=clock)) as api,
+        client_of(api, contract) as http,
     ):
-        told = [(await credits_of(capped.at(http)))["daily_cap"]]
+        caps = [(await credits_of(capped.at(http)))["daily_cap"]]
         clock.advance(0.000001)
-        told.append((await credits_of(capped.at(http)))["daily_cap"])
-    assert told == [
+        caps.append((await credits_of(capped.at(http)))["daily_cap"])
+    assert caps == [
         {"cap": 50, "spent": 35, "remaining": 15, "resets_at": "2027-05-04T17:00:00Z"},
         {"cap": 50, "spent": 0, "remaining": 50, "resets_at": "2027-05-05T17:00:00Z"},
     ]
@@ -106,13 +106,13 @@ async def test_what_work_in_progress_holds_is_not_available(harness: ApiHarness,
     capped = await harness.another_key(customer, daily_cap=100)
     answer = await capped.post("/meetings", harness.body(title="Rapat [sandbox:drop]"))
     assert answer.status_code == 502
-    told = await credits_of(capped)
-    assert (told["balance"], told["held"], told["available"]) == (1000, TIER_CREDITS, 990)
-    assert told["daily_cap"]["spent"] == TIER_CREDITS
+    record = await credits_of(capped)
+    assert (record["balance"], record["held"], record["available"]) == (1000, TIER_CREDITS, 990)
+    assert record["daily_cap"]["spent"] == TIER_CREDITS
 
 
 @pytest.mark.spec("1/credits", "3/cancel-before", "1/meetings")
-async def test_the_ledger_tells_what_moved_credits(harness: ApiHarness, customer: Customer) -> None:
+async def test_the_ledger_has_what_moved_credits(harness: ApiHarness, customer: Customer) -> None:
     await harness.wiring.administration.top_up(customer.account_id, 50, "INV-7")
     meeting = await customer.make_meeting(with_recording=True)
     await customer.delete(f"/meetings/{meeting['id']}")
@@ -138,20 +138,20 @@ async def test_the_ledger_tells_what_moved_credits(harness: ApiHarness, customer
 
 @pytest.mark.spec("1/credits")
 async def test_the_pages_of_the_ledger(harness: ApiHarness) -> None:
-    customer, stranger = await harness.customer(5), await harness.customer(6)
+    customer, other = await harness.customer(5), await harness.customer(6)
     for number in range(1, 7):
         await harness.wiring.administration.top_up(customer.account_id, number, f"INV-{number}")
-    seen, query = [], "?limit=3"
+    amounts, query = [], "?limit=3"
     while True:
         page = (await customer.get(f"/credits/transactions{query}")).json()
-        seen.append([each["amount"] for each in page["data"]])
+        amounts.append([each["amount"] for each in page["data"]])
         # What comes meanwhile is newer, and moves no page.
         await harness.wiring.administration.top_up(customer.account_id, 100)
         if page["next_cursor"] is None:
             break
         query = f"?limit=3&cursor={page['next_cursor']}"
-    assert seen == [[6, 5, 4], [3, 2, 1], [5]]
-    assert [each["amount"] for each in await transactions(stranger)] == [6]
+    assert amounts == [[6, 5, 4], [3, 2, 1], [5]]
+    assert [each["amount"] for each in await transactions(other)] == [6]
     other_list = (await customer.get("/pricing-tiers?limit=1")).json()["next_cursor"]
     for cursor in (other_list, "x", "", "L2FwaSAw"):
         answer = await customer.get(f"/credits/transactions?cursor={cursor}")
@@ -169,8 +169,8 @@ async def test_one_kind_of_the_ledger(harness: ApiHarness, customer: Customer) -
         page = (await customer.get(f"/credits/transactions?kind={kind}&limit=1")).json()
         assert page["data"] == expected[:1]
         if page["next_cursor"] is not None:
-            rest = await transactions(customer, f"?kind={kind}&cursor={page['next_cursor']}")
-            assert rest == expected[1:]
+            second = await transactions(customer, f"?kind={kind}&cursor={page['next_cursor']}")
+            assert second == expected[1:]
     problems = fields_of(await customer.get("/credits/transactions?kind=gift&limit=0&from=x&until=y"))
     assert set(problems) == {"kind", "limit", "from", "until"}
 
@@ -218,15 +218,15 @@ async def test_what_is_estimated_is_what_is_charged(harness: ApiHarness, custome
     tiers = (await customer.get("/pricing-tiers")).json()["data"]
     for tier, switches in product(tiers, product((False, True), repeat=len(FLAGS))):
         wanted = {"pricing_tier_id": tier["id"]} | dict(zip(FLAGS, switches, strict=True))
-        told = await estimate(customer, **wanted)
+        priced = await estimate(customer, **wanted)
         made = await customer.post("/meetings", body | wanted)
         assert made.status_code == 201, made.text
         [charge] = await transactions(customer, "?limit=1")
         meeting = made.json()
-        assert told["credits"] == meeting["credits_deducted"] == -charge["amount"]
-        assert told["credits"] == sum(item["credits"] for item in told["items"])
-        assert told["with_recording"] == meeting["with_recording"] == (switches[0] or switches[1])
-        assert (told["type"], told["balance"], told["sufficient"]) == ("meeting", 1000, True)
+        assert priced["credits"] == meeting["credits_deducted"] == -charge["amount"]
+        assert priced["credits"] == sum(item["credits"] for item in priced["items"])
+        assert priced["with_recording"] == meeting["with_recording"] == (switches[0] or switches[1])
+        assert (priced["type"], priced["balance"], priced["sufficient"]) == ("meeting", 1000, True)
         assert charge["reference"] == {"type": "meeting", "id": meeting["id"]}
         assert (await customer.delete(f"/meetings/{meeting['id']}")).status_code == 200
 
@@ -255,15 +255,15 @@ async def test_the_lines_of_an_estimate(customer: Customer) -> None:
 @pytest.mark.spec("1/op/estimate", "5/7", "7/other")
 @pytest.mark.parametrize("credits", [9, 10, 14, 15, 25])
 @pytest.mark.parametrize("cap", [None, 9, 10, 14, 15, 25])
-async def test_sufficient_is_what_the_creation_would_say(
+async def test_sufficient_is_what_the_creation_would_decide(
     harness: ApiHarness, credits: int, cap: int | None
 ) -> None:
     customer = await harness.customer(credits, daily_cap=cap)
     body = harness.body()
     for wanted in ({"with_recording": True}, {}):
-        told = await estimate(customer, **wanted)
+        priced = await estimate(customer, **wanted)
         made = await customer.post("/meetings", body | wanted)
-        assert told["sufficient"] == (made.status_code == 201), made.text
+        assert priced["sufficient"] == (made.status_code == 201), made.text
         if made.status_code == 201:
             body = harness.body()
         else:
@@ -274,8 +274,8 @@ async def test_sufficient_is_what_the_creation_would_say(
 async def test_what_is_held_is_not_sufficient_twice(harness: ApiHarness) -> None:
     customer = await harness.customer(15)
     await customer.post("/meetings", harness.body(title="Rapat [sandbox:drop]"))
-    told = await estimate(customer)
-    assert (told["balance"], told["sufficient"]) == (15, False)
+    priced = await estimate(customer)
+    assert (priced["balance"], priced["sufficient"]) == (15, False)
 
 
 @pytest.mark.spec("1/op/estimate", "7/400")
@@ -317,7 +317,7 @@ async def test_an_unknown_tier_is_not_found(customer: Customer) -> None:
 
 @pytest.mark.spec("1/op/estimate", "8/6")
 async def test_an_estimate_is_a_read_and_takes_no_key(customer: Customer) -> None:
-    """What changes nothing needs no idempotency key, and looks at none."""
+    """An operation that changes nothing ignores idempotency keys."""
     answers = [
         await customer.post("/credits/estimate", {"type": "notulen", "duration": minutes}, idem=key)
         for minutes, key in ((1, "k"), (2, "k"), (3, "too long" * 40))
@@ -329,71 +329,77 @@ async def test_an_estimate_is_a_read_and_takes_no_key(customer: Customer) -> Non
 
 
 @pytest.fixture
-async def guest(
+async def limited_customer(
     harness: ApiHarness, customer: Customer, contract: Contract, service_settings: Settings
 ) -> AsyncIterator[Customer]:
     """A customer of a service whose provider is Jitsi, and whose notes are dear."""
     settings = evolve(service_settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
     async with (
         wire(settings, harness.wiring.network) as wiring,
-        api_on(wiring) as gate,
-        client_of(gate, contract) as http,
+        api_on(wiring) as api,
+        client_of(api, contract) as http,
     ):
         yield customer.at(http)
 
 
 @pytest.mark.spec("1/op/estimate", "7/422")
 async def test_what_the_provider_cannot_do_is_refused_as_the_creation_refuses_it(
-    guest: Customer, harness: ApiHarness
+    limited_customer: Customer, harness: ApiHarness
 ) -> None:
     for flag in FLAGS:
-        told = await guest.post("/credits/estimate", {"type": "meeting", "pricing_tier_id": TIER, flag: True})
-        made = await guest.post("/meetings", harness.body(**{flag: True}))
+        estimated = await limited_customer.post(
+            "/credits/estimate", {"type": "meeting", "pricing_tier_id": TIER, flag: True}
+        )
+        made = await limited_customer.post("/meetings", harness.body(**{flag: True}))
         if made.status_code == 201:
-            assert (flag, told.status_code, told.json()["credits"]) == ("mic_off", 200, TIER_CREDITS)
+            assert (flag, estimated.status_code, estimated.json()["credits"]) == (
+                "mic_off",
+                200,
+                TIER_CREDITS,
+            )
         else:
-            assert code_of(told) == code_of(made) == (422, "unprocessable_entity")
-            assert told.json()["error"]["message"] == made.json()["error"]["message"]
+            assert code_of(estimated) == code_of(made) == (422, "unprocessable_entity")
+            assert estimated.json()["error"]["message"] == made.json()["error"]["message"]
 
 
 @pytest.mark.spec("4.1/5", "1/op/pricing-tiers", "1/op/estimate", "1/meetings")
 async def test_the_recommended_flow(harness: ApiHarness, customer: Customer) -> None:
-    """Tiers, estimate, creation, and the link that is shared: opened by somebody who has no key."""
+    """Tiers, estimate, creation, and the shared link: opened without a key."""
     tiers = (await customer.get("/pricing-tiers")).json()["data"]
     fitting = min((tier for tier in tiers if tier["capacity"] >= 250), key=lambda tier: int(tier["credits"]))
-    told = await estimate(customer, pricing_tier_id=fitting["id"], auto_notulen=True)
-    assert told["sufficient"]
+    priced = await estimate(customer, pricing_tier_id=fitting["id"], auto_notulen=True)
+    assert priced["sufficient"]
     meeting = await customer.make_meeting(pricing_tier_id=fitting["id"], auto_notulen=True)
-    assert meeting["credits_deducted"] == told["credits"]
-    assert (await credits_of(customer))["balance"] == told["balance"] - told["credits"]
+    assert meeting["credits_deducted"] == priced["credits"]
+    assert (await credits_of(customer))["balance"] == priced["balance"] - priced["credits"]
     page = await harness.http.get(meeting["join_url"])
     assert page.status_code == 200
     assert meeting["title"] in page.text
 
 
 @pytest.mark.spec("6/kinds", "1/credits", "6/1")
-async def test_credits_that_run_low_and_come_back_are_told_with_their_transaction(opened: Opened) -> None:
+async def test_low_and_topped_up_credits_send_events_with_their_transaction(opened: Opened) -> None:
     """Low once, and again only after there was enough; each event shows what the ledger shows."""
     async with opened("") as office:
         customer = await office.harness.customer(105)
         await office.register(customer, "credit.low", "credit.topup.succeeded")
-        told = []
+        events = []
         await customer.make_meeting()  # 95 are left: below the threshold of 100
-        told += [json.loads(each.body) for each in await office.next()]
-        await customer.make_meeting()  # 85: it was told
+        events += [json.loads(each.body) for each in await office.next()]
+        await customer.make_meeting()  # 85: its event was sent before
         await office.harness.wiring.administration.top_up(customer.account_id, 20, "INV-9")
-        told += [json.loads(each.body) for each in await office.next()]
+        events += [json.loads(each.body) for each in await office.next()]
         await customer.make_meeting()  # 95 again
-        told += [json.loads(each.body) for each in await office.next()]
+        events += [json.loads(each.body) for each in await office.next()]
         ledger = {each["id"]: each for each in await transactions(customer)}
         assert office.receiver.received == []
     kinds = ["credit.low", "credit.topup.succeeded", "credit.low"]
-    assert [each["type"] for each in told] == kinds
-    assert [each["data"]["balance"] for each in told] == [95, 105, 95]
-    for each in told:
+    assert [each["type"] for each in events] == kinds
+    assert [each["data"]["balance"] for each in events] == [95, 105, 95]
+    for each in events:
         data = each["data"]
         assert set(data) == {"balance", "held", "available", "transaction"}
         assert (data["held"], data["available"]) == (0, data["balance"])
         assert data["transaction"] == ledger[data["transaction"]["id"]]
         assert data["transaction"]["balance_after"] == data["balance"]
-    assert told[1]["data"]["transaction"]["reference"] == {"type": "topup", "id": "INV-9"}
+    assert events[1]["data"]["transaction"]["reference"] == {"type": "topup", "id": "INV-9"}

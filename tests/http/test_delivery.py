@@ -17,7 +17,7 @@ SIGNATURE = signature.SIGNATURE_HEADER.lower()
 
 
 @pytest.mark.spec("6/1", "6/2", "6/3", "5/9", "1/webhooks", "4.3/3", "6/kinds")
-async def test_a_delivery_is_signed_and_tells_the_record(opened: Opened) -> None:
+async def test_a_delivery_is_signed_and_contains_the_record(opened: Opened) -> None:
     async with opened("") as office:
         customer = await office.harness.customer()
         webhook = await office.register(customer, "meeting.created")
@@ -42,23 +42,23 @@ async def test_a_delivery_is_signed_and_tells_the_record(opened: Opened) -> None
         assert payload["data"] == meeting | {"password": None, "host_key": None}
         assert meeting["password"].encode() not in sent.body
 
-        now, told = int(time.time()), sent.headers[SIGNATURE]
-        assert told.startswith("t=")
-        signature.verify([secret], sent.body, told, now)
+        now, header = int(time.time()), sent.headers[SIGNATURE]
+        assert header.startswith("t=")
+        signature.verify([secret], sent.body, header, now)
         assert standardwebhooks.Webhook(secret).verify(sent.body.decode(), sent.headers) == payload
 
         reserialised = json.dumps(payload).encode()
         assert reserialised != sent.body
         with pytest.raises(signature.WrongSignature):
-            signature.verify([secret], reserialised, told, now)
+            signature.verify([secret], reserialised, header, now)
         with pytest.raises(signature.TimestampRejected):
-            signature.verify([secret], sent.body, told, now + 306)
+            signature.verify([secret], sent.body, header, now + 306)
         with pytest.raises(signature.WrongSignature):
-            signature.verify([secret.swapcase()], sent.body, told, now)
+            signature.verify([secret.swapcase()], sent.body, header, now)
         await office.shown(customer, webhook, consecutive_failures=0, is_active=True)
 
 
-async def test_a_suspended_account_is_told_of_what_was_begun_before(opened: Opened) -> None:
+async def test_a_suspended_account_gets_events_of_work_begun_before(opened: Opened) -> None:
     async with opened("") as office:
         customer = await office.harness.customer()
         await office.register(customer, "meeting.created", "meeting.ended")
@@ -75,11 +75,11 @@ async def test_a_suspended_account_is_told_of_what_was_begun_before(opened: Open
 
 
 @pytest.mark.spec("1/webhooks", "6/kinds", "4.3/event_types", "5/8")
-async def test_only_what_was_asked_for_is_told(opened: Opened) -> None:
+async def test_only_subscribed_events_are_sent(opened: Opened) -> None:
     async with opened("") as office:
-        customer, stranger = await office.harness.customer(150), await office.harness.customer()
+        customer, other = await office.harness.customer(150), await office.harness.customer()
         await office.register(customer, "meeting.ended", "credit.low", "credit.topup.succeeded")
-        await stranger.make_meeting()
+        await other.make_meeting()
         meeting = await customer.make_meeting(pricing_tier_id="large-500")
         [low] = await office.next()
         assert low.headers["x-service-event"] == "credit.low"
@@ -90,9 +90,9 @@ async def test_only_what_was_asked_for_is_told(opened: Opened) -> None:
         )
         await customer.delete(f"/meetings/{meeting['id']}")
         [ended] = await office.next()
-        told = json.loads(ended.body)
-        assert told["type"] == "meeting.ended"
-        assert told["data"] == meeting | {"status": "ended", "password": None, "host_key": None}
+        event = json.loads(ended.body)
+        assert event["type"] == "meeting.ended"
+        assert event["data"] == meeting | {"status": "ended", "password": None, "host_key": None}
         await office.harness.wiring.administration.top_up(customer.account_id, 30)
         [topped] = await office.next()
         assert json.loads(topped.body)["data"]["balance"] == 100
@@ -126,8 +126,8 @@ async def test_what_a_paused_endpoint_missed_comes_when_it_resumes(opened: Opene
         assert office.receiver.received == []
         await customer.patch(path, {"is_active": True})
         sent = await office.next(3)
-        told = [json.loads(each.body)["data"]["id"] for each in sent]
-        assert sorted(told) == sorted(meeting["id"] for meeting in meetings)
+        meeting_ids = [json.loads(each.body)["data"]["id"] for each in sent]
+        assert sorted(meeting_ids) == sorted(meeting["id"] for meeting in meetings)
 
 
 @pytest.mark.spec("3/disable-at-20", "3/re-enable", "4.4/2", "6/5")
@@ -180,8 +180,8 @@ async def test_nothing_is_sent_to_a_disabled_endpoint(opened: Opened) -> None:
         office.receiver.status = 200
         await top_up(customer.account_id, 777)
         await top_up(witness.account_id, 888)
-        [seen] = await office.next()
-        assert json.loads(seen.body)["data"]["transaction"]["amount"] == 888
+        [delivered] = await office.next()
+        assert json.loads(delivered.body)["data"]["transaction"]["amount"] == 888
         await customer.patch(f"/webhooks/{webhook['id']}", {"is_active": True})
         [held] = await office.next()
         assert json.loads(held.body)["data"]["transaction"]["amount"] == 777

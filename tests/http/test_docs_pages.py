@@ -27,34 +27,34 @@ async def page(http: httpx.AsyncClient, path: str) -> httpx.Response:
 
 
 @pytest.mark.spec("9/3", "7/envelope")
-async def test_no_page_leads_to_nowhere_or_loads_from_elsewhere(http: httpx.AsyncClient) -> None:
-    waiting, seen = ["/docs"], set()
+async def test_no_page_has_a_broken_link_or_loads_from_another_origin(http: httpx.AsyncClient) -> None:
+    waiting, visited = ["/docs"], set()
     while waiting:
         path = waiting.pop()
-        seen.add(path)
-        told = await http.get(f"{BASE_URL}{path}")
-        assert told.status_code == 200, path
-        if not told.headers["Content-Type"].startswith("text/html"):
+        visited.add(path)
+        answer = await http.get(f"{BASE_URL}{path}")
+        assert answer.status_code == 200, path
+        if not answer.headers["Content-Type"].startswith("text/html"):
             continue
         await page(http, path)
-        for link in LINK.findall(told.text):
+        for link in LINK.findall(answer.text):
             target = urljoin(f"{BASE_URL}{path}", link).partition("#")[0]
             if not target.startswith(BASE_URL):
-                assert f'<a href="{link}"' in told.text, f"{path} loads {link}"
+                assert f'<a href="{link}"' in answer.text, f"{path} loads {link}"
                 continue
-            if (found := target.removeprefix(BASE_URL)) not in seen:
+            if (found := target.removeprefix(BASE_URL)) not in visited:
                 waiting.append(found)
-    assert seen >= {"/docs", "/docs/errors", "/docs/errors/conflict", "/api/v1/openapi.json"}
-    assert seen >= {f"/docs/{name}" for name in PAGES}
-    assert seen >= {"/docs/assets/elements.js", "/docs/assets/elements.css"}
+    assert visited >= {"/docs", "/docs/errors", "/docs/errors/conflict", "/api/v1/openapi.json"}
+    assert visited >= {f"/docs/{name}" for name in PAGES}
+    assert visited >= {"/docs/assets/elements.js", "/docs/assets/elements.css"}
 
 
 @pytest.mark.spec("9/3")
-async def test_the_reference_may_run_and_ask_nothing_but_us(http: httpx.AsyncClient) -> None:
+async def test_the_content_policy_of_the_reference_allows_this_origin_only(http: httpx.AsyncClient) -> None:
     policy = (await page(http, "/docs")).headers["Content-Security-Policy"]
-    told = {words[0]: words[1:] for words in (rule.split() for rule in policy.split(";"))}
-    assert told["script-src"] == told["connect-src"] == ["'self'"]
-    assert told["default-src"] == told["base-uri"] == told["form-action"] == ["'none'"]
+    directives = {parts[0]: parts[1:] for parts in (rule.split() for rule in policy.split(";"))}
+    assert directives["script-src"] == directives["connect-src"] == ["'self'"]
+    assert directives["default-src"] == directives["base-uri"] == directives["form-action"] == ["'none'"]
 
 
 async def test_the_reference_lists_the_operations_without_scripts_too(
@@ -67,13 +67,13 @@ async def test_the_reference_lists_the_operations_without_scripts_too(
 
 
 @pytest.mark.spec("6/kinds")
-async def test_the_page_on_webhooks_tells_of_every_kind(http: httpx.AsyncClient) -> None:
+async def test_the_page_on_webhooks_describes_every_kind(http: httpx.AsyncClient) -> None:
     text = (await page(http, "/docs/webhooks")).text
     assert all(f"<code>{kind.value}</code>" in text for kind in EventKind)
     assert "<!--" not in text.partition("<body>")[2]
 
 
-async def test_the_home_page_leads_to_the_reference(http: httpx.AsyncClient) -> None:
+async def test_the_root_page_leads_to_the_reference(http: httpx.AsyncClient) -> None:
     answer = await http.get(f"{BASE_URL}/")
     assert answer.status_code == 307
     assert urljoin(f"{BASE_URL}/", answer.headers["Location"]) == f"{BASE_URL}/docs"

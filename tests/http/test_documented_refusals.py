@@ -31,9 +31,9 @@ from meetcore.usecases.runtime import Runtime
 from meetcore.wiring import wire
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, code_of, new_key
 from tests.http.contract import CODES, Contract
-from tests.http.recorded import plant_recording
+from tests.http.recorded import store_recording
 
-Told = dict[str, Any]
+Json = dict[str, Any]
 
 
 @frozen
@@ -55,7 +55,7 @@ class Ask:
     contract: Contract
     method: str
     path: str
-    operation: Told
+    operation: Json
     stack: AsyncExitStack = field(repr=False)
 
     @property
@@ -77,9 +77,9 @@ class Ask:
         elif self.path.startswith("/webhooks/"):
             made["id"] = (await self.customer.make_webhook())["id"]
         elif self.path.startswith("/recordings/"):
-            made["id"] = (await plant_recording(self.customer))["id"]
+            made["id"] = (await store_recording(self.customer))["id"]
         elif self.path.startswith("/notes/"):
-            recording = await plant_recording(self.customer)
+            recording = await store_recording(self.customer)
             note = await self.customer.post("/notes", {"recording_id": recording["id"]})
             made["id"] = note.json()["id"]
         if "delivery_id" in self.path:
@@ -91,10 +91,12 @@ class Ask:
         wanted = {"body": self.body} | more
         return await self.customer.send(self.method, path or await self.real_path(), **wanted)
 
-    async def at_gate(self, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any) -> Ask:
-        """The same at a gate with other parts."""
-        gate: ApiApp = await self.stack.enter_async_context(api_on(self.harness.wiring, adjust, **changes))
-        http = await self.stack.enter_async_context(client_of(gate, self.contract))
+    async def with_changes(
+        self, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any
+    ) -> Ask:
+        """The same request to an application with other parts."""
+        api: ApiApp = await self.stack.enter_async_context(api_on(self.harness.wiring, adjust, **changes))
+        http = await self.stack.enter_async_context(client_of(api, self.contract))
         return evolve(self, customer=self.customer.at(http))
 
 
@@ -104,14 +106,14 @@ async def without_a_key(ask: Ask) -> httpx.Response:
 
 async def without_the_scope(ask: Ask) -> httpx.Response:
     useless = Scope.CREDITS_READ if ask.name != "list_transactions" else Scope.NOTULEN_READ
-    poor = await ask.harness.another_key(ask.customer, scopes=[useless])
-    return await poor.send(ask.method, await ask.real_path(), ask.body)
+    limited = await ask.harness.another_key(ask.customer, scopes=[useless])
+    return await limited.send(ask.method, await ask.real_path(), ask.body)
 
 
 async def too_often(ask: Ask) -> httpx.Response:
     path = await ask.real_path()
     few = evolve(ask.harness.wiring.settings, quota_read=1, quota_write=1, quota_credit=1)
-    strict = await ask.at_gate(settings=few)
+    strict = await ask.with_changes(settings=few)
     await strict.send(path)
     return await strict.send(path)
 
@@ -130,8 +132,8 @@ async def _with_fault(ask: Ask, fault: Exception) -> httpx.Response:
     wiring, base_url = ask.harness.wiring, settings.base_url
     admit = Admit(wiring.queries, BrokenCounters(fault), settings.quotas, settings.key_prefix)
     table = operations(wiring.use_cases)
-    gate = ApiApp(table, admit, wiring.runtime, base_url, daily_document(table, base_url))
-    http = await ask.stack.enter_async_context(client_of(gate, ask.contract))
+    api = ApiApp(table, admit, wiring.runtime, base_url, daily_document(table, base_url))
+    http = await ask.stack.enter_async_context(client_of(api, ask.contract))
     return await evolve(ask, customer=ask.customer.at(http)).send(path)
 
 
@@ -168,14 +170,14 @@ async def in_the_way(ask: Ask) -> httpx.Response:
     if ask.name == "cancel_meeting":
         made = await ask.customer.make_meeting()
         clock = ManualClock(datetime.fromisoformat(made["end_at"]))
-        late = await ask.at_gate(runtime=Runtime(clock, ask.harness.wiring.runtime.entropy))
+        late = await ask.with_changes(runtime=Runtime(clock, ask.harness.wiring.runtime.entropy))
         return await late.send(f"/meetings/{made['id']}")
     if ask.name == "register_webhook":
         body = ask.harness.webhook_body()
         await ask.send(body=body)
         return await ask.send(body=body)
     if ask.name == "create_note":
-        body = {"recording_id": (await plant_recording(ask.customer))["id"]}
+        body = {"recording_id": (await store_recording(ask.customer))["id"]}
         await ask.send(body=body)
         return await ask.send(body=body)
     path = await ask.real_path()
@@ -186,7 +188,7 @@ async def in_the_way(ask: Ask) -> httpx.Response:
 
 async def past_its_retention(ask: Ask) -> httpx.Response:
     if ask.name in ("get_download_url", "create_note"):
-        recording = await plant_recording(ask.customer)
+        recording = await store_recording(ask.customer)
         await ask.customer.delete(f"/recordings/{recording['id']}")
         return await ask.send(ask.path.format(id=recording["id"]), body={"recording_id": recording["id"]})
     path = await ask.real_path()
@@ -205,17 +207,17 @@ async def not_to_be_done(ask: Ask) -> httpx.Response:
         wiring = ask.harness.wiring
         settings = evolve(wiring.settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
         there = await ask.stack.enter_async_context(wire(settings, wiring.network))
-        gate = await ask.stack.enter_async_context(api_on(there))
-        http = await ask.stack.enter_async_context(client_of(gate, ask.contract))
+        api = await ask.stack.enter_async_context(api_on(there))
+        http = await ask.stack.enter_async_context(client_of(api, ask.contract))
         return await ask.customer.at(http).post(ask.path, ask.body)
-    if ask.name == "create_note":  # a file in which nothing can be heard
-        return await ask.send(body={"recording_id": (await plant_recording(ask.customer, 0.0))["id"]})
+    if ask.name == "create_note":  # a file without speech
+        return await ask.send(body={"recording_id": (await store_recording(ask.customer, 0.0))["id"]})
     return await ask.send(body=ask.harness.webhook_body(url="https://intern.test/"))
 
 
 async def without_credits(ask: Ask) -> httpx.Response:
-    poor = await ask.harness.customer(credits=15 if ask.name == "create_note" else 1)
-    return await poor.send(ask.method, ask.path, await _costly_body(ask, poor))
+    uncovered = await ask.harness.customer(credits=15 if ask.name == "create_note" else 1)
+    return await uncovered.send(ask.method, ask.path, await _costly_body(ask, uncovered))
 
 
 async def over_the_cap(ask: Ask) -> httpx.Response:
@@ -225,7 +227,7 @@ async def over_the_cap(ask: Ask) -> httpx.Response:
 
 async def _costly_body(ask: Ask, customer: Customer) -> Any:
     if ask.name == "create_note":  # two begun minutes, after a meeting that took fifteen credits
-        return {"recording_id": (await plant_recording(customer))["id"]}
+        return {"recording_id": (await store_recording(customer))["id"]}
     return ask.body
 
 
@@ -235,7 +237,7 @@ async def refused_by_the_provider(ask: Ask) -> httpx.Response:
     faults = SandboxFaults()
     faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
     path, state = await ask.real_path(), PostgresSandboxState(ask.harness.wiring.pool)
-    hard = await ask.at_gate(video=SandboxProvider(BASE_URL, state, bytes(32), faults=faults))
+    hard = await ask.with_changes(video=SandboxProvider(BASE_URL, state, bytes(32), faults=faults))
     return await hard.send(path)
 
 
@@ -313,6 +315,6 @@ async def test_an_empty_object_is_the_same_as_no_body(customer: Customer) -> Non
     assert again.json() == first.json()
 
 
-async def test_a_body_on_a_read_has_no_meaning(customer: Customer) -> None:
+async def test_a_body_on_a_read_is_ignored(customer: Customer) -> None:
     answer = await customer.send("GET", "/me", raw=b"whatever")
     assert answer.status_code == 200

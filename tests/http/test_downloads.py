@@ -138,7 +138,7 @@ async def test_the_parts_of_a_recording_follow_each_other(place: Place):
     ]
 
 
-async def test_a_head_tells_the_size_and_opens_nothing(place: Place):
+async def test_a_head_request_returns_the_size_and_opens_no_file(place: Place):
     recording = place.put()
     url = await place.link_to(recording)
     for headers in ({}, {"Range": "bytes=5-9"}):
@@ -272,7 +272,7 @@ async def test_a_file_that_the_provider_lost_is_410(place: Place):
     check_refusal(place, answer, "gone")
 
 
-async def test_a_provider_that_is_away_is_502_before_the_first_byte(place: Place):
+async def test_an_unavailable_provider_is_502_before_the_first_byte(place: Place):
     url = await place.link_to(place.put())
     place.files.is_away = True
     for _ in range(2):
@@ -282,13 +282,13 @@ async def test_a_provider_that_is_away_is_502_before_the_first_byte(place: Place
         place.files.is_away, place.files.breaks_after = False, 0
 
 
-async def test_files_of_a_provider_that_is_not_here_any_more_are_502(place: Place):
+async def test_files_of_a_provider_that_is_no_longer_configured_are_502(place: Place):
     recording = place.put()
     place.fake_recordings.put(evolve(recording, provider="yesterdays"))
     check_refusal(place, await place.http.get(await place.link_to(recording)), "upstream_error")
 
 
-async def test_a_database_that_is_away_is_503(place: Place, monkeypatch: pytest.MonkeyPatch):
+async def test_an_unavailable_database_is_503(place: Place, monkeypatch: pytest.MonkeyPatch):
     url = await place.link_to(place.put())
 
     async def away(*_: object) -> None:
@@ -317,8 +317,8 @@ async def test_what_breaks_off_breaks_the_connection(place: Place, field: str | 
         await take()
     assert 0 < len(came) <= 300_000
     place.files.breaks_after = None
-    rest = await place.http.get(url, headers={"Range": f"bytes={len(came)}-"})  # and can be taken up again
-    assert rest.status_code == 206
+    second = await place.http.get(url, headers={"Range": f"bytes={len(came)}-"})  # and can be taken up again
+    assert second.status_code == 206
 
 
 async def test_another_method_is_405(place: Place):
@@ -370,7 +370,7 @@ async def closed(files: Endless) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_nobody_reads_ahead_of_the_client():
+async def test_nothing_is_read_ahead_of_the_client():
     async with endless() as (files, place, url), place.http.stream("GET", url) as answer:
         reading = answer.aiter_raw()
         await anext(reading)

@@ -73,10 +73,10 @@ async def processes(harness: ApiHarness, contract: Contract) -> AsyncIterator[tu
         for _ in range(2):
             store = CountedStore(wiring.store)
             queries = CountedQueries(wiring.pool, wiring.store._cipher)
-            gate = await stack.enter_async_context(
+            api = await stack.enter_async_context(
                 api_on(wiring, video=provider, store=store, queries=queries)
             )
-            http = await stack.enter_async_context(client_of(gate, contract))
+            http = await stack.enter_async_context(client_of(api, contract))
             made.append(Process(http, store, queries))
         first, second = made
         yield first, second
@@ -174,7 +174,7 @@ async def test_duplicates_of_a_registration_look_the_host_up_once(
 
     monkeypatch.setattr(names, "resolve", slowly)
     body, key = harness.webhook_body(), new_key()
-    async with api_on(harness.wiring) as gate, client_of(gate, contract) as http:
+    async with api_on(harness.wiring) as api, client_of(api, contract) as http:
         duplicates = [
             asyncio.create_task(customer.at(http).post("/webhooks", body, idem=key)) for _ in range(30)
         ]

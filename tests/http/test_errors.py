@@ -132,7 +132,7 @@ async def test_a_body_over_64_kib(customer: Customer, method: str, path: str) ->
 
 
 @pytest.mark.spec("7/400")
-async def test_a_body_over_64_kib_that_does_not_say_so(customer: Customer) -> None:
+async def test_a_body_over_64_kib_without_content_length(customer: Customer) -> None:
     async def dripping() -> AsyncIterator[bytes]:
         for _ in range(66):
             yield b" " * 1024
@@ -146,7 +146,7 @@ async def test_a_body_over_64_kib_that_does_not_say_so(customer: Customer) -> No
 
 
 class BurningProvider(SandboxProvider):
-    """A provider whose adapter has a fault that nobody thought of."""
+    """A provider whose adapter has an unexpected fault."""
 
     async def create(self, order: ProviderOrder) -> Provisioned:
         raise ZeroDivisionError(f"secret of {order.provider_user_id}")
@@ -155,8 +155,8 @@ class BurningProvider(SandboxProvider):
 @pytest.mark.spec("7/500", "7/envelope", "4.1/errors")
 async def test_a_fault_at_the_service(harness: ApiHarness, customer: Customer, contract: Contract) -> None:
     provider = BurningProvider(BASE_URL, PostgresSandboxState(harness.wiring.pool), bytes(32))
-    async with api_on(harness.wiring, video=provider) as gate:
-        there = customer.at(client_of(gate, contract))
+    async with api_on(harness.wiring, video=provider) as api:
+        there = customer.at(client_of(api, contract))
         answer = await there.post("/meetings", harness.body())
     assert code_of(answer) == (500, "internal_error")
     assert "secret" not in answer.text
@@ -190,13 +190,13 @@ async def test_docs_url_leads_to_the_page(customer: Customer) -> None:
 
 @pytest.mark.spec("7/envelope", "9/2")
 async def test_the_codes_are_those_of_the_spec(contract: Contract) -> None:
-    told = set()
+    codes = set()
     for path, item in contract.document["paths"].items():
         for method in item:
             for status, code in contract.codes_of(method, path):
                 assert code in CODES[status]
-                told.add(code)
-    assert told <= set().union(*CODES.values())
+                codes.add(code)
+    assert codes <= set().union(*CODES.values())
 
 
 @pytest.mark.spec("4/request-id")
@@ -266,7 +266,7 @@ async def test_the_database_comes_goes_and_comes_back(
 
 
 @pytest.mark.spec("7/503")
-async def test_a_key_and_body_may_try_again_after_an_outage(
+async def test_a_key_and_body_can_be_retried_after_an_outage(
     harness: ApiHarness, customer: Customer, migrated_url: str, contract: Contract
 ) -> None:
     key, body = new_key(), harness.body()

@@ -31,7 +31,7 @@ from tests.http.contract import Contract
 
 
 async def answered(send: Any, *what: Any, idem: str) -> Any:
-    """Send again, as told, while too many duplicates wait."""
+    """Send again, after the requested delay, while too many duplicates wait."""
     while (answer := await send(*what, idem=idem)).status_code == 503:
         assert answer.headers["Retry-After"] == "1"
         await asyncio.sleep(0.05)
@@ -154,7 +154,7 @@ async def test_twenty_duplicates_at_the_same_time(harness: ApiHarness, customer:
     assert [is_replay(answer) for answer in answers].count(False) == 1
     assert await customer.funds() == Funds(990, 0, 2)
     assert await customer.hosts_taken() == 1
-    assert await customer.meetings_at_rest() == ["scheduled"]
+    assert await customer.meeting_statuses() == ["scheduled"]
 
 
 @pytest.mark.spec("4/idem-replay")
@@ -168,13 +168,13 @@ async def test_ten_duplicate_registrations(harness: ApiHarness, customer: Custom
 @pytest.mark.spec("4/idem-replay", "7/404", "7/409", "7/422")
 async def test_final_refusals_are_replayed(harness: ApiHarness, customer: Customer) -> None:
     registered = await customer.make_webhook()
-    poor = await harness.customer(credits=3)
+    uncovered = await harness.customer(credits=3)
     unknown = "/webhooks/01890000-0000-7000-8000-000000000000"
     cases = [
         (customer, "POST", "/meetings", harness.body(pricing_tier_id="gone"), (404, "not_found")),
         (customer, "POST", "/meetings", harness.body(password="a b c"), (422, "unprocessable_entity")),
         (customer, "POST", "/meetings", harness.body(date="2020-01-01"), (422, "unprocessable_entity")),
-        (poor, "POST", "/meetings", harness.body(), (422, "insufficient_credits")),
+        (uncovered, "POST", "/meetings", harness.body(), (422, "insufficient_credits")),
         (customer, "POST", "/webhooks", harness.webhook_body(url=registered["url"]), (409, "conflict")),
         (customer, "PATCH", unknown, {"is_active": True}, (404, "not_found")),
         (customer, "DELETE", unknown.replace("webhooks", "meetings"), None, (404, "not_found")),
@@ -194,7 +194,7 @@ async def test_final_refusals_are_replayed(harness: ApiHarness, customer: Custom
 
 
 @pytest.mark.spec("4/idem-replay")
-async def test_a_refusal_stays_when_the_world_has_changed(harness: ApiHarness) -> None:
+async def test_a_stored_refusal_is_replayed_after_its_cause_is_gone(harness: ApiHarness) -> None:
     customer = await harness.customer(credits=3)
     body, key = harness.body(), new_key()
     first = await customer.post("/meetings", body, idem=key)
@@ -204,7 +204,7 @@ async def test_a_refusal_stays_when_the_world_has_changed(harness: ApiHarness) -
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused", "4.1/3", "7/503")
-async def test_no_host_does_not_stick(harness: ApiHarness, customer: Customer) -> None:
+async def test_a_refusal_for_lack_of_a_host_is_not_stored(harness: ApiHarness, customer: Customer) -> None:
     body, key = harness.body(), new_key()
     existing_note = await harness.customer()
     made = [(await existing_note.post("/meetings", body)).json()["id"] for _ in range(2)]
@@ -220,7 +220,7 @@ async def test_no_host_does_not_stick(harness: ApiHarness, customer: Customer) -
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused", "7/502")
-async def test_a_refusing_provider_does_not_stick(harness: ApiHarness, customer: Customer) -> None:
+async def test_a_provider_refusal_is_not_stored(harness: ApiHarness, customer: Customer) -> None:
     body, key = harness.body(title="[sandbox:refuse]"), new_key()
     for _ in range(2):
         answer = await customer.post("/meetings", body, idem=key)
@@ -250,15 +250,17 @@ async def test_a_key_belongs_to_the_account(harness: ApiHarness, customer: Custo
     assert is_replay(again)
     reused = await another_key.post("/meetings", body | {"title": "x"}, idem=key)
     assert code_of(reused) == (422, "idempotency_key_reused")
-    stranger = await harness.customer()
-    own = await stranger.post("/meetings", body, idem=key)
+    other = await harness.customer()
+    own = await other.post("/meetings", body, idem=key)
     assert own.status_code == 201
     assert not is_replay(own)
     assert own.json()["id"] != first.json()["id"]
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-reused")
-async def test_a_forgotten_key_cannot_charge_again(harness: ApiHarness, customer: Customer) -> None:
+async def test_an_expired_idempotency_key_cannot_charge_again(
+    harness: ApiHarness, customer: Customer
+) -> None:
     body, key = harness.body(), new_key()
     first = await customer.post("/meetings", body, idem=key)
     await harness.query("DELETE FROM idempotency_keys WHERE account_id = %s", customer.account_id)
@@ -266,7 +268,7 @@ async def test_a_forgotten_key_cannot_charge_again(harness: ApiHarness, customer
     assert code_of(answer) == (422, "idempotency_key_reused")
     assert answer.json()["error"]["details"] == {"id": first.json()["id"]}
     assert await customer.funds() == Funds(990, 0, 2)
-    assert await customer.meetings_at_rest() == ["scheduled"]
+    assert await customer.meeting_statuses() == ["scheduled"]
 
 
 @pytest.mark.spec("4/idem-replay")
@@ -287,20 +289,20 @@ async def test_what_is_kept_is_not_in_the_clear(harness: ApiHarness, customer: C
 
 
 @asynccontextmanager
-async def impatient(
+async def short_timeouts(
     harness: ApiHarness, contract: Contract, *, lease_s: float, wait_s: float, latency_s: float = 0.0
 ) -> AsyncIterator[Any]:
-    """A service whose leases and patience are short."""
+    """A service with short leases and waiting times."""
 
     def adjust(use: UseCases) -> UseCases:
         create = evolve(use.create_meeting, lease_s=lease_s, wait_s=wait_s, poll_s=0.01)
         return evolve(use, create_meeting=create)
 
     state = PostgresSandboxState(harness.wiring.pool)
-    provider = SandboxProvider(BASE_URL, state, bytes(32), latency_s, patience_s=0.05)
+    provider = SandboxProvider(BASE_URL, state, bytes(32), latency_s, timeout_s=0.05)
     async with (
-        api_on(harness.wiring, adjust, video=provider) as gate,
-        client_of(gate, contract) as http,
+        api_on(harness.wiring, adjust, video=provider) as api,
+        client_of(api, contract) as http,
     ):
         yield http
 
@@ -311,7 +313,7 @@ async def test_a_lost_answer_is_found_by_the_retry(
     harness: ApiHarness, customer: Customer, contract: Contract, fault: str
 ) -> None:
     body, key = harness.body(title=f"[sandbox:{fault}]"), new_key()
-    async with impatient(harness, contract, lease_s=0.6, wait_s=5) as http:
+    async with short_timeouts(harness, contract, lease_s=0.6, wait_s=5) as http:
         there = customer.at(http)
         assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
         assert await customer.funds() == Funds(1000, 10, 1), "held until it is known"
@@ -324,7 +326,7 @@ async def test_a_lost_answer_is_found_by_the_retry(
     assert {answer.content for answer in answers} == {late.content}
     assert all(is_replay(answer) for answer in answers)
     assert await customer.funds() == Funds(990, 0, 2)
-    assert await customer.meetings_at_rest() == ["scheduled"]
+    assert await customer.meeting_statuses() == ["scheduled"]
 
 
 @pytest.mark.spec("4/idem-replay", "7/502")
@@ -333,12 +335,12 @@ async def test_a_meeting_that_was_never_made_is_undone(
     harness: ApiHarness, customer: Customer, contract: Contract, fault: str
 ) -> None:
     body, key = harness.body(title=f"[sandbox:{fault}]"), new_key()
-    async with impatient(harness, contract, lease_s=0.2, wait_s=5) as http:
+    async with short_timeouts(harness, contract, lease_s=0.2, wait_s=5) as http:
         there = customer.at(http)
         assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
-        # The retry waits, sees the first undone, and makes its own attempt, which is lost as well.
+        # The retry waits until the first is undone, and makes its own attempt, which is lost as well.
         assert code_of(await there.post("/meetings", body, idem=key)) == (502, "upstream_error")
-    states = await customer.meetings_at_rest()
+    states = await customer.meeting_statuses()
     assert len(states) == 2
     assert states[0] == "abandoned"
     funds = await customer.funds()
@@ -350,14 +352,14 @@ async def test_a_meeting_that_was_never_made_is_undone(
 async def test_a_lost_answer_without_a_key_is_undone(
     harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
-    async with impatient(harness, contract, lease_s=0.2, wait_s=5) as http:
+    async with short_timeouts(harness, contract, lease_s=0.2, wait_s=5) as http:
         answer = await customer.at(http).post("/meetings", harness.body(title="[sandbox:drop]"))
     assert code_of(answer) == (502, "upstream_error")
     assert "undone, and nothing is charged" in answer.json()["error"]["message"]
 
     async def is_undone() -> bool:
         await harness.wiring.reconcile.sweep()
-        return await customer.meetings_at_rest() == ["abandoned"]
+        return await customer.meeting_statuses() == ["abandoned"]
 
     async def is_removed() -> bool:
         await harness.wiring.remove_orphans.sweep()
@@ -375,13 +377,13 @@ async def test_a_lost_answer_without_a_key_is_undone(
 
 
 @pytest.mark.spec("4/idem-replay", "7/503")
-async def test_a_duplicate_does_not_wait_for_ever(
+async def test_a_duplicate_waits_for_a_limited_time(
     harness: ApiHarness, customer: Customer, contract: Contract
 ) -> None:
     body, key = harness.body(), new_key()
     async with (
-        impatient(harness, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as http,
-        impatient(harness, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as another_process,
+        short_timeouts(harness, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as http,
+        short_timeouts(harness, contract, lease_s=20, wait_s=0.1, latency_s=0.8) as another_process,
     ):
         there = customer.at(http)
         first = asyncio.create_task(customer.at(another_process).post("/meetings", body, idem=key))

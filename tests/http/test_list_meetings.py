@@ -1,4 +1,4 @@
-"""Listing meetings, the newest first, by what is shown of them and when they start; and what they tell."""
+"""Listing meetings, the newest first, by their status and start; and their records."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ async def test_meetings_come_in_pages_under_any_filter(customer: Customer) -> No
     made = [await customer.make_meeting() for _ in range(5)][::-1]
     assert await pages(customer, "/meetings?limit=2") == [made[:2], made[2:4], made[4:]]
     await customer.delete(f"/meetings/{made[1]['id']}")
-    rest = [made[0], *made[2:]]
-    assert await pages(customer, "/meetings?limit=2&status=scheduled") == [rest[:2], rest[2:]]
+    remaining = [made[0], *made[2:]]
+    assert await pages(customer, "/meetings?limit=2&status=scheduled") == [remaining[:2], remaining[2:]]
     early = f"/meetings?limit=1&to={made[2]['start_at']}"
     assert await pages(customer, early) == [made[3:4], made[4:]]
 
@@ -77,7 +77,7 @@ async def test_the_status_is_what_is_shown_at_that_moment(harness: ApiHarness, c
         (start + 60 * MINUTE, "ended"),
     ):
         runtime = Runtime(ManualClock(at), harness.wiring.runtime.entropy)
-        async with api_on(harness.wiring, runtime=runtime) as gate, client_of(gate, contract) as http:
+        async with api_on(harness.wiring, runtime=runtime) as api, client_of(api, contract) as http:
             there = customer.at(http)
             for status in ("scheduled", "started", "ended", "cancelled"):
                 expected = ["kept"] * (status == shown) + ["cancelled"] * (status == "cancelled")
@@ -134,7 +134,7 @@ async def test_all_problems_of_a_query(customer: Customer, query: str, named: se
     assert set(fields_of(await customer.get(f"/meetings?{query}"))) == named
 
 
-async def test_a_problem_says_what_to_do(customer: Customer) -> None:
+async def test_a_problem_describes_what_to_do(customer: Customer) -> None:
     problems = fields_of(await customer.get("/meetings?status=x&from=2026-12-01T09:00:00+07:00"))
     assert problems["status"] == ["must be one of scheduled, started, ended, cancelled"]
     assert "%2B" in problems["from"][0]
@@ -174,16 +174,18 @@ async def test_a_cursor_is_refused_whatever_is_in_it(customer: Customer) -> None
 @pytest.mark.spec("9/3")
 async def test_the_filters_are_documented(contract: Contract) -> None:
     parameters = contract.document["paths"]["/meetings"]["get"]["parameters"]
-    told = {each["name"]: each for each in parameters}
-    assert list(told) == ["limit", "cursor", "status", "from", "to"]
-    assert told["status"]["schema"]["enum"] == ["scheduled", "started", "ended", "cancelled"]
+    by_name = {each["name"]: each for each in parameters}
+    assert list(by_name) == ["limit", "cursor", "status", "from", "to"]
+    assert by_name["status"]["schema"]["enum"] == ["scheduled", "started", "ended", "cancelled"]
     for name in ("from", "to"):
-        assert [form["format"] for form in told[name]["schema"]["anyOf"]] == ["date-time", "date"]
-        assert "WIB" in told[name]["description"]
+        assert [form["format"] for form in by_name[name]["schema"]["anyOf"]] == ["date-time", "date"]
+        assert "WIB" in by_name[name]["description"]
 
 
 @pytest.mark.spec("4.1/3", "7/503")
-async def test_a_refusal_tells_when_a_host_is_free_next(harness: ApiHarness, customer: Customer) -> None:
+async def test_a_refusal_has_the_time_at_which_a_host_is_free_next(
+    harness: ApiHarness, customer: Customer
+) -> None:
     start = harness.slots.take()
     body = harness.body(date=f"{start:%Y-%m-%d}", start_time=f"{start:%H:%M}")
     for _ in range(2):
@@ -191,14 +193,14 @@ async def test_a_refusal_tells_when_a_host_is_free_next(harness: ApiHarness, cus
     answer = await customer.post("/meetings", body, idem="next")
     assert code_of(answer) == (503, "service_unavailable")
     free = start + timedelta(hours=1)
-    told = f"{free.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
-    assert answer.json()["error"]["details"] == {"next_available_at": told}
+    expected = f"{free.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    assert answer.json()["error"]["details"] == {"next_available_at": expected}
     again = body | {"date": f"{free:%Y-%m-%d}", "start_time": f"{free:%H:%M}"}
     assert (await customer.post("/meetings", again)).status_code == 201
 
 
 @pytest.mark.spec("4.1/3", "7/503")
-async def test_a_refusal_tells_no_time_where_no_host_is_large_enough(
+async def test_a_refusal_has_no_time_where_no_host_is_large_enough(
     harness: ApiHarness, contract: Contract
 ) -> None:
     customer = await harness.customer()
@@ -212,9 +214,11 @@ async def test_a_refusal_tells_no_time_where_no_host_is_large_enough(
 
 
 @pytest.mark.spec("2.1/fields")
-async def test_the_hosts_key_is_told_near_the_meeting_only(harness: ApiHarness, contract: Contract) -> None:
+async def test_the_host_key_is_returned_near_the_meeting_only(
+    harness: ApiHarness, contract: Contract
+) -> None:
     customer = await harness.customer()
-    # A host that nobody else meets on: the best fit for this tier, as long as it is there.
+    # A host without other meetings: the best fit for this tier, as long as it exists.
     host = await harness.wiring.administration.add_host("keys@example.test", 500)
     async with harness.wiring.store.begin() as tx:
         for due in await tx.host_keys.claim_due(
@@ -226,9 +230,9 @@ async def test_the_hosts_key_is_told_near_the_meeting_only(harness: ApiHarness, 
     await harness.wiring.registry.disable_host(host.id)
     start, path = start_of(meeting), f"/meetings/{parse_id(meeting['id'], 'meeting')}"
     key = f"key of {host.id}"
-    for minutes, told in {-16: None, -15: key, 0: key, 239: key, 240: None}.items():
+    for minutes, expected in {-16: None, -15: key, 0: key, 239: key, 240: None}.items():
         runtime = Runtime(ManualClock(start + minutes * MINUTE), harness.wiring.runtime.entropy)
-        async with api_on(harness.wiring, runtime=runtime) as gate, client_of(gate, contract) as http:
+        async with api_on(harness.wiring, runtime=runtime) as api, client_of(api, contract) as http:
             there = customer.at(http)
-            assert (await there.get(path)).json()["host_key"] == told, minutes
-            assert [one["host_key"] for one in await listed(there)] == [told], minutes
+            assert (await there.get(path)).json()["host_key"] == expected, minutes
+            assert [one["host_key"] for one in await listed(there)] == [expected], minutes

@@ -1,4 +1,4 @@
-"""Notes over HTTP: asked for, automatic, billed by the media's length, told by events (spec 1/notes, 6/6)."""
+"""Notes over HTTP: requested, automatic, billed by media length, reported by events (spec 1/notes, 6/6)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ async def test_notes_are_queued_written_and_charged_by_the_begun_minute(customer
     assert note["summary"]
     assert note["transcript"]
     assert {one["speaker"] for one in note["transcript"]} != {None}, "the provider's transcript has names"
-    said = " ".join(one["text"] for one in note["transcript"])
+    transcript = " ".join(one["text"] for one in note["transcript"])
     assert note["decisions"]
     assert note["action_items"]
     for one in (*note["decisions"], *note["action_items"]):
-        assert one["quote"] in said, "word for word"
+        assert one["quote"] in transcript, "word for word"
         assert one["at"] in {line["at"] for line in note["transcript"]}
     assert any(one["owner"] for one in note["action_items"])
     assert note["completed_at"] >= note["created_at"]
@@ -47,9 +47,9 @@ async def test_notes_are_queued_written_and_charged_by_the_begun_minute(customer
 @pytest.mark.spec("1/notes")
 async def test_the_estimate_is_what_is_charged_for_the_same_length(customer: Customer) -> None:
     recording = await a_recording(customer)
-    told = await customer.post("/credits/estimate", {"type": "notulen", "duration": recording["duration"]})
+    price = await customer.post("/credits/estimate", {"type": "notulen", "duration": recording["duration"]})
     note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    assert (await note_in(customer, note["id"], "completed"))["credits_charged"] == told.json()["credits"]
+    assert (await note_in(customer, note["id"], "completed"))["credits_charged"] == price.json()["credits"]
 
 
 @pytest.mark.spec("1/op/notes")
@@ -74,8 +74,8 @@ async def test_notes_are_listed_the_newest_first_and_by_their_recording(customer
     of_meeting = f"/notes?meeting_id={one['meeting_id']}"
     assert (await customer.get(of_meeting)).json()["data"] == of_one
     page = (await customer.get(f"{of_meeting}&limit=1")).json()
-    rest = (await customer.get(f"{of_meeting}&cursor={page['next_cursor']}")).json()["data"]
-    assert page["data"] + rest == of_one
+    second = (await customer.get(f"{of_meeting}&cursor={page['next_cursor']}")).json()["data"]
+    assert page["data"] + second == of_one
     assert (await customer.get(f"{of_meeting}&recording_id={one['id']}")).json()["data"] == of_one
     assert (await customer.get(f"{of_meeting}&recording_id={other['id']}")).json()["data"] == []
     for nothing in (NO_ID, "not-an-id", other["id"]):
@@ -84,8 +84,8 @@ async def test_notes_are_listed_the_newest_first_and_by_their_recording(customer
         "meeting_id", "recording_id",
     }  # fmt: skip
     first = (await customer.get("/notes?limit=1")).json()
-    rest = (await customer.get(f"/notes?limit=5&cursor={first['next_cursor']}")).json()
-    assert [note["id"] for note in rest["data"]] == [made[1], made[0]]
+    second = (await customer.get(f"/notes?limit=5&cursor={first['next_cursor']}")).json()
+    assert [note["id"] for note in second["data"]] == [made[1], made[0]]
 
 
 async def test_a_note_is_read_as_markdown(customer: Customer) -> None:
@@ -137,9 +137,11 @@ async def test_the_same_key_is_the_same_note(customer: Customer) -> None:
 
 
 @pytest.mark.spec("7/400", "5/8", "7/404")
-async def test_what_cannot_be_asked_for(harness: ApiHarness, customer: Customer) -> None:
+async def test_notes_of_invalid_foreign_and_unknown_recordings(
+    harness: ApiHarness, customer: Customer
+) -> None:
     recording = await a_recording(customer)
-    stranger = await harness.customer()
+    other = await harness.customer()
     assert fields_of(await customer.post("/notes", {})) == {"recording_id": ["is required"]}
     odd = await customer.post("/notes", {"recording_id": recording["id"], "language": "fr", "tone": "x"})
     assert fields_of(odd) == {
@@ -148,15 +150,15 @@ async def test_what_cannot_be_asked_for(harness: ApiHarness, customer: Customer)
     }
     for recording_id in (NO_ID, "7", recording["id"] + "0"):
         assert code_of(await customer.post("/notes", {"recording_id": recording_id})) == (404, "not_found")
-    assert code_of(await stranger.post("/notes", {"recording_id": recording["id"]})) == (404, "not_found")
+    assert code_of(await other.post("/notes", {"recording_id": recording["id"]})) == (404, "not_found")
     note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
-    assert code_of(await stranger.get(f"/notes/{note['id']}")) == (404, "not_found")
+    assert code_of(await other.get(f"/notes/{note['id']}")) == (404, "not_found")
     assert code_of(await customer.get("/notes/7")) == (404, "not_found")
-    assert (await stranger.get("/notes")).json()["data"] == []
+    assert (await other.get("/notes")).json()["data"] == []
 
 
 @pytest.mark.spec("5/5")
-async def test_reading_and_asking_have_scopes_of_their_own(harness: ApiHarness, customer: Customer) -> None:
+async def test_reading_and_creating_have_scopes_of_their_own(harness: ApiHarness, customer: Customer) -> None:
     recording = await a_recording(customer)
     reader = await harness.another_key(customer, (Scope.NOTULEN_READ,))
     writer = await harness.another_key(customer, (Scope.NOTULEN_WRITE,))
@@ -169,9 +171,9 @@ async def test_reading_and_asking_have_scopes_of_their_own(harness: ApiHarness, 
 
 @pytest.mark.spec("5/7")
 async def test_the_credits_and_the_cap_must_allow_it(harness: ApiHarness, customer: Customer) -> None:
-    poor = await harness.customer(credits=RECORDED)
-    recording = await a_recording(poor)
-    short = await poor.post("/notes", {"recording_id": recording["id"]})
+    uncovered = await harness.customer(credits=RECORDED)
+    recording = await a_recording(uncovered)
+    short = await uncovered.post("/notes", {"recording_id": recording["id"]})
     assert code_of(short) == (422, "insufficient_credits")
     assert short.json()["error"]["details"] == {"required": 1, "available": 0}
     recording = await a_recording(customer)
@@ -183,7 +185,7 @@ async def test_the_credits_and_the_cap_must_allow_it(harness: ApiHarness, custom
 
 
 @pytest.mark.spec("4.1/1", "1/notes", "6/6")
-async def test_auto_notulen_writes_and_tells(customer: Customer) -> None:
+async def test_auto_notulen_writes_notes_and_sends_events(customer: Customer) -> None:
     hook = await customer.make_webhook(event_types=["recording.ready", "note.completed", "note.failed"])
     meeting = await hold_meeting(customer, with_recording=False, auto_notulen=True)
     recording = await recording_of(customer, meeting)
@@ -195,19 +197,19 @@ async def test_auto_notulen_writes_and_tells(customer: Customer) -> None:
     note = await note_in(customer, note["id"], "completed")
     assert (note["language"], note["credits_charged"]) == ("id", 1)
 
-    async def told() -> list[str] | None:
+    async def delivered_types() -> list[str] | None:
         sent = (await customer.get(f"/webhooks/{hook['id']}/deliveries")).json()["data"]
         kinds = [one["event_type"] for one in sent]
         return kinds if len(kinds) == 2 else None
 
-    assert await until(told) == ["note.completed", "recording.ready"]
+    assert await until(delivered_types) == ["note.completed", "recording.ready"]
 
 
 @pytest.mark.spec("1/notes", "5/7")
-async def test_auto_notulen_that_cannot_be_paid_for_fails_and_says_why(harness: ApiHarness) -> None:
-    poor = await harness.customer(credits=RECORDED)
+async def test_auto_notulen_that_cannot_be_paid_for_fails_with_its_reason(harness: ApiHarness) -> None:
+    uncovered = await harness.customer(credits=RECORDED)
     capped = await harness.customer(daily_cap=RECORDED)
-    for customer, word in ((poor, "credits"), (capped, "cap")):
+    for customer, word in ((uncovered, "credits"), (capped, "cap")):
         hook = await customer.make_webhook(event_types=["note.failed"])
         recording = await recording_of(customer, await hold_meeting(customer, auto_notulen=True))
         (note,) = (await customer.get(f"/notes?recording_id={recording['id']}")).json()["data"]
@@ -218,13 +220,13 @@ async def test_auto_notulen_that_cannot_be_paid_for_fails_and_says_why(harness: 
         assert [one["event_type"] for one in sent] == ["note.failed"]
 
 
-async def test_a_failed_note_is_in_nobodys_way(harness: ApiHarness) -> None:
-    poor = await harness.customer(credits=RECORDED)
-    recording = await recording_of(poor, await hold_meeting(poor, auto_notulen=True))
-    await harness.wiring.administration.top_up(poor.account_id, 10)
-    made = await poor.post("/notes", {"recording_id": recording["id"]})
+async def test_a_failed_note_does_not_block_a_new_one(harness: ApiHarness) -> None:
+    customer = await harness.customer(credits=RECORDED)
+    recording = await recording_of(customer, await hold_meeting(customer, auto_notulen=True))
+    await harness.wiring.administration.top_up(customer.account_id, 10)
+    made = await customer.post("/notes", {"recording_id": recording["id"]})
     assert made.status_code == 202
-    assert (await note_in(poor, made.json()["id"], "completed"))["credits_charged"] == 1
+    assert (await note_in(customer, made.json()["id"], "completed"))["credits_charged"] == 1
 
 
 @pytest.mark.spec("8/6")

@@ -1,7 +1,7 @@
 """The OpenAPI document (spec 9 rule 3): valid, complete, and what the service really does.
 
 That every answer of every test here is documented, its body and its headers included, is held by
-`tests.http.contract`; these tests hold the rest.
+`tests.http.contract`; these tests check the rest.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ async def test_the_document_is_valid(contract: Contract) -> None:
 
 
 @pytest.mark.spec("9/3", "9/1", "1/base")
-async def test_where_it_says_the_service_is(contract: Contract) -> None:
+async def test_the_servers_have_the_base_url(contract: Contract) -> None:
     assert [each["url"] for each in contract.document["servers"]] == [f"{BASE_URL}/api/v1"]
 
 
@@ -97,8 +97,8 @@ async def test_every_mutation_documents_its_idempotency_key(contract: Contract) 
 async def test_every_part_of_a_path_is_a_documented_parameter(contract: Contract) -> None:
     for path, item in contract.document["paths"].items():
         for operation in item.values():
-            told = [each["name"] for each in operation["parameters"] if each["in"] == "path"]
-            assert told == re.findall(r"\{(\w+)\}", path)
+            names = [each["name"] for each in operation["parameters"] if each["in"] == "path"]
+            assert names == re.findall(r"\{(\w+)\}", path)
 
 
 @pytest.mark.spec("9/3", "1/op/deliveries")
@@ -147,7 +147,7 @@ async def test_every_success_is_as_documented(
         if status.startswith("2")
     }
     assert contract.seen >= {
-        (name, status) for name, status in successes if any(name == seen for seen, _ in contract.seen)
+        (name, status) for name, status in successes if any(name == called for called, _ in contract.seen)
     }
     assert {name for name, _ in contract.seen} >= {
         contract.document["paths"][path][method]["operationId"]
@@ -217,11 +217,11 @@ async def test_the_schema_refuses_what_the_service_refuses(
     assert (answer.status_code == 400) == bool(problems), (answer.text, problems)
 
 
-def examples_of(told: dict[str, Any]) -> Iterator[Any]:
+def examples_of(media: dict[str, Any]) -> Iterator[Any]:
     """The examples beside a schema."""
-    if "example" in told:
-        yield told["example"]
-    for each in told.get("examples", {}).values():
+    if "example" in media:
+        yield media["example"]
+    for each in media.get("examples", {}).values():
         yield each["value"]
 
 
@@ -231,9 +231,9 @@ def contents(contract: Contract) -> Iterator[tuple[str, dict[str, Any]]]:
         for method, operation in item.items():
             if "requestBody" in operation:
                 yield f"{method} {name}", operation["requestBody"]["content"]["application/json"]
-            for status, told in operation["responses"].items():
-                if "content" in contract.resolved(told):
-                    content = contract.resolved(told)["content"]["application/json"]
+            for status, response in operation["responses"].items():
+                if "content" in contract.resolved(response):
+                    content = contract.resolved(response)["content"]["application/json"]
                     yield f"{method} {name} {status}", content
 
 
@@ -250,20 +250,20 @@ async def test_every_body_has_examples_and_they_fit(contract: Contract) -> None:
 async def test_the_examples_of_requests_are_taken_by_the_service(
     harness: ApiHarness, contract: Contract
 ) -> None:
-    seen = set()
+    covered = set()
     for operation in operations(harness.wiring.use_cases):
         if operation.body is not None:
-            told = contract.document["paths"][operation.path][operation.method.lower()]
-            for each in examples_of(told["requestBody"]["content"]["application/json"]):
+            described = contract.document["paths"][operation.path][operation.method.lower()]
+            for each in examples_of(described["requestBody"]["content"]["application/json"]):
                 assert decode_body(each, operation.body)
-                seen.add(operation.name)
-    assert seen >= {"create_meeting", "register_webhook", "update_webhook"}
+                covered.add(operation.name)
+    assert covered >= {"create_meeting", "register_webhook", "update_webhook"}
 
 
 @pytest.mark.spec("9/3")
 async def test_a_pasted_example_of_a_meeting_is_made(harness: ApiHarness, contract: Contract) -> None:
-    told = contract.document["paths"]["/meetings"]["post"]["requestBody"]["content"]["application/json"]
-    for example in examples_of(told):
+    media = contract.document["paths"]["/meetings"]["post"]["requestBody"]["content"]["application/json"]
+    for example in examples_of(media):
         customer = await harness.customer()
         made = await customer.post("/meetings", example)
         assert made.status_code == 201, made.text
@@ -276,11 +276,11 @@ async def test_a_pasted_example_of_a_meeting_is_made(harness: ApiHarness, contra
 async def test_the_examples_are_of_the_day_on_which_they_are_read(
     harness: ApiHarness, contract: Contract, days: int
 ) -> None:
-    """A process that runs for years tells the days of the year, too."""
+    """A process that runs for years has current dates in its examples."""
     clock = ManualClock(datetime.now(UTC))
     runtime = Runtime(clock, harness.wiring.runtime.entropy)
-    async with api_on(harness.wiring, runtime=runtime) as gate:
-        http = httpx.AsyncClient(transport=httpx.ASGITransport(gate), base_url=BASE_URL)
+    async with api_on(harness.wiring, runtime=runtime) as api:
+        http = httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url=BASE_URL)
         at_start = (await http.get("/api/v1/openapi.json")).json()
         clock.advance(timedelta(days=days).total_seconds())
         document = (await http.get("/api/v1/openapi.json")).json()
@@ -299,21 +299,21 @@ async def test_the_examples_are_of_the_day_on_which_they_are_read(
 
 @pytest.mark.spec("9/3")
 async def test_no_request_has_a_default_which_generators_would_demand(contract: Contract) -> None:
-    schemas, seen = contract.document["components"]["schemas"], 0
+    schemas, checked = contract.document["components"]["schemas"], 0
     for item in contract.document["paths"].values():
         for operation in item.values():
             content = operation.get("requestBody", {}).get("content", {})
             schema = content.get("application/json", {}).get("schema", {})
-            for told in [schema, *schema.get("oneOf", [])]:
-                if "$ref" in told:
-                    fields = schemas[told["$ref"].rpartition("/")[2]]["properties"]
+            for variant in [schema, *schema.get("oneOf", [])]:
+                if "$ref" in variant:
+                    fields = schemas[variant["$ref"].rpartition("/")[2]]["properties"]
                     assert [name for name, each in fields.items() if "default" in each] == []
-                    seen += len(fields)
-    assert seen > 20
+                    checked += len(fields)
+    assert checked > 20
 
 
 @pytest.mark.spec("9/3")
-async def test_every_operation_is_told_of_in_words(harness: ApiHarness, contract: Contract) -> None:
+async def test_every_operation_has_its_texts(harness: ApiHarness, contract: Contract) -> None:
     assert {operation.name for operation in operations(harness.wiring.use_cases)} == set(ABOUT)
     assert all(tag["description"] for tag in contract.document["tags"])
     assert "spec" not in str(contract.document).lower().split()
@@ -324,10 +324,12 @@ def scopes_of(operation: Operation) -> list[list[str]]:
 
 
 @pytest.mark.spec("9/3", "5/5")
-async def test_the_scopes_are_those_that_are_asked_for(harness: ApiHarness, contract: Contract) -> None:
+async def test_the_documented_scopes_are_those_that_are_required(
+    harness: ApiHarness, contract: Contract
+) -> None:
     for operation in operations(harness.wiring.use_cases):
-        told = contract.document["paths"][operation.path][operation.method.lower()]
-        assert [each["apiKey"] for each in told["security"]] == scopes_of(operation)
+        described = contract.document["paths"][operation.path][operation.method.lower()]
+        assert [each["apiKey"] for each in described["security"]] == scopes_of(operation)
 
 
 @pytest.mark.spec("9/3", "6/kinds", "6/2")
@@ -335,8 +337,8 @@ async def test_every_event_is_described_with_its_headers(contract: Contract) -> 
     assert set(contract.document["webhooks"]) == {kind.value for kind in EventKind}
     signed = signing_headers("whsec_AA==", "id", b"{}", 0).keys() | {"X-Service-Event", "X-Service-Delivery"}
     for item in contract.document["webhooks"].values():
-        told = {each["name"].lower() for each in item["post"]["parameters"] if each["required"]}
-        assert told == {name.lower() for name in signed}
+        required = {each["name"].lower() for each in item["post"]["parameters"] if each["required"]}
+        assert required == {name.lower() for name in signed}
 
 
 @pytest.mark.spec("9/3")
@@ -349,8 +351,8 @@ async def test_links_lead_to_operations_and_name_their_parameters(contract: Cont
     followed = 0
     for item in contract.document["paths"].values():
         for operation in item.values():
-            for told in operation["responses"].values():
-                for link in told.get("links", {}).values():
+            for response in operation["responses"].values():
+                for link in response.get("links", {}).values():
                     assert set(link["parameters"]) == known[link["operationId"]]
                     followed += 1
     assert followed

@@ -1,4 +1,4 @@
-"""Where providers tell what happened: believed as it is signed, kept at once, worked on afterwards."""
+"""Webhooks of providers: verified by signature, stored at once, handled afterwards."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def now_signed(body: object) -> ZoomRequest:
     return signed(body, time.time())
 
 
-async def tell(http: httpx.AsyncClient, body: object) -> None:
+async def post_event(http: httpx.AsyncClient, body: object) -> None:
     answer = await post(http, now_signed(body))
     assert (answer.status_code, answer.content) == (204, b""), answer.text
 
@@ -96,7 +96,7 @@ async def is_worked_off(harness: ApiHarness) -> bool:
     return not await harness.query("SELECT id FROM provider_events WHERE due_at IS NOT NULL AND tries = 0")
 
 
-async def test_nobody_is_there_where_no_secret_is_set(http: httpx.AsyncClient) -> None:
+async def test_without_a_secret_the_endpoint_does_not_exist(http: httpx.AsyncClient) -> None:
     answer = await post(http, now_signed(about_meeting("meeting.ended", "1")))
     assert answer.status_code == 404
 
@@ -117,7 +117,7 @@ async def test_the_challenge_is_answered(zoomed: httpx.AsyncClient) -> None:
     assert answer.headers["content-type"] == "application/json"
 
 
-async def test_nobody_else_gets_a_challenge_answered(zoomed: httpx.AsyncClient) -> None:
+async def test_an_unsigned_challenge_is_not_answered(zoomed: httpx.AsyncClient) -> None:
     body = fixture("endpoint.url_validation").body
     for request in (signed(body, time.time(), "another secret"), fixture("endpoint.url_validation")):
         answer = await post(zoomed, request)
@@ -125,9 +125,9 @@ async def test_nobody_else_gets_a_challenge_answered(zoomed: httpx.AsyncClient) 
         assert expected_answer()["encryptedToken"] not in answer.text
 
 
-async def test_what_is_of_no_use_is_let_go(harness: ApiHarness, zoomed: httpx.AsyncClient) -> None:
+async def test_an_unused_event_is_dropped(harness: ApiHarness, zoomed: httpx.AsyncClient) -> None:
     before = await kept(harness)
-    await tell(zoomed, fixture("meeting.participant_joined").body)
+    await post_event(zoomed, fixture("meeting.participant_joined").body)
     assert await kept(harness) == before
 
 
@@ -166,7 +166,7 @@ async def test_what_is_no_event_is_malformed(zoomed: httpx.AsyncClient, body: ob
 
 async def test_a_body_over_1_mib_is_refused(zoomed: httpx.AsyncClient) -> None:
     event = json.dumps({"event": "user.signed_in"}).encode()
-    await tell(zoomed, event + b" " * (MAX_NOTICE_BYTES - len(event)))
+    await post_event(zoomed, event + b" " * (MAX_NOTICE_BYTES - len(event)))
     over = now_signed(event + b" " * (MAX_NOTICE_BYTES - len(event) + 1))
     assert code_of(await post(zoomed, over)) == (413, "invalid_request")
 
@@ -178,10 +178,10 @@ async def test_a_body_over_1_mib_is_refused(zoomed: httpx.AsyncClient) -> None:
     assert code_of(answer) == (413, "invalid_request")
 
 
-async def test_a_meeting_that_nobody_knows_changes_nothing(
+async def test_an_event_of_an_unknown_meeting_changes_nothing(
     harness: ApiHarness, zoomed: httpx.AsyncClient
 ) -> None:
-    await tell(zoomed, about_meeting("meeting.ended", "99999999999"))
+    await post_event(zoomed, about_meeting("meeting.ended", "99999999999"))
     await until(lambda: is_worked_off(harness))
     [row] = await harness.query(
         "SELECT due_at > now() AS waits FROM provider_events WHERE due_at IS NOT NULL"
@@ -190,29 +190,29 @@ async def test_a_meeting_that_nobody_knows_changes_nothing(
     await harness.query("DELETE FROM provider_events")
 
 
-async def heard(office: DeliveryHarness, customer: Customer, meeting: dict[str, Any]) -> dict[str, Any]:
-    """The one `meeting.ended` that came; after it, another meeting's, so that a second would be seen."""
+async def ended_event(office: DeliveryHarness, customer: Customer, meeting: dict[str, Any]) -> dict[str, Any]:
+    """The one `meeting.ended` that came; after it, another meeting's, to notice a second one."""
     other = await customer.make_meeting()
-    await tell(customer.http, about_meeting("meeting.ended", await at_zoom(office.harness, other)))
+    await post_event(customer.http, about_meeting("meeting.ended", await at_zoom(office.harness, other)))
     posts = [json.loads(one.body) for one in await office.next(2)]
     assert sorted(one["data"]["id"] for one in posts) == sorted([meeting["id"], other["id"]])
     return next(dict(one) for one in posts if one["data"]["id"] == meeting["id"])
 
 
-async def test_a_meeting_starts_and_ends_as_zoom_tells(opened: Opened) -> None:
+async def test_a_meeting_starts_and_ends_by_zooms_events(opened: Opened) -> None:
     async with opened("", **TOKEN) as office:
         customer = await office.harness.customer()
         await office.register(customer, "meeting.ended")
         meeting = await customer.make_meeting()
         name = await at_zoom(office.harness, meeting)
-        await tell(customer.http, about_meeting("meeting.started", name))
+        await post_event(customer.http, about_meeting("meeting.started", name))
         await becomes(customer, meeting, "started")
         assert office.receiver.received == []
-        await tell(customer.http, about_meeting("meeting.ended", name))
+        await post_event(customer.http, about_meeting("meeting.ended", name))
         await becomes(customer, meeting, "ended")
-        told = await heard(office, customer, meeting)
-        assert told["type"] == "meeting.ended"
-        assert told["data"]["status"] == "ended"
+        event = await ended_event(office, customer, meeting)
+        assert event["type"] == "meeting.ended"
+        assert event["data"]["status"] == "ended"
         assert await customer.hosts_taken() == 0
 
 
@@ -224,11 +224,11 @@ async def test_doubles_and_disorder_end_it_once(opened: Opened) -> None:
         for order in sorted(set(permutations(kinds))):
             meeting = await customer.make_meeting()
             name = await at_zoom(office.harness, meeting)
-            told = [about_meeting(kind, name, at_ms=1795485667231 + n) for n, kind in enumerate(order)]
-            await asyncio.gather(*(tell(customer.http, one) for one in [*told, *told]))
+            events = [about_meeting(kind, name, at_ms=1795485667231 + n) for n, kind in enumerate(order)]
+            await asyncio.gather(*(post_event(customer.http, one) for one in [*events, *events]))
             await becomes(customer, meeting, "ended")
             await until(lambda: is_worked_off(office.harness))
-            assert (await heard(office, customer, meeting))["type"] == "meeting.ended"
+            assert (await ended_event(office, customer, meeting))["type"] == "meeting.ended"
 
 
 async def test_the_same_bytes_signed_anew_are_a_double(
@@ -253,8 +253,8 @@ async def test_files_of_several_events_are_one_recording(
     name = await at_zoom(harness, meeting)
     media = about_recording("recording.completed", int(name), [a_file("a1", "MP4"), a_file("b1", "M4A")])
     text = about_recording("recording.transcript_completed", int(name), [a_file("a3", "TRANSCRIPT")])
-    for told in (text, media, media):
-        await tell(zoomed, told)
+    for body in (text, media, media):
+        await post_event(zoomed, body)
     names = "SELECT meeting_id::text, status FROM recordings WHERE account_id = %s"
 
     async def look() -> list[str]:
@@ -272,7 +272,7 @@ async def test_files_of_several_events_are_one_recording(
     assert row == {"meeting_id": meeting["id"], "status": "measuring"}
 
 
-async def test_a_database_that_is_away_is_told_to_come_again(
+async def test_an_unavailable_database_asks_the_provider_to_retry(
     harness: ApiHarness, customer: Customer, migrated_url: str, contract: Contract
 ) -> None:
     meeting = await customer.make_meeting()
@@ -295,7 +295,7 @@ async def test_a_database_that_is_away_is_told_to_come_again(
             await becomes(customer, meeting, "started")
 
 
-async def test_a_database_that_is_slow_is_told_to_come_again(
+async def test_a_slow_database_asks_the_provider_to_retry(
     harness: ApiHarness, zoomed: httpx.AsyncClient
 ) -> None:
     request = now_signed(about_meeting("meeting.started", str(next(_numbers))))

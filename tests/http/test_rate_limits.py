@@ -41,13 +41,13 @@ async def strict(harness: ApiHarness, contract: Contract) -> AsyncIterator[Stric
     settings = evolve(harness.wiring.settings, quota_read=READ, quota_write=WRITE, quota_credit=CREDIT)
     runtime = Runtime(clock, harness.wiring.runtime.entropy)
     async with (
-        api_on(harness.wiring, settings=settings, runtime=runtime) as gate,
-        client_of(gate, contract) as http,
+        api_on(harness.wiring, settings=settings, runtime=runtime) as api,
+        client_of(api, contract) as http,
     ):
         yield Strict(harness, http, clock)
 
 
-def told(answer: httpx.Response) -> tuple[int, int, int]:
+def rate_headers(answer: httpx.Response) -> tuple[int, int, int]:
     """Limit, remaining, reset."""
     return (
         int(answer.headers["X-RateLimit-Limit"]),
@@ -63,11 +63,11 @@ async def test_a_window_from_its_first_request_to_its_last(strict: Strict) -> No
     for left in reversed(range(READ)):
         answer = await customer.get("/me")
         assert answer.status_code == 200
-        assert told(answer) == (READ, left, reset)
+        assert rate_headers(answer) == (READ, left, reset)
     strict.clock.advance(20.5)
     refused = await customer.get("/me")
     assert code_of(refused) == (429, "rate_limited")
-    assert told(refused) == (READ, 0, reset)
+    assert rate_headers(refused) == (READ, 0, reset)
     assert refused.headers["Retry-After"] == "30"
     assert refused.json()["error"]["details"] == {"limit": READ, "window_seconds": 60}
 
@@ -87,11 +87,11 @@ async def test_the_window_turns_at_second_00(strict: Strict) -> None:
     assert fresh.status_code == 200
     now = int(strict.clock.now().timestamp())
     assert now % 60 == 0
-    assert told(fresh) == (READ, READ - 1, now + 60)
+    assert rate_headers(fresh) == (READ, READ - 1, now + 60)
 
 
 @pytest.mark.spec("8/4")
-async def test_whoever_waits_as_told_gets_in(strict: Strict) -> None:
+async def test_a_request_after_the_retry_delay_is_served(strict: Strict) -> None:
     customer = await strict.customer()
     strict.clock.advance(33.7)
     while (answer := await customer.get("/me")).status_code == 200:
@@ -118,26 +118,26 @@ async def test_each_key_has_its_own_window(strict: Strict) -> None:
     for _ in range(READ + 1):
         await customer.get("/me")
     assert (await customer.get("/me")).status_code == 429
-    assert told(await another_key.get("/me"))[1] == READ - 1
+    assert rate_headers(await another_key.get("/me"))[1] == READ - 1
 
 
 @pytest.mark.spec("8/1")
 async def test_the_address_does_not_count(strict: Strict, contract: Contract) -> None:
     customer = await strict.customer()
-    gate = strict.http._transport.app  # type: ignore[attr-defined]
+    api = strict.http._transport.app  # type: ignore[attr-defined]
     lefts = []
     for number in range(3):
-        transport = httpx.ASGITransport(gate, client=(f"198.51.100.{number}", 4000))
+        transport = httpx.ASGITransport(api, client=(f"198.51.100.{number}", 4000))
         async with httpx.AsyncClient(transport=transport, base_url=strict.http.base_url) as http:
             header = {"X-Forwarded-For": f"203.0.113.{number}"}
-            lefts.append(told(await customer.at(http).send("GET", "/me", headers=header))[1])
+            lefts.append(rate_headers(await customer.at(http).send("GET", "/me", headers=header))[1])
     assert lefts == [READ - 1, READ - 2, READ - 3]
 
 
 @pytest.mark.spec("8/6", "8/3")
 async def test_each_class_has_its_own_quota(strict: Strict) -> None:
     customer = await strict.customer()
-    asked = [
+    requests = [
         ("GET", "/me", READ),
         ("GET", "/pricing-tiers", READ),
         ("GET", NO_ID, READ),
@@ -149,10 +149,10 @@ async def test_each_class_has_its_own_quota(strict: Strict) -> None:
         ("PUT", "/me", READ),
     ]
     used: dict[int, int] = {}
-    for method, path, limit in asked:
+    for method, path, limit in requests:
         used[limit] = used.get(limit, 0) + 1
         answer = await customer.send(method, path)
-        assert told(answer)[:2] == (limit, limit - used[limit]), path
+        assert rate_headers(answer)[:2] == (limit, limit - used[limit]), path
 
 
 @pytest.mark.spec("8/6")
@@ -170,7 +170,7 @@ async def test_each_class_has_its_own_quota(strict: Strict) -> None:
 )
 async def test_the_class_of_a_webhook_operation(strict: Strict, method: str, path: str, limit: int) -> None:
     answer = await (await strict.customer()).send(method, path)
-    assert told(answer)[:2] == (limit, limit - 1)
+    assert rate_headers(answer)[:2] == (limit, limit - 1)
 
 
 @pytest.mark.spec("8/6")
@@ -189,10 +189,10 @@ async def test_by_default_reads_are_loosest_and_credits_strictest(
 async def test_requests_and_credits_are_two_things(strict: Strict) -> None:
     customer = await strict.customer(credits=0)
     for _ in range(CREDIT):
-        poor = await customer.post("/meetings", strict.harness.body())
-        assert code_of(poor) == (422, "insufficient_credits")
+        refused = await customer.post("/meetings", strict.harness.body())
+        assert code_of(refused) == (422, "insufficient_credits")
     assert code_of(await customer.post("/meetings", strict.harness.body())) == (429, "rate_limited")
-    assert told(await customer.get("/me"))[1] == READ - 1, "the other classes go on"
+    assert rate_headers(await customer.get("/me"))[1] == READ - 1, "the other classes go on"
     rich = await strict.customer(credits=1000)
     answers = [await rich.post("/meetings", strict.harness.body()) for _ in range(CREDIT + 1)]
     assert [answer.status_code for answer in answers] == [201] * CREDIT + [429]
@@ -200,7 +200,7 @@ async def test_requests_and_credits_are_two_things(strict: Strict) -> None:
 
 
 @pytest.mark.spec("4/rate-headers", "8/3")
-async def test_headers_on_answers_to_strangers(strict: Strict) -> None:
+async def test_headers_on_answers_to_unauthenticated_requests(strict: Strict) -> None:
     reset = int(strict.clock.now().timestamp()) + 50
     for method, path, limit in [
         ("GET", "/me", READ),
@@ -211,13 +211,13 @@ async def test_headers_on_answers_to_strangers(strict: Strict) -> None:
         for _ in range(2):
             answer = await strict.http.request(method, path)
             assert answer.status_code == 401
-            assert told(answer) == (limit, limit, reset), "counted nowhere"
+            assert rate_headers(answer) == (limit, limit, reset), "counted nowhere"
 
 
 @pytest.mark.spec("4/rate-headers", "8/3")
 async def test_headers_on_every_status(strict: Strict) -> None:
     customer = await strict.customer()
-    asked = [
+    expected = [
         (200, await customer.get("/me")),
         (404, await customer.get("/nope")),
         (405, await customer.send("PUT", "/me")),
@@ -228,18 +228,18 @@ async def test_headers_on_every_status(strict: Strict) -> None:
         (201, await customer.post("/meetings", strict.harness.body())),
         (429, await customer.post("/meetings", strict.harness.body())),
     ]
-    for status, answer in asked:
+    for status, answer in expected:
         assert answer.status_code == status
-        assert told(answer)[2] == int(strict.clock.now().timestamp()) + 50
+        assert rate_headers(answer)[2] == int(strict.clock.now().timestamp()) + 50
 
 
 @pytest.mark.spec("8/3", "8/4")
-async def test_the_draft_fields_say_the_same(strict: Strict) -> None:
+async def test_the_draft_header_fields_have_the_same_values(strict: Strict) -> None:
     customer = await strict.customer()
     for step in (0, 0.5, 12.25, 37):
         strict.clock.advance(step)
         answer = await customer.get("/me")
-        limit, left, reset = told(answer)
+        limit, left, reset = rate_headers(answer)
         policy = re.fullmatch(r'"(\w+)";q=(\d+);w=60', answer.headers["RateLimit-Policy"])
         state = re.fullmatch(r'"(\w+)";r=(\d+);t=(\d+)', answer.headers["RateLimit"])
         assert policy is not None
@@ -256,7 +256,7 @@ async def test_a_burst_is_counted_one_by_one(strict: Strict) -> None:
     customer = await strict.customer()
     answers = await asyncio.gather(*(customer.get("/me") for _ in range(20)))
     assert sorted(answer.status_code for answer in answers) == [200] * READ + [429] * (20 - READ)
-    lefts = sorted(told(answer)[1] for answer in answers if answer.status_code == 200)
+    lefts = sorted(rate_headers(answer)[1] for answer in answers if answer.status_code == 200)
     assert lefts == list(range(READ))
 
 
@@ -266,7 +266,7 @@ def closed_port() -> int:
 
 
 @pytest.mark.spec("8/3", "8/5")
-async def test_the_rate_store_away(harness: ApiHarness, customer: Customer, contract: Contract) -> None:
+async def test_an_unavailable_rate_store(harness: ApiHarness, customer: Customer, contract: Contract) -> None:
     settings = evolve(
         harness.wiring.settings,
         quota_read=READ,
@@ -274,12 +274,12 @@ async def test_the_rate_store_away(harness: ApiHarness, customer: Customer, cont
     )
     runtime = Runtime(ManualClock(datetime.now(UTC).replace(second=30)), harness.wiring.runtime.entropy)
     async with (
-        api_on(harness.wiring, settings=settings, runtime=runtime) as gate,
-        client_of(gate, contract) as http,
+        api_on(harness.wiring, settings=settings, runtime=runtime) as api,
+        client_of(api, contract) as http,
     ):
         answers = [await customer.at(http).get("/me") for _ in range(READ + 2)]
     assert [answer.status_code for answer in answers] == [200] * READ + [429] * 2
-    assert [told(answer)[1] for answer in answers] == [5, 4, 3, 2, 1, 0, 0, 0]
+    assert [rate_headers(answer)[1] for answer in answers] == [5, 4, 3, 2, 1, 0, 0, 0]
 
 
 @pytest.mark.spec("8/1", "8/2", "8/5")
@@ -295,7 +295,7 @@ async def test_counted_in_redis(
         client_of(one, contract) as here,
         client_of(two, contract) as there,
     ):
-        lefts = [told(await customer.at(http).get("/me"))[1] for http in (here, there) * 3]
+        lefts = [rate_headers(await customer.at(http).get("/me"))[1] for http in (here, there) * 3]
         assert lefts == [5, 4, 3, 2, 1, 0], "two processes share one window"
         assert (await customer.at(here).get("/me")).status_code == 429
         clock.advance(30)

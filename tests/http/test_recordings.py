@@ -29,7 +29,7 @@ async def link_to(customer: Customer, recording_id: str) -> str:
 
 
 @pytest.mark.spec("1/op/recordings")
-async def test_a_recording_tells_its_meeting_and_its_measured_length(customer: Customer) -> None:
+async def test_a_recording_has_its_meeting_and_its_measured_length(customer: Customer) -> None:
     meeting = await hold_meeting(customer)
     recording = await recording_of(customer, meeting)
     assert recording["meeting_id"] == meeting["id"]
@@ -46,9 +46,9 @@ async def test_a_recording_tells_its_meeting_and_its_measured_length(customer: C
 async def test_recordings_are_listed_the_newest_first_page_by_page(customer: Customer) -> None:
     made = [await a_recording(customer) for _ in range(3)]
     first = (await customer.get("/recordings?limit=2")).json()
-    rest = (await customer.get(f"/recordings?limit=2&cursor={first['next_cursor']}")).json()
-    assert [one["id"] for one in (*first["data"], *rest["data"])] == [one["id"] for one in reversed(made)]
-    assert rest["next_cursor"] is None
+    second = (await customer.get(f"/recordings?limit=2&cursor={first['next_cursor']}")).json()
+    assert [one["id"] for one in (*first["data"], *second["data"])] == [one["id"] for one in reversed(made)]
+    assert second["next_cursor"] is None
     assert fields_of(await customer.get("/recordings?sort=asc")) == {
         "sort": ["is not a parameter of this list"]
     }
@@ -63,16 +63,16 @@ async def test_a_meeting_that_was_not_sold_with_a_recording_has_none(customer: C
 
 
 @pytest.mark.spec("5/8", "7/404")
-async def test_what_is_somebody_elses_is_not_there(harness: ApiHarness, customer: Customer) -> None:
+async def test_a_recording_of_another_account_is_not_found(harness: ApiHarness, customer: Customer) -> None:
     recording = await a_recording(customer)
-    stranger = await harness.customer()
+    other = await harness.customer()
     for path in ("", "/download-url"):
-        answer = await stranger.get(f"/recordings/{recording['id']}{path}")
+        answer = await other.get(f"/recordings/{recording['id']}{path}")
         assert code_of(answer) == (404, "not_found")
         assert code_of(await customer.get(f"/recordings/{NO_ID}{path}")) == (404, "not_found")
         assert code_of(await customer.get(f"/recordings/7{path}")) == (404, "not_found")
-    assert code_of(await stranger.delete(f"/recordings/{recording['id']}")) == (404, "not_found")
-    assert (await stranger.get(f"/recordings?meeting_id={recording['meeting_id']}")).json()["data"] == []
+    assert code_of(await other.delete(f"/recordings/{recording['id']}")) == (404, "not_found")
+    assert (await other.get(f"/recordings?meeting_id={recording['meeting_id']}")).json()["data"] == []
 
 
 @pytest.mark.spec("5/5")
@@ -90,21 +90,21 @@ async def test_reading_and_deleting_have_scopes_of_their_own(harness: ApiHarness
 async def test_a_link_downloads_without_a_key(customer: Customer) -> None:
     recording = await a_recording(customer)
     answer = await customer.get(f"/recordings/{recording['id']}/download-url")
-    told = answer.json()
+    link = answer.json()
     assert answer.headers["Cache-Control"] == "no-store"
-    left = datetime.fromisoformat(told["expires_at"]) - datetime.now().astimezone()
+    left = datetime.fromisoformat(link["expires_at"]) - datetime.now().astimezone()
     assert timedelta(minutes=14) < left <= timedelta(minutes=15)
-    whole = await fetch(customer, told["url"])
+    whole = await fetch(customer, link["url"])
     assert whole.status_code == 200
     assert len(whole.content) == recording["size_bytes"]
     assert whole.headers["Accept-Ranges"] == "bytes"
     assert whole.headers["Cache-Control"] == "no-store"
     assert whole.headers["Content-Disposition"].startswith("attachment")
-    part = await fetch(customer, told["url"], Range="bytes=100-199")
+    part = await fetch(customer, link["url"], Range="bytes=100-199")
     assert (part.status_code, part.content) == (206, whole.content[100:200])
     assert part.headers["Content-Range"] == f"bytes 100-199/{recording['size_bytes']}"
-    assert (await fetch(customer, told["url"], Range="bytes=-5")).content == whole.content[-5:]
-    assert (await fetch(customer, told["url"], Range="bytes=99999999-")).status_code == 416
+    assert (await fetch(customer, link["url"], Range="bytes=-5")).content == whole.content[-5:]
+    assert (await fetch(customer, link["url"], Range="bytes=99999999-")).status_code == 416
 
 
 @pytest.mark.spec("1/op/download-url")
@@ -169,7 +169,7 @@ async def test_past_its_retention_a_recording_is_gone_and_its_notes_stay(custome
     assert (await customer.get(f"/notes/{note['id']}")).json()["status"] == "completed"
 
 
-async def test_deleting_with_notes_erases_them_and_what_told_of_them(customer: Customer) -> None:
+async def test_deleting_with_notes_erases_them_and_their_events(customer: Customer) -> None:
     recording = await a_recording(customer)
     note = (await customer.post("/notes", {"recording_id": recording["id"]})).json()
     await note_in(customer, note["id"], "completed")
@@ -190,7 +190,7 @@ async def test_deleting_with_notes_erases_them_and_what_told_of_them(customer: C
     assert [one["reference"] for one in kept] == [{"type": "note", "id": note["id"]}], "only the ledger stays"
 
 
-async def test_the_same_key_for_another_way_of_deleting_is_another_intent(customer: Customer) -> None:
+async def test_the_same_key_for_another_way_of_deleting_is_another_request(customer: Customer) -> None:
     recording = await a_recording(customer)
     path, key = f"/recordings/{recording['id']}", new_key()
     assert (await customer.delete(path, idem=key)).status_code == 204

@@ -31,7 +31,7 @@ class Answer:
     body: Any
 
 
-async def sent_in_parts(gate: ApiApp, customer: Customer, path: str, parts: AsyncIterator[bytes]) -> Answer:
+async def sent_in_parts(api: ApiApp, customer: Customer, path: str, parts: AsyncIterator[bytes]) -> Answer:
     """POST a body that comes in parts; it ends when they do."""
     headers = {"authorization": f"Bearer {customer.key.text}", "content-type": "application/json"}
     scope = {
@@ -47,10 +47,10 @@ async def sent_in_parts(gate: ApiApp, customer: Customer, path: str, parts: Asyn
     async def send(message: Any) -> None:
         answered.append(message)
 
-    await gate(scope, receive, send)
+    await api(scope, receive, send)
     head, body = answered[0], b"".join(each["body"] for each in answered[1:])
-    told = {name.decode().lower(): value.decode() for name, value in head["headers"]}
-    return Answer(head["status"], told, json.loads(body))
+    header_fields = {name.decode().lower(): value.decode() for name, value in head["headers"]}
+    return Answer(head["status"], header_fields, json.loads(body))
 
 
 @pytest.mark.parametrize("path", ["/me", "/credits", "/webhooks", "/pricing-tiers"])
@@ -85,13 +85,13 @@ async def test_a_query_of_options_has_it_too(customer: Customer) -> None:
 
 async def test_the_largest_query_is_a_setting(harness: ApiHarness, customer: Customer) -> None:
     limits = RequestLimits(query_parameters=2, query_bytes=20)
-    async with api_on(harness.wiring, limits=limits) as gate:
+    async with api_on(harness.wiring, limits=limits) as api:
         for query, status in (("limit=1&status=failed", 400), ("a&b&c", 400), ("limit=1", 200)):
-            answer = await sent_get(gate, customer, f"/webhooks?{query}")
+            answer = await sent_get(api, customer, f"/webhooks?{query}")
             assert answer.status == status, query
 
 
-async def sent_get(gate: ApiApp, customer: Customer, target: str) -> Answer:
+async def sent_get(api: ApiApp, customer: Customer, target: str) -> Answer:
     path, _, query = target.partition("?")
     answered: list[Any] = []
 
@@ -105,7 +105,7 @@ async def sent_get(gate: ApiApp, customer: Customer, target: str) -> Answer:
         "type": "http", "method": "GET", "path": f"/api/v1{path}", "query_string": query.encode(),
         "headers": [(b"authorization", f"Bearer {customer.key.text}".encode())],
     }  # fmt: skip
-    await gate(scope, receive, send)
+    await api(scope, receive, send)
     return Answer(answered[0]["status"], {}, None)
 
 
@@ -118,15 +118,15 @@ async def sent_get(gate: ApiApp, customer: Customer, target: str) -> Answer:
         ("POST", "/webhooks/{id}/test"),
     ],
 )
-async def test_an_unknown_field_is_told_about_its_own_operation(
+async def test_an_unknown_field_is_reported_for_its_own_operation(
     customer: Customer, method: str, path: str
 ) -> None:
     place = path.replace("{id}", "01890000-0000-7000-8000-000000000000")
-    told = fields_of(await customer.send(method, place, {"url": "https://x.test", "type": "meeting"}))
-    assert told["url"] == ["is not a field of this operation"]
+    problems = fields_of(await customer.send(method, place, {"url": "https://x.test", "type": "meeting"}))
+    assert problems["url"] == ["is not a field of this operation"]
 
 
-async def test_a_browser_takes_no_answer_for_another_type(customer: Customer) -> None:
+async def test_answers_forbid_content_sniffing(customer: Customer) -> None:
     for answer in (await customer.get("/me"), await customer.get("/nope")):
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
@@ -142,8 +142,8 @@ async def test_a_body_that_does_not_end_is_refused(
         await asyncio.Event().wait()
 
     limits = RequestLimits(body_timeout_s=0.2, body_bytes_per_s=1000)
-    async with api_on(harness.wiring, limits=limits) as gate:
-        answer = await sent_in_parts(gate, customer, "/webhooks", endless())
+    async with api_on(harness.wiring, limits=limits) as api:
+        answer = await sent_in_parts(api, customer, "/webhooks", endless())
     assert answer.status == 400
     assert answer.body["error"]["code"] == "invalid_request"
     assert answer.body["error"]["details"]["fields"] == {
@@ -162,9 +162,9 @@ async def test_a_body_that_comes_too_slowly_is_refused_before_its_time_is_over(
             await asyncio.sleep(0.01)
 
     limits = RequestLimits(body_timeout_s=20, body_bytes_per_s=10_000)
-    async with api_on(harness.wiring, limits=limits) as gate:
+    async with api_on(harness.wiring, limits=limits) as api:
         start = asyncio.get_running_loop().time()
-        answer = await sent_in_parts(gate, customer, "/webhooks", drops())
+        answer = await sent_in_parts(api, customer, "/webhooks", drops())
     assert answer.status == 400
     assert asyncio.get_running_loop().time() - start < 15
 
@@ -177,8 +177,8 @@ async def test_a_body_in_parts_is_read_as_one(harness: ApiHarness, customer: Cus
         await asyncio.sleep(0)
         yield body[20:]
 
-    async with api_on(harness.wiring) as gate:
-        assert (await sent_in_parts(gate, customer, "/webhooks", halves())).status == 201
+    async with api_on(harness.wiring) as api:
+        assert (await sent_in_parts(api, customer, "/webhooks", halves())).status == 201
 
 
 async def parked(
@@ -194,8 +194,8 @@ async def parked(
         yield body[-1:]
 
     runtime = Runtime(clock, harness.wiring.runtime.entropy)
-    async with api_on(harness.wiring, runtime=runtime) as gate:
-        return await sent_in_parts(gate, customer, "/meetings", parts())
+    async with api_on(harness.wiring, runtime=runtime) as api:
+        return await sent_in_parts(api, customer, "/meetings", parts())
 
 
 async def nothing() -> None:
@@ -203,7 +203,7 @@ async def nothing() -> None:
 
 
 @pytest.mark.spec("5/3", "7/401")
-async def test_a_key_revoked_while_the_body_was_on_its_way_buys_nothing(harness: ApiHarness) -> None:
+async def test_a_key_revoked_while_the_body_was_received_buys_nothing(harness: ApiHarness) -> None:
     customer = await harness.customer()
 
     async def revoke() -> None:

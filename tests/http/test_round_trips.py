@@ -25,18 +25,18 @@ class Wire:
         self.customer = customer
 
     async def trips(self, path: str) -> tuple[int, Any]:
-        """How often the database was asked and waited for during a read, and the answer."""
-        with tempfile.TemporaryFile() as told:
+        """The number of database round trips during a read, and the answer."""
+        with tempfile.TemporaryFile() as trace:
             async with self._wiring.pool.connection() as connection:
-                connection.pgconn.trace(told.fileno())
+                connection.pgconn.trace(trace.fileno())
                 connection.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
             try:
                 answer = await self.customer.get(path)
             finally:
                 async with self._wiring.pool.connection() as connection:
                     connection.pgconn.untrace()
-            told.seek(0)
-            lines = [line.split(b"\t") for line in told.read().splitlines()]
+            trace.seek(0)
+            lines = [line.split(b"\t") for line in trace.read().splitlines()]
         # After each of these the frontend waits for the backend.
         return sum(line[0] == b"F" and line[2] in (b"Sync", b"Query") for line in lines), answer
 
@@ -48,8 +48,8 @@ async def line(
     settings = evolve(service_settings, database_pool_size=1)
     async with (
         wire(settings, harness.wiring.network) as wiring,
-        api_on(wiring) as gate,
-        client_of(gate, contract) as http,
+        api_on(wiring) as api,
+        client_of(api, contract) as http,
     ):
         yield Wire(wiring, customer.at(http))
 
@@ -79,17 +79,17 @@ async def test_nothing_of_the_data_is_looked_at_before_its_turn(
     service = line.customer.http
     answer = await line.customer.get(path)
     assert (answer.status_code, answer.json()["password"]) == (200, None)
-    poor = (await harness.another_key(customer, [Scope.CREDITS_READ])).at(service)
-    assert code_of(await poor.get(path)) == (403, "insufficient_scope")
-    stranger = (await harness.customer()).at(service)
-    assert code_of(await stranger.get(path)) == (404, "not_found")
-    assert code_of(await stranger.get("/meetings/nothing")) == (404, "not_found")
-    assert code_of(await poor.get("/meetings/nothing")) == (403, "insufficient_scope")
+    narrow = (await harness.another_key(customer, [Scope.CREDITS_READ])).at(service)
+    assert code_of(await narrow.get(path)) == (403, "insufficient_scope")
+    other = (await harness.customer()).at(service)
+    assert code_of(await other.get(path)) == (404, "not_found")
+    assert code_of(await other.get("/meetings/nothing")) == (404, "not_found")
+    assert code_of(await narrow.get("/meetings/nothing")) == (403, "insufficient_scope")
     await harness.wiring.administration.revoke_key(customer.key.key.id)
     assert code_of(await line.customer.get(path)) == (401, "invalid_api_key")
     limited = evolve(service_settings_of(harness), quota_read=1)
-    async with api_on(evolve(harness.wiring, settings=limited)) as gate:
-        reader = (await harness.another_key(customer)).at(client_of(gate, _Unchecked()))
+    async with api_on(evolve(harness.wiring, settings=limited)) as api:
+        reader = (await harness.another_key(customer)).at(client_of(api, _Unchecked()))
         assert (await reader.get(path)).status_code == 200
         assert code_of(await reader.get(path)) == (429, "rate_limited")
 
@@ -99,7 +99,7 @@ def service_settings_of(harness: ApiHarness) -> Settings:
 
 
 class _Unchecked(Contract):
-    """Of a gate with a quota of one there is nothing more to hold."""
+    """Checks nothing: an application with a quota of one does not match the contract."""
 
     def __init__(self) -> None:
         super().__init__({"paths": {}})

@@ -20,7 +20,7 @@ from tests.http.test_downloads import Endless, Place, check_refusal, endless, pl
 from tests.unit.usecases.recording_fakes import a_recording
 
 QUICKLY = DownloadLimits(rate_window_s=1.0)
-IMPATIENT = DownloadLimits(streams_per_link=10_000, streams_per_account=10_000, rate_window_s=0.5)
+SHORT_LIMITS = DownloadLimits(streams_per_link=10_000, streams_per_account=10_000, rate_window_s=0.5)
 
 
 class SlowReader:
@@ -52,7 +52,7 @@ class SlowReader:
         return await asyncio.get_running_loop().sock_recv(self.socket, size)
 
     async def is_reset(self, at_most: int = 1 << 20, pause_s: float = 0) -> bool:
-        """Read on, so many bytes at a time, and say whether the end is that of a dropped connection."""
+        """Read on, so many bytes at a time, and return whether the connection was dropped."""
         try:
             async with asyncio.timeout(20):
                 while await self.take(at_most):  # noqa: ASYNC110  (its pace is what is tested)
@@ -90,7 +90,7 @@ async def is_served(place: Place, url: str) -> bool:
 
 
 @pytest.mark.spec("7/429")
-async def test_520_slow_readers_of_one_link_leave_everybody_else_alone() -> None:
+async def test_520_slow_readers_of_one_link_do_not_delay_others() -> None:
     async with endless(DownloadLimits()) as (files, place, url):
         async with slow_readers(url, 520) as statuses:
             assert statuses.count("HTTP/1.1 200") == 4
@@ -147,7 +147,7 @@ async def test_what_fails_makes_room() -> None:
 
 
 async def test_a_reader_that_takes_nothing_is_cut_and_its_socket_dropped() -> None:
-    async with endless(IMPATIENT) as (files, place, url):
+    async with endless(SHORT_LIMITS) as (files, place, url):
         reader = SlowReader(url)
         assert await reader.ask() == "HTTP/1.1 200"
         await until_open(files, 0)
@@ -157,7 +157,7 @@ async def test_a_reader_that_takes_nothing_is_cut_and_its_socket_dropped() -> No
 
 
 async def test_a_reader_that_takes_too_little_is_cut() -> None:
-    async with endless(IMPATIENT) as (files, _, url):
+    async with endless(SHORT_LIMITS) as (files, _, url):
         reader = SlowReader(url)
         await reader.ask()
         assert await reader.is_reset(at_most=256, pause_s=0.05)
@@ -178,7 +178,7 @@ async def test_a_reader_that_keeps_up_is_not_cut() -> None:
         reader.socket.close()
 
 
-async def test_a_source_that_is_slow_is_no_fault_of_the_reader() -> None:
+async def test_a_slow_source_does_not_cut_the_reader() -> None:
     class Dripping(Endless):
         """A file of which a little comes now and then."""
 
@@ -197,10 +197,10 @@ async def test_a_source_that_is_slow_is_no_fault_of_the_reader() -> None:
 
 
 async def test_where_a_server_cannot_drop_a_connection_the_reading_ends_all_the_same() -> None:
-    async with endless(IMPATIENT) as (files, place, url):
+    async with endless(SHORT_LIMITS) as (files, place, url):
         recording_id, query = urlsplit(url).path.rsplit("/", 1)[1], urlsplit(url).query
         runtime = Runtime(place.clock, SeededEntropy(1))
-        routes = download_routes(place.download, {"endless": files}, runtime, "", IMPATIENT)
+        routes = download_routes(place.download, {"endless": files}, runtime, "", SHORT_LIMITS)
         never = asyncio.Event()
 
         async def take_nothing(message: Message) -> None:

@@ -21,7 +21,7 @@ from tests.http.receiver import Received
 KIND = "credit.topup.succeeded"
 OTHER = "other.test"
 AT_ONCE = ",".join(["0"] * 10)
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 async def _register(customer: Customer, count: int, host: str = HOST, path: str = "") -> list[str]:
@@ -47,7 +47,7 @@ def _most_in_a_second(received: Sequence[Received]) -> int:
 # An account has its number of endpoints
 
 
-async def test_an_account_has_at_most_fifty_webhooks_however_many_are_asked_for_at_once(
+async def test_concurrent_registrations_create_at_most_fifty_webhooks(
     harness: ApiHarness, customer: Customer
 ) -> None:
     await asyncio.gather(*(customer.make_webhook() for _ in range(45)))
@@ -79,7 +79,7 @@ async def test_inactive_webhooks_count_and_deleted_ones_do_not(opened: Opened) -
 
 
 async def test_a_host_gets_its_posts_in_flight_and_in_a_second_over_all_accounts(opened: Opened) -> None:
-    """With 40 webhooks of three accounts, each told of two events: 240 posts to one host."""
+    """With 40 webhooks of three accounts, each for two events: 240 posts to one host."""
     async with opened("", webhook_posts_per_host=6, webhook_posts_per_host_per_s=40) as office:
         customers = [await office.harness.customer() for _ in range(3)]
         for customer in customers:
@@ -88,7 +88,7 @@ async def test_a_host_gets_its_posts_in_flight_and_in_a_second_over_all_accounts
         for customer in customers:
             for amount in (1, 2):
                 await office.harness.wiring.administration.top_up(customer.account_id, amount)
-        await until(lambda: len(office.receiver.received) >= 240, PATIENCE_S)
+        await until(lambda: len(office.receiver.received) >= 240, TIMEOUT_S)
         received = office.receiver.received
         assert len({(one.path, one.headers["webhook-id"]) for one in received}) == len(received) == 240
         assert office.receiver.most_under_way <= 6
@@ -99,16 +99,16 @@ async def test_a_host_gets_its_posts_in_flight_and_in_a_second_over_all_accounts
         ))  # fmt: skip
 
 
-async def test_a_host_that_hangs_keeps_nobody_else_waiting_not_even_at_itself(opened: Opened) -> None:
+async def test_a_hanging_host_delays_no_other_account_even_at_that_host(opened: Opened) -> None:
     async with opened("", hosts=(OTHER,)) as office:
-        attacker, neighbour = await office.harness.customer(), await office.harness.customer()
+        attacker, other = await office.harness.customer(), await office.harness.customer()
         await _register(attacker, 50, path="hang/")
-        await _register(neighbour, 1, host=OTHER, path="fine/")
-        await _register(neighbour, 1, path="fine/")
-        quiet = await _latencies(office, neighbour, 5)
+        await _register(other, 1, host=OTHER, path="fine/")
+        await _register(other, 1, path="fine/")
+        quiet = await _latencies(office, other, 5)
         await office.harness.wiring.administration.top_up(attacker.account_id, 1)
         await until(lambda: office.receiver.under_way >= 8)
-        busy = await _latencies(office, neighbour, 15)
+        busy = await _latencies(office, other, 15)
         assert office.receiver.most_under_way <= 8 + 2, "half of the host's places, and the neighbour's"
         assert busy[-1] < 1.0, (quiet, busy)
 
@@ -116,31 +116,31 @@ async def test_a_host_that_hangs_keeps_nobody_else_waiting_not_even_at_itself(op
 async def test_many_webhooks_at_a_host_that_fails_get_few_posts(opened: Opened) -> None:
     """Fifty URLs of one host and one meeting, made and cancelled."""
     async with opened(",".join(["2"] * 10)) as office:
-        customer, stranger = await office.harness.customer(), await office.harness.customer()
+        customer, other = await office.harness.customer(), await office.harness.customer()
         for number in range(50):
             await customer.make_webhook(
                 url=f"https://{HOST}/{number}", event_types=["meeting.created", "meeting.ended"]
             )
-        await _register(stranger, 1, path="theirs/")
+        await _register(other, 1, path="theirs/")
         office.receiver.status = 404
         meeting = await customer.make_meeting()
         await customer.delete(f"/meetings/{meeting['id']}")
-        await office.harness.wiring.administration.top_up(stranger.account_id, 1)
+        await office.harness.wiring.administration.top_up(other.account_id, 1)
 
         async def all_disabled() -> bool:
             return set(await _states(office, customer)) == {"disabled"}
 
-        await until(all_disabled, PATIENCE_S)
+        await until(all_disabled, TIMEOUT_S)
         posts = [one for one in office.receiver.received if "theirs" not in one.path]
         # One for each webhook, and up to 19 for those that are left then.
         assert len(posts) <= 50 + 19
-        assert set(await _states(office, stranger)) == {"active"}
+        assert set(await _states(office, other)) == {"active"}
         for record in (await customer.get("/webhooks?limit=100")).json()["data"]:
             assert record["consecutive_failures"] == 20
             assert record["disabled_at"] is not None
 
 
-async def test_a_webhook_that_works_survives_its_failing_neighbours(opened: Opened) -> None:
+async def test_a_working_webhook_stays_active_when_others_fail(opened: Opened) -> None:
     async with opened(AT_ONCE, hosts=(OTHER,)) as office:
         customer = await office.harness.customer()
         healthy, failing = await _register(customer, 1), await _register(customer, 1, host=OTHER)
@@ -206,34 +206,32 @@ async def _latencies(office: DeliveryHarness, customer: Customer, count: int) ->
                 if one.at_s >= since and "/fine/" in one.path
             ]
 
-        await until(lambda: len(arrived()) >= webhooks, PATIENCE_S)
+        await until(lambda: len(arrived()) >= webhooks, TIMEOUT_S)
         found += arrived()
     return sorted(found)
 
 
-async def test_five_hundred_names_that_hang_keep_no_other_account_waiting(
-    opened: Opened, lookups: Lookups
-) -> None:
+async def test_five_hundred_hanging_names_delay_no_other_account(opened: Opened, lookups: Lookups) -> None:
     async with opened("", lookups=lookups, webhook_endpoints_per_account=500) as office:
-        attacker, neighbour = await office.harness.customer(), await office.harness.customer()
+        attacker, other = await office.harness.customer(), await office.harness.customer()
         urls = [f"https://hang-{secrets.token_hex(4)}.d{number}.test/" for number in range(500)]
         for start in range(0, 500, 50):
             await asyncio.gather(*(
                 attacker.make_webhook(url=url, event_types=[KIND]) for url in urls[start : start + 50]
             ))  # fmt: skip
-        await _register(neighbour, 1, path="fine/")
-        quiet = await _latencies(office, neighbour, 10)
+        await _register(other, 1, path="fine/")
+        quiet = await _latencies(office, other, 10)
         lookups.hang.set()
         await office.harness.wiring.administration.top_up(attacker.account_id, 1)
         await until(lambda: lookups.under_way >= 8)
-        busy = await _latencies(office, neighbour, 20)
+        busy = await _latencies(office, other, 20)
         assert lookups.most_under_way == 8
         assert busy[18] < 1.0, (quiet, busy)
         # Others register meanwhile, each name being looked up.
         for number in range(10):
             host = f"new-{number}.test"
             async with asyncio.timeout(3):
-                await neighbour.make_webhook(url=f"https://{host}/", event_types=["meeting.created"])
+                await other.make_webhook(url=f"https://{host}/", event_types=["meeting.created"])
         # What was not looked up has had no attempt.
         rows = await office.harness.query(
             "SELECT count(*) AS deliveries FROM deliveries WHERE account_id = %s AND attempts_made = 0",
@@ -242,22 +240,22 @@ async def test_five_hundred_names_that_hang_keep_no_other_account_waiting(
         assert rows[0]["deliveries"] > 400
 
 
-async def test_registering_names_that_hang_is_refused_in_time_and_delays_nobody(
+async def test_registering_hanging_names_is_refused_in_time_and_delays_no_other_account(
     opened: Opened, lookups: Lookups
 ) -> None:
     async with opened("", lookups=lookups) as office:
-        attacker, neighbour = await office.harness.customer(), await office.harness.customer()
+        attacker, other = await office.harness.customer(), await office.harness.customer()
         lookups.hang.set()
 
         def body(number: int) -> dict[str, Any]:
             return office.harness.webhook_body(url=f"https://hang.d{number}.test/")
 
-        asked = [asyncio.create_task(attacker.post("/webhooks", body(number))) for number in range(40)]
+        requests = [asyncio.create_task(attacker.post("/webhooks", body(number))) for number in range(40)]
         await until(lambda: lookups.under_way >= 8)
         started = time.monotonic()
-        await neighbour.make_webhook(url="https://fine.test/", event_types=[KIND])
+        await other.make_webhook(url="https://fine.test/", event_types=[KIND])
         assert time.monotonic() - started < 2.0
-        answers = await asyncio.gather(*asked)
+        answers = await asyncio.gather(*requests)
         assert {code_of(answer) for answer in answers} == {(422, "unprocessable_entity")}
         assert lookups.most_under_way == 8
         lookups.opened.set()
@@ -277,8 +275,8 @@ async def test_a_key_for_webhooks_alone_reads_no_password(opened: Opened) -> Non
         assert meeting["password"] == "rahasia-12"
         await owner.delete(f"/meetings/{meeting['id']}")
         [sent] = await office.next()
-        told = json.loads(sent.body)["data"]
-        assert told == meeting | {"password": None, "host_key": None}
+        data = json.loads(sent.body)["data"]
+        assert data == meeting | {"password": None, "host_key": None}
         assert b"rahasia" not in sent.body
         deliveries = (await key.get("/webhooks")).json()["data"]
         assert "rahasia" not in json.dumps(deliveries)

@@ -1,4 +1,4 @@
-"""What became of deliveries, and deliveries that are asked for, with a receiver on loopback (spec 6)."""
+"""The results of deliveries, and requested deliveries, with a receiver on loopback (spec 6)."""
 
 from __future__ import annotations
 
@@ -117,20 +117,24 @@ async def test_a_test_event_reaches_one_endpoint_subscribed_or_not(opened: Opene
         await customer.make_webhook(url=f"https://{HOST}/other", event_types=["webhook.test"])
         answer = await customer.post(f"/webhooks/{webhook['id']}/test", None)
         assert answer.status_code == 202
-        told = answer.json()
-        assert (told["status"], told["event_type"], told["attempts"]) == ("pending", "webhook.test", [])
-        assert told["next_attempt_at"] is not None
+        delivery = answer.json()
+        assert (delivery["status"], delivery["event_type"], delivery["attempts"]) == (
+            "pending",
+            "webhook.test",
+            [],
+        )
+        assert delivery["next_attempt_at"] is not None
 
         [done] = await settled(customer, webhook, "succeeded")
-        assert done | {"status": 0, "attempts": 0, "next_attempt_at": 0} == told | {
+        assert done | {"status": 0, "attempts": 0, "next_attempt_at": 0} == delivery | {
             "status": 0, "attempts": 0, "next_attempt_at": 0,
         }  # fmt: skip
         [sent] = await office.next()
         assert sent.path == "/in?from=meetcore"
         assert sent.headers["x-service-event"] == "webhook.test"
-        assert sent.headers["x-service-delivery"] == told["id"]
+        assert sent.headers["x-service-delivery"] == delivery["id"]
         payload = json.loads(sent.body)
-        assert (payload["id"], payload["type"]) == (told["event_id"], "webhook.test")
+        assert (payload["id"], payload["type"]) == (delivery["event_id"], "webhook.test")
         assert payload["data"] == without_secret(webhook)
         signature.verify([webhook["secret"]], sent.body, sent.headers[SIGNATURE], int(time.time()))
 
@@ -148,15 +152,15 @@ async def test_a_delivery_can_be_sent_again_as_the_same_event(opened: Opened) ->
 
         answer = await customer.post(f"{path}/{failed['id']}/resend", None)
         assert answer.status_code == 202
-        told = answer.json()
-        assert set(told) == FIELDS
-        assert told["id"] > failed["id"]
-        assert (told["event_id"], told["event_type"]) == (failed["event_id"], "meeting.created")
-        assert (told["status"], told["attempts"]) == ("pending", [])
+        delivery = answer.json()
+        assert set(delivery) == FIELDS
+        assert delivery["id"] > failed["id"]
+        assert (delivery["event_id"], delivery["event_type"]) == (failed["event_id"], "meeting.created")
+        assert (delivery["status"], delivery["attempts"]) == ("pending", [])
         [second] = await office.next()
         assert second.body == first.body
         assert second.headers["webhook-id"] == first.headers["webhook-id"]
-        assert second.headers["x-service-delivery"] == told["id"]
+        assert second.headers["x-service-delivery"] == delivery["id"]
         signature.verify([webhook["secret"]], second.body, second.headers[SIGNATURE], int(time.time()))
         standardwebhooks.Webhook(webhook["secret"]).verify(second.body.decode(), second.headers)
         [done] = await settled(customer, webhook, "succeeded")
@@ -164,7 +168,7 @@ async def test_a_delivery_can_be_sent_again_as_the_same_event(opened: Opened) ->
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-accepted")
-async def test_what_is_asked_for_twice_under_one_key_is_sent_once(opened: Opened) -> None:
+async def test_a_request_repeated_under_one_key_is_sent_once(opened: Opened) -> None:
     async with opened("") as office:
         customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.low")
@@ -218,8 +222,8 @@ async def test_what_waits_for_a_removed_webhook_is_never_sent(opened: Opened) ->
         office.receiver.status = 204
         again = await office.register(customer, "credit.topup.succeeded")
         await top_up(customer.account_id, 777)
-        [told] = await settled(customer, again, "succeeded")
-        assert [json.loads(each.body)["id"] for each in office.receiver.received] == [told["event_id"]]
+        [delivery] = await settled(customer, again, "succeeded")
+        assert [json.loads(each.body)["id"] for each in office.receiver.received] == [delivery["event_id"]]
 
 
 @pytest.mark.spec("7/410")

@@ -57,8 +57,8 @@ async def test_webhooks_come_in_pages(customer: Customer) -> None:
     assert await pages(customer, "/webhooks?limit=5") == [made]
     first = (await customer.get("/webhooks?limit=2")).json()
     await customer.delete(f"/webhooks/{made[1]['id']}")
-    rest = (await customer.get(f"/webhooks?limit=100&cursor={first['next_cursor']}")).json()
-    assert rest["data"] == made[2:], "the last one seen may be gone"
+    second = (await customer.get(f"/webhooks?limit=100&cursor={first['next_cursor']}")).json()
+    assert second["data"] == made[2:], "the last one seen may be gone"
 
 
 @pytest.mark.spec("7/400")
@@ -127,7 +127,7 @@ async def test_a_removed_webhook_is_gone_and_its_url_free(harness: ApiHarness, c
 
 
 @pytest.mark.spec("4/idem-replay", "4/idem-accepted")
-async def test_a_removal_is_replayed_whoever_registered_again(
+async def test_a_removal_is_replayed_after_the_url_is_registered_again(
     harness: ApiHarness, customer: Customer
 ) -> None:
     body, key = harness.webhook_body(), new_key()
@@ -210,10 +210,10 @@ async def test_what_would_only_be_held_is_refused(
 
 @pytest.mark.spec("7/404", "5/8", "4.4/3")
 @pytest.mark.parametrize("name", ["x", "%00", NO_ID, "urn:uuid", "a" * 500])
-async def test_an_id_that_is_none_of_ours(harness: ApiHarness, customer: Customer, name: str) -> None:
+async def test_an_id_without_a_record(harness: ApiHarness, customer: Customer, name: str) -> None:
     path = f"/webhooks/{(await customer.make_webhook())['id']}"
     sent = (await customer.post(f"{path}/test", None)).json()
-    for method, asked in (
+    for method, target in (
         ("DELETE", f"/webhooks/{name}"),
         ("POST", f"/webhooks/{name}/rotate-secret"),
         ("POST", f"/webhooks/{name}/test"),
@@ -223,7 +223,7 @@ async def test_an_id_that_is_none_of_ours(harness: ApiHarness, customer: Custome
         ("POST", f"/webhooks/{name}/deliveries/{sent['id']}/resend"),
         ("POST", f"{path}/deliveries/{name}/resend"),
     ):
-        assert code_of(await customer.send(method, asked)) == (404, "not_found"), asked
+        assert code_of(await customer.send(method, target)) == (404, "not_found"), target
 
 
 @pytest.mark.spec("5/8", "7/404", "4.4/3")
@@ -231,11 +231,11 @@ async def test_another_accounts_webhook_is_answered_as_an_unknown_one(
     harness: ApiHarness, customer: Customer
 ) -> None:
     owner = await harness.customer()
-    theirs = (await owner.make_webhook())["id"]
-    sent = (await owner.post(f"/webhooks/{theirs}/test", None)).json()["id"]
-    ours = (await customer.make_webhook())["id"]
+    foreign_id = (await owner.make_webhook())["id"]
+    sent = (await owner.post(f"/webhooks/{foreign_id}/test", None)).json()["id"]
+    own_id = (await customer.make_webhook())["id"]
 
-    def told(answer: httpx.Response) -> dict[str, Any]:
+    def error_of(answer: httpx.Response) -> dict[str, Any]:
         assert code_of(answer) == (404, "not_found")
         return {name: text for name, text in answer.json()["error"].items() if name != "request_id"}
 
@@ -249,20 +249,20 @@ async def test_another_accounts_webhook_is_answered_as_an_unknown_one(
     ):
         unknown = await customer.send(method, path.format(NO_ID, NO_ID))
         not_an_id = await customer.send(method, path.format("x", "x"))
-        foreign = await customer.send(method, path.format(theirs, sent))
-        assert told(foreign) == told(unknown) == told(not_an_id)
+        foreign = await customer.send(method, path.format(foreign_id, sent))
+        assert error_of(foreign) == error_of(unknown) == error_of(not_an_id)
     for below in (f"/deliveries/{sent}", f"/deliveries/{sent}/resend"):
         method = "POST" if below.endswith("resend") else "GET"
-        told(await customer.send(method, f"/webhooks/{ours}{below}"))
-    assert (await owner.get(f"/webhooks/{theirs}")).status_code == 200
+        error_of(await customer.send(method, f"/webhooks/{own_id}{below}"))
+    assert (await owner.get(f"/webhooks/{foreign_id}")).status_code == 200
 
 
 @pytest.mark.spec("4.3/4", "5/7")
 async def test_it_costs_nothing(harness: ApiHarness) -> None:
-    poor = await harness.customer(credits=0, daily_cap=0)
-    path = f"/webhooks/{(await poor.make_webhook())['id']}"
-    sent = await poor.post(f"{path}/test", None)
+    customer = await harness.customer(credits=0, daily_cap=0)
+    path = f"/webhooks/{(await customer.make_webhook())['id']}"
+    sent = await customer.post(f"{path}/test", None)
     assert sent.status_code == 202
-    assert (await poor.post(f"{path}/deliveries/{sent.json()['id']}/resend", None)).status_code == 202
-    assert (await poor.delete(path)).status_code == 204
-    assert await poor.balance() == 0
+    assert (await customer.post(f"{path}/deliveries/{sent.json()['id']}/resend", None)).status_code == 202
+    assert (await customer.delete(path)).status_code == 204
+    assert await customer.balance() == 0

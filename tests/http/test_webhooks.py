@@ -54,7 +54,7 @@ async def test_the_webhook_record(harness: ApiHarness, customer: Customer) -> No
 
 
 @pytest.mark.spec("2.3/secret", "4.3/3", "1/op/webhook-detail", "4.4/4")
-async def test_who_sees_the_secret(harness: ApiHarness, customer: Customer) -> None:
+async def test_which_keys_get_the_secret(harness: ApiHarness, customer: Customer) -> None:
     made = await customer.make_webhook()
     path = f"/webhooks/{made['id']}"
     assert (await customer.get(path)).json() == made
@@ -78,7 +78,7 @@ async def test_secrets_differ_and_are_not_kept_in_the_clear(harness: ApiHarness,
 
 @pytest.mark.spec("4.3/event_types", "6/kinds")
 @pytest.mark.parametrize("kind", KINDS)
-async def test_every_kind_can_be_asked_for(customer: Customer, kind: str) -> None:
+async def test_every_kind_can_be_subscribed_to(customer: Customer, kind: str) -> None:
     assert (await customer.make_webhook(event_types=[kind]))["event_types"] == [kind]
 
 
@@ -245,8 +245,8 @@ async def test_a_url_is_registered_once(
     again = await customer.post("/webhooks", harness.webhook_body(url=other, event_types=["credit.low"]))
     assert code_of(again) == (409, "conflict")
     assert again.json()["error"]["details"] == {"id": first.json()["id"]}
-    neighbour = await harness.customer()
-    assert (await neighbour.post("/webhooks", harness.webhook_body(url=one))).status_code == 201
+    another = await harness.customer()
+    assert (await another.post("/webhooks", harness.webhook_body(url=one))).status_code == 201
 
 
 @pytest.mark.spec("4.3/2")
@@ -374,7 +374,7 @@ async def test_what_a_patch_cannot_change(customer: Customer, field: str) -> Non
 @pytest.mark.parametrize(
     "name", ["x", "1", "01890000-0000-7000-8000-000000000000", "null", "%00", "a" * 500, "%F0%9F"]
 )
-async def test_an_id_that_is_none_of_ours(customer: Customer, name: str) -> None:
+async def test_an_id_without_a_record(customer: Customer, name: str) -> None:
     for method, body in (("GET", None), ("PATCH", {"is_active": True})):
         answer = await customer.send(method, f"/webhooks/{name}", body)
         assert code_of(answer) == (404, "not_found")
@@ -392,7 +392,7 @@ async def test_only_the_one_spelling_of_an_id_is_that_id(customer: Customer) -> 
 
 @pytest.mark.spec("4.3/4", "4.4/errors")
 async def test_webhooks_cost_nothing(harness: ApiHarness) -> None:
-    poor = await harness.customer(credits=0, daily_cap=0)
-    made = await poor.make_webhook()
-    assert (await poor.patch(f"/webhooks/{made['id']}", {"is_active": False})).status_code == 200
-    assert await poor.balance() == 0
+    customer = await harness.customer(credits=0, daily_cap=0)
+    made = await customer.make_webhook()
+    assert (await customer.patch(f"/webhooks/{made['id']}", {"is_active": False})).status_code == 200
+    assert await customer.balance() == 0

@@ -48,60 +48,62 @@ async def zoom_wiring(
 
 
 @pytest.fixture
-async def guest(zoom_wiring: Wiring, customer: Customer, contract: Contract) -> AsyncIterator[Customer]:
+async def zoom_customer(
+    zoom_wiring: Wiring, customer: Customer, contract: Contract
+) -> AsyncIterator[Customer]:
     """A customer of that service."""
     wiring = zoom_wiring
-    async with api_on(wiring) as gate, client_of(gate, contract) as http:
+    async with api_on(wiring) as api, client_of(api, contract) as http:
         assert sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.runtime) == []
         yield customer.at(http)
 
 
 @pytest.mark.spec("1/meetings", "4.1/4")
-async def test_a_meeting_is_made_at_zoom_and_paid_once(guest: Customer, zoom: ZoomStandIn) -> None:
-    meeting = await guest.make_meeting(title="Rapat", password="Rk4-2026", with_recording=True)
+async def test_a_meeting_is_made_at_zoom_and_paid_once(zoom_customer: Customer, zoom: ZoomStandIn) -> None:
+    meeting = await zoom_customer.make_meeting(title="Rapat", password="Rk4-2026", with_recording=True)
     (made,) = zoom.meetings
     assert meeting["provider_meeting_id"] == str(made.number)
     assert meeting["join_url"].startswith("https://zoom.stand-in.example/j/")
-    assert meeting["password"] == made.told["password"] == "Rk4-2026"
-    assert str(reference_of(made.told["agenda"])) == meeting["id"]
-    assert made.told["settings"]["auto_recording"] == "cloud"
-    assert await guest.funds() == Funds(985, 0, 2)
+    assert meeting["password"] == made.fields["password"] == "Rk4-2026"
+    assert str(reference_of(made.fields["agenda"])) == meeting["id"]
+    assert made.fields["settings"]["auto_recording"] == "cloud"
+    assert await zoom_customer.funds() == Funds(985, 0, 2)
 
 
 @pytest.mark.spec("3/cancel-before")
 async def test_cancelling_deletes_it_there_and_returns_the_credits(
-    guest: Customer, zoom: ZoomStandIn
+    zoom_customer: Customer, zoom: ZoomStandIn
 ) -> None:
-    meeting = await guest.make_meeting()
-    answer = await guest.delete(f"/meetings/{meeting['id']}")
+    meeting = await zoom_customer.make_meeting()
+    answer = await zoom_customer.delete(f"/meetings/{meeting['id']}")
     assert answer.json() == {"id": meeting["id"], "status": "cancelled", "credits_refunded": 10}
     assert zoom.meetings == []
-    assert await guest.funds() == Funds(1000, 0, 3)
+    assert await zoom_customer.funds() == Funds(1000, 0, 3)
 
 
 @pytest.mark.spec("7/502")
-async def test_zooms_refusal_costs_nothing_and_its_words_are_not_shown(
-    guest: Customer, harness: ApiHarness, zoom: ZoomStandIn
+async def test_zooms_refusal_costs_nothing_and_its_text_is_not_shown(
+    zoom_customer: Customer, harness: ApiHarness, zoom: ZoomStandIn
 ) -> None:
     zoom.faults.plan(Fault("missing_scope", "create"))
-    answer = await guest.post("/meetings", harness.body())
+    answer = await zoom_customer.post("/meetings", harness.body())
     assert code_of(answer) == (502, "upstream_error")
     assert "scope" not in answer.text
     assert zoom.meetings == []
-    assert await guest.funds() == Funds(1000, 0, 1)
+    assert await zoom_customer.funds() == Funds(1000, 0, 1)
 
 
 @pytest.mark.spec("4.1/3", "7/503")
 async def test_creating_and_cancelling_leaves_creations_of_the_day_to_other_accounts(
-    guest: Customer, harness: ApiHarness, zoom: ZoomStandIn
+    zoom_customer: Customer, harness: ApiHarness, zoom: ZoomStandIn
 ) -> None:
     await harness.query("UPDATE hosts SET creations = 100, creations_on = (now() AT TIME ZONE 'UTC')::date")
     await harness.query(
         """UPDATE hosts SET creations = 96, rests_until = NULL
             WHERE id = (SELECT id FROM hosts WHERE is_active ORDER BY capacity DESC, id LIMIT 1)"""
     )
-    other, third = [(await harness.customer()).at(guest.http) for _ in range(2)]
-    for customer, share in ((guest, 2), (other, 1), (third, 1)):
+    other, third = [(await harness.customer()).at(zoom_customer.http) for _ in range(2)]
+    for customer, share in ((zoom_customer, 2), (other, 1), (third, 1)):
         for _ in range(share):
             meeting = await customer.make_meeting()
             assert (await customer.delete(f"/meetings/{meeting['id']}")).status_code == 200
@@ -115,7 +117,7 @@ async def test_creating_and_cancelling_leaves_creations_of_the_day_to_other_acco
 
 
 def check_midnight(answer: httpx.Response) -> None:
-    """The refusal says when the next day of creations begins, and how long that is to wait."""
+    """The refusal has the start of the next day of creations, and the delay until then."""
     now = datetime.now(UTC)
     midnight = next_creation_day(now)
     assert answer.json()["error"]["details"] == {"next_available_at": f"{midnight:%Y-%m-%dT%H:%M:%SZ}"}
@@ -123,10 +125,10 @@ def check_midnight(answer: httpx.Response) -> None:
 
 
 async def test_an_orphan_at_zoom_is_removed(
-    guest: Customer, harness: ApiHarness, zoom: ZoomStandIn, zoom_wiring: Wiring
+    zoom_customer: Customer, harness: ApiHarness, zoom: ZoomStandIn, zoom_wiring: Wiring
 ) -> None:
     zoom.faults.plan(Fault("answered", "create", doubles=1))
-    meeting = await guest.make_meeting()
+    meeting = await zoom_customer.make_meeting()
     assert len(zoom.meetings) == 2
     await harness.query("UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour'")
     assert await zoom_wiring.remove_orphans.sweep() >= 1

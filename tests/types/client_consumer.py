@@ -102,7 +102,7 @@ def mistakes(client: Client, at: datetime) -> None:
     Client("https://meet.example.com", "mk_live_", 30.0)  # type: ignore[call-arg]
 
 
-def told(secret: str, headers: Mapping[str, str], raw_body: bytes) -> None:
+def verified(secret: str, headers: Mapping[str, str], raw_body: bytes) -> None:
     event = meetcore.verify_webhook([secret], headers, raw_body)
     assert_type(event.data, Mapping[str, Any])
     match event.record:

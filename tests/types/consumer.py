@@ -88,12 +88,12 @@ def requests(now: datetime, body: object) -> None:
     assert_type(verdict.is_allowed, bool)
     assert_type(rate_window.Quotas().of(rate_window.OperationClass.CREDIT), int)
 
-    asked = idempotency.fingerprint("POST", "/orders", body)
-    assert_type(asked, bytes)
-    record = idempotency.IdempotencyRecord("order-1", asked)
+    fingerprint = idempotency.fingerprint("POST", "/orders", body)
+    assert_type(fingerprint, bytes)
+    record = idempotency.IdempotencyRecord("order-1", fingerprint)
     assert_type(record.answer, bytes | None)
     assert_type(idempotency.state_of(None, now), idempotency.KeyState)
-    assert_type(idempotency.decide(record, asked, now), idempotency.Verdict)
+    assert_type(idempotency.decide(record, fingerprint, now), idempotency.Verdict)
 
 
 def webhooks(account: UUID, now: datetime, body: bytes) -> None:

@@ -56,14 +56,14 @@ def webhooks(endpoint: endpoints.Endpoint, delivery: deliveries.Delivery, now: d
     signature.sign("whsec_", "a parsed body", 1)  # type: ignore[arg-type]
     signature.sign("whsec_", b"", now)  # type: ignore[arg-type]
     signature.verify([b"whsec_"], b"", "", 1)  # type: ignore[list-item]
-    believed = signature.verify(["whsec_"], b"", "", 1)  # type: ignore[func-returns-value]
+    verified = signature.verify(["whsec_"], b"", "", 1)  # type: ignore[func-returns-value]
     endpoint.state = endpoints.EndpointState.PAUSED  # type: ignore[misc]
     endpoints.EndpointChanges(url="https://example.com")  # type: ignore[call-arg]
     endpoints.EndpointChanges(event_types=("meeting.created",))  # type: ignore[arg-type]
     endpoints.record_failure(endpoint)  # type: ignore[call-arg]
     deliveries.release(delivery)  # type: ignore[call-arg]
     event: events.EventKind = "meeting.created"  # type: ignore[assignment]
-    print(event, believed)
+    print(event, verified)
 
 
 def modules() -> object:

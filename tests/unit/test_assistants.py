@@ -1,4 +1,4 @@
-"""Who hears and who writes, by the settings."""
+"""The transcriber and the note writer, by the settings."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,24 +20,24 @@ from meetcore.testing.contracts.note_writer import MEETINGS
 KEY = "sk-of-a-customer"
 
 
-def settings(**told: Any) -> Settings:
-    secret = typed_settings.SecretStr(told.pop("ai_api_key", ""))
-    return Settings(ai_api_key=secret, **told)
+def settings(**values: Any) -> Settings:
+    secret = typed_settings.SecretStr(values.pop("ai_api_key", ""))
+    return Settings(ai_api_key=secret, **values)
 
 
 @pytest.fixture
-def hears(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    return lambda can: monkeypatch.setattr(assistants, "can_hear", lambda: can)
+def set_recognizer(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    return lambda can: monkeypatch.setattr(assistants, "can_transcribe", lambda: can)
 
 
-async def test_without_an_endpoint_this_machine_does_it_and_says_what_it_cannot(
-    hears: Callable[[bool], None],
+async def test_without_an_endpoint_local_adapters_are_used_and_missing_ones_are_logged(
+    set_recognizer: Callable[[bool], None],
 ):
-    hears(True)
+    set_recognizer(True)
     async with chosen_assistants(settings()) as chosen:
         assert isinstance(chosen.transcriber, LocalTranscriber)
         assert isinstance(chosen.note_writer, LocalNoteWriter)
-    hears(False)
+    set_recognizer(False)
     with structlog.testing.capture_logs() as logged:
         async with chosen_assistants(settings(provider="jitsi")) as chosen:
             assert chosen.transcriber is None
@@ -45,34 +45,36 @@ async def test_without_an_endpoint_this_machine_does_it_and_says_what_it_cannot(
     assert [(line["event"], line["log_level"]) for line in logged] == [("nothing_hears", "warning")]
 
 
-async def test_the_sandbox_is_not_warned_of_for_it_writes_every_transcript(hears: Callable[[bool], None]):
-    hears(False)
+async def test_the_sandbox_needs_no_transcriber_and_logs_no_warning(
+    set_recognizer: Callable[[bool], None],
+):
+    set_recognizer(False)
     with structlog.testing.capture_logs() as logged:
         async with chosen_assistants(settings(provider="sandbox")) as chosen:
             assert chosen.transcriber is None
     assert logged == []
 
 
-@pytest.mark.parametrize(("models", "hearing", "writing"), [
+@pytest.mark.parametrize(("models", "transcriber", "writer"), [
     ({}, OpenAiTranscriber, OpenAiNoteWriter),
     ({"ai_transcribe_model": ""}, LocalTranscriber, OpenAiNoteWriter),
     ({"ai_write_model": ""}, OpenAiTranscriber, LocalNoteWriter),
 ])  # fmt: skip
-async def test_an_endpoint_does_what_it_has_a_model_for(
-    hears: Callable[[bool], None], models: dict[str, str], hearing: type, writing: type
+async def test_an_endpoint_is_used_for_each_task_with_a_model(
+    set_recognizer: Callable[[bool], None], models: dict[str, str], transcriber: type, writer: type
 ):
-    hears(True)
+    set_recognizer(True)
     async with chosen_assistants(settings(ai_base_url="http://127.0.0.1:9/v1", **models)) as chosen:
-        assert isinstance(chosen.transcriber, hearing)
-        assert isinstance(chosen.note_writer, writing)
+        assert isinstance(chosen.transcriber, transcriber)
+        assert isinstance(chosen.note_writer, writer)
 
 
 async def test_the_settings_reach_the_endpoint():
     async with ai_stand_in() as ai:
-        told = settings(
+        chosen_settings = settings(
             ai_base_url=f"{ai.base_url}/", ai_api_key=ai.models.api_key, ai_transcribe_format="json"
         )
-        async with chosen_assistants(told) as chosen:
+        async with chosen_assistants(chosen_settings) as chosen:
             assert (await chosen.note_writer.write(MEETINGS["english"], Language.ENGLISH)).decisions
             assert chosen.transcriber is not None
             assert chosen.transcriber.max_piece_s == 60
@@ -92,7 +94,7 @@ async def test_a_key_without_an_address_is_refused_without_being_shown():
     ("AI_TRANSCRIBE_MODEL", "two words"), ("AI_TRANSCRIBE_FORMAT", "vtt"), ("AI_TIMEOUT_S", "0"),
     ("AI_CONTEXT_CHARS", "100"),
 ])  # fmt: skip
-def test_what_cannot_be_meant_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str):
+def test_an_invalid_setting_is_refused_by_name(monkeypatch: pytest.MonkeyPatch, name: str, value: str):
     monkeypatch.setenv(f"MEETCORE_{name}", value)
     with pytest.raises(SettingsRefused, match=f"MEETCORE_{name} must be") as refused:
         load_settings()

@@ -30,7 +30,7 @@ HEADING = re.compile(r"^#+ (?P<text>.+)$", re.MULTILINE)
 
 @frozen
 class Block:
-    """The Python blocks that run in one namespace: one block, or all of a page that says so."""
+    """The Python blocks that run in one namespace: one block, or all of a page marked so."""
 
     name: str
     parts: tuple[tuple[int, str], ...] = field(repr=False)
@@ -66,15 +66,15 @@ def links() -> Iterator[tuple[Path, str, str]]:
                 yield page, link["path"], link["anchor"] or ""
 
 
-def commands(group: App, words: str) -> Iterator[tuple[str, App]]:
+def commands(group: App, path: str) -> Iterator[tuple[str, App]]:
     for name in group:
         if name.startswith("-"):
             continue
         command = group[name]
         if command.default_command is None:
-            yield from commands(command, f"{words} {name}")
+            yield from commands(command, f"{path} {name}")
         else:
-            yield f"{words} {name}", command
+            yield f"{path} {name}", command
 
 
 def anchors_of(page: Path) -> set[str]:
@@ -91,7 +91,7 @@ def test_python_runs(block: Block) -> None:
         exec(compile("\n" * line + code, block.name.partition(":")[0], "exec"), namespace)
 
 
-def test_what_does_not_run_here_runs_elsewhere() -> None:
+def test_python_not_run_here_is_run_by_another_test() -> None:
     runners = {page.name: runner_of(page) for page in PAGES if runner_of(page)}
     for runner in runners.values():
         files = [ROOT / runner] if runner.endswith(".py") else sorted((ROOT / runner).glob("test_*.py"))
@@ -99,12 +99,12 @@ def test_what_does_not_run_here_runs_elsewhere() -> None:
     assert runners.keys() >= {"client.md", "integrating.md"}
 
 
-def test_there_is_python_to_run() -> None:
+def test_the_pages_have_python_blocks() -> None:
     assert {block.name.partition(":")[0] for block in python_blocks()} >= {"README.md", "quickstart.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_a_pasted_command_has_no_day_that_passes(page: Path) -> None:
+def test_a_pasted_command_has_no_fixed_date(page: Path) -> None:
     commands_of = [
         fence["text"] for fence in FENCE.finditer(page.read_text("utf-8")) if fence["language"] == "sh"
     ]
@@ -114,7 +114,7 @@ def test_a_pasted_command_has_no_day_that_passes(page: Path) -> None:
 @pytest.mark.parametrize(
     ("page", "path", "anchor"), [pytest.param(*link, id=f"{link[0].name}-{link[1]}") for link in links()]
 )
-def test_a_link_leads_somewhere(page: Path, path: str, anchor: str) -> None:
+def test_every_link_has_a_target(page: Path, path: str, anchor: str) -> None:
     target = (page.parent / path).resolve() if path else page
     assert target.is_relative_to(ROOT)
     assert target.exists()
@@ -133,11 +133,11 @@ def test_the_readme_is_short_and_starts_with_the_two_commands() -> None:
     assert head[4] == "```"
 
 
-@pytest.mark.parametrize(("words", "command"), list(commands(program, "meetcore")))
-def test_operating_tells_of_every_command_and_option(words: str, command: App) -> None:
+@pytest.mark.parametrize(("path", "command"), list(commands(program, "meetcore")))
+def test_operating_documents_every_command_and_option(path: str, command: App) -> None:
     text = (ROOT / "docs" / "operating.md").read_text("utf-8").partition("## Commands")[2]
-    rows = [line for line in text.splitlines() if re.match(rf"\| `{words}( ID)?` ", line)]
-    assert len(rows) == 1, words
+    rows = [line for line in text.splitlines() if re.match(rf"\| `{path}( ID)?` ", line)]
+    assert len(rows) == 1, path
     signature = inspect.signature(command.default_command)  # type: ignore[arg-type]  # commands() lets no None through
     wanted = {
         f"--{name.replace('_', '-')}"

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import meetcore
-from meetcore.adapters.speech import can_hear
+from meetcore.adapters.speech import can_transcribe
 
 # Runs in a child process, and imports the extra `speech`.
 NEEDS_SPEECH = "meetcore.adapters.speech.transcribe_child"
@@ -17,7 +17,7 @@ IMPORT = "import importlib, sys; [importlib.import_module(name) for name in sys.
 def test_every_module_can_be_imported_without_a_warning() -> None:
     names = [each.name for each in pkgutil.walk_packages(meetcore.__path__, "meetcore.")]
     assert {"meetcore.app", "meetcore.domain.ledger", "meetcore.adapters.cli.main"} <= set(names)
-    if not can_hear():
+    if not can_transcribe():
         names.remove(NEEDS_SPEECH)
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", IMPORT, *names],

@@ -1,4 +1,4 @@
-"""What the background work logs: one line for each thing that an operator may have to look into."""
+"""The logs of background work: one line for each event that an operator may have to investigate."""
 
 from typing import Any, cast
 
@@ -43,7 +43,7 @@ def _fresh_loggers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Sender:
-    """Answers as it is told."""
+    """Answers as configured."""
 
     attempt = BAD
 
@@ -60,7 +60,7 @@ def deliver(rig: MemoryRig, sender: Sender, schedule: RetrySchedule) -> DeliverW
 
 
 async def posted(worker: DeliverWebhooks) -> list[dict[str, Any]]:
-    """Post what is due, all of one batch; the lines that are logged of it."""
+    """Post one batch of due deliveries, and return the logged lines."""
     made = [await worker.post(one) for one in await worker.claim(100)]
     with capture_logs() as lines:
         await worker.record(made)
@@ -102,7 +102,7 @@ async def test_an_endpoint_that_failures_disable_is_one_line() -> None:
     assert line["consecutive_failures"] == DISABLE_AFTER_FAILURES
 
 
-async def test_each_endpoint_that_its_host_takes_along_is_one_line() -> None:
+async def test_each_endpoint_disabled_with_its_host_is_one_line() -> None:
     rig, sender = MemoryRig(), Sender()
     customer, endpoint = await outbox(rig, 0, secret=SECRET)
     other = await register(rig, new_endpoint(customer, secret=SECRET))
@@ -119,7 +119,7 @@ async def test_each_endpoint_that_its_host_takes_along_is_one_line() -> None:
     assert sorted(disabled) == sorted([str(endpoint.id), str(other.id)])
 
 
-async def test_a_failed_note_is_one_line_without_what_was_said() -> None:
+async def test_a_failed_note_is_one_line_without_transcript_text() -> None:
     one = await note_scenario()
     one.harness.listener.is_deaf = True
     await one.ask()
@@ -165,11 +165,11 @@ async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
     await one.ask()
     writing = one.harness.write_notes()
     for expired in range(2):
-        pump = NoteWorker(writing, [])
+        worker = NoteWorker(writing, [])
         with capture_logs() as lines:
-            await pump._claim()
-            for work in pump._notes:
+            await worker._claim()
+            for work in worker._notes:
                 work.cancel()  # as if the process ended: nothing is given back before it has begun
-        told = [line for line in lines if line["event"] == "expired lease taken over"]
-        assert [line["expired"] for line in told] == [expired] * bool(expired)
+        taken_over = [line for line in lines if line["event"] == "expired lease taken over"]
+        assert [line["expired"] for line in taken_over] == [expired] * bool(expired)
         one.harness.lapse()

@@ -1,4 +1,4 @@
-"""The table of rules against tests: the same from one process as from several, whatever becomes of a test."""
+"""The table of rules against tests: the same from one process or several, for every outcome of a test."""
 
 import os
 import subprocess
@@ -32,8 +32,8 @@ def place(tmp_path: Path) -> Path:
 
 
 def write(place: Path, name: str, rules: list[str], does: str = "pass") -> None:
-    words = ", ".join(map(repr, rules))
-    (place / f"test_{name}.py").write_text(FILE.format(rules=words, name=name, does=does))
+    rule_list = ", ".join(map(repr, rules))
+    (place / f"test_{name}.py").write_text(FILE.format(rules=rule_list, name=name, does=does))
 
 
 def run(place: Path, *arguments: str, kind: str = "--spec-run") -> tuple[int, list[str]]:
@@ -46,12 +46,12 @@ def run(place: Path, *arguments: str, kind: str = "--spec-run") -> tuple[int, li
         env={**os.environ, "PYTHONPATH": str(DOCS.parent), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True, text=True, check=False,
     )  # fmt: skip
-    told = done.stdout.partition("rules of the spec against tests")[2].splitlines()
+    table = done.stdout.partition("rules of the spec against tests")[2].splitlines()
     kinds = ("ok ", "-- ", "required ", f"of {len(RULES)} rules")
-    return done.returncode, [line for line in told if any(kind in line for kind in kinds)]
+    return done.returncode, [line for line in table if any(kind in line for kind in kinds)]
 
 
-def test_processes_make_the_table_of_one(place: Path):
+def test_several_processes_print_the_table_of_one(place: Path):
     status, table = run(place)
     assert (status, table[-1]) == (0, f"{len(RULES)} of {len(RULES)} rules covered")
     assert run(place, *IN_PROCESSES) == (status, table)
@@ -61,7 +61,7 @@ def test_processes_make_the_table_of_one(place: Path):
     ("assert False", "0 passed  1 failed"),
     ("pytest.skip('not here')", "0 passed  0 failed"),
 ])  # fmt: skip
-def test_a_required_rule_without_a_passing_test_is_told(place: Path, does: str, counted: str):
+def test_a_required_rule_without_a_passing_test_is_reported(place: Path, does: str, counted: str):
     write(place, "first", [FIRST], does)
     status, table = run(place)
     assert status == 1
@@ -77,7 +77,7 @@ def test_a_failure_outweighs_a_pass_in_another_process(place: Path):
     assert [line for line in table if line.startswith(f"-- {FIRST} ") and "1 passed  1 failed" in line]
 
 
-def test_a_process_that_crashes_has_failed_its_test_and_no_other(place: Path):
+def test_a_crashed_process_fails_its_test_and_no_other(place: Path):
     write(place, "first", [FIRST], "os._exit(1)")
     status, table = run(place, *IN_PROCESSES)
     assert status == 1
@@ -95,7 +95,7 @@ def test_tests_that_did_not_run_cover_nothing(place: Path):
 
 
 @pytest.mark.parametrize("arguments", [(), IN_PROCESSES])
-def test_an_id_that_is_no_rule_fails_the_collection(place: Path, arguments: tuple[str, ...]):
+def test_an_unknown_rule_id_fails_the_collection(place: Path, arguments: tuple[str, ...]):
     write(place, "first", ["no/rule"])
     status, table = run(place, *arguments)
     assert status != 0
@@ -109,7 +109,7 @@ def test_two_runs_make_one_table(place: Path):
     assert run(place, *IN_PROCESSES, f"--spec-with={kept}", "test_others.py") == whole
 
 
-def test_what_failed_in_the_first_of_two_runs_is_told_by_the_second(place: Path):
+def test_a_failure_in_the_first_of_two_runs_is_reported_by_the_second(place: Path):
     write(place, "first", [FIRST], "assert False")
     kept = place / "kept.json"
     assert run(place, "test_first.py", kind=f"--spec-keep={kept}") == (1, [])

@@ -25,7 +25,7 @@ class Account(models.Model):
     last_at = models.DateTimeField(null=True)
 
     class Meta:  # noqa: D106 - Django's own
-        # The rules see to it that this never speaks; a query by hand may not.
+        # The rules never violate this; a query by hand may.
         constraints = (models.CheckConstraint(name="held_not_negative", condition=Q(held__gte=0)),)
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class EntryRow(models.Model):
     hash = models.BinaryField(max_length=32)
 
     class Meta:  # noqa: D106 - Django's own
-        # The last word on "once", should a lock ever be forgotten. NULLs differ from one another, so that
+        # The last guard of "once", should a lock ever be missing. NULLs differ from one another, so that
         # only a refund takes the place of its charge.
         constraints = (
             models.UniqueConstraint(name="one_entry_a_number", fields=["account", "number"]),
@@ -89,28 +89,28 @@ class EntryRow(models.Model):
     @classmethod
     def of(cls, entry: Entry) -> "EntryRow":
         """The row of an entry."""
-        told = entry.transfer
+        transfer = entry.transfer
         return cls(
             account_id=entry.account_id,
             number=entry.number,
-            transfer_id=told.id,
-            operation=told.operation,
-            kind=told.kind.value,
-            amount=told.amount,
-            source=told.source.value,
-            destination=told.destination.value,
-            reference_type=told.reference.type,
-            reference_id=told.reference.id,
-            reverses=told.reverses,
-            api_key_id=told.api_key_id,
-            cap_day=told.cap_day,
+            transfer_id=transfer.id,
+            operation=transfer.operation,
+            kind=transfer.kind.value,
+            amount=transfer.amount,
+            source=transfer.source.value,
+            destination=transfer.destination.value,
+            reference_type=transfer.reference.type,
+            reference_id=transfer.reference.id,
+            reverses=transfer.reverses,
+            api_key_id=transfer.api_key_id,
+            cap_day=transfer.cap_day,
             balance_after=entry.balance_after,
             at=entry.at,
             hash=entry.hash,
         )
 
     def transfer(self) -> Transfer:
-        """The movement that the row tells of."""
+        """The transfer of the row."""
         return Transfer(
             self.transfer_id,
             self.operation,

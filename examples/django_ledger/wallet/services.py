@@ -1,6 +1,6 @@
 """What can be done with an account: each is one transaction that locks, asks the ledger and saves.
 
-Owns the transactions. Refuses to know about money: `meetcore.domain` decides, and raises before anything has
+Owns the transactions. `meetcore.domain` decides about money, and raises before anything has
 changed, so that a refusal rolls back nothing but a read.
 """
 

@@ -1,6 +1,6 @@
 """The wallet over plain JSON.
 
-Owns the mapping of refusals to statuses. Refuses to know who may ask: that is the project's business.
+Owns the mapping of refusals to statuses. Authorization is left to the project.
 """
 
 import json
@@ -28,24 +28,24 @@ def purchases(request: HttpRequest, account_id: UUID) -> JsonResponse:
     except DomainError as refusal:
         error = {"code": refusal.code, "message": refusal.message, "details": dict(refusal.details)}
         return JsonResponse({"error": error}, status=status_of(refusal))
-    except ValueError as problem:  # an amount that is none among them
+    except ValueError as problem:  # an invalid amount among them
         return JsonResponse({"error": {"code": "invalid_request", "message": str(problem)}}, status=400)
     return JsonResponse({"balance": balance})
 
 
 def read_order(body: bytes) -> tuple[str, int]:
-    """Read a purchase; whether the price is an amount is the ledger's to say.
+    """Read a purchase; whether the price is an amount is checked by the ledger.
 
     Raises:
         ValueError: not JSON, or not these two fields.
     """
-    asked = json.loads(body)
-    if not isinstance(asked, dict) or asked.keys() != {"order", "price"}:
+    document = json.loads(body)
+    if not isinstance(document, dict) or document.keys() != {"order", "price"}:
         raise ValueError("send an object with order and price")
-    order: object = asked["order"]
+    order: object = document["order"]
     if not isinstance(order, str) or not 1 <= len(order) <= 200 or not order.isprintable():
         raise ValueError("order is a text of 1 to 200 characters")
-    return order, asked["price"]
+    return order, document["price"]
 
 
 def status_of(refusal: DomainError) -> int:

@@ -3,15 +3,15 @@
 ::
 
     Client, AsyncClient   the operations of the API
-    verify_webhook        believes a delivery, then reads it
+    verify_webhook        verifies a delivery, then reads it
     MeetcoreError         the root of what a call raises; see `errors`
     Meeting, ...          what the API answers with; see `records`
 
-What it promises: a call that changes something carries one idempotency key over all its attempts, so that a
+Guarantees: a call that changes something carries one idempotency key over all its attempts, so that a
 retry never pays twice; 429 and 503 are waited out for at least `Retry-After`; nothing is tried for ever; the
 API key is in no message, log line or `repr`.
 
-Owns the customer's side. Refuses to know the service's inside: it imports the rules that both sides share
+Owns the customer's side. Of the service it imports only the rules that both sides share
 (`meetcore.domain`), httpx and msgspec, and nothing else; nothing of the service imports it.
 """
 

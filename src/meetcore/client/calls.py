@@ -1,4 +1,4 @@
-"""A call before it is made: what is asked, and what the answer is read as.
+"""A call before it is made: the request, and the type of its answer.
 
 Owns the text of a request: its path, its query, its body, its idempotency key. Refuses what could not be
 meant (an empty id, a time without an offset) with a ValueError before anything is sent, and leaves every rule
@@ -70,8 +70,8 @@ def page_query(page_size: int | None, **filters: str | None) -> dict[str, str | 
 
 def read(path: str, into: type[T], query: Mapping[str, str | None] | None = None) -> Call[T]:
     """Describe a call that changes nothing."""
-    told = {name: value for name, value in (query or {}).items() if value is not None}
-    return Call("GET", path, into, told)
+    parameters = {name: value for name, value in (query or {}).items() if value is not None}
+    return Call("GET", path, into, parameters)
 
 
 def change(
@@ -85,7 +85,7 @@ def change(
     """Describe a call that changes something: it has an idempotency key, the caller's or a fresh one.
 
     Raises:
-        ValueError: the key is none.
+        ValueError: the key is invalid.
     """
     key = str(uuid4()) if idempotency_key is None else idempotency_key
     if not is_key(key):

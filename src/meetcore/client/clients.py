@@ -75,7 +75,7 @@ class AsyncNotes(NoteOperations, AsyncResource):
 
 
 def _place(base_url: str | None, api_key: str | None) -> ServiceAddress:
-    """Where the service is and who asks: as given, or from the environment."""
+    """The service's address and the key: as given, or from the environment."""
     return ServiceAddress(
         _given("base_url", base_url, BASE_URL_VARIABLE), _given("api_key", api_key, API_KEY_VARIABLE)
     )
@@ -180,8 +180,8 @@ class Client(AccountOperations, SyncResource):
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """What the last answer said of the request rate; None before the first."""
-        return self._shell.seen.rate_limit
+        """The request rate by the last answer; None before the first."""
+        return self._shell.last_seen.rate_limit
 
     def close(self) -> None:
         """Close the connections."""
@@ -254,8 +254,8 @@ class AsyncClient(AccountOperations, AsyncResource):
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """What the last answer said of the request rate; None before the first."""
-        return self._shell.seen.rate_limit
+        """The request rate by the last answer; None before the first."""
+        return self._shell.last_seen.rate_limit
 
     async def aclose(self) -> None:
         """Close the connections."""

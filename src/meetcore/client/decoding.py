@@ -1,6 +1,6 @@
-"""From bytes that somebody else wrote to a record, or to nothing.
+"""Decode untrusted bytes to a record, or to None.
 
-Owns that reading never fails in another way. Refuses to say why it failed: the reason would quote what may be
+Owns that reading never fails in another way. The reason of a failure is withheld: it would quote what may be
 secret.
 """
 

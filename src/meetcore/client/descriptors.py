@@ -10,8 +10,8 @@
     class AsyncMeetings(MeetingOperations, AsyncResource): ...  await meetings.get(id) -> Meeting
     class MeetingResponses(MeetingOperations, SyncResponses): ...  meetings.get(id) -> Response[Meeting]
 
-Owns the turning of a description into a method with the same arguments. Refuses to know any operation and to
-speak HTTP: a shell runs calls.
+Owns the turning of a description into a method with the same arguments. It contains no operation and no
+HTTP: a transport runs calls.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -52,7 +52,7 @@ class Runner(Protocol):
     def respond(self, call: Call[T]) -> Response[T]:
         """Make the call."""
 
-    def carry_out(self, wanted: Procedure[T]) -> T:
+    def run_procedure(self, wanted: Procedure[T]) -> T:
         """Take the steps of a procedure."""
 
 
@@ -62,7 +62,7 @@ class AsyncRunner(Protocol):
     async def respond(self, call: Call[T]) -> Response[T]:
         """Make the call."""
 
-    async def carry_out(self, wanted: Procedure[T]) -> T:
+    async def run_procedure(self, wanted: Procedure[T]) -> T:
         """Take the steps of a procedure."""
 
 
@@ -98,7 +98,7 @@ async def _result_of(runner: AsyncRunner, call: Call[T]) -> T:
 
 @frozen
 class Pages(Generic[T]):
-    """A list: its items, or its pages, fetched as they are asked for. Each `for` begins anew."""
+    """A list: its items, or its pages, fetched when they are needed. Each `for` begins anew."""
 
     _runner: Runner
     _listing: Listing[T]
@@ -115,7 +115,7 @@ class Pages(Generic[T]):
 
 @frozen
 class AsyncPages(Generic[T]):
-    """A list: its items, or its pages, fetched as they are asked for. Each `async for` begins anew."""
+    """A list: its items, or its pages, fetched when they are needed. Each `async for` begins anew."""
 
     _runner: AsyncRunner
     _listing: Listing[T]
@@ -133,7 +133,7 @@ class AsyncPages(Generic[T]):
 
 @frozen
 class ResponsePages(Generic[T]):
-    """The responses that hold the pages of a list, fetched as they are asked for."""
+    """The responses that hold the pages of a list, fetched when they are needed."""
 
     _runner: Runner
     _listing: Listing[T]
@@ -154,7 +154,7 @@ class ResponsePages(Generic[T]):
 
 @frozen
 class AsyncResponsePages(Generic[T]):
-    """The responses that hold the pages of a list, fetched as they are asked for."""
+    """The responses that hold the pages of a list, fetched when they are needed."""
 
     _runner: AsyncRunner
     _listing: Listing[T]
@@ -274,12 +274,12 @@ class procedure(Generic[P, T]):  # noqa: N801  (a decorator)
         if owner is None:
             return self
         if isinstance(owner, SyncResponses | AsyncResponses):
-            # `hasattr` must say no.
+            # `hasattr` must be false.
             raise AttributeError("this takes several requests: call it on the client itself")  # noqa: TRY004
         bound = self._describe.__get__(owner)
 
         @wraps(bound)
         def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return owner._runner.carry_out(bound(*args, **kwargs))
+            return owner._runner.run_procedure(bound(*args, **kwargs))
 
         return method

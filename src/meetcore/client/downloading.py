@@ -67,7 +67,7 @@ class _Sink:
         """Whether an answer goes on where the last one broke off.
 
         Raises:
-            ValueError: more parts follow, and nobody said which one is wanted.
+            ValueError: more parts follow, and no part was chosen.
             UnexpectedAnswer: it is another file, or another part of it.
         """
         if status not in (200, 206):

@@ -3,7 +3,7 @@
 ::
 
     MeetcoreError                     all of these
-    ├── ConnectionFailed              no whole answer: nobody knows whether the work was done
+    ├── ConnectionFailed              no whole answer: the outcome is unknown
     │   └── TimedOut                  ... within the time limit
     ├── UnexpectedAnswer              an answer that is none of the API's: a proxy's page, a broken record
     ├── InvalidEvent                  a signed webhook whose body is no event
@@ -25,7 +25,7 @@
         ├── UpstreamError             upstream_error
         └── ServiceUnavailable        service_unavailable
 
-A code that this version does not know is an `ApiError` itself. Owns what an error carries; refuses to carry
+A code that this version does not know is an `ApiError` itself. Owns what an error carries; never carries
 an API key, a request's body or a secret. What a caller did wrong before anything was sent is a ValueError or
 a TypeError, not one of these.
 """
@@ -67,8 +67,8 @@ __all__ = [
 class MeetcoreError(Exception):
     """The call failed. It was tried `attempts` times, and this is how the last attempt ended.
 
-    `request_id` is for support. `idempotency_key` is the one that every attempt carried: the same call with
-    it is the same intent, an hour later too. `retry_after_s` is what the last answer asked for, in seconds.
+    `request_id` is for support. `idempotency_key` is the one of every attempt: a call with it repeats the
+    same request, an hour later too. `retry_after_s` is the wait of the last answer, in seconds.
     """
 
     def __init__(
@@ -88,15 +88,15 @@ class MeetcoreError(Exception):
         self.attempts = 1
 
     def __str__(self) -> str:
-        told = self._words()
-        return told if self.request_id is None else f"{told} (request {self.request_id})"
+        text = self._line()
+        return text if self.request_id is None else f"{text} (request {self.request_id})"
 
-    def _words(self) -> str:
+    def _line(self) -> str:
         return self.message
 
 
 class ConnectionFailed(MeetcoreError):
-    """No whole answer came. A call that changes something may have been carried out all the same."""
+    """No whole answer came. A call that changes something may have succeeded all the same."""
 
 
 class TimedOut(ConnectionFailed):
@@ -104,7 +104,7 @@ class TimedOut(ConnectionFailed):
 
 
 class UnexpectedAnswer(MeetcoreError):
-    """The answer is none of the API's: something else answered, or a record that this version cannot read."""
+    """The answer is not the API's: something else answered, or a record that this version cannot read."""
 
 
 class InvalidEvent(MeetcoreError):
@@ -154,7 +154,7 @@ class ApiError(MeetcoreError):
 
     @property
     def details(self) -> Mapping[str, object]:
-        """What the API says beside the message; may be empty."""
+        """The API's details beside the message; may be empty."""
         return MappingProxyType(self._details)
 
     def __str__(self) -> str:
@@ -186,7 +186,7 @@ def _texts(found: object) -> tuple[str, ...]:
 
 
 class InvalidRequest(ApiError):
-    """One or more fields break their rule. As text it tells the first problem, too."""
+    """One or more fields break their rule. As text it includes the first problem."""
 
     @property
     def fields(self) -> dict[str, tuple[str, ...]]:
@@ -194,7 +194,7 @@ class InvalidRequest(ApiError):
         found = self._details.get("fields")
         return {name: _texts(problems) for name, problems in found.items()} if isinstance(found, dict) else {}
 
-    def _words(self) -> str:
+    def _line(self) -> str:
         problems = (f"{name}: {problem}" for name, each in self.fields.items() for problem in each)
         return " ".join((self.message, *islice(problems, 1)))
 
@@ -230,7 +230,7 @@ class Gone(ApiError):
 
 
 class Unprocessable(ApiError):
-    """Well formed, and it cannot be carried out."""
+    """Well formed, but it cannot be done."""
 
 
 class IdempotencyKeyReused(Unprocessable):
@@ -281,7 +281,7 @@ class CreditCapExceeded(Unprocessable):
 
 
 class RateLimited(ApiError):
-    """Too many requests in this minute; `retry_after_s` says when the next one begins."""
+    """Too many requests in this minute; `retry_after_s` is the time until the next one."""
 
     @property
     def limit(self) -> int | None:

@@ -7,12 +7,12 @@
                    ... until there is a result to return or an error to raise
 
 Tried again are a lost connection, a time-out, and the statuses 429, 500, 502, 503, 504: every call can be
-repeated, because it reads or carries an idempotency key, the same at each attempt. Nothing else is: another
+repeated, because it reads or has an idempotency key, the same at each attempt. Nothing else is: another
 4xx says that the call itself has to change. `Retry-After` is the least wait; on top comes an exponential
-back-off with full jitter, so that many clients that were told the same second do not come back in it. Where
+back-off with full jitter, so that many clients with the same `Retry-After` do not come back at once. Where
 no host is free, and the first that is comes later than the caller waits, nothing is waited for.
 
-Owns retrying and reading. Refuses to wait, to send, to read a clock of its own, and to know the API key.
+Owns retrying and reading. Waiting, sending, the clock and the API key are the transport's.
 """
 
 import logging
@@ -60,7 +60,7 @@ log = logging.getLogger("meetcore.client")
 class RetryPolicy:
     """How long and how often a call is tried. All times are seconds.
 
-    The defaults outlast the settling of a meeting whose provider fell silent, which takes about 30 s.
+    The defaults outlast the settling of a meeting whose provider does not answer, which takes about 30 s.
     """
 
     timeout_s: float = 30.0
@@ -83,7 +83,7 @@ class RetryPolicy:
 
 @frozen
 class Send:
-    """Wait, then send this and tell what came."""
+    """Wait, then send this and pass back the reply."""
 
     call: Call[Any]
     wait_s: float
@@ -101,16 +101,16 @@ class Answer:
 
 @frozen
 class NoResponse:
-    """No whole answer; `words` say why."""
+    """No whole answer; `reason` says why."""
 
-    words: str
+    reason: str
     is_timeout: bool = False
 
 
 def run_with_retries(
     call: Call[T], policy: RetryPolicy, clock: Callable[[], float], jitter: Callable[[], float]
 ) -> Generator[Send, Answer | NoResponse, Response[T]]:
-    """Carry a call through.
+    """Run a call with retries.
 
     Args:
         call: what is asked.
@@ -126,8 +126,8 @@ def run_with_retries(
         reply = yield Send(call, wait_s, min(policy.timeout_s, left_s))
         try:
             return _response(call, reply, attempt)
-        except MeetcoreError as told:
-            error = told
+        except MeetcoreError as failure:
+            error = failure
         error.attempts, error.idempotency_key = attempt, call.idempotency_key
         if not may_pass(error) or attempt >= policy.max_attempts:
             raise error
@@ -154,21 +154,21 @@ def _response(call: Call[T], reply: Answer | NoResponse, attempts: int) -> Respo
 
 
 def _is_free_too_late(error: MeetcoreError, reply: Answer | NoResponse, left_s: float) -> bool:
-    """Whether a host is told to be free only when nobody waits any more, by the answer's own date."""
+    """Whether a host becomes free only after the deadline, by the answer's own date."""
     at = error.next_available_at if isinstance(error, ServiceUnavailable) else None
-    told_at = _date_of(reply.headers) if isinstance(reply, Answer) else None
-    return at is not None and told_at is not None and (at - told_at).total_seconds() > left_s
+    answered_at = _date_of(reply.headers) if isinstance(reply, Answer) else None
+    return at is not None and answered_at is not None and (at - answered_at).total_seconds() > left_s
 
 
 def understand(call: Call[T], reply: Answer | NoResponse) -> T:
     """The result that a reply holds.
 
     Raises:
-        MeetcoreError: it holds none.
+        MeetcoreError: it holds no result.
     """
     if isinstance(reply, NoResponse):
         kind = TimedOut if reply.is_timeout else ConnectionFailed
-        raise kind(f"{call.method} {call.path}: {reply.words}")
+        raise kind(f"{call.method} {call.path}: {reply.reason}")
     if not HTTPStatus.OK <= reply.status < HTTPStatus.MULTIPLE_CHOICES:
         raise _refusal(call, reply)
     if call.into is NoneType:
@@ -199,14 +199,14 @@ def _refusal(call: Call[Any], answer: Answer) -> MeetcoreError:
     envelope = decoded(answer.body, _Envelope)
     if envelope is None:
         return _unexpected(call, answer, "no error of the API")
-    told = envelope.error
-    return error_for(told.code)(
-        told.message,
-        code=told.code,
-        details=told.details,
-        docs_url=told.docs_url,
+    failure = envelope.error
+    return error_for(failure.code)(
+        failure.message,
+        code=failure.code,
+        details=failure.details,
+        docs_url=failure.docs_url,
         status=answer.status,
-        request_id=told.request_id or answer.headers.get("x-request-id"),
+        request_id=failure.request_id or answer.headers.get("x-request-id"),
         retry_after_s=_retry_after_s(answer.headers),
     )
 
@@ -225,8 +225,8 @@ def _retry_after_s(headers: Mapping[str, str]) -> int | None:
     text = headers.get("retry-after", "").strip()
     if text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)
-    at, told_at = _moment(text), _date_of(headers)
-    return None if at is None or told_at is None else max(0, int((at - told_at).total_seconds()))
+    at, answered_at = _moment(text), _date_of(headers)
+    return None if at is None or answered_at is None else max(0, int((at - answered_at).total_seconds()))
 
 
 def _date_of(headers: Mapping[str, str]) -> datetime | None:
@@ -234,7 +234,7 @@ def _date_of(headers: Mapping[str, str]) -> datetime | None:
 
 
 def _moment(text: str) -> datetime | None:
-    """An HTTP date; one without an offset is none."""
+    """An HTTP date; None for one without an offset."""
     try:
         at = parsedate_to_datetime(text)
     except (ValueError, TypeError, OverflowError):

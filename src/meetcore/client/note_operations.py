@@ -76,7 +76,7 @@ class RecordingOperations:
 
         Args:
             recording_id: which.
-            with_notes: erase the notes made of it, too, and the events that told of them.
+            with_notes: erase the notes made of it, too, and their events.
             idempotency_key: see `operations`.
         """
         query = {} if with_notes is None else {"with_notes": "true" if with_notes else "false"}
@@ -144,7 +144,7 @@ class NoteOperations:
 
         Raises:
             NoteFailed: it was not written, and cost nothing.
-            WaitTimedOut: it is not there yet; ask for it later, or have a webhook told of it.
+            WaitTimedOut: it is not there yet; ask for it later, or use a webhook.
             ValueError: give a note or a meeting, and a time above 0.
         """
         if (note_id is None) == (meeting_id is None):

@@ -1,6 +1,6 @@
 """What the API answers with of recordings and notes, typed. See `records` for what the types promise.
 
-What was said in a meeting is not in a record's `repr`.
+Transcripts are not in a record's `repr`.
 """
 
 from enum import StrEnum
@@ -57,7 +57,7 @@ class Recording:
 
 @frozen
 class DownloadUrl:
-    """A link that downloads a recording without a key, for 15 minutes. Whoever has it may."""
+    """A link that downloads a recording without a key, for 15 minutes. It works for anyone who has it."""
 
     url: str = field(repr=False)
     expires_at: At
@@ -67,7 +67,7 @@ class DownloadUrl:
 class Download:
     """What was downloaded of a recording: the files, in their order, and the bytes in all of them.
 
-    `has_more` says that another part follows, which was not asked for.
+    `has_more`: another part follows, which was not requested.
     """
 
     size_bytes: int
@@ -77,7 +77,7 @@ class Download:
 
 @frozen
 class Decision:
-    """What was decided, the sentence that says so, and the second of the recording it was said at."""
+    """A decision, its sentence, and the second of the recording."""
 
     text: str = field(repr=False)
     quote: str = field(repr=False)
@@ -86,7 +86,7 @@ class Decision:
 
 @frozen
 class ActionItem:
-    """What is to be done; by whom and until when, where that was said."""
+    """An action item; owner and due date where they were named."""
 
     task: str = field(repr=False)
     quote: str = field(repr=False)
@@ -97,7 +97,7 @@ class ActionItem:
 
 @frozen
 class Utterance:
-    """What somebody said, at which second. The speaker is None where it was only heard."""
+    """An utterance and its second. The speaker is None where it is not known."""
 
     at: int
     text: str = field(repr=False)

@@ -48,11 +48,11 @@ def _given(**fields: object) -> dict[str, object]:
 
 
 class AccountOperations:
-    """Who asks, and what can be bought."""
+    """The caller's account, and what can be bought."""
 
     @operation
     def me(self) -> Call[Account]:
-        """Tell whose key this is, its scopes and the balance. Any valid key may ask."""
+        """Return the key's account, its scopes and the balance. Any valid key may ask."""
         return read("/me", Account)
 
     @listing
@@ -94,13 +94,13 @@ class MeetingOperations:
             auto_notulen: write notes from the recording; forces recording on.
             must_login: let in only who is logged in.
             mic_off: participants join muted.
-            email_notification: tell the account's owner by e-mail.
+            email_notification: notify the account's owner by e-mail.
             idempotency_key: see the module.
 
         Raises:
             InsufficientCredits, CreditCapExceeded: nothing was made or charged.
             ServiceUnavailable: no host is free at that time.
-            UpstreamError: the provider refused, or has not said; the same key gets the result later.
+            UpstreamError: the provider refused, or has not answered; the same key gets the result later.
         """
         body = _given(
             title=title,
@@ -157,7 +157,7 @@ class CreditOperations:
 
     @operation
     def get(self) -> Call[Balance]:
-        """Tell the balance, what is reserved of it, and the key's daily cap."""
+        """Return the balance, what is reserved of it, and the key's daily cap."""
         return read("/credits", Balance)
 
     @operation
@@ -171,7 +171,7 @@ class CreditOperations:
         mic_off: bool | None = None,
         email_notification: bool | None = None,
     ) -> Call[Estimate]:
-        """Tell what a meeting would cost. What it says is what `meetings.create` charges.
+        """Return what a meeting would cost. `meetings.create` charges the same.
 
         The arguments are those of `meetings.create`. What the provider cannot do is refused here, too.
         """
@@ -188,7 +188,7 @@ class CreditOperations:
 
     @operation
     def estimate_notulen(self, *, duration: int) -> Call[Estimate]:
-        """Tell what the notes of a recording would cost, by its length in minutes."""
+        """Return what the notes of a recording would cost, by its length in minutes."""
         return Call(
             "POST", "/credits/estimate", Estimate, body=encode({"type": "notulen", "duration": duration})
         )

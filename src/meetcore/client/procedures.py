@@ -1,6 +1,6 @@
-"""What takes several requests or pauses: described once as steps, carried out by either client.
+"""What takes several requests or pauses: described once as steps, run by either client.
 
-Owns the kinds of steps. Refuses to do one: a shell does, and sends back what came of it.
+Owns the kinds of steps. A transport runs each and sends back its result.
 """
 
 from collections.abc import Callable, Generator, Mapping
@@ -18,7 +18,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 @frozen
 class Means:
-    """What a procedure may use of its client. The clock tells seconds from any beginning."""
+    """What a procedure may use of its client. The clock counts seconds from any beginning."""
 
     policy: RetryPolicy
     clock: Callable[[], float]

@@ -1,4 +1,4 @@
-"""What an answer says of the request rate. Owns the reading of its headers; counts nothing itself."""
+"""The request rate by an answer. Owns the reading of its headers; counts nothing itself."""
 
 import re
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ class RateLimit:
 
 def read_rate_limit(headers: Mapping[str, str]) -> RateLimit | None:
     """The rate state of an answer, by its headers in lower case; None where it has none."""
-    told = [headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "remaining", "reset")]
-    if not all(map(_NUMBER.fullmatch, told)):
+    values = [headers.get(f"x-ratelimit-{name}", "") for name in ("limit", "remaining", "reset")]
+    if not all(map(_NUMBER.fullmatch, values)):
         return None
-    limit, remaining, reset = map(int, told)
+    limit, remaining, reset = map(int, values)
     named = _POLICY.match(headers.get("ratelimit-policy", ""))
     return RateLimit(limit, remaining, datetime.fromtimestamp(reset, UTC), named[1] if named else None)

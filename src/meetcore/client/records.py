@@ -115,7 +115,7 @@ class PricingTier:
 
 @frozen
 class Meeting:
-    """A meeting. `with_recording` is what holds, whatever was asked for."""
+    """A meeting. `with_recording` is the value in effect."""
 
     id: str
     title: str
@@ -209,7 +209,7 @@ class Transaction:
 
 @frozen
 class Webhook:
-    """A URL that is told of events. `secret` is there where the operation and the key's scopes give it."""
+    """A URL that receives events. `secret` is there where the operation and the key's scopes give it."""
 
     id: str
     url: str

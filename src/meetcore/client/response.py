@@ -17,7 +17,7 @@ class Response(Generic[T]):
     """A success. `result` is what the call returns without its response.
 
     The names in `headers` are in lower case. `body` is as it was received, decompressed. `attempts` counts
-    the requests that it took, and `idempotency_key` is the one that they carried; None for a read.
+    the requests that it took, and `idempotency_key` is theirs; None for a read.
     """
 
     status: int
@@ -39,5 +39,5 @@ class Response(Generic[T]):
 
     @property
     def rate_limit(self) -> RateLimit | None:
-        """What the answer says of the request rate."""
+        """The request rate by the answer."""
         return read_rate_limit(self.headers)

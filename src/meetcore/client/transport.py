@@ -1,7 +1,7 @@
-"""The two that speak HTTP, one blocking, one awaited: both do what a call or a procedure says, no more.
+"""The two HTTP transports, one blocking, one awaited: both only run calls and procedures.
 
 Owns the httpx client, the API key in its headers, the size and time that an answer may take, and the rate
-state last seen. Refuses to decide anything about a call. Redirects are not followed: a key goes nowhere that
+state last seen. They decide nothing about a call. Redirects are not followed: a key goes nowhere that
 it was not meant to go.
 """
 
@@ -33,7 +33,7 @@ T = TypeVar("T")
 _KEY = re.compile(r"[!-~]+")
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VALUE = re.compile(r"[ -~]*")
-_OURS = frozenset(
+_OWN_HEADERS = frozenset(
     {"authorization", "content-length", "content-type", "host", "idempotency-key", "transfer-encoding"}
 )
 """The headers that a caller may not set: they have arguments of their own, or belong to the connection."""
@@ -73,14 +73,14 @@ class ServiceAddress:
     @extra_headers.validator
     def _check_extra_headers(self, _attribute: object, extra_headers: Mapping[str, str]) -> None:
         for name, value in extra_headers.items():
-            if name.lower() in _OURS:
+            if name.lower() in _OWN_HEADERS:
                 raise ValueError(f"the header {name} is the client's own")
             if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
                 raise ValueError("a header has a name and one line of visible ASCII characters")
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request carries."""
+        """The headers of every request."""
         return {
             "Authorization": f"Bearer {self.api_key}",
             "Accept": "application/json",
@@ -149,10 +149,10 @@ class _Outcome:
 
 
 @contextmanager
-def _heard() -> Iterator[_Outcome]:
-    """Turns every way in which an answer can fail to come into a `NoResponse`.
+def _catch_failures() -> Iterator[_Outcome]:
+    """Turn every failure to get an answer into a `NoResponse`.
 
-    Only its words are kept: an exception of httpx has the request at hand, and the request has the key.
+    Only its text is kept: an exception of httpx refers to the request, and the request has the key.
     """
     outcome = _Outcome()
     try:
@@ -166,15 +166,15 @@ def _heard() -> Iterator[_Outcome]:
 
 
 @define
-class Seen:
-    """What the last answer said; shared by a client and those that were made of it with other options."""
+class LastSeen:
+    """State of the last answer; shared by a client and those derived from it with other options."""
 
     rate_limit: RateLimit | None = None
 
 
 @define
 class SyncTransport:
-    """Speaks HTTP and blocks meanwhile. Threads may share it."""
+    """Sends over HTTP, blocking. Threads may share it."""
 
     place: ServiceAddress
     policy: RetryPolicy
@@ -182,7 +182,7 @@ class SyncTransport:
     sleep: Callable[[float], object]
     clock: Callable[[], float]
     jitter: Callable[[], float]
-    seen: Seen = field(factory=Seen)
+    last_seen: LastSeen = field(factory=LastSeen)
 
     def respond(self, call: Call[T]) -> Response[T]:
         """Make a call; the result and its answer, or a `MeetcoreError`."""
@@ -197,7 +197,7 @@ class SyncTransport:
             response: Response[T] = done.value
             return response
 
-    def carry_out(self, wanted: Procedure[T]) -> T:
+    def run_procedure(self, wanted: Procedure[T]) -> T:
         """Take the steps of a procedure; its result, or what one of them raised."""
         with closing(wanted.steps(Means(self.policy, self.clock, self.jitter))) as steps:
             try:
@@ -219,15 +219,15 @@ class SyncTransport:
 
     def _ask(self, send: Send) -> Answer | NoResponse:
         intake = _Intake(self.clock, self.clock() + send.timeout_s)
-        with _heard() as outcome, self.http.stream(**self.place.request(send)) as response:
+        with _catch_failures() as outcome, self.http.stream(**self.place.request(send)) as response:
             for piece in response.iter_bytes():
                 intake.take(piece)
             outcome.reply = intake.whole(response)
-            self.seen.rate_limit = read_rate_limit(outcome.reply.headers) or self.seen.rate_limit
+            self.last_seen.rate_limit = read_rate_limit(outcome.reply.headers) or self.last_seen.rate_limit
         return outcome.reply
 
     def _fetch(self, fetch: Fetch) -> Answer | NoResponse:
-        with _heard() as outcome:
+        with _catch_failures() as outcome:
             response = self.http.send(_without_key(self.http, fetch, self.policy.timeout_s), stream=True)
             with closing(response):
                 take, reply = _intake_of(fetch, response)
@@ -239,7 +239,7 @@ class SyncTransport:
 
 @define
 class AsyncTransport:
-    """Speaks HTTP and gives way meanwhile. Tasks may share it."""
+    """Sends over HTTP, awaiting. Tasks may share it."""
 
     place: ServiceAddress
     policy: RetryPolicy
@@ -247,7 +247,7 @@ class AsyncTransport:
     sleep: Callable[[float], Awaitable[object]]
     clock: Callable[[], float]
     jitter: Callable[[], float]
-    seen: Seen = field(factory=Seen)
+    last_seen: LastSeen = field(factory=LastSeen)
 
     async def respond(self, call: Call[T]) -> Response[T]:
         """Make a call; the result and its answer, or a `MeetcoreError`."""
@@ -262,7 +262,7 @@ class AsyncTransport:
             response: Response[T] = done.value
             return response
 
-    async def carry_out(self, wanted: Procedure[T]) -> T:
+    async def run_procedure(self, wanted: Procedure[T]) -> T:
         """Take the steps of a procedure; its result, or what one of them raised."""
         with closing(wanted.steps(Means(self.policy, self.clock, self.jitter))) as steps:
             try:
@@ -284,16 +284,18 @@ class AsyncTransport:
 
     async def _ask(self, send: Send) -> Answer | NoResponse:
         intake = _Intake(self.clock, self.clock() + send.timeout_s)
-        with _heard() as outcome:
+        with _catch_failures() as outcome:
             async with self.http.stream(**self.place.request(send)) as response:
                 async for piece in response.aiter_bytes():
                     intake.take(piece)
                 outcome.reply = intake.whole(response)
-                self.seen.rate_limit = read_rate_limit(outcome.reply.headers) or self.seen.rate_limit
+                self.last_seen.rate_limit = (
+                    read_rate_limit(outcome.reply.headers) or self.last_seen.rate_limit
+                )
         return outcome.reply
 
     async def _fetch(self, fetch: Fetch) -> Answer | NoResponse:
-        with _heard() as outcome:
+        with _catch_failures() as outcome:
             request = _without_key(self.http, fetch, self.policy.timeout_s)
             response = await self.http.send(request, stream=True)
             async with aclosing(response):

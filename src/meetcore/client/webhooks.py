@@ -1,6 +1,6 @@
-"""The receiving side of webhooks: believe a request, then read it.
+"""The receiving side of webhooks: verify a request, then read it.
 
-Owns the order: the signature over the raw bytes first, then the JSON. Refuses to answer and to remember:
+Owns the order: the signature over the raw bytes first, then the JSON. It neither answers nor stores:
 answer 2xx at once, drop an event whose id you have seen, and work afterwards.
 """
 
@@ -26,10 +26,10 @@ from meetcore.domain.signature import (
 
 __all__ = ["SignatureRejected", "WebhookEvent", "verify_webhook"]
 
-Told = Meeting | BalanceChange | Webhook | Recording | Note
+EventRecord = Meeting | BalanceChange | Webhook | Recording | Note
 """What an event tells of, typed."""
 
-_RECORDS: Mapping[str, type[Told]] = {
+_RECORDS: Mapping[str, type[EventRecord]] = {
     EventKind.MEETING_CREATED: Meeting,
     EventKind.MEETING_ENDED: Meeting,
     EventKind.RECORDING_READY: Recording,
@@ -54,7 +54,7 @@ class WebhookEvent:
     created_at: datetime
     api_version: str
     data: Mapping[str, Any] = field(repr=False)
-    record: Told | None = field(default=None, repr=False)
+    record: EventRecord | None = field(default=None, repr=False)
 
 
 @frozen
@@ -74,7 +74,7 @@ def verify_webhook(
     raw_body: bytes,
     now: float | None = None,
 ) -> WebhookEvent:
-    """Read a delivery, if it is to be believed.
+    """Verify a delivery and read it.
 
     Args:
         secrets: the webhook's secret; while it is rotated, the new and the old one.
@@ -83,9 +83,9 @@ def verify_webhook(
         now: unix time in seconds, to test with.
 
     Raises:
-        SignatureRejected: do not believe it; answer 401. Its message says why and is safe to log.
+        SignatureRejected: not authentic; answer 401. Its message is safe to log.
         InvalidEvent: it was signed, and is no event.
-        ValueError: a secret is none: an empty one would let anybody sign.
+        ValueError: a secret is invalid: with an empty one anybody could sign.
     """
     known = [secrets] if isinstance(secrets, str) else list(secrets)
     if not known or not all(secret.startswith(SECRET_PREFIX) for secret in known):

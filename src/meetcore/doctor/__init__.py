@@ -1,11 +1,11 @@
-"""Checks for an operator: is everything that the settings name there, and does it let us in?
+"""Checks for an operator: does everything that the settings name exist and accept our access?
 
 - ``report``: what a check answers
 - ``database``: checks of PostgreSQL, each on a connection of its own
 - ``services``: checks of everything else
 - ``run``: runs all of them beside each other, each with a deadline
 
-It changes nothing, and sells nothing: no meeting is made and no model is asked.
+It changes nothing and costs nothing: no meeting is made and no model is called.
 """
 
 from meetcore.doctor.report import CheckResult, CheckStatus

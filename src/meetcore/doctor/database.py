@@ -1,6 +1,6 @@
 """Checks of the database: reachable, writable, its schema, our role, its clock, what is stored in it.
 
-Each opens a connection of its own, so that none waits for another.
+Each opens its own connection, so that none waits for another.
 """
 
 import time

@@ -1,4 +1,4 @@
-"""What a check answers: how it went, and in one line what there is or what to do."""
+"""The result of a check: its status, and in one line the finding or what to do."""
 
 from enum import StrEnum
 
@@ -8,7 +8,7 @@ __all__ = ["CheckResult", "CheckStatus", "failed", "ok", "skipped", "warning"]
 
 
 class CheckStatus(StrEnum):
-    """How a check went. Only a failed one makes the whole fail."""
+    """The status of a check. Only a failed one makes the whole fail."""
 
     OK = "ok"
     WARNING = "warning"
@@ -30,7 +30,7 @@ def ok(message: str) -> CheckResult:
 
 
 def warning(message: str) -> CheckResult:
-    """Report what works and should be mended."""
+    """Report what works and should be fixed."""
     return CheckResult(CheckStatus.WARNING, message)
 
 
@@ -40,5 +40,5 @@ def failed(message: str) -> CheckResult:
 
 
 def skipped(message: str) -> CheckResult:
-    """Report what could not be looked at."""
+    """Report what could not be checked."""
     return CheckResult(CheckStatus.SKIPPED, message)

@@ -1,4 +1,4 @@
-"""Running the checks beside each other, each in a thread of its own and with a deadline of its own."""
+"""Running the checks in parallel, each in its own thread and with its own deadline."""
 
 import queue
 import threading
@@ -23,7 +23,7 @@ def run_checks(settings: Settings, deadline_s: float = DEADLINE_S) -> dict[str, 
     """Run every check.
 
     Args:
-        settings: read, and not judged yet beyond their form.
+        settings: read, and checked for their form only.
         deadline_s: seconds for each check; one that takes longer has failed.
 
     Returns:
@@ -39,7 +39,7 @@ def run_checks(settings: Settings, deadline_s: float = DEADLINE_S) -> dict[str, 
 
 
 class _Running:
-    """Checks that run, in threads that nobody waits for at the end of the program."""
+    """Running checks, in daemon threads."""
 
     def __init__(self, checks: Mapping[str, Check], settings: Settings, deadline_s: float) -> None:
         self._names = list(checks)
@@ -55,7 +55,7 @@ class _Running:
         except StoreUnavailable:
             result = failed("the database went away or was too slow: try again")
         except Exception as error:  # noqa: BLE001 - one check's defect must not hide the others
-            # Its words may hold an address or a secret; its kind does not.
+            # Its message may hold an address or a secret; its type does not.
             result = failed(f"the check itself failed ({type(error).__name__}): please report it")
         self._done.put((name, result))
 

@@ -1,4 +1,4 @@
-"""Checks of what is not the database: broker, rate store, video and AI provider, base URL, secrets."""
+"""Checks of everything but the database: broker, rate store, video and AI provider, base URL, secrets."""
 
 import asyncio
 from collections.abc import Callable
@@ -22,18 +22,18 @@ def _check_broker(settings: Settings) -> CheckResult:
     if not url:
         return ok("none set: `serve` does the worker's work in its own process")
     is_there = _redis_answers if url.startswith(REDIS) else _rabbitmq_answers
-    return _asked_all(url, is_there, "MEETCORE_BROKER_URL", "webhooks are sent up to half a second later")
+    return _ask_all(url, is_there, "MEETCORE_BROKER_URL", "webhooks are sent up to half a second later")
 
 
 def _check_rate_store(settings: Settings) -> CheckResult:
     url = str(settings.rate_store_url)
     if not url:
         return ok("none set: the database counts")
-    return _asked_all(url, _redis_answers, "MEETCORE_RATE_STORE_URL", "each process counts by itself")
+    return _ask_all(url, _redis_answers, "MEETCORE_RATE_STORE_URL", "each process counts by itself")
 
 
-def _asked_all(url: str, is_there: Callable[[str], bool], variable: str, effect: str) -> CheckResult:
-    """Ask each of the servers that an address names."""
+def _ask_all(url: str, is_there: Callable[[str], bool], variable: str, effect: str) -> CheckResult:
+    """Check each of the servers that an address names."""
     places = url.split(";")
     there = sum(is_there(place) for place in places)
     if there == len(places):
@@ -139,7 +139,7 @@ def _check_base_url(settings: Settings) -> CheckResult:
 
 
 def _get(url: str, headers: dict[str, str]) -> tuple[int, Any]:
-    """The status of an answer and its JSON, if it has some; 0 for no answer."""
+    """Return the status of an answer and its JSON, if any; 0 for no answer."""
     try:
         answer = httpx.get(url, headers=headers, timeout=TIMEOUT_S, trust_env=False, follow_redirects=False)
     except (httpx.HTTPError, httpx.InvalidURL):

@@ -9,14 +9,14 @@ name, so that `holds.release` and `deliveries.release` stay two things::
 money        `ledger` (double entry), `transfers`, `hash_chain` and `chain_keys` (what it is made of), `holds`
              (reservations, the daily cap), `pricing` (tiers, the coercion of recording, quotes)
 meetings     `meetings` (the life of one, the plan of a new one), `hosts` (best fit among the free),
-             `schedule` (WIB in, UTC inside), `provider_events` (what a provider tells),
-             `recordings` (the files of one, gathered and measured), `orphans` (what nobody keeps)
+             `schedule` (WIB in, UTC inside), `provider_events` (a provider's reports),
+             `recordings` (the files of one, gathered and measured), `orphans` (unrecorded ones)
 notes        `notes` (the life of one), `audio_chunks` (a recording in pieces), `transcripts`, `vtt` (a
-             provider's), `citations` (what was really said)
+             provider's), `citations` (verbatim quotes)
 requests     `keys` (form, digest, scopes), `rate_window` (the wall-clock minute),
              `idempotency` (what a repeated request gets), `errors` (every refusal and its code)
 webhooks     `endpoints` (disabled at twenty failures), `deliveries`, `retry_schedule`, `events`,
-             `signature` (sign and verify), `webhook_urls`, `addresses` (what must not be dialled)
+             `signature` (sign and verify), `webhook_urls`, `addresses` (which may be contacted)
 form         `ids` (UUIDv7), `records` (what customers see)
 """
 
@@ -100,10 +100,10 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # pragma: no branch - a checker would believe that any name is there
+if not TYPE_CHECKING:  # pragma: no branch - a type checker would accept any name
 
     def __getattr__(name: str) -> object:
-        """Load a module of the domain when it is first named, so that nobody waits for rules they do not use.
+        """Load a module of the domain on first access, so that unused modules cost no import time.
 
         Raises:
             AttributeError: the domain has no such module.

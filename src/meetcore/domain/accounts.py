@@ -46,7 +46,7 @@ def status_of(suspended_at: datetime | None) -> AccountStatus:
 
 
 def check_active(suspended_at: datetime | None) -> None:
-    """Let the keys of an active account through.
+    """Check that an account is active.
 
     Raises:
         InvalidApiKey: the account is suspended, from its next request on and whatever the clocks say.
@@ -56,7 +56,7 @@ def check_active(suspended_at: datetime | None) -> None:
 
 
 def check_email(text: str) -> str:
-    """Let an e-mail address through.
+    """Check an e-mail address and return it unchanged.
 
     Raises:
         InvalidEmail: it cannot be one.

@@ -1,8 +1,8 @@
-"""Which network addresses a webhook may be sent to (spec 4.3 rule 1).
+"""Decide which network addresses a webhook may be sent to (spec 4.3 rule 1).
 
 Owns the address rule: the IANA special-purpose registries written out, the forms in which an IPv4
 address hides inside an IPv6 one, and the operator's exemptions. It refuses to resolve names and to
-dial: a resolver brings the addresses and the sender carries out the verdict, at registration and
+connect: a resolver supplies the addresses and the sender applies the verdict, at registration and
 again before every delivery.
 
 The rule, in order:
@@ -124,7 +124,7 @@ REFUSED_IPV6 = MappingProxyType(
 _REFUSED_IPV4_ROWS = tuple((int(row.netmask), int(row.network_address)) for row in REFUSED_IPV4)
 _REFUSED_IPV6_ROWS = tuple((int(row.netmask), int(row.network_address)) for row in REFUSED_IPV6)
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
-_LOW_32_BITS_CARRY = tuple(
+_LOW_32_BITS_EMBED = tuple(
     (int(row.netmask), int(row.network_address))
     for row in map(IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96"))
 )
@@ -140,7 +140,7 @@ _32_BITS = 0xFFFF_FFFF
 
 
 def is_public_unicast(address: Address) -> bool:
-    """Tell whether a packet to this address goes to one host on the public internet.
+    """Return whether a packet to this address goes to one host on the public internet.
 
     An address with a scope id (`fe80::1%eth0`) is not: it means a link of this machine.
     """
@@ -162,12 +162,12 @@ def unwrapped(address: Address) -> Iterator[IPv4Address]:
     """Yield every IPv4 address that this one may carry, by each form that it fits.
 
     IPv4-mapped, IPv4-compatible, IPv4-translated, NAT64 (well known, and local use at each prefix
-    length of RFC 6052), 6to4, Teredo (server and client) and ISATAP. An IPv4 address carries none.
+    length of RFC 6052), 6to4, Teredo (server and client) and ISATAP. An IPv4 address embeds none.
     """
     if isinstance(address, IPv4Address):
         return
     bits = int(address)
-    if _is_in(address, _LOW_32_BITS_CARRY):
+    if _is_in(address, _LOW_32_BITS_EMBED):
         yield IPv4Address(bits & _32_BITS)
     if address in _NAT64_LOCAL:
         yield from _nat64_local(bits)
@@ -182,7 +182,7 @@ def unwrapped(address: Address) -> Iterator[IPv4Address]:
 
 def _nat64_local(bits: int) -> Iterator[IPv4Address]:
     # RFC 6052 section 2.2: the address starts after the prefix and leaves out bits 64 to 71. The
-    # prefix length in use cannot be told from outside, so each is tried.
+    # prefix length in use cannot be known from outside, so each is tried.
     without_u = bits >> 64 << 56 | bits & (1 << 56) - 1
     for prefix_length in (48, 56, 64):
         yield IPv4Address(without_u >> 120 - prefix_length - 32 & _32_BITS)
@@ -192,7 +192,7 @@ def _nat64_local(bits: int) -> Iterator[IPv4Address]:
 def is_allowed(
     address: Address, allowed_networks: Iterable[Network], denied_networks: Iterable[Network] = ()
 ) -> bool:
-    """Tell whether a webhook may be sent to this address (spec 4.3 rule 1).
+    """Return whether a webhook may be sent to this address (spec 4.3 rule 1).
 
     Args:
         address: as it is written in the URL or as the name resolved.

@@ -1,9 +1,9 @@
-"""How a recording is heard that nobody wrote down: piece by piece, each by itself.
+"""Split a recording without a provider transcript into pieces that are transcribed one by one.
 
-The pieces of one recording are the same whoever cuts it, so that what one worker has heard is of use to the
+The pieces of one recording are the same in every worker, so that transcripts of one worker are of use to the
 next.
 
-Owns the cutting and the name of what is cut. Refuses to open a file.
+Owns the split and the name of its source. Opens no file.
 """
 
 import math
@@ -31,17 +31,17 @@ class Piece:
 
 def offsets(recording: Recording) -> tuple[tuple[Segment, float], ...]:
     """Each segment, and how many seconds of media lie before it."""
-    told: list[tuple[Segment, float]] = []
+    placed: list[tuple[Segment, float]] = []
     before_s = 0.0
     for segment in segments(recording):
-        told.append((segment, before_s))
+        placed.append((segment, before_s))
         before_s += segment.media_s or 0.0
-    return tuple(told)
+    return tuple(placed)
 
 
 def cut(recording: Recording, max_piece_s: float) -> tuple[Piece, ...]:
-    """The pieces to hear, numbered from 0. Those of one segment are of one length, so that none is a mere
-    rest.
+    """Return the pieces to transcribe, numbered from 0. Those of one segment have equal length, so that no
+    short remainder is left.
 
     Args:
         recording: measured.
@@ -58,15 +58,15 @@ def cut(recording: Recording, max_piece_s: float) -> tuple[Piece, ...]:
 
 
 def source_of(pieces: tuple[Piece, ...]) -> str:
-    """A name for these files, cut in this way. Another file, one that grew, another cut: another name."""
-    told = [(piece.file.provider_file_id, piece.file.size_bytes, round(piece.from_s, 3)) for piece in pieces]
-    return sha256(repr(told).encode()).hexdigest()[:32]
+    """Name these files and this split. Another file, a file that grew or another split gives another name."""
+    parts = [(piece.file.provider_file_id, piece.file.size_bytes, round(piece.from_s, 3)) for piece in pieces]
+    return sha256(repr(parts).encode()).hexdigest()[:32]
 
 
-def merge(pieces: tuple[Piece, ...], heard: Mapping[int, Transcript]) -> Transcript:
-    """The transcript of a recording of which every piece was heard.
+def merge(pieces: tuple[Piece, ...], transcripts: Mapping[int, Transcript]) -> Transcript:
+    """Merge the transcripts of all pieces into that of the recording.
 
     Raises:
-        KeyError: one was not.
+        KeyError: a piece has no transcript.
     """
-    return join([(piece.offset_s, heard[piece.number]) for piece in pieces])
+    return join([(piece.offset_s, transcripts[piece.number]) for piece in pieces])

@@ -1,12 +1,12 @@
 """Keys of the hash chain, and which entries a history may have because of them.
 
-An entry of version 1 is chained by SHA-256, which anybody can compute who can write to the store. One of
+An entry of version 1 is chained by SHA-256, which every writer to the store can compute. One of
 version 2 is chained by HMAC-SHA256 under a key that the store does not hold. A history that begins after keys
 came into use has entries of version 2 only. An older one has a `Seal`: up to its number there may be entries
 of version 1, and the entry of that number has the sealed hash, under a key again. So neither a rewritten
 history nor one that was put back to version 1 can be made to hold without a key.
 
-Owns keys, seals and the rule. Refuses to fold histories: `hash_chain` does.
+Owns keys, seals and the rule; `hash_chain` folds histories.
 """
 
 import hmac
@@ -36,7 +36,7 @@ _NO_KEYS: Final[Mapping[bytes, bytes]] = MappingProxyType({})
 
 @frozen
 class ChainKey:
-    """A key that entries are chained under. `id` names it in each of them and says nothing of the secret."""
+    """A key that entries are chained under. `id` names it in them and reveals nothing of the secret."""
 
     id: bytes
     secret: bytes = field(repr=False)
@@ -115,5 +115,5 @@ def policy_of(sealed: Seal | None, secrets: Mapping[bytes, bytes]) -> ChainPolic
 
 
 def _mac(account_id: UUID, entries: int, last_hash: bytes, key_id: bytes, secret: bytes) -> bytes:
-    told = f"meetcore ledger seal\n{account_id.hex}\n{entries}\n{last_hash.hex()}\n{key_id.hex()}"
-    return hmac.digest(secret, told.encode(), "sha256")
+    message = f"meetcore ledger seal\n{account_id.hex}\n{entries}\n{last_hash.hex()}\n{key_id.hex()}"
+    return hmac.digest(secret, message.encode(), "sha256")

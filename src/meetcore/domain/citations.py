@@ -1,9 +1,9 @@
-"""Quotes: whatever a note says that was said was said, and at that second.
+"""Citations: verify that a quote in a note is in the transcript, and at which second.
 
-A writer may be a machine that remembers words wrongly. What it gives for a quote is looked for in the
-transcript, and what comes out is the transcript's own text or nothing.
+A note writer may be a model that misquotes. Each of its quotes is searched for in the
+transcript, and the result is the transcript's own text or `None`.
 
-Owns that search. Refuses to judge whether a quote bears out what a note says of it.
+Owns that search. Does not judge whether a quote supports the note's statement.
 """
 
 import re
@@ -13,36 +13,36 @@ from attrs import field, frozen
 
 from meetcore.domain.transcripts import Transcript, Utterance
 
-__all__ = ["Quote", "find_citation", "is_said", "vocabulary"]
+__all__ = ["Quote", "find_citation", "is_in_vocabulary", "vocabulary"]
 
 _FEWEST_LETTERS: Final = 8
-_MOST_WORDS: Final = 200
+_MAX_WORDS: Final = 200
 _REACH: Final = 50
 _WORD: Final = re.compile(r"\w+")
 
 
 @frozen
 class Quote:
-    """Words of one utterance, letter for letter, and the second at which that utterance begins."""
+    """Verbatim text of one utterance, and the second at which that utterance begins."""
 
     text: str = field(repr=False)
     at_s: float
 
 
-def find_citation(transcript: Transcript, words: str, near: int) -> Quote | None:
-    """What somebody said that a writer quotes.
+def find_citation(transcript: Transcript, quote: str, near: int) -> Quote | None:
+    """Find the passage of a transcript that a writer quotes.
 
     Args:
-        transcript: what was said.
-        words: the quote as the writer remembers it. Letter case, white space and punctuation do not count.
-        near: the place in the transcript, from 0, at which the writer says that it stands.
+        transcript: the utterances to search.
+        quote: the text as the writer gave it. Letter case, white space and punctuation are ignored.
+        near: the index in the transcript, from 0, that the writer gave for it.
 
     Returns:
-        The words where they stand: at that place, else in the nearest of the 50 utterances before and after
-        it, if they are long enough to be told from others. Where they stand in none, the whole utterance at
-        that place; none where there is no such place.
+        The matching text: in that utterance, else in the nearest of the 50 utterances before and after
+        it, if the quote is long enough to be distinctive. Without a match, the whole utterance at
+        that index; `None` where there is no such index.
     """
-    wanted = [word.casefold() for word in _WORD.findall(words)][:_MOST_WORDS]
+    wanted = [word.casefold() for word in _WORD.findall(quote)][:_MAX_WORDS]
     is_place = 0 <= near < len(transcript)
     if is_place and (found := _within(transcript[near], wanted)):
         return found
@@ -57,27 +57,27 @@ def find_citation(transcript: Transcript, words: str, near: int) -> Quote | None
 
 
 def vocabulary(transcript: Transcript) -> frozenset[str]:
-    """Every word that was said, and every word of a speaker's name, folded for `is_said`."""
-    words: set[str] = set()
+    """Return every spoken word and every word of a speaker's name, folded for `is_in_vocabulary`."""
+    found_words: set[str] = set()
     for one in transcript:
-        words.update(word.casefold() for word in _WORD.findall(f"{one.speaker or ''} {one.text}"))
-    return frozenset(words)
+        found_words.update(word.casefold() for word in _WORD.findall(f"{one.speaker or ''} {one.text}"))
+    return frozenset(found_words)
 
 
-def is_said(words: str, among: frozenset[str]) -> bool:
-    """Whether there are words, and each is in a vocabulary: an owner that was named, a day that was told."""
-    wanted = {word.casefold() for word in _WORD.findall(words)}
+def is_in_vocabulary(text: str, among: frozenset[str]) -> bool:
+    """Return whether a text, such as an owner or a day, has words and all of them are in a vocabulary."""
+    wanted = {word.casefold() for word in _WORD.findall(text)}
     return bool(wanted) and wanted <= among
 
 
 def _within(utterance: Utterance, wanted: list[str]) -> Quote | None:
-    """The stretch of an utterance that has these words one after the other."""
+    """Return the part of an utterance that has these words in sequence."""
     if not wanted:
         return None
     found = list(_WORD.finditer(utterance.text))
-    words = [word[0].casefold() for word in found]
-    for first in range(len(words) - len(wanted) + 1):
-        if words[first : first + len(wanted)] == wanted:
+    spoken = [word[0].casefold() for word in found]
+    for first in range(len(spoken) - len(wanted) + 1):
+        if spoken[first : first + len(wanted)] == wanted:
             begin, end = found[first].start(), found[first + len(wanted) - 1].end()
             while end < len(utterance.text) and utterance.text[end] in ".!?…":
                 end += 1  # the sentence's own end belongs to it

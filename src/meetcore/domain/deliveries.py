@@ -7,11 +7,11 @@
     PENDING --RETRY----> PENDING          HELD    --EXPIRE---> EXPIRED
 
 While its endpoint is inactive a delivery is HELD, but for a post in flight, which keeps its claim and is
-judged when it ends: one that is to be tried again is held then. A held delivery whose post comes back
-late, after its claim was thought dead, is still judged.
+judged when it ends: one that is to be retried is held then. A held delivery whose post ends
+late, after its claim has expired, is still judged.
 
-Owns the states, the judgement of an attempt and its effect on delivery and endpoint together. It
-refuses to post, to claim, to keep the attempts and to know what is in the body.
+Owns the states, the judgement of an attempt and its effect on delivery and endpoint together. Does
+not post, claim or store attempts, and does not read the body.
 """
 
 from collections.abc import Mapping
@@ -89,11 +89,11 @@ TRANSITIONS: Mapping[tuple[DeliveryStatus, DeliveryEvent], DeliveryStatus] = Map
 
 @frozen
 class Attempt:
-    """One post and what came of it (spec 6 rule 7).
+    """One post and its result (spec 6 rule 7).
 
     `error` is a stable code for customers and None exactly when the attempt succeeded; `status_code` is
     None when no answer was read. `response_excerpt` is text that any store can hold. `address` is the
-    peer that was dialled, for the operator's eyes only. `retry_after_s` is what the receiver asked for,
+    peer that was connected to, for the operator only. `retry_after_s` is the delay the receiver requested,
     in seconds.
     """
 
@@ -158,7 +158,7 @@ def open_delivery(
         endpoint: as it is stored now.
         event_id: of an event that is written, or will be together with the delivery.
         event_kind: of that event.
-        created_at: when it was asked for, by the clock of whoever asked.
+        created_at: when it was requested, by the caller's clock.
         now: the instant of the store that keeps it; due times run by its clock.
     """
     waiting = Delivery(
@@ -176,7 +176,7 @@ def open_delivery(
 
 
 def judge(attempt: Attempt) -> bool:
-    """Tell whether the receiver took the event: a 2xx, read to its end in time (spec 6 rule 4)."""
+    """Return whether the receiver accepted the event: a 2xx, read to its end in time (spec 6 rule 4)."""
     return attempt.error is None and attempt.status_code is not None and 200 <= attempt.status_code < 300
 
 
@@ -193,12 +193,12 @@ def record_attempt(
     Every attempt that does not succeed counts against the endpoint. The delivery is tried again by the
     schedule, is held if this failure made the endpoint inactive, and has failed for good when the
     schedule is exhausted or the receiver said 410. On a delivery that is already final nothing changes:
-    the attempt belongs to somebody who lost the claim.
+    the attempt belongs to a worker that lost the claim.
 
     Args:
         delivery: as it is stored now.
         endpoint: as it is stored now; it may have been paused or disabled while the post was in flight.
-        attempt: what came of the post.
+        attempt: the result of the post.
         schedule: the delays between attempts.
         jitter: drawn from [0, 1).
         now: when the attempt ended.

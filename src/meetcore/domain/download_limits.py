@@ -1,6 +1,6 @@
 """Limits on downloads: how many streams run at once, and how slow a reader may be.
 
-A stream holds a socket, a connection to the provider and a task for as long as its reader likes. Without
+A stream holds a socket, a connection to the provider and a task until its reader is done. Without
 these limits the slow readers of one link take all of them.
 """
 
@@ -36,8 +36,8 @@ class DownloadLimits:
             raise TooManyDownloads("of this account", self.streams_per_account, RETRY_AFTER_S)
 
     def is_too_slow(self, taken_bytes: int, waited_s: float) -> bool:
-        """Whether a reader that took so much is to be cut; never before a whole window was waited for it.
+        """Return whether a reader is to be cut off; never before a whole window was spent waiting for it.
 
-        Waiting counts, not time: a source that is slow is no fault of the reader.
+        Waiting time counts, not total time: a slow source is not the reader's fault.
         """
         return waited_s >= self.rate_window_s and taken_bytes < self.min_bytes_per_s * waited_s

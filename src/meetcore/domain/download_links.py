@@ -1,11 +1,11 @@
-"""Signed links to the files of a recording: who may fetch which part until when, without an API key.
+"""Signed links to the files of a recording: a part can be fetched without an API key until a deadline.
 
 A link names an account, a recording, one of its parts (counted from 1) and the second at which it is over.
 The signature is an HMAC-SHA256 over all four, each of a fixed width, behind a label that no other use of a
-key has. It says that we gave the link out, and nothing of whether the recording is still there: that is
-looked up at each use.
+key has. It proves that the service issued the link, not that the recording still exists: that is
+checked at each use.
 
-Owns the signature. Refuses to know keys and addresses, and to look at a clock.
+Owns the signature; keys, URLs and the time are arguments.
 """
 
 import base64
@@ -30,10 +30,10 @@ _MAX_TIME: Final = 2**63 - 1
 
 @frozen
 class DownloadLink:
-    """What a link is for. `expires` is unix time in whole seconds: from then on it does not work.
+    """The content of a link. `expires` is unix time in whole seconds: from then on it does not work.
 
     Raises:
-        ValueError: a part below 1, a time before 1970, or one of them beyond any use.
+        ValueError: a part below 1, a time before 1970, or one of them out of range.
     """
 
     account_id: UUID

@@ -1,4 +1,4 @@
-"""Webhook endpoints and the machine that says whether they are sent to (spec parts 2.3, 3 and 4.4).
+"""Webhook endpoints and the machine that decides whether they are sent to (spec parts 2.3, 3 and 4.4).
 
 ::
 
@@ -8,8 +8,8 @@
     PAUSED   --RESUME-->  ACTIVE       the counter stays
     DISABLED --RESUME-->  ACTIVE       the counter starts again
 
-Owns the record, the counter of consecutive failures and every change of them. It refuses to post, to
-know about deliveries and to draw ids, moments or secrets.
+Owns the record, the counter of consecutive failures and every change of them. It does not post, know
+about deliveries, or draw ids, moments or secrets.
 
 Three choices the spec leaves open:
 
@@ -226,7 +226,7 @@ def record_failure(endpoint: Endpoint, at: datetime) -> Endpoint:
 def disable_with_host(endpoint: Endpoint, at: datetime) -> Endpoint:
     """Disable an endpoint whose deliveries fail, because its host has failed 20 times in a row.
 
-    One whose last delivery succeeded, or that has had none, stays as it is: it works, as far as is known. The
+    One whose last delivery succeeded, or that has had none, is left unchanged: no failure of it is known. The
     counter reads 20 afterwards, as after 20 failures of its own.
     """
     fails = endpoint.is_active and endpoint.consecutive_failures > 0
@@ -237,22 +237,22 @@ def disable_with_host(endpoint: Endpoint, at: datetime) -> Endpoint:
 
 
 def pause(endpoint: Endpoint) -> Endpoint:
-    """Stop sending to it at the customer's wish; the counter stays as it is (spec part 3)."""
+    """Stop sending to it at the customer's request; the counter is unchanged (spec part 3)."""
     state = TRANSITIONS.get((endpoint.state, EndpointEvent.PAUSE))
     return endpoint if state is None else evolve(endpoint, state=state)
 
 
 def resume(endpoint: Endpoint) -> Endpoint:
-    """Send to it again. Only automatic disabling is forgiven its count (spec 4.4 rule 2)."""
+    """Send to it again. The count is reset only after automatic disabling (spec 4.4 rule 2)."""
     # Every state can be resumed: the table has no gap here.
     state = TRANSITIONS[endpoint.state, EndpointEvent.RESUME]
-    forgiven = endpoint.state is EndpointState.DISABLED
-    failures = 0 if forgiven else endpoint.consecutive_failures
+    resets_counter = endpoint.state is EndpointState.DISABLED
+    failures = 0 if resets_counter else endpoint.consecutive_failures
     return evolve(endpoint, state=state, consecutive_failures=failures, disabled_at=None)
 
 
 def require_active(endpoint: Endpoint) -> None:
-    """Refuse what is asked for in order to see it arrive now, and would only be held.
+    """Refuse a delivery that is requested for immediate arrival but would only be held.
 
     Raises:
         Conflict: the endpoint is paused or disabled; `details.id` names it.
@@ -277,7 +277,7 @@ def rotate_secret(endpoint: Endpoint, secret: str) -> Endpoint:
 
 
 def update(endpoint: Endpoint, changes: EndpointChanges) -> Endpoint:
-    """Carry out a PATCH as a whole (spec 4.4).
+    """Apply a PATCH as a whole (spec 4.4).
 
     Raises:
         InvalidRequest: no event types, one twice, or a description that breaks its rule.

@@ -1,4 +1,4 @@
-"""The error tree: every refusal the rules know, each with its stable code (spec part 7).
+"""The error tree: every refusal of the domain with its stable code (spec part 7).
 
 ::
 
@@ -59,7 +59,7 @@ __all__ = [
 class DomainError(Exception):
     """A refusal with a stable code.
 
-    `is_final` tells whether the work itself decided: a final refusal is remembered under its
+    `is_final` means that the work itself decided: a final refusal is stored under its
     idempotency key and replayed, a temporary one leaves the key free to try again.
     """
 
@@ -189,7 +189,7 @@ class RateLimited(DomainError):
 
 
 class TooManyDownloads(RateLimited):
-    """Too many downloads run at once. The envelope wants a window: it is the present second."""
+    """Too many downloads run at once. The envelope requires a window: it is the current second."""
 
     def __init__(self, what: str, limit: int, retry_after_s: int) -> None:
         message = (
@@ -205,7 +205,7 @@ class InternalError(DomainError):
 
 
 class UpstreamError(DomainError):
-    """A third party refused or did not answer; its own words are never passed on."""
+    """A third party refused or did not answer; its own message is never passed on."""
 
     code = "upstream_error"
 
@@ -221,7 +221,7 @@ class ServiceUnavailable(DomainError):
 
 
 class NoHostFree(ServiceUnavailable):
-    """No host is free for the whole of a meeting. Another time may do: `next_available_at`, where told."""
+    """No host is free for the whole of a meeting. Another time may do: `next_available_at`, where known."""
 
     def __init__(self, retry_after_s: int, next_available_at: datetime | None = None) -> None:
         message = "No meeting host is free in this time range. Try again later or choose another time."

@@ -1,7 +1,7 @@
-"""What customers are told: the event kinds of spec part 6 and the bytes of a payload.
+"""Events for customers: the kinds of spec part 6 and the bytes of a payload.
 
-Owns the kinds and the envelope. It refuses to know the shape of `data`, which is the record as the API
-shows it, and to sign or to send.
+Owns the kinds and the envelope. It does not define `data`, which is the record as the API
+shows it, and does not sign or send.
 """
 
 import json
@@ -55,7 +55,7 @@ def encode_event(event: Event) -> bytes:
 
     Raises:
         ValueError: `data` holds a NaN or an infinity.
-        TypeError: `data` holds what JSON cannot say.
+        TypeError: `data` holds a value that JSON cannot represent.
     """
     payload = {
         "id": str(event.id),

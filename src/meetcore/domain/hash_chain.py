@@ -3,7 +3,7 @@
 Each entry's hash covers what the entry says and the hash before it, so that changing, dropping,
 inserting or swapping any one of them shows. It is SHA-256 in entries of version 1, and HMAC-SHA256 under
 a key (`chain_keys`) in those of version 2. Owns the encoding and the fold that proves it in constant
-space; refuses to append: `ledger.post` does.
+space; `ledger.post` appends.
 """
 
 import hmac
@@ -60,9 +60,9 @@ class Entry:
 
 
 class CanonicalEntry(NamedTuple):
-    """An entry in the words that its hash covers: for proving millions of them.
+    """An entry in the canonical form that its hash covers: for proving millions of them.
 
-    Ids are 32 hexadecimal digits, the instant and the day are as `isoformat` tells them in UTC; what is
+    Ids are 32 hexadecimal digits, the instant and the day are in `isoformat` in UTC; what is
     absent is empty. `amount` is signed, `moved` is its transfer's. A tuple and not a class of attrs, because
     building a record with its ids for each entry takes longer than proving it.
     """
@@ -88,7 +88,7 @@ class CanonicalEntry(NamedTuple):
 
 
 def line_of(entry: Entry) -> CanonicalEntry:
-    """The entry in the words of its hash."""
+    """Return the canonical form of an entry."""
     return _line(
         entry.account_id,
         entry.number,
@@ -142,10 +142,10 @@ def chain_hash(
     at: datetime,
     key: ChainKey | None = None,
 ) -> bytes:
-    """Hash the previous hash and everything that an entry says: under the key, or by SHA-256 without one.
+    """Hash the previous hash and the whole entry: under the key, or by SHA-256 without one.
 
     What has a fixed form stands first, line by line; the three texts that callers choose follow with
-    their lengths before them, so that no two entries share one encoding. The instant is told in UTC
+    their lengths before them, so that no two entries share one encoding. The instant is written in UTC
     to the microsecond: a store may give it back in another time zone, but not rounded.
     """
     if key is None:
@@ -157,15 +157,15 @@ def chain_hash(
 def _hashed(previous: bytes, line: CanonicalEntry, secret: bytes) -> bytes:
     (account, number, _, balance, at, _, transfer, operation, kind, moved, source, destination, about, name,
      reverses, key, day, key_id) = line  # fmt: skip
-    # Two ids are told as numbers, without the zeros in front.
-    told = (
+    # Two ids are written as numbers, without leading zeros.
+    encoded = (
         f"{account.lstrip('0') or 0}\n{number}\n{transfer.lstrip('0') or 0}\n{kind}\n{moved}\n"
         f"{source}\n{destination}\n{reverses}\n{key}\n{day}\n{balance}\n{at}\n"
         f"{len(operation)}:{operation}{len(about)}:{about}{len(name)}:{name}"
     )
     if key_id:
-        return hmac.digest(secret, b"2\n" + key_id + previous + told.encode(), "sha256")
-    return sha256(previous + told.encode()).digest()
+        return hmac.digest(secret, b"2\n" + key_id + previous + encoded.encode(), "sha256")
+    return sha256(previous + encoded.encode()).digest()
 
 
 @frozen
@@ -197,7 +197,7 @@ class ChainVerifier:
         return datetime.fromisoformat(self.last_stamp) if self.last_stamp else None
 
     def extended(self, entry: Entry, policy: ChainPolicy = ANY_VERSION) -> "ChainVerifier | None":
-        """The proof with one more entry; none when the entry is not the next one of this history.
+        """Extend the proof by one entry; `None` when it is not the next one of this history.
 
         It must have the next number, its transfer's amount, the running balance, a time that does
         not go back, a version that the policy allows, and the hash over all of that and its predecessor's.
@@ -240,7 +240,7 @@ class ChainVerifier:
 
 
 def policy_faults(proof: ChainVerifier, policy: ChainPolicy) -> tuple[str, ...]:
-    """What a whole proven history lacks of what is sealed, in words."""
+    """Describe what a whole proven history lacks of what is sealed."""
     if policy.unkeyed is None or proof.entries >= policy.unkeyed:
         return ()
     return (f"its seal is over {policy.unkeyed} entries, and it has {proof.entries}",)
@@ -277,7 +277,7 @@ def first_broken(account_id: UUID, entries: Iterable[Entry], policy: ChainPolicy
         policy: the keys, and which versions may be where.
 
     Returns:
-        The number that the first wrong entry should have had, or none when all are right.
+        The number that the first wrong entry should have had, or `None` when all are right.
     """
     _, fault = ChainVerifier(account_id).over(map(line_of, entries), policy)
     return None if fault is None else fault.number

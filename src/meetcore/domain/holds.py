@@ -9,7 +9,7 @@ A hold reserves part of the available balance and of its key's daily cap (spec 5
 once, by settlement or by release. Its cap day comes from the request's instant and stays with it:
 a settlement or refund counts for that same day, whenever it happens.
 
-Owns the admission of paid work. Refuses to let new work pass the available balance or the cap;
+Owns the admission of paid work. No new work may exceed the available balance or the cap;
 only the settlement of work already admitted may, because its real size is known last.
 """
 
@@ -106,7 +106,7 @@ def take(funds: Funds, usage: CapUsage, daily_cap: int | None, hold: Hold) -> Re
 
 
 def _check_usage(usage: CapUsage, api_key_id: UUID, day: date) -> None:
-    # The usage of another day or key would let a spend pass the cap unseen.
+    # The usage of another day or key would let a spend exceed the cap undetected.
     if usage.api_key_id != api_key_id:
         raise ValueError("the usage is of another key than the spend")
     if usage.day != day:
@@ -201,7 +201,7 @@ def charge(
     kind: TransferKind = TransferKind.MEETING_CHARGE,
     key: ChainKey | None = None,
 ) -> Settled:
-    """Admit and charge at once, for work that is certain when it is asked for.
+    """Admit and charge at once, for work that is certain when it is requested.
 
     Args:
         funds: the account's state under its lock.

@@ -1,7 +1,7 @@
-"""Licensed hosts: which one carries a meeting, and how many of a day's creations one account may use.
+"""Licensed hosts: which one runs a meeting, and how many of a day's creations one account may use.
 
-Owns the choice: the smallest that fits, then the least used. Refuses to know who else is asking;
-that a host is free at this moment, and stays so, is the store's promise.
+Owns the choice: the smallest that fits, then the least used. Does not handle concurrent requests:
+the store guarantees that a host is free and stays so.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ class Host:
 
     `capacity` is seats, `max_concurrent` how many meetings it may run at a time, `uses` how many
     it was chosen for, `creations` how many of them on the day `creations_on`, in UTC. A disabled host gets
-    no new meetings, and one that rests none before `rests_until`.
+    no new meetings, and an unavailable one none before `rests_until`.
     """
 
     id: UUID
@@ -52,11 +52,11 @@ class Host:
     rests_until: datetime | None = None
 
     def can_take(self, at: datetime, per_day: int | None = None) -> bool:
-        """Whether it may be given a new meeting at an instant, whenever that takes place.
+        """Whether it may be given a new meeting at an instant, whenever it takes place.
 
         Args:
             at: the instant; the day is its day in UTC.
-            per_day: how many may be made for one host a day; none for any number.
+            per_day: how many may be made for one host a day; `None` for any number.
         """
         if not self.is_active or (self.rests_until is not None and at < self.rests_until):
             return False
@@ -80,7 +80,7 @@ class Host:
         return per_day - (self.creations if self.creations_on == at.astimezone(UTC).date() else 0)
 
     def next_creation_at(self, at: datetime, per_day: int | None) -> datetime | None:
-        """The first instant from `at` on at which it may be given a new meeting; none for a disabled host."""
+        """Return the first instant from `at` on for a new meeting; `None` for a disabled host."""
         if not self.is_active:
             return None
         first = at if self.rests_until is None else max(at, self.rests_until)
@@ -91,7 +91,7 @@ class Host:
 class DayCreations:
     """The creations of one day (UTC) on the hosts that are large enough for a meeting.
 
-    `used` were made for one account, whatever became of them; `left` can still be made for anybody.
+    `used` were made for one account, whatever became of them; `left` can still be made for any account.
     """
 
     used: int
@@ -115,13 +115,13 @@ def next_creation_day(at: datetime) -> datetime:
 
 
 def tiers_without_host(tiers: Iterable[PricingTier], hosts: Iterable[Host]) -> tuple[PricingTier, ...]:
-    """The tiers that no active host has the seats for: whoever asks for one is told that no host is free."""
+    """Return the tiers that no active host has the seats for; requests for them are refused."""
     seats = max((host.capacity for host in hosts if host.is_active), default=0)
     return tuple(tier for tier in tiers if tier.capacity > seats)
 
 
 def choose_host(free: Iterable[Host], seats: int) -> Host | None:
-    """Pick the best fit among the free hosts, or none when no one fits (spec 4.1 rule 3).
+    """Pick the best fit among the free hosts, or `None` when none fits (spec 4.1 rule 3).
 
     Smallest sufficient capacity first, then fewest uses, then the id, so that the choice is the
     same for the same hosts in any order.

@@ -19,10 +19,10 @@ A record moves by these events, which a store writes together with what they are
     RUNNING         --LAPSE----->  LAPSED    the clock: no one writes it
     any but DONE    --FINISH---->  DONE      a result, or a refusal that is final
     any but DONE    --GIVE_UP--->  BOUND     something temporary: the key may try again
-    BOUND, DONE     --FORGET---->  UNKNOWN   `REMEMBERED_HOURS` after it was first seen
+    BOUND, DONE     --FORGET---->  UNKNOWN   `KEY_RETENTION_HOURS` after it was first seen
 
-Owns the decision, the machine and the fingerprint. Refuses to run the work, to wait, and to know
-what an answer looks like: it is bytes.
+Owns the decision, the machine and the fingerprint. Does not run the work or wait; an answer is
+opaque bytes.
 """
 
 import hashlib
@@ -37,10 +37,10 @@ from attrs import field, frozen
 __all__ = [
     "DECISIONS",
     "DUPLICATE_WAIT_S",
+    "KEY_RETENTION_HOURS",
     "LONGEST_PAUSE_S",
     "MAX_KEY_LENGTH",
     "MAX_WAITING_DUPLICATES",
-    "REMEMBERED_HOURS",
     "TRANSITIONS",
     "IdempotencyRecord",
     "KeyEvent",
@@ -53,7 +53,7 @@ __all__ = [
     "state_of",
 ]
 
-REMEMBERED_HOURS: Final = 24
+KEY_RETENTION_HOURS: Final = 24
 """How long a store keeps a record after it was made; later the key is new again."""
 
 MAX_KEY_LENGTH: Final = 255
@@ -70,7 +70,7 @@ LONGEST_PAUSE_S: Final = 1.0
 
 
 class KeyState(StrEnum):
-    """What is known of a key."""
+    """The state of a key."""
 
     UNKNOWN = "unknown"
     BOUND = "bound"
@@ -110,7 +110,7 @@ TRANSITIONS: Final = {
 
 
 class Verdict(StrEnum):
-    """What a request with the key is to do."""
+    """How a request with the key proceeds."""
 
     CLAIM = "claim"
     WAIT = "wait"
@@ -135,9 +135,9 @@ DECISIONS: Final = {
 
 @frozen
 class IdempotencyRecord:
-    """What the store remembers under (account, key).
+    """The stored record of (account, key).
 
-    While work runs, `lease_until` tells how long it is believed to. `subject_id` is the record
+    While work runs, `lease_until` is the end of its lease. `subject_id` is the record
     that the work makes or changes. `answer` is what is replayed; work that was finished by
     another process has none until its first replay renders it from the subject.
     """
@@ -161,8 +161,8 @@ def fingerprint(method: str, path: str, body: object) -> bytes:
     Key order and white space do not matter; everything else does, the difference between `1`,
     `1.0`, `"1"` and `true` included.
     """
-    told = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
-    return hashlib.sha256(f"{method}\n{path}\n{told}".encode()).digest()
+    canonical = json.dumps(body, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(f"{method}\n{path}\n{canonical}".encode()).digest()
 
 
 def state_of(record: IdempotencyRecord | None, now: datetime) -> KeyState:
@@ -177,7 +177,7 @@ def state_of(record: IdempotencyRecord | None, now: datetime) -> KeyState:
 
 
 def decide(record: IdempotencyRecord | None, request_fingerprint: bytes, now: datetime) -> Verdict:
-    """What a request that brought this key is to do; see the table above."""
+    """Decide how a request with this key proceeds; see the table above."""
     is_same = record is None or record.fingerprint == request_fingerprint
     return DECISIONS[state_of(record, now), is_same]
 

@@ -1,6 +1,6 @@
 """Identifiers: UUID version 7 (RFC 9562, 5.7), composed from an instant and random bytes.
 
-Owns how an id is laid out and read back. Refuses to draw the randomness or read the clock:
+Owns how an id is laid out and read back. Does not draw randomness or read the clock:
 both come in as arguments.
 """
 

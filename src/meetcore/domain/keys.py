@@ -1,6 +1,6 @@
 """API keys: their form, their digest, their scopes, and when one is valid (spec part 5).
 
-Owns what a key looks like and what it may do. Refuses to keep a key: only its SHA-256 is stored,
+Owns the form of a key and its permissions. Keeps no key: only its SHA-256 is stored,
 and 256 random bits need no slow hash.
 """
 
@@ -62,7 +62,7 @@ class Scope(StrEnum):
 class ApiKey:
     """A key as it is stored: never the key itself.
 
-    `daily_cap` is credits per WIB day, or none.
+    `daily_cap` is credits per WIB day, or `None`.
     """
 
     id: UUID
@@ -103,7 +103,7 @@ def read_bearer(header: str | None, prefix: str) -> str:
     """Take the key out of an `Authorization` header (RFC 6750, 2.1).
 
     Raises:
-        InvalidApiKey: no header, another scheme, another prefix or another length; told apart in
+        InvalidApiKey: no header, another scheme, another prefix or another length; distinguished in
             the message, because a key of another length is a copying mistake (spec 5 rule 2).
     """
     if not header:
@@ -127,7 +127,7 @@ def read_bearer(header: str | None, prefix: str) -> str:
 
 
 def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
-    """Let a stored key through, or refuse it (spec 5 rule 3).
+    """Return a stored key that is usable, or refuse it (spec 5 rule 3).
 
     Raises:
         InvalidApiKey: unknown, revoked at any time, or expired at `now`.
@@ -141,7 +141,7 @@ def check_usable(key: ApiKey | None, now: datetime) -> ApiKey:
 
 
 def check_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:
-    """Let the end of a new key through.
+    """Check the expiry of a new key.
 
     Raises:
         InvalidExpiry: it lies in the past, so that the key would never work.
@@ -152,7 +152,7 @@ def check_expiry(expires_at: datetime | None, now: datetime) -> datetime | None:
 
 
 def require_scope(key: ApiKey, any_of: Iterable[Scope]) -> None:
-    """Let a key through that has one of the scopes; an empty set asks for none.
+    """Check that a key has one of the scopes; an empty set requires none.
 
     Raises:
         InsufficientScope: it has none of them (spec 5 rule 5).

@@ -7,7 +7,7 @@ numbered without gaps, with the balance after it and a hash over itself and its 
 An `operation` is a transfer's permanent name within its account ("topup:INV-7"). Posting an
 operation that is already in the ledger changes nothing. Reservations live in `holds`.
 
-Owns the arithmetic of money and its history. Refuses floats, clocks and storage: state comes in,
+Owns the arithmetic of money and its history. No floats, clocks or storage: state comes in,
 new state and what happened go out, and a refusal raises before anything has changed.
 """
 
@@ -80,8 +80,8 @@ class InvalidReason(ValueError):
 class Funds:
     """What an account has: state to decide on, always the latest under the account's lock.
 
-    `balance` is the sum of the entries, `held` what open holds reserve of it. `is_low` remembers
-    that `credit.low` was told and not yet made good.
+    `balance` is the sum of the entries, `held` what open holds reserve of it. `is_low` means
+    that `credit.low` was emitted and the balance has not recovered since.
     """
 
     account_id: UUID
@@ -112,7 +112,7 @@ class CreditsFellLow:
 class Posting:
     """The outcome of a decision: the funds after it, the entry to append, what else happened.
 
-    `entry` is none when the operation was already in the ledger: nothing changed.
+    `entry` is `None` when the operation was already in the ledger: nothing changed.
     """
 
     funds: Funds
@@ -121,17 +121,17 @@ class Posting:
 
 
 def open_account(account_id: UUID, low_threshold: int = 100) -> Funds:
-    """An account without entries. An empty account counts as told that it is low."""
+    """Open an account without entries. For an empty one `credit.low` counts as emitted."""
     return Funds(account_id, low_threshold=low_threshold, is_low=low_threshold > 0)
 
 
 def is_proven(funds: Funds, proof: ChainVerifier) -> bool:
-    """Whether stored funds are what a proven history says."""
+    """Return whether stored funds equal those of a proven history."""
     return funds.account_id == proof.account_id and not funds_faults(funds, proof)
 
 
 def funds_faults(funds: Funds, proof: ChainVerifier) -> tuple[str, ...]:
-    """What an account's stored funds say otherwise than its proven history, in words."""
+    """Describe where an account's stored funds differ from its proven history."""
     figures = (
         ("the stored balance", funds.balance, proof.balance),
         ("the stored number of entries", funds.entries, proof.entries),
@@ -146,7 +146,7 @@ def funds_faults(funds: Funds, proof: ChainVerifier) -> tuple[str, ...]:
 
 
 def with_held(funds: Funds, held: int) -> Funds:
-    """The same funds with another sum of open holds; the low mark is taken back if that makes it good."""
+    """The same funds with another sum of open holds; the low mark is cleared if the balance recovers."""
     is_low = funds.is_low and funds.balance - held < funds.low_threshold
     return Funds(
         funds.account_id,
@@ -173,8 +173,8 @@ def post(
         funds: the account's state under its lock.
         transfer: the movement; its operation is not yet in the ledger.
         at: the request's instant.
-        held: what open holds reserve afterwards; unchanged when none.
-        key: what the entry is chained under; by SHA-256 alone when none.
+        held: what open holds reserve afterwards; unchanged when `None`.
+        key: what the entry is chained under; by SHA-256 alone when `None`.
 
     Raises:
         InvalidAmount: the amount, or the balance after it, leaves the range of credits.

@@ -1,4 +1,4 @@
-"""A meeting's life, as one table, and the plan of a new one.
+"""The lifecycle of a meeting, as one table, and the plan of a new one.
 
 ::
 
@@ -13,7 +13,7 @@ A meeting in PROVISIONING is invisible; one in CANCELLING is still shown as sche
 events the clock moves what is shown: a meeting counts as started once `start_at` has passed and
 as ended once `end_at` has.
 
-Owns states, plans and what a cancellation means. Refuses to talk to the provider and to touch
+Owns states, plans and the effect of a cancellation. Does not call the provider or move
 money: `holds` and `ledger` do that.
 """
 
@@ -59,7 +59,7 @@ _CANNOT_BE_HAD: Final = "cannot be had from the provider that runs the meetings"
 
 
 class MeetingStatus(StrEnum):
-    """Where a meeting is in its life."""
+    """The state of a meeting."""
 
     PROVISIONING = "provisioning"
     SCHEDULED = "scheduled"
@@ -110,7 +110,7 @@ _CLOCKS_DIFFER_BY: Final = timedelta(minutes=1)
 
 @frozen
 class PasswordRule:
-    """What a provider takes as a meeting's password."""
+    """Which passwords a provider accepts."""
 
     alphabet: str
     min_length: int = 4
@@ -121,10 +121,10 @@ class PasswordRule:
 class ProviderAbilities:
     """What the configured provider can do.
 
-    `password` is none where it takes no password. `has_hosts` tells that each meeting needs a licensed
+    `password` is `None` where it takes no password. `has_hosts` means that each meeting needs a licensed
     host, `creations_per_host_day` how many it may make for one between midnights in UTC,
-    `host_key_digits` how long a host's key is; none where there are no such limits and keys.
-    `remembers_meetings` tells that it can be asked which meetings exist, and `leaves_orphans` that one
+    `host_key_digits` how long a host's key is; `None` where there are no such limits and keys.
+    `remembers_meetings` means that it can list existing meetings, and `leaves_orphans` that one
     request may make two meetings, or make one after it was given up.
     """
 
@@ -144,7 +144,7 @@ class ProviderAbilities:
 
 @frozen
 class MeetingRequest:
-    """A caller's wish, its fields already within the lengths of spec 4.1."""
+    """A requested meeting, its fields already within the lengths of spec 4.1."""
 
     title: str
     date: str
@@ -168,7 +168,7 @@ class MeetingRequest:
 
 @frozen
 class MeetingOptions:
-    """The flags of a meeting as they were asked for: all that beside its tier decides its price."""
+    """The requested flags of a meeting: with its tier they decide its price."""
 
     with_recording: bool = False
     auto_notulen: bool = False
@@ -190,7 +190,7 @@ class MeetingPlan:
 
 @frozen
 class Provisioned:
-    """What the provider answered. Null where it cannot tell or enforce a thing."""
+    """The provider's answer. `None` where it cannot state or enforce a value."""
 
     provider_meeting_id: str
     join_url: str = field(repr=False)
@@ -201,8 +201,8 @@ class Provisioned:
 class Meeting:
     """A meeting as it is stored. Durations are minutes, `credits` the price and the charge.
 
-    `host_id` is none with a provider that has no hosts. `host_key` is the host's present key where this
-    meeting is the next on its host; `shown_host_key` tells whether to show it.
+    `host_id` is `None` with a provider that has no hosts. `host_key` is the host's present key where this
+    meeting is the next on its host; `shown_host_key` decides whether to show it.
     """
 
     id: UUID
@@ -264,7 +264,7 @@ def plan_meeting(
     Raises:
         InvalidRequest: the date or time does not exist.
         NotFound: the tier is unknown or retired.
-        Unprocessable: the start is past or too far ahead, or the provider cannot do what is asked.
+        Unprocessable: the start is past or too far ahead, or the provider cannot do what is requested.
     """
     start_at = meeting_start(request.date, request.start_time)
     tier = catalogue.find(request.pricing_tier_id)
@@ -277,7 +277,7 @@ def plan_meeting(
 def estimate_meeting(
     tier_id: str, options: MeetingOptions, catalogue: TierCatalogue, abilities: ProviderAbilities
 ) -> Quote:
-    """Price a meeting before it is asked for: what `plan_meeting` would quote at any time (spec 4.1 rule 5).
+    """Price a meeting before it is requested: what `plan_meeting` would quote at any time (spec 4.1 rule 5).
 
     Raises:
         NotFound: the tier is unknown or retired.
@@ -367,7 +367,7 @@ def has_host_key_due(meeting: Meeting, now: datetime) -> bool:
 
 
 def can_have_shown_host_key(meeting: Meeting, now: datetime) -> bool:
-    """Whether somebody may have been told its host's key, by a clock up to a minute ahead of this one."""
+    """Return whether its host's key may have been shown, by a clock up to a minute ahead of this one."""
     return has_host_key_due(meeting, now + _CLOCKS_DIFFER_BY)
 
 

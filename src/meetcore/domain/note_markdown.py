@@ -1,7 +1,7 @@
 """A note as Markdown, for people to read.
 
-Owns the headings in both languages and the form. What somebody said is text: no Markdown or HTML in it is
-taken for ours.
+Owns the headings in both languages and the form. Spoken text is escaped: Markdown or HTML in it is not
+interpreted.
 """
 
 import re
@@ -57,12 +57,12 @@ def _paragraphs(text: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Somebody's words, so that no Markdown or HTML of theirs is taken for ours; on one line."""
+    """Escape Markdown and HTML in a text, on one line."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))
 
 
 def _line_of(text: str) -> str:
-    """Somebody's words where a line or a point of a list begins with them."""
+    """Escape a text at the beginning of a line or of a list item."""
 
     def escape(found: re.Match[str]) -> str:
         return f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}"

@@ -10,11 +10,11 @@
                └─(the provider wrote it down)─^
 
 A note is made under a lease, one step after the other, and each step's result is kept before the next one
-begins: whoever takes over goes on where the last one stopped, and nothing is paid for twice. A hold is taken
+begins: the next worker resumes where the last one stopped, and nothing is paid for twice. A hold is taken
 when the note is queued, for the length that is known then; the charge at the end is for the length of the
 media that was used. A note that failed costs nothing.
 
-Owns the two machines, the content of a note and its price. Refuses to listen, to write and to fetch.
+Owns the two machines, the content of a note and its price. Does not fetch, transcribe or write.
 """
 
 from collections.abc import Mapping
@@ -127,16 +127,16 @@ class NoteFault(StrEnum):
     SHORT_OF_CREDITS = "short_of_credits"
     CAP_REACHED = "cap_reached"
     RECORDING_GONE = "recording_gone"
-    FILES_AWAY = "files_away"
+    FILES_UNAVAILABLE = "files_away"
     MEDIA_UNREADABLE = "media_unreadable"
-    NOTHING_SAID = "nothing_said"
-    NOBODY_HEARS = "nobody_hears"
+    NO_SPEECH = "nothing_said"
+    NO_TRANSCRIBER = "nobody_hears"
     AI_REFUSED = "ai_refused"
-    AI_AWAY = "ai_away"
+    AI_UNAVAILABLE = "ai_away"
     FAULT_HERE = "fault_here"
 
 
-_WORDS: Final[Mapping[NoteFault, str]] = MappingProxyType(
+_MESSAGES: Final[Mapping[NoteFault, str]] = MappingProxyType(
     {
         NoteFault.SHORT_OF_CREDITS: (
             "The account had too few credits for these notes. Top up and ask for them with POST /notes."
@@ -146,12 +146,12 @@ _WORDS: Final[Mapping[NoteFault, str]] = MappingProxyType(
             "tomorrow, or with another key, with POST /notes."
         ),
         NoteFault.RECORDING_GONE: "The recording was deleted or is past its retention.",
-        NoteFault.FILES_AWAY: (
+        NoteFault.FILES_UNAVAILABLE: (
             "The video provider did not hand over the recording. Nothing was charged; try again later."
         ),
         NoteFault.MEDIA_UNREADABLE: "The recording's file cannot be read as audio or video.",
-        NoteFault.NOTHING_SAID: "No speech was found in the recording, so that there is nothing to note.",
-        NoteFault.NOBODY_HEARS: (
+        NoteFault.NO_SPEECH: "No speech was found in the recording, so that there is nothing to note.",
+        NoteFault.NO_TRANSCRIBER: (
             "The video provider wrote no transcript of this recording, and this service does not hear "
             "recordings itself. Nothing was charged."
         ),
@@ -159,7 +159,7 @@ _WORDS: Final[Mapping[NoteFault, str]] = MappingProxyType(
             "The AI provider refused to work on this recording. Nothing was charged, and the same request "
             "is likely to be refused again."
         ),
-        NoteFault.AI_AWAY: (
+        NoteFault.AI_UNAVAILABLE: (
             "The AI provider did not answer for a long time. Nothing was charged; try again later."
         ),
         NoteFault.FAULT_HERE: (
@@ -170,13 +170,13 @@ _WORDS: Final[Mapping[NoteFault, str]] = MappingProxyType(
 
 
 def describe(fault: NoteFault) -> str:
-    """What a customer is told of a fault: what happened and what to do, nothing of our own house."""
-    return _WORDS[fault]
+    """Describe a fault to a customer: what happened and what to do, without internals."""
+    return _MESSAGES[fault]
 
 
 @frozen
 class Decision:
-    """Something that was decided, the sentence that it was decided with, and the second it was said at."""
+    """Something that was decided, the sentence that decided it, and the second at which it was spoken."""
 
     text: str = field(repr=False)
     quote: str = field(repr=False)
@@ -248,19 +248,19 @@ def blocks_new_note(note: Note) -> bool:
 
 
 def admit_note(recording: Recording | None, existing_note: Note | None, now: datetime) -> Recording:
-    """Let a request for a note through, or say why there can be none.
+    """Check that a note can be made, or raise the reason why not.
 
     Args:
-        recording: what was asked for, if the caller has such a thing.
-        rival: a note on it in the same language, if there is one that `blocks_new_note`.
+        recording: the requested one, if the caller has it.
+        existing_note: a note on it in the same language, if there is one that `blocks_new_note`.
         now: the request's instant.
 
     Raises:
-        NotFound: no such recording, or one that nobody has measured yet.
+        NotFound: no such recording, or one that is not measured yet.
         Gone: it is past its retention or was deleted (spec 7/410).
-        Conflict: the rival is in place; `details.id` names it.
+        Conflict: there is such a note; `details.id` names it.
         ServiceUnavailable: more of it has come, and its price is not known before that is measured.
-        Unprocessable: there is nothing to hear in it.
+        Unprocessable: it has no audio.
     """
     if recording is None or recording.status is RecordingStatus.MEASURING:
         raise NotFound("No recording with this id.")
@@ -280,7 +280,7 @@ def admit_note(recording: Recording | None, existing_note: Note | None, now: dat
 
 
 def queue(id: UUID, recording: Recording, api_key_id: UUID, language: Language, at: datetime) -> Note:
-    """A note that nobody works on yet."""
+    """Create a queued note."""
     return Note(
         id, recording.account_id, api_key_id, recording.id, recording.meeting_id, language, NoteStatus.QUEUED,
         NoteStep.FETCH, recording.duration_s, at,
@@ -288,14 +288,14 @@ def queue(id: UUID, recording: Recording, api_key_id: UUID, language: Language, 
 
 
 def hold_for(note: Note, hold_id: UUID, credits: int, day: date) -> Hold:
-    """What is held for a note until it is over, on the cap of the WIB day on which it was asked for."""
+    """What is held for a note until it is over, on the cap of the WIB day of its request."""
     reference = Reference("note", str(note.id))
     operation = note_operation(note.id)
     return Hold(hold_id, operation, TransferKind.NOTULEN_CHARGE, credits, reference, note.api_key_id, day)
 
 
 def advance(note: Note, step: NoteStep) -> Note:
-    """The note with its next step before it; what went wrong in the last one is forgotten.
+    """Advance a note to its next step and reset its failure count.
 
     Raises:
         ValueError: the note is not in progress, or the step does not lie ahead.
@@ -319,7 +319,7 @@ def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> Note:
 
 
 def fail(note: Note, fault: NoteFault) -> Note:
-    """A note that will not be made; it costs nothing, and itself keeps nothing of what was said.
+    """Fail a note; it costs nothing and keeps no transcript.
 
     Raises:
         ValueError: it is over already.

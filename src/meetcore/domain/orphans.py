@@ -4,7 +4,7 @@ A provider may make two meetings for one request, or make one long after the req
 a creation its list is looked at until it has been clean of our reference for a while, and every meeting
 that is not the recorded one is removed.
 
-Owns which meetings are orphans and when to look. Refuses to ask the provider.
+Owns which meetings are orphans and when to check. Does not call the provider.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ def next_look_s(age_s: float, window_s: float) -> float | None:
         window_s: for how long the list must be clean.
 
     Returns:
-        None when a look at this age that found nothing was the last one.
+        `None` when a clean check at this age was the last one.
     """
     return next((window_s * share - age_s for share in _LOOKS if window_s * share > age_s), None)
 

@@ -72,7 +72,7 @@ class PricingTier:
 
 @frozen
 class RecordingFlags:
-    """What the caller asked for; `is_recording_effective` says what they get."""
+    """The requested flags; `is_recording_effective` applies the coercion."""
 
     with_recording: bool = False
     auto_notulen: bool = False
@@ -120,7 +120,7 @@ class TierCatalogue:
         """Price notes on a recording of so many seconds; see `quote_notulen`.
 
         Raises:
-            Unprocessable: they cost more credits than anybody can have.
+            Unprocessable: they cost more than the largest possible balance.
             ValueError: a length below one second.
         """
         try:
@@ -147,23 +147,23 @@ class TierCatalogue:
         return tier
 
 
-def is_recording_effective(wish: RecordingFlags) -> bool:
+def is_recording_effective(flags: RecordingFlags) -> bool:
     """Coerce the recording flag: notes need a recording, so `auto_notulen` forces it on (spec 4.1 rule 1)."""
-    return wish.with_recording or wish.auto_notulen
+    return flags.with_recording or flags.auto_notulen
 
 
-def quote_meeting(tier: PricingTier, wish: RecordingFlags) -> Quote:
+def quote_meeting(tier: PricingTier, flags: RecordingFlags) -> Quote:
     """Price a meeting before it is made.
 
     Args:
         tier: the tier whose capacity and duration apply.
-        wish: what the caller asked for, coerced as spec 4.1 rule 1 says.
+        flags: as requested; coerced by spec 4.1 rule 1.
 
     Returns:
         The credits, item by item. The sum is what is charged (spec 4.1 rules 2 and 5).
     """
     base = QuoteItem("meeting", tier.credits)
-    if not is_recording_effective(wish):
+    if not is_recording_effective(flags):
         return Quote((base,), tier.credits, False)
     extra = QuoteItem("recording", tier.recording_credits)
     return Quote((base, extra), tier.credits + tier.recording_credits, True)

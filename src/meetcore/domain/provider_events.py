@@ -1,11 +1,11 @@
-"""What a provider tells of its meetings, in our words, and for how long it is worth trying to use it.
+"""A provider's events in the domain's terms, and for how long an early one is retried.
 
-A provider tells things twice, late and out of order, and now and then before we know the meeting that it
-speaks of: between its answer to our call and the end of our own transaction. Doubles and disorder are the
+A provider sends events twice, late and out of order, and sometimes before the meeting that they
+name is stored: between its answer to our call and the end of our transaction. Doubles and disorder are the
 business of the machines that an event drives; this module says how often an event that comes too early is
 tried again.
 
-Owns the neutral event and the patience. Refuses to know any provider's words, to verify and to store.
+Owns the neutral event and the retry limit. Does not parse, verify or store.
 """
 
 from datetime import datetime, timedelta
@@ -40,7 +40,7 @@ class ProviderEventKind(StrEnum):
 
 @frozen
 class ProviderEvent:
-    """Something that a provider told of one of its meetings; `files` are there for a recording only."""
+    """An event of one of a provider's meetings; only recording events have `files`."""
 
     provider: str
     kind: ProviderEventKind
@@ -50,10 +50,10 @@ class ProviderEvent:
 
 
 class EventOutcome(Enum):
-    """What became of an event.
+    """The outcome of an event.
 
     TAKEN: something changed by it. PASSED: it changes nothing, now or later. EARLY: its meeting is not there
-    yet, or somebody is cancelling it, and nobody can say what the event means until that is over.
+    yet, or it is being cancelled, and the event's meaning is open until that is over.
     """
 
     APPLIED = "taken"
@@ -64,13 +64,13 @@ class EventOutcome(Enum):
 def retry_delay(tries: int) -> timedelta | None:
     """How long an event that came too early waits before it is tried again.
 
-    Tries are counted, not minutes: an event that waited while no worker was there is as good as a new one.
+    Tries are counted, not minutes: waiting without a running worker does not count.
 
     Args:
         tries: how often it was tried so far, this time included; at least 1.
 
     Returns:
-        One second at first, doubled from one wait to the next, a minute at most; none when it is to be
+        One second at first, doubled from one wait to the next, a minute at most; `None` when it is to be
         dropped.
     """
     if tries >= MAX_TRIES:

@@ -1,4 +1,4 @@
-"""The rate window: how many requests a key may make in one minute of the clock on the wall.
+"""The rate window: how many requests a key may make in one wall-clock minute.
 
 It owns the arithmetic of a fixed window (spec 8, rules 2 to 6)::
 
@@ -6,9 +6,9 @@ It owns the arithmetic of a fixed window (spec 8, rules 2 to 6)::
      |  1 2 3 … limit | limit+1 … refused, counted   |  1 2 3 …
      ^ window_start                                  ^ reset
 
-and refuses to own the counting: a store counts, because many processes share a key's window, and
-`decide` turns the count it gave into a verdict. Header names and formats belong to whatever speaks
-HTTP. Credits are another matter altogether (spec 8 rule 7): nothing here knows a price.
+and leaves the counting to a store, because many processes share a key's window;
+`decide` turns its count into a verdict. Header names and formats belong to the adapter that speaks
+HTTP. Credits are unrelated (spec 8 rule 7).
 
 One instant per request decides everything: pass the same `now` to `window_start` (to count) and to
 `decide` (to judge), or a request that straddles second 00 is counted in one window and judged in
@@ -80,14 +80,14 @@ class Quotas:
 
 @frozen
 class RateVerdict:
-    """What one request is told about its window.
+    """The state of the window for one request.
 
     Attributes:
         limit: requests that the window admits.
         remaining: requests still admitted in the window after this one; never negative.
         reset: unix second at which the next window starts; always on second 00.
         is_allowed: whether this request is admitted.
-        retry_after_s: whole seconds to wait, at least 1, after a refusal; 0 when admitted. Whoever
+        retry_after_s: whole seconds to wait, at least 1, after a refusal; 0 when admitted. A caller that
             waits that long lands in the next window and not before it.
         window_start: unix second at which the window started; always on second 00.
     """
@@ -104,7 +104,7 @@ def window_start(now: datetime) -> int:
     """Return the unix second at which the minute around `now` started (spec 8 rule 2).
 
     Raises:
-        TypeError: `now` has no time zone, so that its minute is anyone's guess.
+        TypeError: `now` has no time zone, so that its minute is undefined.
     """
     second = _unix_second(now)
     return second - second % WINDOW_SECONDS
@@ -120,7 +120,7 @@ def decide(limit: int, hits_including_this: int, now: datetime) -> RateVerdict:
         now: the instant whose window was counted.
 
     Raises:
-        ValueError: fewer than one hit: the request that asks has not been counted.
+        ValueError: fewer than one hit: this request has not been counted.
         TypeError: `now` has no time zone.
     """
     if hits_including_this < 1:

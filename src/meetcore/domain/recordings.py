@@ -6,13 +6,13 @@
 
 A meeting has at most one recording. Its files come in several events: the segments of a meeting that was
 paused, the transcript later than the media, each perhaps twice and in any order. Gathering them gives the
-same recording whichever order they came in. Nobody sees one before its media has been measured: what the
-provider says of a file's beginning and end includes pauses, and the length is what notes are paid by.
+same recording whichever order they came in. It is hidden until its media has been measured: what the
+provider reports of a file's beginning and end includes pauses, and notes are paid by the length.
 
 Once expired, by its age or because it was deleted, a recording is shown no more of, and its files are removed
 at the provider: those that it has, and those that the provider makes later.
 
-Owns what a file, a segment and a recording are. Refuses to fetch, to measure and to price.
+Owns what a file, a segment and a recording are. Does not fetch, measure or price.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -68,10 +68,10 @@ class FileKind(StrEnum):
 class RecordingFile:
     """One file of a recording, as the provider names it.
 
-    A meeting that was paused has several of each kind; `starts_at` and `ends_at` tell which belong
-    together. They are the provider's word and include pauses. `url` opens the file for whoever bears the
+    A meeting that was paused has several of each kind; `starts_at` and `ends_at` show which belong
+    together. They are reported by the provider and include pauses. `url` opens the file for the holder of the
     provider's token; it is empty once the file is gone. `media_s` is the length of the media in seconds as
-    measured, none until it was.
+    measured, `None` before.
     """
 
     provider_file_id: str
@@ -114,7 +114,7 @@ class Recording:
     """What was recorded of a meeting, in however many files.
 
     `recorded_at` is the beginning of the earliest file, `expires_at` the end of its retention. `provider` and
-    `provider_meeting_id` tell where the files lie.
+    `provider_meeting_id` locate the files.
     """
 
     id: UUID
@@ -143,7 +143,7 @@ class Recording:
 class Segment:
     """What belongs together of a recording: the files of one stretch between two pauses.
 
-    `sound` is the file to measure and to hear: the smallest that has sound. `download` is the one that a
+    `sound` is the file to measure and transcribe: the smallest that has sound. `download` is the one that a
     customer gets: the largest picture, or the sound where there is none. `transcript` is the provider's own.
     """
 
@@ -153,14 +153,14 @@ class Segment:
 
     @property
     def media_s(self) -> float | None:
-        """The length of the media in seconds, none until it was measured."""
+        """The length of the media in seconds, `None` until it was measured."""
         return self.sound.media_s
 
 
 def can_be_recorded(meeting: Meeting) -> bool:
     """Whether a provider's files of a meeting become a recording: it was sold with one, and took place.
 
-    Who has the host's key can record what was sold without recording; that is nothing that we sell again.
+    A holder of the host's key can record a meeting sold without recording; such files are not offered.
     """
     return meeting.with_recording and meeting.status in _TAKES_PLACE
 
@@ -172,12 +172,12 @@ def open_recording(
     created_at: datetime,
     retention: timedelta = RETENTION,
 ) -> Recording | None:
-    """The recording that the first files of a meeting make; none without a file.
+    """Create the recording from the first files of a meeting; `None` without a file.
 
     Args:
         id: the new recording's.
         meeting: what was recorded.
-        files: what the provider has, doubles welcome.
+        files: what the provider has; duplicates are allowed.
         created_at: the present instant.
         retention: how long after its beginning it is kept.
     """
@@ -192,10 +192,10 @@ def open_recording(
 
 
 def gather_files(recording: Recording, files: Iterable[RecordingFile]) -> Recording:
-    """Add files that a later event told of; the same recording where it says nothing new.
+    """Add files of a later event; the recording is unchanged where there is nothing new.
 
-    A file is known by its id at the provider. Of two that bear one id the longer is the truth: a provider
-    tells of a file again when it has grown. One that has expired takes them, too: they are to be removed.
+    A file is known by its id at the provider. Of two with one id the longer is kept: a provider
+    reports a file again when it has grown. An expired recording takes them, too: they are to be removed.
     """
     gathered = _gathered((*recording.files, *files))
     return evolve(recording, files=gathered, recorded_at=_recorded_at(gathered))
@@ -239,12 +239,12 @@ def is_measured(recording: Recording) -> bool:
 
 
 def measure(recording: Recording, lengths_s: Mapping[tuple[str, int], float]) -> Recording:
-    """Say how long files are; the recording becomes available when all of its media is measured.
+    """Set the lengths of files; the recording becomes available when all of its media is measured.
 
     Args:
         recording: as it is now; it may have gathered more since the files were fetched.
         lengths_s: seconds of media by `provider_file_id` and `size_bytes`. A file that has grown since it was
-            fetched keeps waiting for its own measure; one that is not there any more is passed over.
+            fetched keeps waiting for its own measure; one that no longer exists is ignored.
 
     Returns:
         The recording, unchanged where it has expired.
@@ -262,17 +262,17 @@ def measure(recording: Recording, lengths_s: Mapping[tuple[str, int], float]) ->
 
 
 def is_gone(recording: Recording, now: datetime) -> bool:
-    """Whether a recording is gone for its customer: expired, or past its time before anybody came for it."""
+    """Whether a recording is gone for its customer: expired, or past its retention and not yet marked."""
     return recording.status is RecordingStatus.EXPIRED or now >= recording.expires_at
 
 
 def shown_status(recording: Recording, now: datetime) -> RecordingStatus:
-    """The status that its customer reads: what is past its time is expired, whoever has come for it."""
+    """The status that its customer reads: expired once past its retention, marked or not."""
     return RecordingStatus.EXPIRED if is_gone(recording, now) else recording.status
 
 
 def expire(recording: Recording) -> Recording:
-    """The end of a recording, by its age or because its owner wants it; twice is once.
+    """Expire a recording, by its age or at its owner's request; idempotent.
 
     Its files are still named: they are to be removed at the provider, and `removed` says that it is
     done.
@@ -300,7 +300,7 @@ def removed(recording: Recording, file_ids: Container[str]) -> Recording:
 
 
 def needs_work(recording: Recording) -> bool:
-    """Whether somebody must go to the provider for it: to measure its media, or to remove its files."""
+    """Return whether its media must be measured or its files removed at the provider."""
     if recording.status is RecordingStatus.EXPIRED:
         return any(file.url for file in recording.files)
     return any(one.media_s is None for one in segments(recording))
@@ -329,19 +329,19 @@ def _rounded_up(seconds: float) -> int:
 
 
 def _gathered(files: Iterable[RecordingFile]) -> tuple[RecordingFile, ...]:
-    """Each file once, in the order of time. By a total order, so that it does not matter who came first."""
+    """Each file once, in the order of time. By a total order, independent of arrival."""
     known: dict[str, RecordingFile] = {}
     for file in files:
-        existing_note = known.get(file.provider_file_id)
-        known[file.provider_file_id] = file if existing_note is None else _truth(existing_note, file)
+        earlier = known.get(file.provider_file_id)
+        known[file.provider_file_id] = file if earlier is None else _preferred(earlier, file)
     return tuple(sorted(known.values(), key=lambda file: (file.starts_at, file.provider_file_id)))
 
 
-def _truth(one: RecordingFile, other: RecordingFile) -> RecordingFile:
-    truth = max(one, other, key=_weight)
+def _preferred(one: RecordingFile, other: RecordingFile) -> RecordingFile:
+    preferred = max(one, other, key=_weight)
     if one.size_bytes != other.size_bytes:  # it has grown: what was measured of it is not its length
-        return truth
-    return evolve(truth, media_s=one.media_s if other.media_s is None else other.media_s)
+        return preferred
+    return evolve(preferred, media_s=one.media_s if other.media_s is None else other.media_s)
 
 
 def _weight(file: RecordingFile) -> tuple[int, datetime, datetime, str, str]:

@@ -1,6 +1,6 @@
 """The records of spec part 2, as customers see them in answers and in event payloads.
 
-Owns the names, the order and the text forms of their fields. Refuses to encode: the driving
+Owns the names, the order and the text forms of their fields. Does not encode: the driving
 adapters turn these dicts into JSON.
 """
 
@@ -61,9 +61,9 @@ def meeting_record(meeting: Meeting, now: datetime) -> Record:
 
 
 def meeting_event_record(meeting: Meeting, now: datetime) -> Record:
-    """The meeting as events carry it: `password` and `host_key` are null.
+    """The meeting as events contain it: `password` and `host_key` are null.
 
-    A receiver needs no more than `webhooks:write`; what opens the meeting's locks is read with a meeting
+    A receiver needs no more than `webhooks:write`; these secrets are read with a meeting
     scope.
     """
     return meeting_record(meeting, now) | {"password": None, "host_key": None}
@@ -99,7 +99,7 @@ def note_record(note: Note) -> Record:
     for.
     """
     draft = note.draft if note.status is NoteStatus.COMPLETED else None
-    said = note.transcript if draft is not None else ()
+    transcript = note.transcript if draft is not None else ()
     return {
         "id": str(note.id),
         "recording_id": str(note.recording_id),
@@ -122,7 +122,7 @@ def note_record(note: Note) -> Record:
             for one in (() if draft is None else draft.action_items)
         ],
         "topics": [] if draft is None else list(draft.topics),
-        "transcript": [{"speaker": one.speaker, "at": int(one.at_s), "text": one.text} for one in said],
+        "transcript": [{"speaker": one.speaker, "at": int(one.at_s), "text": one.text} for one in transcript],
         "duration": None if draft is None else started_minutes(note.duration_s),
         "credits_charged": note.credits_charged,
         "error": note.error,
@@ -152,7 +152,7 @@ def endpoint_record(endpoint: Endpoint, *, with_secret: bool) -> Record:
 def delivery_record(delivery: Delivery, attempts: Sequence[Attempt]) -> Record:
     """A delivery and every attempt at it, the first one first (spec 6 rule 7).
 
-    The address that was dialled is not among it: it says something about the network and nothing to the
+    The connected address is left out: it reveals the network and is of no use to the
     customer.
     """
     due = delivery.next_attempt_at

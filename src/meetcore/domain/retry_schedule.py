@@ -1,7 +1,7 @@
 """When something that failed is tried again: a delivery, or a step of a note.
 
-Owns the schedule and its arithmetic. It refuses to know why an attempt failed (`deliveries` decides
-whether there is a next one), to read a clock and to draw the jitter: both come in.
+Owns the schedule and its arithmetic. It does not know why an attempt failed (`deliveries` decides
+whether there is a next one), read a clock or draw the jitter: both are arguments.
 """
 
 from datetime import datetime, timedelta
@@ -55,14 +55,14 @@ def next_attempt(
     jitter: float,
     retry_after_s: int | None = None,
 ) -> datetime | None:
-    """Say when to try again after an attempt that failed at `now`.
+    """Return when to retry after an attempt that failed at `now`.
 
     Args:
         schedule: the delays.
         attempts_made: counting the one that just failed; with 0 the delivery is due at once.
         now: when the last attempt ended.
         jitter: drawn from [0, 1); stretches the delay by up to `MAX_JITTER`, never shortens it.
-        retry_after_s: what the receiver asked for, in seconds. It can only make the attempt later, by
+        retry_after_s: the delay the receiver requested, in seconds. It can only make the attempt later, by
             `MAX_RETRY_AFTER_S` at most.
 
     Returns:

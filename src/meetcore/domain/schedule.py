@@ -1,8 +1,8 @@
 """Time at the edges: WIB in, UTC inside, RFC 3339 out.
 
 Owns the reading of a meeting's date and time in WIB (UTC+7, no daylight saving; spec 4.1) and of an
-instant that is asked for, the limits of a start, the day of the daily credit cap, and the two text
-forms of an instant. Refuses to know what time it is.
+requested instant, the limits of a start, the day of the daily credit cap, and the two text
+forms of an instant. Reads no clock.
 """
 
 import math
@@ -58,7 +58,7 @@ def meeting_start(day: str, time_of_day: str) -> datetime:
     if on is None or at is None:
         raise InvalidRequest(problems)
     hour, minute = at
-    # 0001-01-01 before 07:00 WIB lies before the first instant that can be told in UTC.
+    # 0001-01-01 before 07:00 WIB lies before the first instant that UTC can represent.
     local = datetime(on.year, on.month, on.day, hour, minute, tzinfo=UTC)
     return max(local, _FIRST_WIB) - _WIB_OFFSET
 

@@ -34,7 +34,7 @@ SECRET_BYTES = 32
 MAX_AGE_S = 300
 """Seconds; spec 6 rule 3 rejects what is older than 5 minutes."""
 
-# Bounds on what a stranger may make a verifier do. A sender signs with at most a few secrets at once.
+# Bounds on the work an untrusted header may cause. A sender signs with at most a few secrets at once.
 _MAX_HEADER_LENGTH = 2048
 _MAX_SIGNATURES = 16
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
@@ -42,7 +42,7 @@ _HEX_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class SignatureRejected(ValueError):
-    """The delivery must not be believed. The message says why and is safe to log."""
+    """The delivery must not be trusted. The message states why and is safe to log."""
 
 
 class MalformedSignature(SignatureRejected):
@@ -90,7 +90,7 @@ def _v1(secret: str, body: bytes, timestamp: bytes) -> str:
 def verify(
     secrets: Iterable[str], body: bytes, header: str | None, now: int, tolerance_s: int = MAX_AGE_S
 ) -> None:
-    """Check `X-Service-Signature` as a receiver must (spec 6 rule 3); returns if it is to be believed.
+    """Check `X-Service-Signature` as a receiver must (spec 6 rule 3); returns if it is valid.
 
     Args:
         secrets: any of them may have signed, so that a receiver can hold the old and the new one while
@@ -149,7 +149,7 @@ def _read_header(header: str) -> tuple[str, list[str]]:
 
 
 def standard_webhooks_headers(secret: str, event_id: str, body: bytes, at: int) -> dict[str, str]:
-    """Sign as Standard Webhooks asks: id, timestamp (unix seconds) and signature headers.
+    """Sign as Standard Webhooks requires: id, timestamp (unix seconds) and signature headers.
 
     Args:
         secret: `whsec_` and the base64 of its bytes.

@@ -1,10 +1,10 @@
-"""Transcripts: who said what, and at which second of a recording.
+"""Transcripts: utterances with speakers and times in a recording.
 
 A recording in several segments has one transcript: the segments' own, each moved by the media before it. So
-does a long medium that was heard piece by piece.
+does a long medium that was transcribed piece by piece.
 
-Owns the utterance and the arithmetic of its times. Refuses to listen and to read files: `vtt` reads what a
-provider wrote, adapters hear what nobody wrote down.
+Owns the utterance and the arithmetic of its times. Transcribes and reads no files: `vtt` reads what a
+provider wrote, adapters transcribe the rest.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,9 +17,9 @@ __all__ = ["Transcript", "Utterance", "join", "moved", "speech_of"]
 
 @frozen
 class Utterance:
-    """Something that was said, from `at_s` to `until_s`, in seconds from the beginning of the media.
+    """A spoken text, from `at_s` to `until_s`, in seconds from the beginning of the media.
 
-    `speaker` is a name where somebody wrote it down, and none where it was only heard.
+    `speaker` is a name where the provider gave one, else `None`.
     """
 
     at_s: float
@@ -41,12 +41,12 @@ def join(parts: Sequence[tuple[float, Transcript]]) -> Transcript:
     """One transcript of several.
 
     Args:
-        parts: for each, how many seconds of media lie before it, and what was said in it.
+        parts: for each, how many seconds of media lie before it, and its transcript.
     """
     whole = chain.from_iterable(moved(transcript, offset_s) for offset_s, transcript in parts)
     return tuple(sorted(whole, key=lambda one: one.at_s))
 
 
 def speech_of(transcript: Transcript) -> str:
-    """The bare words, an utterance a line; empty where nothing was said."""
+    """Return the bare text, an utterance a line; empty without speech."""
     return "\n".join(text for one in transcript if (text := one.text.strip()))

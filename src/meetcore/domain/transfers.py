@@ -10,8 +10,8 @@
     adjustment       adjustments  customer   (a gift)
     adjustment       customer     adjustments (a correction)
 
-Owns the shape of a movement and its two legs. Refuses to decide whether it may happen: `ledger` and
-`holds` do.
+Owns the shape of a movement and its two legs. Whether it may happen is decided by `ledger` and
+`holds`.
 """
 
 from datetime import date
@@ -44,7 +44,7 @@ class InvalidAmount(ValueError):
 
 
 class Book(StrEnum):
-    """The two sides of a customer's money: their own book and the house's."""
+    """The two sides of a customer's money: their own book and the system books."""
 
     CUSTOMER = "customer"
     TOPUPS = "topups"
@@ -72,7 +72,7 @@ ROUTES: Final = {
 
 
 def system_book(kind: TransferKind) -> Book:
-    """The house's book that transfers of a kind move credits from or to."""
+    """Return the system book that transfers of a kind move credits from or to."""
     if kind is TransferKind.ADJUSTMENT:
         return Book.ADJUSTMENTS
     source, destination = ROUTES[kind]
@@ -121,7 +121,7 @@ class Leg:
 
 
 def check_amount(amount: int) -> int:
-    """Let a whole number of credits through.
+    """Check a whole number of credits and return it.
 
     Raises:
         InvalidAmount: a bool, a float (NaN and infinity too), zero, negative or too large.
@@ -133,10 +133,10 @@ def check_amount(amount: int) -> int:
 
 def _short(amount: object) -> str:
     # Two numbers may look alike and differ in kind; one may have a million digits.
-    told = (
+    shown = (
         "a longer number" if isinstance(amount, int) and abs(amount) > 10 * MAX_CREDITS else repr(amount)[:40]
     )
-    return f"{told} ({type(amount).__name__})"
+    return f"{shown} ({type(amount).__name__})"
 
 
 def legs(transfer: Transfer) -> tuple[Leg, Leg]:

@@ -16,7 +16,7 @@ the words before a colon may be a name and may be a heading. They are a name whe
 
 A cue without a name has none, whoever spoke before: the writer may have lost the speaker.
 
-Owns the format. Refuses to guess who speaks, and to read the rest of a file that has more cues than any
+Owns the format. Does not guess speakers, nor read the rest of a file that has more cues than any
 meeting.
 """
 
@@ -43,41 +43,41 @@ _VOICE: Final = re.compile(r"v(?:\.[^ \t\n]*)?[ \t\n](.*)", re.DOTALL)
 _REFERENCE: Final = re.compile(r"&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});")
 _BLANK_LINES: Final = re.compile(r"\n{3,}")
 _LONGEST_NAME: Final = 64
-_MOST_WORDS: Final = 6
+_MAX_NAME_WORDS: Final = 6
 _NO_NAME: Final = frozenset(',;!?<>"/')
 
 
 def read_vtt(file: bytes) -> Transcript:
-    """What a WebVTT file says was said.
+    """Read the utterances of a WebVTT file.
 
     Args:
         file: the whole file. It is UTF-8; what is not is replaced.
 
     Returns:
-        The utterances in the order of time, `MAX_UTTERANCES` at most; none where the file is no WebVTT or
-        nobody says anything in it. A cue with several voices is one utterance for each.
+        The utterances in the order of time, `MAX_UTTERANCES` at most; empty where the file is no WebVTT or
+        has no text. A cue with several voices is one utterance for each.
     """
     text = _BLANK_LINES.sub("\n\n", _decoded(file))
     if re.match(r"WEBVTT(?:[ \t\n]|$)", text) is None:
         return ()
-    said, has_voices = _utterances(text)
+    utterances, has_voices = _utterances(text)
     if not has_voices:
-        said = _named(said)
-    return tuple(sorted(said, key=lambda one: one.at_s))
+        utterances = _named(utterances)
+    return tuple(sorted(utterances, key=lambda one: one.at_s))
 
 
 def write_vtt(transcript: Transcript) -> bytes:
-    """A WebVTT file that says what a transcript says, a cue for an utterance, to the millisecond.
+    """Write a transcript as WebVTT, a cue for each utterance, to the millisecond.
 
     White space within a text is folded into single spaces, and an utterance without words is left out.
     """
     blocks = ["WEBVTT"]
     for one in transcript:
-        if words := _folded(one.text):
+        if text := _folded(one.text):
             name = _folded(one.speaker or "")
             voice = f"<v {_escaped(name)}>" if name else ""
             times = f"{_stamp(one.at_s)} --> {_stamp(one.until_s)}"
-            blocks.append(f"{len(blocks)}\n{times}\n{voice}{_escaped(words)}")
+            blocks.append(f"{len(blocks)}\n{times}\n{voice}{_escaped(text)}")
     return ("\n\n".join(blocks) + "\n").encode("utf-8", "replace")
 
 
@@ -87,17 +87,17 @@ def _decoded(file: bytes) -> str:
 
 
 def _utterances(text: str) -> tuple[list[Utterance], bool]:
-    """The cues' utterances in the order of the file, and whether any cue tells its voice by the tag."""
-    said: list[Utterance] = []
+    """The cues' utterances in the order of the file, and whether any cue has a voice tag."""
+    utterances: list[Utterance] = []
     has_voices = False
     for at_s, until_s, payload in _cues(text):
-        for voice, words in _spans(payload):
+        for voice, content in _spans(payload):
             has_voices = has_voices or voice is not None
-            if words:
-                said.append(Utterance(at_s, until_s, words, voice))
-            if len(said) == MAX_UTTERANCES:
-                return said, has_voices
-    return said, has_voices
+            if content:
+                utterances.append(Utterance(at_s, until_s, content, voice))
+            if len(utterances) == MAX_UTTERANCES:
+                return utterances, has_voices
+    return utterances, has_voices
 
 
 def _cues(text: str) -> Iterator[tuple[float, float, str]]:
@@ -140,18 +140,18 @@ def _seconds(hours: str | None, minutes: str, seconds: str, thousandths: str) ->
 
 
 def _spans(payload: str) -> Iterator[tuple[str | None, str]]:
-    """What each voice of a cue says, tags taken off; no voice where the cue does not tell."""
+    """Yield each voice of a cue with its text without tags; `None` where the cue names no voice."""
     voice: str | None = None
-    words: list[str] = []
+    fragments: list[str] = []
     begin = 0
     for tag in _TAG.finditer(payload):
-        words.append(payload[begin : tag.start()])
+        fragments.append(payload[begin : tag.start()])
         begin = tag.end()
-        told = _VOICE.fullmatch(tag[1])
-        if told is not None or tag[1] == "/v":
-            yield voice, _plain("".join(words))
-            voice, words = (_plain(told[1]) or None) if told else None, []
-    yield voice, _plain("".join((*words, payload[begin:])))
+        voice_tag = _VOICE.fullmatch(tag[1])
+        if voice_tag is not None or tag[1] == "/v":
+            yield voice, _plain("".join(fragments))
+            voice, fragments = (_plain(voice_tag[1]) or None) if voice_tag else None, []
+    yield voice, _plain("".join((*fragments, payload[begin:])))
 
 
 def _plain(text: str) -> str:
@@ -162,31 +162,31 @@ def _folded(text: str) -> str:
     return " ".join(text.split())
 
 
-def _named(said: list[Utterance]) -> list[Utterance]:
+def _named(utterances: list[Utterance]) -> list[Utterance]:
     """The same utterances with the names before their colons taken for speakers, where they are."""
-    candidates = [_candidate(one.text) for one in said]
+    candidates = [_candidate(one.text) for one in utterances]
     counts = Counter(name for name in candidates if name is not None)
-    is_habit = 2 * counts.total() >= len(said)
+    is_habit = 2 * counts.total() >= len(utterances)
     return [
         evolve(one, speaker=name, text=one.text[len(name) + 1 :].strip())
         if name is not None and (is_habit or counts[name] > 1 or _is_full_name(name))
         else one
-        for one, name in zip(said, candidates, strict=True)
+        for one, name in zip(utterances, candidates, strict=True)
     ]
 
 
 def _candidate(text: str) -> str | None:
     """What stands before the first colon, if it has the form of a name and something is said after it."""
-    name, colon, words = text[: _LONGEST_NAME + 2].partition(":")
-    if not colon or not words.startswith(" ") or not name or name[-1] == " ":
+    name, colon, remainder = text[: _LONGEST_NAME + 2].partition(":")
+    if not colon or not remainder.startswith(" ") or not name or name[-1] == " ":
         return None
-    fits = name[0].isalpha() and not name[0].islower() and len(name.split()) <= _MOST_WORDS
+    fits = name[0].isalpha() and not name[0].islower() and len(name.split()) <= _MAX_NAME_WORDS
     return name if fits and _NO_NAME.isdisjoint(name) else None
 
 
 def _is_full_name(name: str) -> bool:
-    words = name.split()
-    return len(words) > 1 and all(word[0].isupper() for word in words)
+    parts = name.split()
+    return len(parts) > 1 and all(word[0].isupper() for word in parts)
 
 
 def _escaped(text: str) -> str:

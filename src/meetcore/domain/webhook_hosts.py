@@ -10,7 +10,7 @@ starts again when it has disabled, or when an endpoint there was disabled by its
 endpoint that is made active again has 20 further failures, as the spec says, where it is the only one that
 fails.
 
-Owns the count. Refuses to know deliveries and to change endpoints.
+Owns the count. Does not know deliveries or change endpoints.
 """
 
 from uuid import UUID

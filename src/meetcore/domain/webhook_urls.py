@@ -1,16 +1,16 @@
 """The rule for webhook URLs (spec 4.3): which text is one, and when two texts are the same one.
 
-Owns the syntax and the normal form. It refuses to resolve the host: whether its addresses may be sent
+Owns the syntax and the normal form. It does not resolve the host: whether its addresses may be sent
 to is the business of `meetcore.domain.addresses`, asked at registration and before every delivery.
 
 The text is taken apart here and not by `urllib.parse`, which silently drops tabs and line breaks: what
-was checked must be what is dialled. Path and query are kept byte for byte; what a URI may not carry
+was checked must be what is contacted. Path and query are kept byte for byte; what a URI may not carry
 there is refused instead of repaired, so that one resource has one spelling. An empty query (`/?`) is no
 query.
 
 Names are mapped by IDNA 2003 (`encodings.idna`). Where IDNA 2008 would read a name as another host
 (sharp s, final sigma, joiners) or knows letters that 2003 does not, the name is refused with the advice
-to write the label in its `xn--` form: a guess would send the customer's events to a stranger.
+to write the label in its `xn--` form: a guess could send the customer's events to a third party.
 """
 
 import re
@@ -144,7 +144,7 @@ def _without_final_dot(name: str) -> str:
 
 def _read_ipv6(text: str) -> str:
     inner = text[1:-1]
-    # A scope id means a link of this machine, and nobody else's.
+    # A scope id means a link of this machine, and is meaningless elsewhere.
     if not text.endswith("]") or "%" in inner:
         raise _BadHost("must have a valid IPv6 address, without a zone, in its brackets")
     try:

@@ -1,1 +1,1 @@
-"""What the rules need from the world, as protocols in the words of the domain."""
+"""Protocols of everything outside the domain, in the domain's terms."""

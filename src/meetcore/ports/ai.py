@@ -1,4 +1,4 @@
-"""How a third party that hears or writes can fail: not now, or not at all."""
+"""How an AI provider can fail: temporarily or for good."""
 
 __all__ = ["AiRefused", "AiUnavailable"]
 
@@ -16,4 +16,4 @@ class AiUnavailable(Exception):
 
 
 class AiRefused(Exception):
-    """It said no for good: to this content, or to us. The text is for the log only."""
+    """It refused for good: this content, or this service. The text is for the log only."""

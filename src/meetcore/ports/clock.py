@@ -1,4 +1,4 @@
-"""What time it is. The one place from which the use cases learn it."""
+"""The current time, as the use cases read it."""
 
 from datetime import datetime
 from typing import Protocol

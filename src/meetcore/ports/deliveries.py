@@ -136,7 +136,7 @@ class DeliveryRepository(Protocol):
         ...
 
     async def sweep(self, pace: ReleasePace) -> int:
-        """Mend what nobody else will: the held, the expired, and what dead workers left behind.
+        """Release held deliveries, expire old ones and recover those of crashed workers.
 
         Releases the next portion at every active endpoint that holds anything, and gives up what was
         held for too long.

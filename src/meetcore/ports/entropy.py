@@ -9,5 +9,5 @@ class Entropy(Protocol):
     """A source of random bytes fit for keys and secrets."""
 
     def token_bytes(self, count: int) -> bytes:
-        """Draw `count` bytes that nobody can predict."""
+        """Draw `count` unpredictable bytes."""
         ...

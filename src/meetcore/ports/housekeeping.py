@@ -1,4 +1,4 @@
-"""Forgetting what is no longer needed, in small portions, so that nobody waits for it."""
+"""Purge records that are no longer needed, in small portions that block no other work."""
 
 from datetime import date
 from typing import Protocol

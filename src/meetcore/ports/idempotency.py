@@ -1,4 +1,4 @@
-"""What a store remembers of requests, by their idempotency keys. Leases run by the store's clock."""
+"""Stored records of requests, by their idempotency keys. Leases run by the store's clock."""
 
 from datetime import datetime
 from typing import Protocol

@@ -1,4 +1,4 @@
-"""Writing notes of what was said."""
+"""Write notes from a transcript."""
 
 from typing import Protocol
 

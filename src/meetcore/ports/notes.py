@@ -118,7 +118,7 @@ class NoteRepository(Protocol):
         """Write a note and give it back, due in so many seconds; false when the claim is lost."""
         ...
 
-    async def load_heard(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
+    async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
         """What was heard of the task's recording so far, by the number of the piece.
 
         Args:
@@ -127,7 +127,9 @@ class NoteRepository(Protocol):
         """
         ...
 
-    async def save_heard(self, task: NoteTask, source: str, piece: int, heard: Transcript) -> bool:
+    async def save_transcript_chunk(
+        self, task: NoteTask, source: str, piece: int, transcript: Transcript
+    ) -> bool:
         """Keep what was heard of a piece; false when the claim is lost, and nothing was written."""
         ...
 
@@ -170,7 +172,7 @@ class NoteRepository(Protocol):
         """Every note on a recording that is not erased, under the account's lock."""
         ...
 
-    async def drop_heard(self, account_id: UUID, recording_id: UUID) -> None:
+    async def delete_transcript_chunks(self, account_id: UUID, recording_id: UUID) -> None:
         """Forget what was heard of a recording, under the account's lock."""
         ...
 

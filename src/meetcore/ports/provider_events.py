@@ -1,4 +1,4 @@
-"""What providers tell, from the door to its effect.
+"""Provider events, from receipt to effect.
 
 A provider waits seconds for an answer and tells a thing again when it gets none. So an event is verified,
 put into the inbox by one insert and answered; it is worked on afterwards, under a lease: a worker that dies
@@ -63,15 +63,15 @@ class ClaimedEvent:
 
 
 class ProviderEventInbox(Protocol):
-    """What providers told and nobody has worked on yet. On a transaction, as `tx.inbox`."""
+    """Provider events that are not handled yet. On a transaction, as `tx.inbox`."""
 
     async def add(self, id: UUID, event: ProviderEvent, digest: bytes) -> bool:
         """Take an event in, due at once.
 
         Args:
             id: the new event's.
-            event: what was told.
-            digest: 32 bytes that stand for the bytes it was told in.
+            event: the parsed event.
+            digest: a 32-byte digest of the raw body.
 
         Returns:
             False when the same bytes of this provider are known, done or not; nothing was written.
@@ -89,6 +89,6 @@ class ProviderEventInbox(Protocol):
     async def done(self, id: UUID, token: UUID) -> None:
         """Be done with an event for good; a lost claim changes nothing.
 
-        What it told is forgotten, and only the digest kept, so that a double is known.
+        Its content is deleted, and only the digest kept, so that a double is known.
         """
         ...

@@ -148,7 +148,7 @@ class FreeStartQuery:
 
 
 class Queries(Protocol):
-    """What is asked often and must be cheap."""
+    """Frequent reads that must be cheap."""
 
     async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
         """The key stored under a digest, whatever its validity, with its account, in one trip.

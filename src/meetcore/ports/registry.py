@@ -81,7 +81,7 @@ class Registry(Protocol):
         ...
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
-        """Change when `credit.low` is told.
+        """Change the threshold of `credit.low`.
 
         Raises:
             NotFound: no such account.
@@ -109,7 +109,7 @@ class Registry(Protocol):
         ...
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        """Change a key's cap in credits a day; none takes it away.
+        """Change a key's cap in credits a day; `None` removes it.
 
         Raises:
             NotFound: no such key.

@@ -9,7 +9,7 @@ __all__ = ["Transcriber"]
 
 
 class Transcriber(Protocol):
-    """Hears what is said in a piece of sound."""
+    """Transcribes a piece of audio."""
 
     @property
     def max_piece_s(self) -> int:

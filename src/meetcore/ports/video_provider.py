@@ -25,7 +25,7 @@ __all__ = [
 
 
 class ProviderRefused(Exception):
-    """The provider said no: nothing was made or changed. The text is for the log only."""
+    """The provider refused: nothing was made or changed. The text is for the log only."""
 
 
 class HostUnavailable(ProviderRefused):
@@ -86,7 +86,7 @@ class VideoProvider(Protocol):
 
         Raises:
             HostUnavailable: not for this host, not before a certain instant.
-            ProviderRefused: it said no.
+            ProviderRefused: it refused.
             ProviderUnknown: no answer within the limit.
         """
         ...

@@ -1,4 +1,4 @@
-"""The doorbell: tells the workers that something is due, so that they look before their next round.
+"""Notify the workers that something is due, so that they check before their next poll.
 
 It carries no news, only "look now": the database is the truth. A ring may be lost, doubled or late,
 and the sweeper's period bounds what that costs.

@@ -1,11 +1,11 @@
-"""A stateful machine that plays one account against several stores and compares them after each step.
+"""A stateful machine that runs one account against several stores and compares them after each step.
 
 Top-ups, gifts, holds, settlements, cancellations with their refunds, the daily cap round midnight
 WIB, endpoints that are registered, paused, resumed, rotated, failed and disabled: Hypothesis draws
 the play. After every step each store must have answered alike and keep the same records, and the
 books of each must be right by themselves. Put a store that is proven first and yours beside it::
 
-    def test_my_store_lives_as_the_memory_store_does():
+    def test_my_store_behaves_as_the_memory_store_does():
         with asyncio.Runner() as runner:
 
             class Play(AccountMachine):
@@ -43,7 +43,7 @@ _SEEDS = itertools.count(int.from_bytes(os.urandom(8), "big"))
 which = st.integers(0, 4)
 credits_ = st.integers(1, 45)
 URLS = tuple(f"https://hooks.example/{name}" for name in "abc")
-TOLD = (EventKind.CREDIT_TOPUP_SUCCEEDED, EventKind.MEETING_CREATED, EventKind.CREDIT_LOW)
+SUBSCRIBABLE = (EventKind.CREDIT_TOPUP_SUCCEEDED, EventKind.MEETING_CREATED, EventKind.CREDIT_LOW)
 
 
 class Run(Protocol):
@@ -60,92 +60,92 @@ class AccountMachine(RuleBasedStateMachine):
     Args:
         run: runs each step; the stores' connections must belong to its loop.
         rigs: the stores by a name for the report. Each is emptied of hosts, meetings and deliveries when a
-            play begins, so nobody else may use it meanwhile.
+            run begins, so it must not be shared meanwhile.
     """
 
     def __init__(self, run: Run, rigs: Mapping[str, StoreRig]) -> None:
         super().__init__()
         self._run = run
         seed = next(_SEEDS)
-        self._stages = {name: StoreDriver(rig, seed) for name, rig in rigs.items()}
-        self._first = next(iter(self._stages.values()))
+        self._drivers = {name: StoreDriver(rig, seed) for name, rig in rigs.items()}
+        self._first = next(iter(self._drivers.values()))
         self._balance_may_be_negative = False
 
-    # Acts
+    # Actions
 
     @initialize(opening=st.integers(0, 120))
     def open(self, opening: int) -> None:
-        """Open the account, with credits or without, and an endpoint that hears everything."""
-        self._play(lambda stage: stage.open())
-        self._play(lambda stage: stage.register(URLS[0], TOLD))
+        """Open the account, with credits or without, and an endpoint subscribed to everything."""
+        self._play(lambda driver: driver.open())
+        self._play(lambda driver: driver.register(URLS[0], SUBSCRIBABLE))
         if opening:
-            self._play(lambda stage: stage.top_up(opening, "opening"))
+            self._play(lambda driver: driver.top_up(opening, "opening"))
 
     @rule(amount=credits_, reference=st.sampled_from(("INV-1", "INV-2", "INV-3", "INV-4")))
     def top_up(self, amount: int, reference: str) -> None:
         """Pay in; a reference that was paid before changes nothing or is a conflict."""
-        self._play(lambda stage: stage.top_up(amount, reference))
+        self._play(lambda driver: driver.top_up(amount, reference))
 
     @rule(amount=st.integers(-30, 30).filter(bool))
     def adjust(self, amount: int) -> None:
         """Give or take by hand."""
-        self._play(lambda stage: stage.adjust(amount))
+        self._play(lambda driver: driver.adjust(amount))
 
     @rule(key=st.integers(0, 1), credits=credits_, slot=st.integers(0, 2))
     def hold(self, key: int, credits: int, slot: int) -> None:
         """Reserve, within balance, cap and hosts."""
-        self._play(lambda stage: stage.hold(key, credits, slot))
+        self._play(lambda driver: driver.hold(key, credits, slot))
 
     @rule(key=st.integers(0, 1), credits=credits_, slot=st.integers(0, 2))
     def create(self, key: int, credits: int, slot: int) -> None:
         """Reserve and settle: a meeting as it is mostly made."""
         before = len(self._first.made)
-        self._play(lambda stage: stage.hold(key, credits, slot))
+        self._play(lambda driver: driver.hold(key, credits, slot))
         if len(self._first.made) > before:
-            self._play(lambda stage: stage.settle(before, 0))
+            self._play(lambda driver: driver.settle(before, 0))
 
     @precondition(lambda self: self._first.made)
     @rule(which=which, extra=st.one_of(st.just(0), st.integers(0, 80)))
     def settle(self, which: int, extra: int) -> None:
         """Charge what was held, or more."""
-        self._play(lambda stage: stage.settle(which, extra), is_settlement=True)
+        self._play(lambda driver: driver.settle(which, extra), is_settlement=True)
 
     @precondition(lambda self: self._first.made)
     @rule(which=which)
     def release(self, which: int) -> None:
         """Give a hold back."""
-        self._play(lambda stage: stage.release(which))
+        self._play(lambda driver: driver.release(which))
 
     @precondition(lambda self: self._first.made)
     @rule(which=which, is_away=st.booleans())
     def cancel(self, which: int, is_away: bool) -> None:
         """Cancel with the refund of the whole charge, or fail to."""
-        self._play(lambda stage: stage.cancel(which, is_away=is_away))
+        self._play(lambda driver: driver.cancel(which, is_away=is_away))
 
     @rule(seconds=st.sampled_from((-60, 30, 119, 3_600, 86_400)))
     def let_time_pass(self, seconds: int) -> None:
         """Move the clock, over midnight WIB and back."""
-        self._play(lambda stage: stage.advance(seconds))
+        self._play(lambda driver: driver.advance(seconds))
 
-    @rule(url=st.sampled_from(URLS), kinds=st.lists(st.sampled_from(TOLD), min_size=1, unique=True))
+    @rule(url=st.sampled_from(URLS), kinds=st.lists(st.sampled_from(SUBSCRIBABLE), min_size=1, unique=True))
     def register(self, url: str, kinds: list[EventKind]) -> None:
         """Register an endpoint; the same URL again is a conflict."""
-        self._play(lambda stage: stage.register(url, kinds))
+        self._play(lambda driver: driver.register(url, kinds))
 
     @rule(which=which, is_active=st.booleans())
     def pause_or_resume(self, which: int, is_active: bool) -> None:
         """Pause or resume an endpoint: its deliveries wait or become due."""
-        self._play(lambda stage: stage.set_active(which, is_active=is_active))
+        self._play(lambda driver: driver.set_active(which, is_active=is_active))
 
     @rule(which=which)
     def rotate(self, which: int) -> None:
         """Rotate a secret: what waits is signed with the new one."""
-        self._play(lambda stage: stage.rotate(which))
+        self._play(lambda driver: driver.rotate(which))
 
     @rule(status_code=st.sampled_from((200, 500, 500, 410)))
     def deliver(self, status_code: int) -> None:
         """Post all that is due."""
-        self._play(lambda stage: stage.deliver(status_code))
+        self._play(lambda driver: driver.deliver(status_code))
 
     @rule()
     def fail_until_disabled(self) -> None:
@@ -153,30 +153,30 @@ class AccountMachine(RuleBasedStateMachine):
         for _ in range(DISABLE_AFTER_FAILURES):
             reference = f"FAIL-{len(self._first.event_ids)}"
             if not self._play(partial(StoreDriver.top_up, amount=1, reference=reference)):
-                break  # nobody is told of it: no endpoint is active
-            self._play(lambda stage: stage.deliver(500))
+                break  # no delivery is due: no endpoint is active
+            self._play(lambda driver: driver.deliver(500))
 
     @rule()
     def sweep(self) -> None:
         """Look for what was held."""
-        self._play(lambda stage: stage.sweep())
+        self._play(lambda driver: driver.sweep())
 
     # Judgement
 
     def _play(
-        self, act: Callable[[StoreDriver], Coroutine[Any, Any, object]], *, is_settlement: bool = False
+        self, action: Callable[[StoreDriver], Coroutine[Any, Any, object]], *, is_settlement: bool = False
     ) -> object:
-        told = {name: self._run(_told(act(stage))) for name, stage in self._stages.items()}
-        self._compare("answered", told)
-        left = {name: self._run(stage.snapshot()) for name, stage in self._stages.items()}
+        results = {name: self._run(_result_of(action(driver))) for name, driver in self._drivers.items()}
+        self._compare("answered", results)
+        left = {name: self._run(driver.snapshot()) for name, driver in self._drivers.items()}
         for name, snapshot in left.items():
             self._prove(name, snapshot, is_settlement=is_settlement)
         for subject in next(iter(left.values())):
             self._compare(subject, {name: snapshot[subject] for name, snapshot in left.items()})
-        return next(iter(told.values()))
+        return next(iter(results.values()))
 
-    def _compare(self, subject: str, told: Mapping[str, object]) -> None:
-        (first, expected), *others = told.items()
+    def _compare(self, subject: str, results: Mapping[str, object]) -> None:
+        (first, expected), *others = results.items()
         for name, found in others:
             assert found == expected, f"{subject}: {name} is not as {first}"
 
@@ -195,9 +195,9 @@ class AccountMachine(RuleBasedStateMachine):
         assert funds.available >= 0 or self._balance_may_be_negative, f"{name}: spent what was not there"
 
 
-async def _told(acting: Coroutine[Any, Any, object]) -> object:
+async def _result_of(action: Coroutine[Any, Any, object]) -> object:
     try:
-        return await acting
+        return await action
     except DomainError as error:
         return refused(error)
 

@@ -91,11 +91,11 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _run(told: argparse.Namespace) -> None:
-    async with ai_stand_in(Models(api_key=told.api_key), told.latency_s, told.port) as ai:
+async def _run(options: argparse.Namespace) -> None:
+    async with ai_stand_in(Models(api_key=options.api_key), options.latency_s, options.port) as ai:
         ready = {
             "base_url": ai.base_url, "admin_url": f"{ai.url}/stand-in",
-            "transcribe_model": ai.models.hears, "write_model": ai.models.writes,
+            "transcribe_model": ai.models.transcribes, "write_model": ai.models.writes,
         }  # fmt: skip
         sys.stdout.write(json.dumps(ready) + "\n")
         sys.stdout.flush()

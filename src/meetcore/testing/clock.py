@@ -1,4 +1,4 @@
-"""Time and randomness that do what a test says.
+"""Time and randomness that a test controls.
 
 `ManualClock` stands still until it is moved, `SeededEntropy` draws the same bytes for the same seed.
 """

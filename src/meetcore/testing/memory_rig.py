@@ -1,4 +1,4 @@
-"""The rig of the memory store: an example of one, and a store to play on.
+"""The rig of the memory store: an example of one, and a store to run machines on.
 
 Owns one `MemoryState` with every port on it, and the looks behind them. Refuses to expect anything.
 """
@@ -27,9 +27,9 @@ __all__ = ["MemoryRig"]
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
 
 
-def _forged(entry: Entry, theft: Tampering) -> Entry:
+def _forged(entry: Entry, tampering: Tampering) -> Entry:
     transfer = entry.transfer
-    match theft:
+    match tampering:
         case Tampering.AMOUNT:
             more = evolve(transfer, amount=transfer.amount + 1)
             return evolve(entry, transfer=more, amount=more.signed_amount)
@@ -65,13 +65,13 @@ class MemoryRig:
         """Move the clock: keys are as old as it says."""
         self.clock.advance(seconds)
 
-    async def tamper(self, account_id: UUID, number: int, theft: Tampering) -> None:
-        """Put something else in the place of what is true."""
+    async def tamper(self, account_id: UUID, number: int, tampering: Tampering) -> None:
+        """Replace stored data with something else."""
         async with self.state.change() as tables:
-            match theft:
+            match tampering:
                 case Tampering.BALANCE | Tampering.HELD:
                     account = tables.accounts[account_id]
-                    name = theft.name.lower()
+                    name = tampering.name.lower()
                     funds = evolve(account.funds, **{name: getattr(account.funds, name) + 1})
                     tables.accounts[account_id] = evolve(account, funds=funds)
                 case Tampering.USAGE:
@@ -81,7 +81,9 @@ class MemoryRig:
                 case Tampering.GONE:
                     del tables.entries[account_id, number]
                 case _:
-                    tables.entries[account_id, number] = _forged(tables.entries[account_id, number], theft)
+                    tables.entries[account_id, number] = _forged(
+                        tables.entries[account_id, number], tampering
+                    )
 
     async def reset(self) -> None:
         """Empty the tables that are not money."""
@@ -106,7 +108,7 @@ class MemoryRig:
         async with self.state.change() as tables:
             tables.hosts.update({host.id: host for host in hosts})
 
-    async def until_somebody_waits(self) -> None:
+    async def until_lock_contended(self) -> None:
         """Return at once: here a transaction waits before it begins."""
 
     async def entries(self, account_id: UUID) -> list[Entry]:

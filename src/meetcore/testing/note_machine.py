@@ -1,4 +1,4 @@
-"""A stateful machine that plays notes against several stores and compares them after each step.
+"""A stateful machine that runs notes against several stores and compares them after each step.
 
 Notes that are asked for, claimed, left by workers that die, written step by step, postponed, paid, given up,
 ended over a worker's head and erased: Hypothesis draws the play. After every step each store must have
@@ -36,7 +36,7 @@ _HOUR_S = 3600.0
 
 
 @define(slots=False)
-class _Desk:
+class _NoteDriver:
     """Two customers with two recordings each on one store, and the workers' tasks, old ones too."""
 
     rig: StoreRig
@@ -58,10 +58,10 @@ class _Desk:
     async def ask(self, place: int, language: Language, price: int) -> object:
         """Ask for a note: that it is queued, or the code of the refusal."""
         customer, recording = self.recordings[place % len(self.recordings)]
-        told = await transactions.ask(self.rig, customer, recording, language, price)
-        if isinstance(told, DomainError):
-            return told.code
-        self.notes.append(told)
+        result = await transactions.ask(self.rig, customer, recording, language, price)
+        if isinstance(result, DomainError):
+            return result.code
+        self.notes.append(result)
         return "queued"
 
     async def claim(self, limit: int, in_flight: int, seconds: float) -> object:
@@ -79,10 +79,10 @@ class _Desk:
         step = order[min(order.index(task.note.step) + 1, len(order) - 1)]
         note = evolve(transactions.written(task.note), step=step)
         async with self.rig.store.begin() as tx:
-            is_borne = await tx.notes.save_step(task, note)
-            heard = await tx.notes.save_heard(task, "s", place, transactions.SAID)
+            is_step_saved = await tx.notes.save_step(task, note)
+            is_chunk_saved = await tx.notes.save_transcript_chunk(task, "s", place, transactions.TRANSCRIPT)
         self.tasks[place % len(self.tasks)] = evolve(task, note=note)
-        return is_borne, heard
+        return is_step_saved, is_chunk_saved
 
     async def postpone(self, place: int, seconds: float) -> object:
         """Give a task back; whether it was still the bearer's."""
@@ -99,7 +99,7 @@ class _Desk:
             return None
         task = self.tasks[place % len(self.tasks)]
         return (
-            await transactions.settle(self.rig, task, transactions.told_of(task.note), price=price)
+            await transactions.settle(self.rig, task, transactions.note_event(task.note), price=price)
             is not None
         )
 
@@ -110,7 +110,7 @@ class _Desk:
         if has_lease:
             task = self.tasks[place % len(self.tasks)]
             ended = await transactions.give_up(
-                self.rig, task, transactions.told_of(task.note, EventKind.NOTE_FAILED)
+                self.rig, task, transactions.note_event(task.note, EventKind.NOTE_FAILED)
             )
         else:
             ended = await transactions.end_over_the_workers_head(
@@ -161,61 +161,61 @@ class NoteMachine(RuleBasedStateMachine):
     def __init__(self, run: Run, rigs: Mapping[str, StoreRig]) -> None:
         super().__init__()
         self._run = run
-        self._desks = {name: _Desk(rig) for name, rig in rigs.items()}
+        self._drivers = {name: _NoteDriver(rig) for name, rig in rigs.items()}
 
     @initialize()
     def open(self) -> None:
         """Two customers with two recordings each."""
-        self._play(lambda desk: desk.open())
+        self._play(lambda driver: driver.open())
 
     @rule(place=which, language=st.sampled_from(Language), price=st.integers(1, 12))
     def ask(self, place: int, language: Language, price: int) -> None:
-        """Ask for a note, within balance, cap and what occupies."""
-        self._play(lambda desk: desk.ask(place, language, price))
+        """Ask for a note, within balance, cap and existing notes."""
+        self._play(lambda driver: driver.ask(place, language, price))
 
     @rule(limit=st.integers(0, 4), in_flight=st.integers(0, 4), is_dead=st.booleans())
     def claim(self, limit: int, in_flight: int, is_dead: bool) -> None:
-        """Claim what is due, in a process that lives on or dies at once."""
-        self._play(lambda desk: desk.claim(limit, in_flight, -_HOUR_S if is_dead else _HOUR_S))
+        """Claim what is due, in a process that keeps running or stops at once."""
+        self._play(lambda driver: driver.claim(limit, in_flight, -_HOUR_S if is_dead else _HOUR_S))
 
     @rule(place=which)
     def step(self, place: int) -> None:
-        """Write a step, whoever has the note now."""
-        self._play(lambda desk: desk.step(place))
+        """Write a step, whichever worker has the note now."""
+        self._play(lambda driver: driver.step(place))
 
     @rule(place=which, is_due=st.booleans())
     def postpone(self, place: int, is_due: bool) -> None:
         """Give a note back, due already or much later."""
-        self._play(lambda desk: desk.postpone(place, -_HOUR_S if is_due else _HOUR_S))
+        self._play(lambda driver: driver.postpone(place, -_HOUR_S if is_due else _HOUR_S))
 
     @rule(place=which, price=st.integers(1, 60))
     def settle(self, place: int, price: int) -> None:
         """Complete a note for what it cost in the end."""
-        self._play(lambda desk: desk.settle(place, price))
+        self._play(lambda driver: driver.settle(place, price))
 
     @rule(place=which, has_lease=st.booleans())
     def fail(self, place: int, has_lease: bool) -> None:
         """Give a note up."""
-        self._play(lambda desk: desk.fail(place, has_lease=has_lease))
+        self._play(lambda driver: driver.fail(place, has_lease=has_lease))
 
     @rule(place=which)
     def erase(self, place: int) -> None:
         """Erase a note."""
-        self._play(lambda desk: desk.erase(place))
+        self._play(lambda driver: driver.erase(place))
 
-    def _play(self, act: Callable[[_Desk], Coroutine[Any, Any, object]]) -> None:
-        for desk in self._desks.values():
-            clock = getattr(desk.rig, "clock", None)
+    def _play(self, action: Callable[[_NoteDriver], Coroutine[Any, Any, object]]) -> None:
+        for driver in self._drivers.values():
+            clock = getattr(driver.rig, "clock", None)
             if clock is not None:  # a clock that stands still knows no order
                 clock.advance(0.001)
-        self._compare({name: self._run(act(desk)) for name, desk in self._desks.items()})
-        left = {name: self._run(desk.left()) for name, desk in self._desks.items()}
+        self._compare({name: self._run(action(driver)) for name, driver in self._drivers.items()})
+        left = {name: self._run(driver.left()) for name, driver in self._drivers.items()}
         self._compare(left)
         for snapshot in left.values():
             _prove(snapshot)
 
-    def _compare(self, told: Mapping[str, object]) -> None:
-        (first, expected), *others = told.items()
+    def _compare(self, results: Mapping[str, object]) -> None:
+        (first, expected), *others = results.items()
         for name, found in others:
             assert found == expected, f"{name} is not as {first}"
 

@@ -43,10 +43,10 @@ class Faults(Generic[F]):
         """Plan nothing any more."""
         self._planned.clear()
 
-    def due(self, call: str, said: bytes) -> F | None:
+    def due(self, call: str, body: bytes) -> F | None:
         """Take the fault that this call meets, by its name and by what it says."""
         for fault in self._planned:
-            if fault.call in (call, "any") and fault.marker.encode() in said:
+            if fault.call in (call, "any") and fault.marker.encode() in body:
                 if fault.times is not None:
                     fault.times -= 1
                     if fault.times <= 0:

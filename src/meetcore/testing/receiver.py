@@ -32,8 +32,8 @@ __all__ = [
     "hang_up",
     "pouring",
     "receiving",
+    "replying_and_closing",
     "reset",
-    "saying_and_going",
 ]
 
 Behaviour: TypeAlias = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
@@ -43,7 +43,7 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
 class Authority:
-    """A certificate authority of one test, that nobody believes unless told to.
+    """A certificate authority of one test, trusted only where it is configured.
 
     Args:
         directory: where the files go.
@@ -116,7 +116,7 @@ class Receiver:
         port: where it listens.
         heads: of each request, everything before the body, the empty line included.
         bodies: the bodies, by their `Content-Length`.
-        names: what each TLS client called the server; None when it named nobody.
+        names: what each TLS client called the server; `None` when it named none.
         connections: how many have been accepted and got through TLS.
     """
 
@@ -154,8 +154,8 @@ class Receiver:
         """Drop every connection; give what the behaviour raised, which would pass for the sender's fault."""
         for writer in self._writers:
             writer.transport.abort()
-        told = await asyncio.gather(*self._tasks, return_exceptions=True)
-        return [fault for fault in told if isinstance(fault, Exception)]
+        results = await asyncio.gather(*self._tasks, return_exceptions=True)
+        return [fault for fault in results if isinstance(fault, Exception)]
 
 
 @asynccontextmanager
@@ -199,7 +199,7 @@ def answering(answer: bytes) -> Behaviour:
     return behaviour
 
 
-def saying_and_going(answer: bytes) -> Behaviour:
+def replying_and_closing(answer: bytes) -> Behaviour:
     """Answer these bytes and close the connection, politely."""
 
     async def behaviour(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -243,7 +243,7 @@ async def hang(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> N
 
 
 async def hang_up(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Drop the connection without a word."""
+    """Drop the connection without an answer."""
     writer.transport.abort()
 
 

@@ -21,7 +21,7 @@ _SKIPPED: Final = 312
 
 
 def silence(length_s: float) -> bytes:
-    """A file in which nothing is heard for so many seconds."""
+    """Return a file of silence of so many seconds."""
     wanted = round(length_s * _SAMPLES_PER_S) + _SKIPPED
     return b"".join(_pages(wanted))
 

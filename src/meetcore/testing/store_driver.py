@@ -1,10 +1,10 @@
 """One store, and the process that works on it: what a service does, without providers and answers.
 
-Each act loads, asks the domain and saves, in transactions like those of the use cases. Its clock
-stands still and its ids repeat with the seed, so that the same acts on two stages leave the same
-records in two stores, whatever those stores are made of. An act returns what can be compared.
+Each method loads, asks the domain and saves, in transactions like those of the use cases. Its clock
+stands still and its ids repeat with the seed, so that the same calls on two drivers leave the same
+records in two stores, whatever those stores are made of. A method returns what can be compared.
 
-Owns the acts of `account_machine` and the reading of everything that an account left. Refuses to
+Owns the actions of `account_machine` and the reading of everything that an account left. Refuses to
 judge: the machine compares.
 """
 
@@ -57,7 +57,7 @@ class StoreDriver:
 
     Args:
         rig: the store, and a look behind its ports.
-        seed: what ids and secrets are drawn from; equal on every stage of a play, and never used before on
+        seed: what ids and secrets are drawn from; equal on every driver of a run, and never used before on
             a store that keeps accounts.
     """
 
@@ -97,7 +97,7 @@ class StoreDriver:
     # Money
 
     async def top_up(self, amount: int, reference: str) -> object:
-        """Add credits once for each reference, and tell it."""
+        """Add credits once for each reference, and emit its event."""
         transfer_id = self.new_id()
         async with self.rig.store.begin() as tx:
             view = await tx.ledger.load(self.account_id, ledger.top_up_operation(reference))
@@ -122,11 +122,11 @@ class StoreDriver:
         return await tx.ledger.append(posting.funds, posting.entry, self._events(posting, *kinds))
 
     def _events(self, posting: Posting, *kinds: EventKind) -> list[Event]:
-        told = [*kinds, *(EventKind.CREDIT_LOW for _ in posting.facts)]
+        emitted = [*kinds, *(EventKind.CREDIT_LOW for _ in posting.facts)]
         now = self.runtime.now()
         events = [
             Event(self.new_id(), self.account_id, kind, now, {"balance": posting.funds.balance})
-            for kind in told
+            for kind in emitted
         ]
         self.event_ids += [event.id for event in events]
         return events
@@ -281,11 +281,11 @@ class StoreDriver:
         async with self.rig.store.begin() as tx:
             claimed = await tx.deliveries.claim_due(CLAIM_MANY, lease)
         posts = sorted(claimed, key=lambda one: (self.event_ids.index(one.event_id), one.url))
-        told: list[object] = []
+        posted: list[object] = []
         for post in posts:
-            told.append((post.event_id, post.event_kind, post.url, post.secret, post.body))
-            told.append(await self._record(post, status_code))
-        return told
+            posted.append((post.event_id, post.event_kind, post.url, post.secret, post.body))
+            posted.append(await self._record(post, status_code))
+        return posted
 
     async def _record(self, post: Claimed, status_code: int) -> object:
         error = None if status_code == 200 else f"status_{status_code}"

@@ -1,6 +1,6 @@
 """A small HTTP server that speaks bytes, so that it can misbehave in every way.
 
-Owns connections. Refuses to know what is asked: a handler answers, or gives None and the connection drops.
+Owns connections. A handler answers, or returns `None` and the connection drops.
 """
 
 import asyncio
@@ -27,13 +27,13 @@ class Request:
     until_gone: Callable[[], Awaitable[object]] = field(repr=False)
 
     @property
-    def told(self) -> dict[str, Any]:
-        """The body's JSON object; empty when it is none."""
+    def json(self) -> dict[str, Any]:
+        """The body's JSON object; empty when it is no object."""
         try:
-            told = json.loads(self.body)
+            value = json.loads(self.body)
         except ValueError:
             return {}
-        return told if isinstance(told, dict) else {}
+        return value if isinstance(value, dict) else {}
 
 
 @frozen
@@ -50,10 +50,10 @@ class Reply:
 Handler: TypeAlias = Callable[[Request], Awaitable[Reply | None]]
 
 
-def as_json(told: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
+def as_json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """An answer in JSON."""
     kind = {"Content-Type": "application/json;charset=UTF-8"}
-    return Reply(status, json.dumps(told).encode(), {**kind, **(headers or {})})
+    return Reply(status, json.dumps(value).encode(), {**kind, **(headers or {})})
 
 
 @asynccontextmanager
@@ -68,7 +68,7 @@ async def serving(handler: Handler, port: int = 0) -> AsyncIterator[int]:
             faults.append(fault)
 
     def accepted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.create_task(_converse(handler, reader, writer))
+        task = asyncio.create_task(_serve_connection(handler, reader, writer))
         tasks.add(task)
         task.add_done_callback(over)
 
@@ -85,7 +85,9 @@ async def serving(handler: Handler, port: int = 0) -> AsyncIterator[int]:
         raise BaseExceptionGroup("the stand-in itself is at fault", faults)
 
 
-async def _converse(handler: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def _serve_connection(
+    handler: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+) -> None:
     try:
         while (request := await _request(reader)) is not None:
             reply = await handler(request)
@@ -100,7 +102,7 @@ async def _converse(handler: Handler, reader: asyncio.StreamReader, writer: asyn
             if request.headers.get("connection", "").lower() == "close":
                 return
     except (OSError, asyncio.LimitOverrunError):
-        pass  # the client has gone, or says what nobody reads
+        pass  # the client has gone, or sends what is not read
     finally:
         writer.transport.abort() if writer.is_closing() else await _close(writer)
 

@@ -153,14 +153,14 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-async def _run(told: argparse.Namespace) -> None:
+async def _run(options: argparse.Namespace) -> None:
     terms = Terms(
-        latency_s=told.latency_s,
-        per_second=told.per_second,
-        creations_per_user_day=told.creations_per_user_day,
+        latency_s=options.latency_s,
+        per_second=options.per_second,
+        creations_per_user_day=options.creations_per_user_day,
     )
-    known = Credentials(told.account_id, told.client_id, told.client_secret)
-    async with zoom_stand_in(terms, known, told.port) as zoom:
+    known = Credentials(options.account_id, options.client_id, options.client_secret)
+    async with zoom_stand_in(terms, known, options.port) as zoom:
         ready = {"api_url": zoom.api_url, "oauth_url": zoom.oauth_url, "admin_url": f"{zoom.url}/stand-in"}
         sys.stdout.write(json.dumps(ready) + "\n")
         sys.stdout.flush()

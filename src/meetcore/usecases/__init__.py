@@ -1,1 +1,1 @@
-"""One room for each thing that a caller can ask for: open a transaction, ask the domain, save."""
+"""The use cases, one for each operation: open a transaction, decide in the domain, save."""

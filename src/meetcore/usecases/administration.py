@@ -1,4 +1,4 @@
-"""What an operator does: accounts, keys, top-ups, hosts."""
+"""Operator tasks: accounts, keys, top-ups, hosts."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -78,7 +78,7 @@ class Administration:
         return account
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
-        """Change when `credit.low` is told.
+        """Change the threshold of `credit.low`.
 
         Raises:
             NotFound: no such account.
@@ -106,8 +106,8 @@ class Administration:
                 assert view.entry is not None
                 return ToppedUp(view.entry, view.funds.balance, is_new=False)
             data = balance_record(posting.funds, posting.entry)
-            told = Event(self.runtime.new_id(now), account_id, EventKind.CREDIT_TOPUP_SUCCEEDED, now, data)
-            events = [told, *credit_events(self.runtime, posting, now)]
+            event = Event(self.runtime.new_id(now), account_id, EventKind.CREDIT_TOPUP_SUCCEEDED, now, data)
+            events = [event, *credit_events(self.runtime, posting, now)]
             due = await tx.ledger.append(posting.funds, posting.entry, events)
         if due:
             self.notifier.ring()
@@ -116,7 +116,7 @@ class Administration:
     async def adjust(
         self, account_id: UUID, amount: int, reason: str, reference: str | None = None
     ) -> Adjusted:
-        """Correct a balance by hand, once for each reference; nobody is sent an event but `credit.low`.
+        """Correct a balance by hand, once for each reference; the only event is `credit.low`.
 
         Args:
             account_id: whose balance.
@@ -154,7 +154,7 @@ class Administration:
     async def suspend_account(self, account_id: UUID) -> StoredAccount:
         """Refuse an account's keys from their next request on.
 
-        What was begun goes on: meetings take place, notes that were ordered are made, webhooks are sent.
+        Work in progress goes on: meetings take place, queued notes are made, webhooks are sent.
 
         Raises:
             NotFound: no such account.

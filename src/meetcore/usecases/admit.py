@@ -1,4 +1,4 @@
-"""Letting a request in: who asks (spec part 5), and how often they have (spec part 8)."""
+"""Admit a request: authenticate the caller (spec part 5) and apply the quota (spec part 8)."""
 
 from datetime import datetime
 from functools import partial
@@ -28,7 +28,7 @@ __all__ = ["Admit"]
 
 @frozen
 class Admit:
-    """The gate that every request passes, with one instant for both questions.
+    """Admits every request, with one instant for both checks.
 
     `duplicates` bounds the requests that wait for another one with the same idempotency key.
     """
@@ -43,7 +43,7 @@ class Admit:
     async def authenticate(
         self, authorization: str | None, now: datetime, includes: CallerIncludes = NO_INCLUDES
     ) -> Caller:
-        """Find out who asks, and read what `includes` names of the account on the same trip.
+        """Authenticate the caller, and read what `includes` names of the account in the same query.
 
         Raises:
             InvalidApiKey: no key, a malformed one, or one that is unknown, revoked, expired or of a suspended
@@ -54,7 +54,7 @@ class Admit:
         key_digest = digest(read_bearer(authorization, self.key_prefix))
         look_up = partial(self.queries.find_caller, key_digest, includes)
         caller = await self.lookups.find(key_digest, now, look_up)
-        self.lookups.valid.forget(key_digest)
+        self.lookups.valid.discard(key_digest)
         check_usable(None if caller is None else caller.key, now)
         assert caller is not None
         check_active(caller.account.suspended_at)
@@ -67,7 +67,7 @@ class Admit:
         return decide(self.quotas.of(operation_class), hits, now)
 
     def untouched(self, operation_class: OperationClass, now: datetime) -> RateVerdict:
-        """The window as it looks to somebody who was not counted."""
+        """Return the window without counting a request."""
         return untouched(self.quotas.of(operation_class), now)
 
     @staticmethod

@@ -1,6 +1,6 @@
 """A video provider whose every call ends in time.
 
-The leases count on it: a call that outlived its lease would race whoever took over. What takes too
+The leases rely on it: a call that outlived its lease would race its new owner. A call that takes too
 long is unknown, never refused.
 """
 
@@ -26,10 +26,10 @@ T = TypeVar("T")
 
 
 def require_own(provider: VideoProvider, meeting: Meeting) -> None:
-    """Make sure that a meeting is this provider's: another one's answer about it would mean nothing.
+    """Make sure that a meeting is this provider's: another provider's answer about it is meaningless.
 
     Raises:
-        ProviderUnknown: it is not; what becomes of it is known when its own provider is configured again.
+        ProviderUnknown: it is not; its outcome is known when its own provider is configured again.
     """
     if meeting.provider != provider.abilities.name:
         raise ProviderUnknown(f"the meeting is at {meeting.provider}, which is not configured")
@@ -37,14 +37,14 @@ def require_own(provider: VideoProvider, meeting: Meeting) -> None:
 
 @frozen
 class BoundedProvider:
-    """Asks another provider, for `timeout_s` seconds at most."""
+    """Calls another provider, for `timeout_s` seconds at most."""
 
     provider: VideoProvider
     timeout_s: float = PROVIDER_TIMEOUT_S
 
     @property
     def abilities(self) -> ProviderAbilities:
-        """What the provider can do."""
+        """The provider's abilities."""
         return self.provider.abilities
 
     async def create(self, order: ProviderOrder) -> Provisioned:
@@ -64,7 +64,7 @@ class BoundedProvider:
         await self._within(self.provider.end(provider_meeting_id))
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a host another key."""
+        """Replace a host's key."""
         await self._within(self.provider.set_host_key(provider_user_id, host_key))
 
     async def _within(self, call: Awaitable[T]) -> T:

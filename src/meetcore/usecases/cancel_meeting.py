@@ -39,7 +39,7 @@ __all__ = ["CancelMeeting"]
 
 @frozen
 class _Marked:
-    """The meeting is ours to remove at the provider."""
+    """This process holds the lease and removes the meeting at the provider."""
 
     meeting: Meeting
     token: UUID
@@ -54,7 +54,7 @@ class _Running:
 
 @frozen
 class _Busy:
-    """Somebody is at it. `is_expired` tells that their lease ran out."""
+    """Another process holds the lease. `is_expired` means that it ran out."""
 
     is_expired: bool
 
@@ -64,7 +64,7 @@ _Step = Answer | _Marked | _Running | _Busy
 
 @frozen
 class CancelMeeting:
-    """Cancels once, however many ask.
+    """Cancels once, however many requests there are.
 
     `wait_s` bounds the wait for a cancellation in another process, looking after `poll_s` and then less and
     less often. `limit` bounds those that wait in this one, with an idempotency key or without.
@@ -88,10 +88,10 @@ class CancelMeeting:
         """Cancel or end a meeting.
 
         Raises:
-            NotFound, Conflict: no such meeting, or it has ended; when no key remembers it.
+            NotFound, Conflict: no such meeting, or it has ended; when no key stores it.
             IdempotencyKeyReused: the key belongs to another request.
-            UpstreamError: the provider did not let go, or nobody knows; nothing was refunded yet.
-            ServiceUnavailable: somebody else's cancellation takes too long.
+            UpstreamError: the provider did not remove it, or may not have; nothing was refunded yet.
+            ServiceUnavailable: another process's cancellation takes too long.
             StoreUnavailable: the database does not answer.
         """
         async with self.limit.turn((caller.account.id, meeting_id)) as wait_until:
@@ -143,7 +143,7 @@ class CancelMeeting:
             return None  # in progress shows in the meeting's own state
         if lookup.record.answer is not None:
             return Answer(lookup.record.answer, is_replay=True)
-        # Another process finished the work: the meeting tells how, and the answer is kept now.
+        # Another process finished the work: the meeting shows how, and the answer is stored now.
         assert view is not None
         payload = intent.render(view.meeting)
         await tx.idempotency.save(account_id, evolve(lookup.record, answer=payload))
@@ -178,7 +178,7 @@ class CancelMeeting:
             await self.cancellation.put_back(step.meeting, step.token)
             raise _provider_away() from error
         except ProviderUnknown as error:
-            await self.cancellation.let_go(step.meeting, step.token)
+            await self.cancellation.expire_lease(step.meeting, step.token)
             raise UpstreamError(
                 "The video provider did not answer. The cancellation is being looked into; "
                 "a retry gets its result."
@@ -190,7 +190,7 @@ class CancelMeeting:
         return Answer(done.payload)
 
     async def _overtaken(self, meeting: Meeting, intent: IdempotentRequest) -> Answer:
-        """The lease ran out meanwhile: answer what its new owner made of it, once that is known."""
+        """The lease ran out meanwhile: return the outcome of its new owner, once that is known."""
         stored = await self.queries.find_meeting(meeting.account_id, meeting.id)
         if stored is None or stored.status not in (MeetingStatus.CANCELLED, MeetingStatus.ENDED):
             raise ServiceUnavailable("The meeting took too long to cancel. Try again.", 1)
@@ -208,7 +208,7 @@ class CancelMeeting:
                 return answer
             stored = meeting if view is None else view.meeting
             if stored.status is MeetingStatus.CANCELLING:
-                # Another server's clock found it scheduled still: what comes of that is the answer.
+                # Another server's clock still found it scheduled: return that outcome.
                 raise ServiceUnavailable("The meeting is being cancelled by another request. Try again.", 1)
             due = 0
             if (

@@ -1,11 +1,11 @@
-"""The last steps of cancelling a meeting, for the request itself and for whoever takes over from it.
+"""The last steps of cancelling a meeting, for the request itself and for the process that takes over from it.
 
-The provider is asked to remove the meeting, then one fenced transaction writes what came of it:
+The provider is asked to remove the meeting, then one fenced transaction writes the outcome:
 
     removed, or gone already   -> CANCELLED, the charge refunded once, the host free
     it is in progress, or over -> ended there, ENDED here, nothing refunded
-    the provider refused       -> back to SCHEDULED, nothing refunded, if this was the first time of asking
-    nobody knows               -> CANCELLING still, to be asked again at once, by whoever comes first
+    the provider refused       -> back to SCHEDULED, nothing refunded, if this was the first request
+    unknown                    -> CANCELLING still, to be requested again at once, by any process
 
 A meeting that may be gone at the provider is never put back: its customer would pay for nothing.
 """
@@ -44,16 +44,16 @@ class Cancelled:
 
 
 async def clear(provider: VideoProvider, provider_meeting_id: str) -> ProviderMeetingState:
-    """See that nobody can meet there any more: remove the meeting, or end it if it runs.
+    """Remove a meeting at the provider, or end it if it runs.
 
     Returns:
-        What the provider said of it before.
+        Its state at the provider before.
 
     Raises:
         ProviderRefused, ProviderUnknown: it may still be there, or run.
     """
     try:
-        # One limit for both: whoever asks bears a lease that outlives one call.
+        # One limit for both: the caller's lease outlives one call.
         async with asyncio.timeout(PROVIDER_TIMEOUT_S):
             state = await provider.remove(provider_meeting_id)
             if state is ProviderMeetingState.IN_PROGRESS:
@@ -65,7 +65,7 @@ async def clear(provider: VideoProvider, provider_meeting_id: str) -> ProviderMe
 
 @frozen
 class Cancellation:
-    """Carries a cancellation that was marked under a lease to its end."""
+    """Completes a cancellation that was marked under a lease."""
 
     store: Store
     provider: VideoProvider
@@ -74,10 +74,10 @@ class Cancellation:
     async def complete(
         self, meeting: Meeting, token: UUID, at: datetime, render: Render | None
     ) -> Cancelled | None:
-        """Remove the meeting at the provider and write what came of it; none when the lease is lost.
+        """Remove the meeting at the provider and write the outcome; `None` when the lease is lost.
 
         Raises:
-            ProviderRefused, ProviderUnknown: the provider did not let go; nothing is written yet.
+            ProviderRefused, ProviderUnknown: the provider did not remove it; nothing is written yet.
         """
         require_own(self.provider, meeting)
         state = await clear(self.provider, meeting.provider_meeting_id or "")
@@ -92,8 +92,8 @@ class Cancellation:
                 status = transition(view.meeting.status, MeetingEvent.CANCEL_FAILED)
                 await tx.meetings.save_cancel_failed(view, evolve(view.meeting, status=status))
 
-    async def let_go(self, meeting: Meeting, token: UUID) -> None:
-        """Let the lease run out now: the provider may have removed the meeting, and must be asked again."""
+    async def expire_lease(self, meeting: Meeting, token: UUID) -> None:
+        """Expire the lease now: the provider may have removed the meeting, and must be called again."""
         async with self.store.begin() as tx:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
             if view is not None:
@@ -115,7 +115,7 @@ class Cancellation:
                 over, refund = evolve(view.meeting, status=status, credits_refunded=0), None
                 events = [ended_event(self.runtime, over, at)]
             payload = None if render is None else render(over)
-            # Not by `at`: while the provider was asked, the key may have become the meeting's to show.
+            # Not by `at`: during the provider call the key may have become due to be shown.
             invalidates_host_key = can_have_shown_host_key(over, self.runtime.now())
             due = await tx.meetings.save_cancelled(
                 view, over, refund, events, payload, invalidates_host_key=invalidates_host_key

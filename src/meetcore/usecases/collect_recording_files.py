@@ -1,4 +1,4 @@
-"""What the provider tells of a recording: it has these files. Doubles and disorder are harmless."""
+"""Collect the files that a provider reports for a recording. Duplicates and disorder are harmless."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
@@ -24,7 +24,7 @@ __all__ = ["CollectRecordingFiles"]
 
 @frozen
 class CollectRecordingFiles:
-    """Gathers a meeting's files in its one recording, which is measured next. `notifier` wakes who does that.
+    """Gathers a meeting's files in its one recording, which is measured next. `notifier` wakes those workers.
 
     `retention` is how long a recording is kept.
     """
@@ -43,21 +43,21 @@ class CollectRecordingFiles:
         *,
         is_answer: bool = False,
     ) -> EventOutcome:
-        """Take note of files.
+        """Add files to the meeting's recording.
 
         Args:
-            provider: who tells of them.
-            provider_meeting_id: of which meeting.
-            files: what there is.
+            provider: the one that reports them.
+            provider_meeting_id: the meeting at the provider.
+            files: the reported files.
             now: the present instant.
-            is_answer: whether we asked: then the addresses are those of now.
+            is_answer: whether they answer a query: then their addresses are current.
 
         Returns:
             TAKEN where the recording is new or has more files now, PASSED where nothing is new or the meeting
             was not sold with a recording, EARLY where nobody knows the meeting yet or it is being cancelled.
 
         Raises:
-            StoreUnavailable: the database does not answer; tell it again.
+            StoreUnavailable: the database does not answer; repeat the call.
         """
         async with self.store.begin() as tx:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)

@@ -12,23 +12,23 @@ T = TypeVar("T")
 
 
 async def gather_all(work: Iterable[Awaitable[T]]) -> list[T]:
-    """Do all of it; one that fails spoils no other.
+    """Await all of it; a failure does not stop the others.
 
     Returns:
         The results, in order.
 
     Raises:
         StoreUnavailable: the database did not answer one of them.
-        ExceptionGroup: what went wrong otherwise, once all have come to their end.
+        ExceptionGroup: the other failures, once all have ended.
     """
-    told = await asyncio.gather(*work, return_exceptions=True)
-    for each in told:
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for each in results:
         if isinstance(each, BaseException) and not isinstance(each, Exception):
-            raise each  # no fault of the work: nobody may go on
-    faults = [each for each in told if isinstance(each, Exception)]
+            raise each  # not a fault of the work: cancel at once
+    faults = [each for each in results if isinstance(each, Exception)]
     for fault in faults:
         if isinstance(fault, StoreUnavailable):
             raise fault
     if faults:
         raise ExceptionGroup("not all of it went well", faults)
-    return [each for each in told if not isinstance(each, BaseException)]
+    return [each for each in results if not isinstance(each, BaseException)]

@@ -2,7 +2,7 @@
 over the network.
 
 1. One transaction: idempotency key, hold, host, the meeting under a lease.
-2. The provider is asked, with our meeting's id as the correlation.
+2. The provider is called, with our meeting's id as the correlation.
 3. One transaction: the hold becomes the charge, the meeting is shown, its event goes out. Or, when
    the provider refused, everything is given back.
 
@@ -61,11 +61,11 @@ from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["CreateMeeting", "Shortage"]
+__all__ = ["CapacityRefusal", "CreateMeeting"]
 
 NO_HOST_RETRY_AFTER_S = 60
 MAX_HOST_ATTEMPTS = 64
-MAX_HOSTS_ASKED = 8
+MAX_HOSTS_TRIED = 8
 
 # By whether there is an idempotency key, with which a retry can be given the result.
 _UNKNOWN: Final = {
@@ -81,7 +81,7 @@ _TOO_LATE: Final = {
 
 
 @frozen
-class Shortage:
+class CapacityRefusal:
     """A meeting that was refused for want of hosts, for an operator. `account_id` used up its own share."""
 
     refusal: ServiceUnavailable
@@ -90,13 +90,13 @@ class Shortage:
     account_id: UUID | None = None
 
 
-def no_report(shortage: Shortage) -> None:
-    """Report a shortage to nobody."""
+def no_report(refusal: CapacityRefusal) -> None:
+    """Report nothing."""
 
 
 @frozen
 class CreateMeeting:
-    """Makes a meeting once for each intent.
+    """Creates a meeting once for each request.
 
     `lease_s` must exceed the provider's time limit; `wait_s` bounds how long a duplicate waits for
     the first request's result in another process, looking after `poll_s` and then less and less often.
@@ -117,7 +117,7 @@ class CreateMeeting:
     wait_s: float = DUPLICATE_WAIT_S
     poll_s: float = 0.05
     share_percent: int = DEFAULT_SHARE_PERCENT
-    report: Callable[[Shortage], None] = no_report
+    report: Callable[[CapacityRefusal], None] = no_report
     orphan_window_s: float = DEFAULT_WINDOW_S
 
     async def __call__(
@@ -127,7 +127,7 @@ class CreateMeeting:
 
         Raises:
             InvalidRequest: the date or time does not exist.
-            NotFound, Unprocessable: what `plan_meeting` refuses, when no key remembers it.
+            NotFound, Unprocessable: what `plan_meeting` refuses, when no key stores it.
             InsufficientCredits, CreditCapExceeded: likewise.
             IdempotencyKeyReused: the key belongs to another request.
             NoHostFree: no host is free for the whole of it.
@@ -137,7 +137,7 @@ class CreateMeeting:
             StoreUnavailable: the database does not answer.
         """
         deadline = intent.deadline(self.wait_s)
-        for _ in range(MAX_HOSTS_ASKED):
+        for _ in range(MAX_HOSTS_TRIED):
             step = await self._reserve_or_wait(caller, request, intent, now, deadline)
             if isinstance(step, Answer):
                 return step
@@ -153,7 +153,7 @@ class CreateMeeting:
         now: datetime,
         deadline: float,
     ) -> Answer | LeaseView:
-        """A meeting to make, or the result of whoever is making it."""
+        """Return a meeting to make, or the result of the process that is making it."""
         while True:
             step = await self._reserve(caller, request, intent, now)
             if not isinstance(step, KeyLookup):
@@ -187,14 +187,14 @@ class CreateMeeting:
             except NoHostFree:
                 break
             except CreationsUsedUp as refusal:
-                self.report(Shortage(refusal, plan.tier.capacity, plan.start_at, caller.account.id))
+                self.report(CapacityRefusal(refusal, plan.tier.capacity, plan.start_at, caller.account.id))
                 raise
             if step is not None:
                 return step
         raise await self._no_host_free(plan, now)
 
     async def _no_host_free(self, plan: MeetingPlan, now: datetime) -> ServiceUnavailable:
-        """The refusal, with when to come back if it can be told; asked when no transaction is open."""
+        """Return the refusal, with the next free time if known; read when no transaction is open."""
         per_day = self.provider.abilities.creations_per_host_day
         wanted = FreeStartQuery(plan.tier.capacity, plan.start_at, plan.tier.max_duration, now, per_day)
         refusal: ServiceUnavailable = NoHostFree(NO_HOST_RETRY_AFTER_S)
@@ -205,7 +205,7 @@ class CreateMeeting:
                 refusal = NoHostFree(NO_HOST_RETRY_AFTER_S, start_at)
             elif creation_at is not None and creation_at > now:
                 refusal = CreationsUsedUp(now, creation_at, is_share=False)
-        self.report(Shortage(refusal, plan.tier.capacity, plan.start_at))
+        self.report(CapacityRefusal(refusal, plan.tier.capacity, plan.start_at))
         return refusal
 
     @repeated_when_lost
@@ -213,7 +213,7 @@ class CreateMeeting:
         self, caller: Caller, plan: MeetingPlan, intent: IdempotentRequest, query: CreationQuery,
         meeting_id: UUID, now: datetime,
     ) -> Answer | LeaseView | KeyLookup | None:  # fmt: skip
-        """One transaction; none when a host slipped away and it is to be tried again."""
+        """Reserve in one transaction; `None` when a host was taken meanwhile and it is to be retried."""
         async with self.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
             if intent.key is not None:
@@ -238,7 +238,7 @@ class CreateMeeting:
     ) -> CreationQuery:  # fmt: skip
         abilities = self.provider.abilities
         # The charge's permanent name comes from the caller's key where there is one, so that even a
-        # key that was forgotten after its 24 hours cannot charge again.
+        # key that was purged after its 24 hours cannot charge again.
         operation = f"meeting:{meeting_id}" if intent.key is None else f"meeting:key:{intent.key}"
         return CreationQuery(
             caller.account.id, caller.key.id, cap_day(now), operation, intent.key, plan.tier.capacity,
@@ -278,7 +278,7 @@ class CreateMeeting:
         )  # fmt: skip
 
     def _is_within_share(self, today: DayCreations) -> bool:
-        # Where nothing is left for anybody, the hosts say so.
+        # Where nothing is left for any account, the hosts decide.
         return today.left == 0 or may_create(today, self.share_percent)
 
     def _draft(
@@ -314,7 +314,7 @@ class CreateMeeting:
         )
 
     async def _make(self, view: LeaseView, intent: IdempotentRequest, now: datetime) -> Answer | None:
-        """Have the meeting made; none when its host cannot take it, and another is to be tried."""
+        """Create it at the provider; `None` when its host cannot take it and another is to be tried."""
         meeting = view.meeting
         try:
             made = await self.provider.create(order_of(meeting, view.provider_user_id))
@@ -357,7 +357,7 @@ class CreateMeeting:
                 await tx.orphan_checks.open(meeting.account_id, meeting.id)
 
     async def _catch_up(self, caller: Caller, intent: IdempotentRequest, lookup: KeyLookup) -> Answer | None:
-        """See to work that another process has or had; none when there is nothing to tell yet."""
+        """Handle work that another process has or had; `None` when there is no result yet."""
         record, account_id = lookup.record, caller.account.id
         if record is None or record.subject_id is None:
             return None

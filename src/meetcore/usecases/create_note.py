@@ -1,7 +1,7 @@
-"""Asking for notes (spec 1/notes): by a request, or because a meeting was made with `auto_notulen`.
+"""Request notes (spec 1/notes): by an API call, or because a meeting was made with `auto_notulen`.
 
 Both take a hold and write a note that is due at once. A request that cannot be paid for is refused; an
-automatic note that cannot be is written as failed and told, because nobody is there to answer.
+automatic note that cannot be is written as failed with an event, because there is no response to carry it.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ __all__ = ["CreateNote", "NoteQueue", "NoteRequest", "failed_event"]
 
 @frozen
 class NoteRequest:
-    """What a caller asks for. `recording_id` is as it was sent."""
+    """A requested note. `recording_id` is as it was sent."""
 
     recording_id: str
     language: Language = Language.INDONESIAN
@@ -50,7 +50,7 @@ def _ignore(_: Note, __: NoteFault) -> None:
 
 @frozen
 class NoteQueue:
-    """Puts notes where the workers find them, in a transaction that somebody else opened.
+    """Queues notes for the workers, in a transaction that the caller opened.
 
     `on_failed` is called with an automatic note that cannot be made.
     """
@@ -71,7 +71,7 @@ class NoteQueue:
 
         Raises:
             InsufficientCredits, CreditCapExceeded: see `holds.take`.
-            Unprocessable: it costs more than anybody can have.
+            Unprocessable: it costs more than the largest possible balance.
         """
         usage = admission.usage
         note = notes.queue(self.runtime.new_id(now), recording, usage.api_key_id, language, now)
@@ -89,7 +89,7 @@ class NoteQueue:
         Where a note is there already nothing is done.
 
         Returns:
-            How many deliveries are due: of the news that it cannot be.
+            How many deliveries are due: of the event that it failed.
         """
         language = Language.INDONESIAN
         query = NoteQuery(meeting.account_id, meeting.api_key_id, cap_day(now), recording.id, language)
@@ -119,7 +119,7 @@ def _fault_of(refusal: DomainError) -> NoteFault:
 
 @frozen
 class CreateNote:
-    """Queues a note once for each intent. `notifier` wakes those who write notes."""
+    """Queues a note once for each request. `notifier` wakes the note workers."""
 
     store: Store
     queue: NoteQueue
@@ -135,7 +135,7 @@ class CreateNote:
             CreditCapExceeded.
 
         Raises:
-            DomainError: such a refusal, when no key remembers it.
+            DomainError: such a refusal, when no key stores it.
             ServiceUnavailable: the recording has grown and is being measured.
             IdempotencyKeyReused: the key belongs to another request.
             StoreUnavailable: the database does not answer.

@@ -37,7 +37,7 @@ def _ignore(_: object) -> None:
 
 @frozen
 class Made:
-    """A post that was made, and what came of it."""
+    """A post that was made, and its result."""
 
     claimed: Claimed
     attempt: Attempt
@@ -94,7 +94,7 @@ class DeliverWebhooks:
         return (self.runtime.now() - made.attempt.at).total_seconds() < self.lease_s
 
     async def record(self, made: Sequence[Made]) -> int:
-        """Record what came of posts, in the order in which they ended; a lost claim is passed over.
+        """Record the results of posts, in the order in which they ended; a lost claim is skipped.
 
         Returns:
             How many deliveries may be claimed now that could not be before.
@@ -124,6 +124,6 @@ class DeliverWebhooks:
                 self.on_disabled(endpoint)
 
     async def sweep(self) -> int:
-        """Mend what was left behind; returns how many deliveries may be claimed by it."""
+        """Release and expire what is due; returns how many deliveries may be claimed by it."""
         async with self.store.begin() as tx:
             return await tx.deliveries.sweep(self.pace)

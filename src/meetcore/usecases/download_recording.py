@@ -1,9 +1,9 @@
-"""Fetching a recording without an API key, by a link that was signed for a quarter of an hour.
+"""Download a recording without an API key, by a link that is valid for 15 minutes.
 
 A recording that consists of several segments has a part for each. Whether it is still there is looked up when
 a link is made and at each use: retention and deletion are not outlived by a link.
 
-Owns who gets which file. Refuses to open it: whoever answers streams it from where it lies.
+Owns which file a link gives access to. The HTTP adapter streams it from the provider.
 """
 
 from datetime import datetime
@@ -43,9 +43,9 @@ class Download:
 
 @frozen
 class DownloadRecording:
-    """Makes links and honours them.
+    """Creates and verifies links.
 
-    `keys` are secret bytes for this use alone: the first signs, all are believed.
+    `keys` are secret bytes for this use alone: the first signs, all are accepted.
     """
 
     queries: Queries
@@ -67,7 +67,7 @@ class DownloadRecording:
     async def __call__(self, signed: SignedLink, now: datetime) -> Download:
         """The file that a link leads to.
 
-        A recording that is gone is told before a link that is over: asking for another would not help.
+        A deleted recording is reported before an expired link: a new link would not help.
 
         Raises:
             NotFound: it is not a link of ours, or there is no such part.
@@ -96,7 +96,7 @@ class DownloadRecording:
 def _check(recording: Recording | None, now: datetime, unknown: str) -> Recording:
     if recording is None or recording.status is RecordingStatus.MEASURING:
         raise NotFound(unknown)
-    # Its time may be up before anybody has come to expire it.
+    # Its retention may be over before a worker has expired it.
     if is_gone(recording, now):
         raise Gone("This recording was deleted, or is past its retention.")
     return recording

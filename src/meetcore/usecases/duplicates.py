@@ -56,7 +56,7 @@ class DuplicateLimit:
             yield deadline
         finally:
             turn.lock.release()
-            self._forget_if_idle(identity, turn)
+            self._remove_if_idle(identity, turn)
 
     async def _wait(self, identity: Hashable, turn: _Turn, deadline: float) -> None:
         turn.waiting += 1
@@ -69,9 +69,9 @@ class DuplicateLimit:
             ) from None
         finally:
             turn.waiting -= 1
-            self._forget_if_idle(identity, turn)
+            self._remove_if_idle(identity, turn)
 
-    def _forget_if_idle(self, identity: Hashable, turn: _Turn) -> None:
+    def _remove_if_idle(self, identity: Hashable, turn: _Turn) -> None:
         if not turn.lock.locked() and not turn.waiting and self._turns.get(identity) is turn:
             del self._turns[identity]
 
@@ -79,10 +79,10 @@ class DuplicateLimit:
 async def wait_while_in_progress(
     queries: Queries, account_id: UUID, meeting_id: UUID, deadline: float, first_pause_s: float
 ) -> bool:
-    """Wait for whoever works on a meeting; holds neither a lock nor a database connection in the pauses.
+    """Wait for the process that works on a meeting, without a lock or database connection in the pauses.
 
     Args:
-        queries: asked after each pause; the pauses grow.
+        queries: read after each pause; the pauses grow.
         account_id: whose meeting.
         meeting_id: which.
         deadline: the event loop's time at which waiting ends.

@@ -1,7 +1,7 @@
-"""What the clock does where nobody else does it: meetings end at their `end_at`, their recordings are found.
+"""Time-driven work on meetings: end them at their `end_at`, then look for their recordings.
 
-A host is somebody else's after that instant, so the provider is made to let go of it first, and the customer
-is told then. What was recorded of a meeting is looked for from its end on, for the provider's word of it may
+A host is free for others after that instant, so the provider ends the meeting first, and the customer
+is notified then. A meeting's recording is looked for from its end on, because the provider's event may
 be lost.
 """
 
@@ -37,7 +37,7 @@ LOOKS_AFTER_S: Final = (5, 10, 30, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 *
 class EndDueMeetings:
     """Ends the meetings whose time is over, and looks for their recordings, `at_once` of them at a time.
 
-    `again_s` must exceed the provider's time limit: what a dead worker was ending is taken up after it.
+    `again_s` must exceed the provider's time limit: the work of a crashed worker is taken up after it.
     """
 
     store: Store
@@ -49,20 +49,20 @@ class EndDueMeetings:
     at_once: int = 16
 
     async def sweep(self, limit: int = 1000) -> int:
-        """See to every meeting that is due; returns how many.
+        """Process every meeting that is due; returns how many.
 
         Raises:
             StoreUnavailable: the database does not answer.
-            ExceptionGroup: of what went wrong with single ones; the others were seen to.
+            ExceptionGroup: the failures of single ones; the others were processed.
         """
-        seen = 0
+        processed = 0
         for _ in range(0, limit, self.at_once):
             async with self.store.begin() as tx:
                 found = await tx.meetings.claim_due(self.at_once, self.again_s)
-            seen += len(await gather_all(self._see_to(due) for due in found))
+            processed += len(await gather_all(self._see_to(due) for due in found))
             if len(found) < self.at_once:
                 break
-        return seen
+        return processed
 
     async def _see_to(self, due: DueMeeting) -> None:
         if due.meeting.status in (MeetingStatus.SCHEDULED, MeetingStatus.STARTED):

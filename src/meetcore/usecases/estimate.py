@@ -20,7 +20,7 @@ class Estimate:
 
         Raises:
             NotFound: the tier is unknown or retired.
-            Unprocessable: the provider cannot do what is asked.
+            Unprocessable: the provider cannot do what is requested.
         """
         return estimate_meeting(tier_id, options, self.catalogue, self.abilities)
 
@@ -28,6 +28,6 @@ class Estimate:
         """Price the notes of a recording of so many minutes.
 
         Raises:
-            Unprocessable: it would cost more credits than anybody can have.
+            Unprocessable: it would cost more than the largest possible balance.
         """
         return self.catalogue.quote_notulen(minutes * 60)

@@ -1,7 +1,7 @@
-"""The end of recordings: by their age, or because their owner wants it.
+"""Expire recordings: by their age, or at their owner's request.
 
 One transaction ends a recording for everybody: it reads `expired`, its link is gone, notes in progress fail
-and cost nothing, what was heard is forgotten. Its files are removed at the provider afterwards, by whoever
+and cost nothing, transcripts are deleted. Its files are removed at the provider afterwards, by the one that
 works on recordings, and until that is done it is due.
 """
 
@@ -36,7 +36,7 @@ async def _end(
             note = notes.fail(settlement.note, NoteFault.RECORDING_GONE)
         if with_notes:
             await tx.notes.save_erased(notes.erase(note))
-    await tx.notes.drop_heard(recording.account_id, recording.id)
+    await tx.notes.delete_transcript_chunks(recording.account_id, recording.id)
     await tx.recordings.save(expire(recording))
     return due
 
@@ -102,20 +102,20 @@ class DeleteRecording:
         *,
         with_notes: bool,
     ) -> Answer:
-        """Carry out a deletion; one that was carried out before is carried out again.
+        """Delete a recording; idempotent.
 
         Args:
             caller: whose.
             recording_id: which.
             intent: for the answer that is remembered.
             now: the request's instant.
-            with_notes: whether notes are erased too, with the events that told of them.
+            with_notes: whether notes are erased too, with their events.
 
         Returns:
             Nothing, or a refusal: NotFound.
 
         Raises:
-            NotFound: no such recording, when no key remembers it.
+            NotFound: no such recording, when no key stores it.
             IdempotencyKeyReused: the key belongs to another request.
             StoreUnavailable: the database does not answer.
         """

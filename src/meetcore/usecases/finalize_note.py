@@ -1,7 +1,7 @@
 """The end of a note: completed and charged, or failed and free. No other place touches a note's money.
 
-Both are one transaction: the hold goes, the charge comes where there is one, the event goes out. Who lost the
-lease changes nothing. The charge bears the note's permanent name, so that no second one can follow.
+Each is one transaction: hold released, charge posted if any, event written. A worker that lost the
+lease changes nothing. The charge has the note's operation name, so that no second one can follow.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ __all__ = ["FinalizeNote", "fail_note"]
 async def fail_note(
     tx: Transaction, runtime: Runtime, settlement: NoteSettlement, fault: NoteFault, at: datetime
 ) -> int:
-    """Give a note up, in a transaction that holds its account's lock; its hold is released.
+    """Fail a note, in a transaction that holds its account's lock; its hold is released.
 
     Returns:
         How many deliveries are due now.
@@ -44,7 +44,7 @@ def _ignore(_: Note, __: NoteFault) -> None:
 
 @frozen
 class FinalizeNote:
-    """Ends notes for whoever works on them. `notifier` wakes those who send webhooks.
+    """Ends notes for their workers. `notifier` wakes the delivery workers.
 
     `on_failed` is called with each note that was given up, once that is kept.
     """
@@ -74,7 +74,7 @@ class FinalizeNote:
         return True
 
     async def fail(self, task: NoteTask, fault: NoteFault) -> bool:
-        """Give a note up; false when the lease is lost.
+        """Fail a note; false when the lease is lost.
 
         Raises:
             StoreUnavailable: the database does not answer; nothing or all of it was done.
@@ -98,7 +98,7 @@ class FinalizeNote:
         posting = settled.posting
         assert posting.entry is not None  # a settlement always posts
         note = notes.complete(settlement.note, price, posting.entry.transfer.id, now)
-        told = Event(
+        event = Event(
             self.runtime.new_id(now),
             note.account_id,
             EventKind.NOTE_COMPLETED,
@@ -106,7 +106,7 @@ class FinalizeNote:
             note_record(note),
             note.id,
         )
-        events = [told, *credit_events(self.runtime, posting, now)]
+        events = [event, *credit_events(self.runtime, posting, now)]
         return await tx.notes.save_completed(
             note, settlement.hold, posting.funds, settled.usage, posting.entry, events
         )

@@ -1,7 +1,7 @@
-"""A caller's intent and the answer to it: how repeated requests get one result (spec 4, idempotency).
+"""Idempotent requests: how repeated requests get one result (spec 4, idempotency).
 
 An answer is bytes that the driving adapter renders once and gets back at every replay, whatever it
-put into them. Owns the recall of earlier answers; refuses to know what an answer looks like.
+put into them. Owns the lookup of earlier answers, not their format.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class IdempotentRequest:
         return latest if self.wait_until is None else min(latest, self.wait_until)
 
     def claim(self, subject_id: UUID) -> Claim | None:
-        """The key as taken for work on a record; none without a key."""
+        """Return the claim of the key for work on a record; `None` without a key."""
         return None if self.key is None else Claim(self.key, self.fingerprint, subject_id)
 
 
@@ -70,7 +70,7 @@ class Answer:
 
 @frozen
 class Done:
-    """What a piece of work came to. `due` deliveries wait for a worker."""
+    """The result of a piece of work. `due` deliveries wait for a worker."""
 
     outcome: object
     due: int = 0
@@ -78,7 +78,7 @@ class Done:
 
 @frozen
 class KeyLookup:
-    """What an idempotency key says: replay it, or go on with the work, or see to an unfinished one."""
+    """The result of a key's lookup: replay, start the work, or handle unfinished work."""
 
     verdict: Verdict
     record: IdempotencyRecord | None
@@ -114,10 +114,10 @@ def key_record(
 async def store_refusal(
     tx: Transaction, account_id: UUID, intent: IdempotentRequest, refusal: DomainError
 ) -> bytes | None:
-    """Remember a refusal under its key: the answer if it is final, only the binding if it is temporary.
+    """Store a refusal under its key: the answer if it is final, only the binding if it is temporary.
 
     Returns:
-        The rendered answer of a final refusal; none for a temporary one, which the caller raises.
+        The rendered answer of a final refusal; `None` for a temporary one, which the caller raises.
     """
     payload = intent.render(refusal) if refusal.is_final else None
     if intent.key is not None:

@@ -1,6 +1,6 @@
 """What a batch of attempts does to deliveries, endpoints and hosts, one attempt after the other.
 
-Owns the states while the batch is judged. Refuses to decide and to save: the domain and the store do.
+Owns the states while the batch is judged; the domain decides and the store saves.
 """
 
 from collections.abc import Sequence
@@ -50,11 +50,11 @@ class JudgedAttempts:
         return [RecordedHost(failures, name in self._failing) for name, failures in self._hosts.items()]
 
     def add(self, claimed: Claimed, attempt: Attempt, jitter: float) -> None:
-        """Judge one attempt; one whose claim was lost is passed over.
+        """Judge one attempt; one whose claim was lost is skipped.
 
         Args:
             claimed: the delivery.
-            attempt: what came of its post.
+            attempt: the result of its post.
             jitter: drawn from [0, 1).
         """
         view = self._view_of.get((claimed.account_id, claimed.delivery_id))

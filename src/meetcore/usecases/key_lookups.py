@@ -1,8 +1,8 @@
-"""Looking keys up so that a flood of wrong ones slows nobody who has a right one.
+"""Look up keys so that a flood of unknown ones does not slow valid ones.
 
-A key that was valid lately is looked up at once; validity itself is never remembered. Of all others only a
-few are looked up at a time, and one that was not found is refused without asking for a while. Both memories
-are bounded: when they are full, the oldest digests are forgotten.
+A key that was valid lately is looked up at once; validity itself is never cached. Of all others only a
+few are looked up at a time, and one that was not found is refused without a query for a while. Both caches
+are bounded: when they are full, the oldest digests are dropped.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from meetcore.ports.queries import Caller
 __all__ = ["DigestMemory", "KeyLookups"]
 
 VALID_LASTS = timedelta(minutes=10)
-REMEMBERED_DIGESTS = 10_000
+MAX_DIGESTS = 10_000
 MAX_WAITING = 200
 RETRY_AFTER_S = 1
 
@@ -27,27 +27,27 @@ class DigestMemory:
     """The latest digests, each for a time.
 
     Args:
-        lasts: how long a digest is remembered.
+        lasts: how long a digest is kept.
         at_most: how many are.
     """
 
     lasts: timedelta
-    at_most: int = REMEMBERED_DIGESTS
+    at_most: int = MAX_DIGESTS
     _until: dict[bytes, datetime] = field(factory=dict, init=False, repr=False)
 
     def add(self, digest: bytes, now: datetime) -> None:
-        """Remember a digest from now on."""
-        self.forget(digest)
+        """Add a digest."""
+        self.discard(digest)
         self._until[digest] = now + self.lasts
         if len(self._until) > self.at_most:
             del self._until[next(iter(self._until))]
 
-    def forget(self, digest: bytes) -> None:
-        """Remember a digest no longer."""
+    def discard(self, digest: bytes) -> None:
+        """Remove a digest."""
         self._until.pop(digest, None)
 
     def has(self, digest: bytes, now: datetime) -> bool:
-        """Whether a digest is remembered."""
+        """Return whether a digest is present."""
         until = self._until.get(digest)
         return until is not None and now < until
 
@@ -98,7 +98,7 @@ class KeyLookups:
     async def _find_unknown(
         self, digest: bytes, now: datetime, look_up: Callable[[], Awaitable[Caller | None]]
     ) -> Caller | None:
-        if self.missing.has(digest, now):  # another request has asked meanwhile
+        if self.missing.has(digest, now):  # another request has looked it up meanwhile
             return None
         caller = await look_up()
         if caller is None:

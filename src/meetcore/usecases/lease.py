@@ -1,4 +1,4 @@
-"""Work that takes longer than a dead worker should be waited for: under a lease that is renewed meanwhile."""
+"""Run long work under a lease that is renewed meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -13,13 +13,13 @@ T = TypeVar("T")
 
 
 class LeaseLost(Exception):
-    """Somebody else has the work now, or it is over. What was done since is nobody's."""
+    """Another worker has the work now, or it is over. Results since then are discarded."""
 
 
 async def with_heartbeat(work: Awaitable[T], renew: Callable[[], Awaitable[bool]], every_s: float) -> T:
     """Do work, and renew its lease every `every_s` seconds until it is done.
 
-    A store that is away does not end the work: the lease lasts a while, and whatever the work writes is
+    An unavailable store does not end the work: the lease lasts a while, and whatever the work writes is
     fenced.
 
     Raises:

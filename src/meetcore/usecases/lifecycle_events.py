@@ -1,7 +1,7 @@
-"""One step of a meeting's life that no money hangs on: it started, it ended.
+"""Lifecycle steps of a meeting without money: it started, it ended.
 
-For whoever learns of it first: the provider's event, the customer who ends it, the clock. Owns the event of
-a meeting that ended; refuses to ask the provider.
+Triggered by the provider's event, the customer or the clock. Owns the event of
+a meeting that ended; does not call the provider.
 """
 
 from datetime import datetime
@@ -34,17 +34,17 @@ async def apply_lifecycle_event(
 ) -> tuple[Meeting, int] | None:
     """Write what happened to a meeting that was read under its account's lock.
 
-    A meeting that is being cancelled stays as it is: whoever cancels asks the provider.
+    A meeting that is being cancelled is unchanged: the cancellation queries the provider.
 
     Returns:
-        The meeting after it, and how many deliveries are due now; none when the table has no such step.
+        The meeting after it, and how many deliveries are due now; `None` when the table has no such step.
     """
     status = TRANSITIONS.get((meeting.status, happened))
     if meeting.status is MeetingStatus.CANCELLING or status is None:
         return None
     moved = evolve(meeting, status=status)
     events = [ended_event(runtime, moved, at)] if status is MeetingStatus.ENDED else []
-    # Not by `at`: while the provider was asked, the key may have become the meeting's to show.
+    # Not by `at`: during the provider call the key may have become due to be shown.
     invalidates_host_key = can_have_shown_host_key(moved, runtime.now())
     due = await tx.meetings.save_lifecycle(moved, events, invalidates_host_key=invalidates_host_key)
     return moved, due

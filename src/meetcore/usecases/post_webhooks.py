@@ -1,4 +1,4 @@
-"""Deliveries that a customer asks for: a test event, and an earlier delivery again.
+"""Deliveries at a customer's request: a test event, and an earlier delivery again.
 
 Both are refused where nothing would be sent: what is asked for in order to see it arrive is not kept
 for later.

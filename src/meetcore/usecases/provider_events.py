@@ -1,9 +1,9 @@
-"""What providers tell: taken in by one insert and answered, worked on afterwards by a worker.
+"""Provider events: stored by one insert and acknowledged, then handled by a worker.
 
-Receiving promises nothing but that the event is kept. Handling applies it: a worker that dies in between
+Receiving only guarantees that the event is stored. Handling applies it: a worker crash in between
 leaves an event that is due again, and applying it twice changes nothing. Owns the way of an event through
-the inbox. Refuses to verify, and to know what a meeting does with it: `TrackMeeting` and
-`CollectRecordingFiles` do that.
+the inbox. Verifying is the adapter's business; applying is that of `TrackMeeting` and
+`CollectRecordingFiles`.
 """
 
 import asyncio
@@ -49,8 +49,8 @@ class ReceiveProviderEvent:
         """Take an event in; false when it is a double.
 
         Args:
-            event: what was told.
-            digest: 32 bytes that stand for the bytes it was told in.
+            event: the parsed event.
+            digest: a 32-byte digest of the raw body.
 
         Raises:
             StoreUnavailable: the database does not answer; the provider is to try again.
@@ -67,14 +67,14 @@ class HandleProviderEvents:
     """Works on what is in the inbox, `in_flight` events at a time.
 
     `lease_s` must exceed the time that a batch takes. An event that comes too early is tried again, as
-    `retry_delay` says. `tell` hears of each event that was worked on, and what became of it.
+    `retry_delay` says. `on_handled` is called with each event that was worked on and its outcome.
     """
 
     store: Store
     track: TrackMeeting
     record: CollectRecordingFiles
     runtime: Runtime
-    tell: Callable[[ClaimedEvent, EventOutcome], None] = lambda claimed, outcome: None
+    on_handled: Callable[[ClaimedEvent, EventOutcome], None] = lambda claimed, outcome: None
     batch: int = 50
     in_flight: int = 4
     lease_s: float = 60.0
@@ -113,7 +113,7 @@ class HandleProviderEvents:
                 await self._end(claimed, EventOutcome.IGNORED)
             raise
         await self._end(claimed, outcome)
-        self.tell(claimed, outcome)
+        self.on_handled(claimed, outcome)
 
     async def _apply(self, event: ProviderEvent) -> EventOutcome:
         name, now = (event.provider, event.provider_meeting_id), self.runtime.now()

@@ -1,7 +1,7 @@
-"""The last step of making a meeting, for the request itself and for whoever takes over from it.
+"""The last step of making a meeting, for the request itself and for the process that takes over from it.
 
 Finishing and undoing are fenced by the lease: without it nothing is changed. Owns the event of a new
-meeting and the meeting of money and lifecycle; refuses to call the provider.
+meeting and the meeting of money and lifecycle; does not call the provider.
 """
 
 from contextlib import suppress
@@ -70,19 +70,19 @@ class Provisioner:
     async def finish(
         self, view: LeaseView, made: Provisioned, at: datetime, render: Render | None
     ) -> Finished | None:
-        """Turn the hold into the charge and show the meeting; none when the lease is lost.
+        """Turn the hold into the charge and show the meeting; `None` when the lease is lost.
 
         The view is tried as it is, in one statement; where the account has changed since, it is read
         again under its lock.
 
         Args:
-            view: the meeting in progress, as the bearer of its lease last saw it.
+            view: the meeting in progress, as the holder of its lease last read it.
             made: what the provider answered.
             at: the instant for the entry and the event.
-            render: for the answer that is remembered; none leaves it to the first replay.
+            render: for the stored answer; `None` leaves it to the first replay.
         """
         finished = None
-        with suppress(ConnectionLost):  # whether it was kept, the lease tells
+        with suppress(ConnectionLost):  # the lease shows whether it was kept
             async with self.store.at_once() as tx:
                 finished = await self._schedule(tx, view, made, at, render)
         if finished is not None:
@@ -135,7 +135,7 @@ class Provisioner:
             meeting_id: which.
             token: of the lease.
             host_unavailable_until: the host gets no new meeting before, where given.
-            look_again_s: after how long the provider is looked at for orphans; none when there can be none.
+            look_again_s: after how long the provider is checked for orphans; `None` when there can be none.
             was_made: the provider made it.
         """
         async with self.store.begin() as tx:

@@ -1,4 +1,4 @@
-"""Finishing or undoing what a dead process left, by asking the provider (see `create_meeting`).
+"""Finish or undo meetings of a crashed process, by querying the provider (see `create_meeting`).
 
 A meeting whose lease ran out is taken under a new lease, so that one reconciler works on it. What
 the provider does not answer now is left for the next round. A meeting is finished where a retry with its
@@ -51,13 +51,13 @@ class ReconcileMeetings:
     orphan_window_s: float = DEFAULT_WINDOW_S
 
     async def sweep(self, limit: int = 1000) -> int:
-        """See to every meeting whose lease ran out; returns how many were finished or undone.
+        """Process every meeting whose lease ran out; returns how many were finished or undone.
 
         No more are taken at a time than are worked on at once: a lease must not run out in a queue.
 
         Raises:
             StoreUnavailable: the database does not answer.
-            ExceptionGroup: of what went wrong with single ones; the others were seen to.
+            ExceptionGroup: the failures of single ones; the others were processed.
         """
         done = 0
         for _ in range(0, limit, self.at_once):
@@ -71,7 +71,7 @@ class ReconcileMeetings:
         return done
 
     async def one(self, account_id: UUID, meeting_id: UUID) -> bool:
-        """See to one meeting, if its lease ran out; false when there is nothing to do yet."""
+        """Process one meeting, if its lease ran out; false when there is nothing to do yet."""
         async with self.store.begin() as tx:
             expired = await tx.meetings.lease_expired(account_id, meeting_id, self._lease())
         if expired is None:

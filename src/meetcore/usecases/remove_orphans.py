@@ -1,4 +1,4 @@
-"""Removing what the provider made and no record of ours names (`domain.orphans`).
+"""Remove provider meetings that no record names (`domain.orphans`).
 
 Each creation that a provider may have doubled, or may still carry out, is looked for in the provider's list
 until that has been clean for a while. The recorded meeting is kept, every other with our reference is
@@ -33,7 +33,7 @@ _WAS_THERE = (ProviderMeetingState.REMOVED, ProviderMeetingState.IN_PROGRESS)
 
 @frozen
 class OrphanReport:
-    """What came of a look, for an operator: an orphan that was removed, or what went wrong."""
+    """The result of a check, for an operator: an orphan that was removed, or a failure."""
 
     check: OrphanCheck
     provider_meeting_id: str | None = None
@@ -41,7 +41,7 @@ class OrphanReport:
 
 
 def no_report(report: OrphanReport) -> None:
-    """Report to nobody."""
+    """Report nothing."""
 
 
 @frozen
@@ -64,7 +64,7 @@ class RemoveOrphans:
 
         Raises:
             StoreUnavailable: the database does not answer.
-            ExceptionGroup: of what went wrong with single ones; the others were looked at.
+            ExceptionGroup: the failures of single ones; the others were checked.
         """
         recording_checks = 0
         while recording_checks < limit:
@@ -79,7 +79,7 @@ class RemoveOrphans:
     async def _look(self, check: OrphanCheck) -> None:
         meeting = check.meeting
         if meeting.status is MeetingStatus.PROVISIONING:
-            # What is there may be the one to keep: its reconciler comes first.
+            # A found meeting may be the one to keep: its reconciler comes first.
             await self._postpone(check, retry_delay_s(1))
             return
         try:
@@ -93,7 +93,7 @@ class RemoveOrphans:
         await self._settle(check, is_refused=None in outcomes, is_sighting=True in outcomes)
 
     async def _remove(self, check: OrphanCheck, orphan: Provisioned) -> bool | None:
-        """Remove one: whether it was there, or none where that failed."""
+        """Remove one; return whether it existed, or `None` on failure."""
         try:
             state = await clear(self.provider, orphan.provider_meeting_id)
         except (ProviderRefused, ProviderUnknown) as error:

@@ -1,7 +1,7 @@
-"""Giving hosts another key: what a meeting was told must open nothing for whoever meets there next.
+"""Replace host keys: the key shown for one meeting must not work for the next one on that host.
 
 Claim under a lease, set the key at the provider without a transaction, keep it. A provider that does not
-answer may have set it or not: the host is due again when the lease runs out, and its key is shown to nobody
+answer may have set it or not: the host is due again when the lease runs out, and its key is not shown
 until then.
 """
 
@@ -26,7 +26,7 @@ REFUSED_FOR_S = 3600.0
 class ReplaceHostKeys:
     """Replaces the keys that are due, `at_once` of them at a time.
 
-    `lease_s` must exceed the provider's time limit. `on_refusal` is told of each host whose key the provider
+    `lease_s` must exceed the provider's time limit. `on_refusal` gets each host whose key the provider
     would not replace, for the log; it is tried again after an hour.
     """
 
@@ -42,18 +42,18 @@ class ReplaceHostKeys:
 
         Raises:
             StoreUnavailable: the database does not answer; what was set is due again after its lease.
-            ExceptionGroup: of what went wrong with single hosts; the others were seen to.
+            ExceptionGroup: the failures of single hosts; the others were processed.
         """
         digits = self.provider.abilities.host_key_digits
         if digits is None:
             return 0
         replaced = 0
         for left in range(limit, 0, -self.at_once):
-            asked = min(self.at_once, left)
+            wanted = min(self.at_once, left)
             async with self.store.begin() as tx:
-                claimed = await tx.host_keys.claim_due(asked, self._lease())
+                claimed = await tx.host_keys.claim_due(wanted, self._lease())
             replaced += sum(await gather_all(self._replace(due, digits) for due in claimed))
-            if len(claimed) < asked:
+            if len(claimed) < wanted:
                 break
         return replaced
 

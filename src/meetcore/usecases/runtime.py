@@ -1,4 +1,4 @@
-"""What every use case needs of the outside: the time, unguessable bytes, new ids, the key of the ledger."""
+"""Dependencies of every use case: the time, random bytes, new ids, the key of the ledger."""
 
 from datetime import datetime
 from uuid import UUID

@@ -1,4 +1,4 @@
-"""Asking a provider what it has of a recording, where its own word was lost or came too early."""
+"""Query a provider for the files of a recording, where its event was lost or came too early."""
 
 from attrs import frozen
 
@@ -12,7 +12,7 @@ __all__ = ["SyncRecordingFiles", "require_own"]
 
 
 def require_own(files: RecordingFiles, provider: str) -> None:
-    """Refuse what was recorded elsewhere: its ids mean nothing where files are now.
+    """Refuse recordings of another provider: their ids are unknown at the current one.
 
     Raises:
         FilesUnavailable: the meeting was another provider's than the one that is set.
@@ -47,7 +47,7 @@ class SyncRecordingFiles:
         """A recording with whatever the provider has of it now: a transcript that came late, fresh addresses.
 
         Raises:
-            FilesUnavailable: it could not be told.
+            FilesUnavailable: the provider gave no usable answer.
             StoreUnavailable: the database does not answer.
         """
         await self.of_meeting(recording.provider, recording.provider_meeting_id)

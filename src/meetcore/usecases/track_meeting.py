@@ -1,4 +1,4 @@
-"""What the provider tells of a meeting: it started, it ended. Doubles and disorder are harmless."""
+"""Apply a provider's lifecycle events: started, ended. Duplicates and disorder are harmless."""
 
 from datetime import datetime
 
@@ -16,7 +16,7 @@ __all__ = ["TrackMeeting"]
 
 @frozen
 class TrackMeeting:
-    """Moves a meeting along its life as its provider reports."""
+    """Advances a meeting's status as its provider reports."""
 
     store: Store
     notifier: WorkerNotifier
@@ -25,7 +25,7 @@ class TrackMeeting:
     async def __call__(
         self, provider: str, provider_meeting_id: str, happened: MeetingEvent, now: datetime
     ) -> EventOutcome:
-        """Take note of an event.
+        """Apply an event.
 
         Returns:
             TAKEN where the meeting moved, PASSED where the event comes too late, EARLY where nobody knows
@@ -34,7 +34,7 @@ class TrackMeeting:
             needed again.
 
         Raises:
-            StoreUnavailable: the database does not answer; tell it again.
+            StoreUnavailable: the database does not answer; repeat the call.
         """
         async with self.store.begin() as tx:
             meeting = await tx.meetings.load_by_provider_id(provider, provider_meeting_id)

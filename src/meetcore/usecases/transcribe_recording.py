@@ -1,6 +1,6 @@
-"""What was said in a recording: as the provider wrote it down, or as we hear it.
+"""Obtain the transcript of a recording: the provider's, or one transcribed here.
 
-What is heard is kept piece by piece, so that whoever goes on after a crash hears only the rest. The files go
+Transcripts are kept piece by piece, so that only missing pieces are transcribed after a crash. The files go
 through nameless files on disk; no more than a chunk of one is in memory.
 """
 
@@ -33,7 +33,7 @@ MAX_TRANSCRIPT_BYTES = 32 * 1024 * 1024
 
 
 class NoTranscriber(Exception):
-    """What was said is written down nowhere, and there is nobody to hear it."""
+    """There is no provider transcript and no transcriber."""
 
 
 async def copy_file(files: RecordingFiles, file: RecordingFile, into: BinaryIO) -> None:
@@ -53,7 +53,7 @@ async def copy_file(files: RecordingFiles, file: RecordingFile, into: BinaryIO) 
 
 @define
 class _BoundTranscriber:
-    """Hears a file piece by piece, as it was recorded; once that is refused, as it is encoded here."""
+    """Transcribes a file piece by piece, as it was recorded; once that is refused, as it is encoded here."""
 
     editor: AudioEditor
     transcriber: Transcriber
@@ -74,7 +74,7 @@ class _BoundTranscriber:
 
 @frozen
 class TranscribeRecording:
-    """Finds out what was said. Without a transcriber only what the provider wrote down."""
+    """Obtains transcripts. Without a transcriber only the provider's."""
 
     store: Store
     files: RecordingFiles
@@ -82,7 +82,7 @@ class TranscribeRecording:
     transcriber: Transcriber | None
 
     async def read(self, recording: Recording) -> Transcript | None:
-        """The provider's own transcript; none where a segment has none, or has it no more.
+        """Return the provider's transcript; `None` where a segment has no transcript any more.
 
         Raises:
             FilesUnavailable: see `RecordingFiles.open`.
@@ -99,15 +99,15 @@ class TranscribeRecording:
         return join(parts)
 
     async def transcribe(self, task: NoteTask, kept: Callable[[int], object]) -> Transcript:
-        """Hear what nobody has heard yet of the task's recording, and put it all together.
+        """Transcribe the missing pieces of the task's recording and merge all of them.
 
         Args:
             task: whose recording.
-            kept: called with the number of each piece that nobody has to hear again now.
+            kept: called with the number of each piece whose transcript was saved.
 
         Raises:
             NoTranscriber: there is no transcriber.
-            LeaseLost: somebody else has the note.
+            LeaseLost: another worker has the note.
             FilesUnavailable, FileGone: see `RecordingFiles.open`.
             MediaUnreadable: see `AudioEditor.cut`.
             AiUnavailable, AiRefused: see `Transcriber.transcribe`.
@@ -118,11 +118,11 @@ class TranscribeRecording:
         pieces = cut(task.recording, self.transcriber.max_piece_s)
         source = source_of(pieces)
         async with self.store.at_once() as tx:
-            heard = dict(await tx.notes.load_heard(task, source))
-        for file in dict.fromkeys(piece.file for piece in pieces if piece.number not in heard):
-            rest = [piece for piece in pieces if piece.file == file and piece.number not in heard]
-            heard |= await self._transcribe_file(self.transcriber, task, source, file, rest, kept)
-        return merge(pieces, heard)
+            chunks = dict(await tx.notes.load_transcript_chunks(task, source))
+        for file in dict.fromkeys(piece.file for piece in pieces if piece.number not in chunks):
+            remaining = [piece for piece in pieces if piece.file == file and piece.number not in chunks]
+            chunks |= await self._transcribe_file(self.transcriber, task, source, file, remaining, kept)
+        return merge(pieces, chunks)
 
     async def _transcribe_file(
         self,
@@ -133,17 +133,19 @@ class TranscribeRecording:
         pieces: list[Piece],
         kept: Callable[[int], object],
     ) -> Mapping[int, Transcript]:
-        heard: dict[int, Transcript] = {}
-        ear = _BoundTranscriber(self.editor, transcriber, transcriber.takes_copies)
+        chunks: dict[int, Transcript] = {}
+        bound = _BoundTranscriber(self.editor, transcriber, transcriber.takes_copies)
         with closing(self.editor.scratch()) as media:
             await copy_file(self.files, file, media)
             for piece in pieces:
-                heard[piece.number] = await ear.transcribe(media, piece)
+                chunks[piece.number] = await bound.transcribe(media, piece)
                 async with self.store.at_once() as tx:
-                    if not await tx.notes.save_heard(task, source, piece.number, heard[piece.number]):
+                    if not await tx.notes.save_transcript_chunk(
+                        task, source, piece.number, chunks[piece.number]
+                    ):
                         raise LeaseLost
                 kept(piece.number)
-        return heard
+        return chunks
 
     async def _text(self, file: RecordingFile) -> bytes:
         text = bytearray()

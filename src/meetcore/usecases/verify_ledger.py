@@ -2,7 +2,7 @@
 
 Reads one snapshot, so that it can run while the service writes, and in constant memory. Accounts come in
 portions that may be proven beside each other, by as many provers as there are; what is found is told in the
-order of the accounts, whoever came first.
+order of the accounts.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _place_of = itemgetter(0)
 
 @frozen
 class Finding:
-    """Something wrong: whose, at which entry if it is one, and what. As text it is one sentence."""
+    """A defect: the account, the entry if there is one, and a description. As text it is one sentence."""
 
     account_id: UUID
     number: int | None
@@ -79,7 +79,7 @@ class Prover(Protocol):
 
         Args:
             portion: as `LedgerSnapshot.accounts` gave it.
-            on_entries: told how many more entries are proven.
+            on_entries: called with how many more entries are proven.
 
         Raises:
             StoreUnavailable: the store does not answer.
@@ -132,13 +132,15 @@ class _Tally:
         """Note a portion by its place among all; the first findings by their places stay."""
         self.accounts += proven.accounts
         self.entries += proven.entries
-        told = [*self.findings, *((place, finding) for finding in proven.findings)]
-        self.findings = sorted(told, key=_place_of)[:MAX_FINDINGS]
+        findings = [*self.findings, *((place, finding) for finding in proven.findings)]
+        self.findings = sorted(findings, key=_place_of)[:MAX_FINDINGS]
 
     def audit(self, flaws: Sequence[Flaw]) -> Audit:
         """What was found in the entries, then what does not hang together."""
-        told = (Finding(each.account_id, each.number, f"{each.subject} {each.kind.value}") for each in flaws)
-        found = [*(finding for _, finding in self.findings), *told]
+        flawed = (
+            Finding(each.account_id, each.number, f"{each.subject} {each.kind.value}") for each in flaws
+        )
+        found = [*(finding for _, finding in self.findings), *flawed]
         return Audit(self.accounts, self.entries, found[:MAX_FINDINGS])
 
 
@@ -160,7 +162,7 @@ class VerifyLedger:
         """Prove the ledger.
 
         Args:
-            on_progress: told how many entries are proven, and how many there are.
+            on_progress: called with how many entries are proven, and how many there are.
             provers: who proves it; this process alone when nobody is named.
 
         Raises:
@@ -174,7 +176,7 @@ class VerifyLedger:
                     tally = await _shared_out(snapshot, hands, lambda done: on_progress(done, total))
                 audit = tally.audit(await flaws)
             finally:
-                await _given_up([flaws])  # when the entries cannot be read, nobody waits for it
+                await _given_up([flaws])  # when the entries cannot be read, it is not awaited
             on_progress(audit.entries, total)
         return audit
 
@@ -186,13 +188,13 @@ class VerifyLedger:
 async def _shared_out(
     snapshot: LedgerSnapshot, provers: Sequence[Prover], on_entries: Callable[[int], None]
 ) -> _Tally:
-    """Give the next portion to whoever is free."""
+    """Give the next portion to the next free prover."""
     portions = aiter(snapshot.accounts())
     turn = asyncio.Lock()
     tally = _Tally()
     given, proven = 0, 0
 
-    def tell(more: int) -> None:
+    def report(more: int) -> None:
         nonlocal proven
         proven += more
         on_entries(proven)
@@ -206,7 +208,7 @@ async def _shared_out(
                 given += 1
             if portion is None:
                 return
-            tally.add(place, await prover(portion, tell))
+            tally.add(place, await prover(portion, report))
 
     works = [asyncio.ensure_future(work(prover)) for prover in provers]
     try:

@@ -32,7 +32,7 @@ __all__ = ["RegisterWebhook", "Registration", "RemoveWebhook", "RotateSecret", "
 
 @frozen
 class Registration:
-    """A wish to be told: where and of what."""
+    """A requested endpoint: its URL and event types."""
 
     url: WebhookUrl
     event_types: tuple[EventKind, ...]
@@ -62,7 +62,7 @@ class RegisterWebhook:
             Unprocessable: the host is or resolves to an address that must not be sent to, or the account has
                 as many endpoints as it may.
             HostUnresolved: the name did not resolve within 3 s, or too many look-ups are under way.
-            Conflict: the URL is registered already, when no key remembers it.
+            Conflict: the URL is registered already, when no key stores it.
             IdempotencyKeyReused: the key belongs to another request.
             StoreUnavailable: the database does not answer.
         """
@@ -112,7 +112,7 @@ class UpdateWebhook:
         """Carry out a change.
 
         Raises:
-            NotFound: no such endpoint, when no key remembers it.
+            NotFound: no such endpoint, when no key stores it.
             IdempotencyKeyReused: the key belongs to another request.
             StoreUnavailable: the database does not answer.
         """

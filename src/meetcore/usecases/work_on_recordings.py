@@ -1,4 +1,4 @@
-"""What somebody must go to the provider for: measuring the media of new recordings, removing that of old
+"""Work on recordings at the provider: measure the media of new ones, remove that of old
 ones.
 
 A recording is shown, and its notes are queued, once all of its media is measured: a file at a time goes
@@ -48,7 +48,7 @@ class WorkOnRecordings:
     """Works on recordings that are due, `at_once` of them at a time.
 
     `notifier` wakes those who send webhooks, `notes_notifier` those who write notes. `lease_s` is how long a
-    dead worker's recording waits; it is renewed three times in it. `tell` hears of what went wrong.
+    dead worker's recording waits; it is renewed three times in it. `tell` is called with failures.
     """
 
     store: Store
@@ -67,7 +67,7 @@ class WorkOnRecordings:
 
         Raises:
             StoreUnavailable: the database does not answer.
-            ExceptionGroup: faults of ours. What met one is due again later, as what the provider kept back.
+            ExceptionGroup: internal faults. What met one is due again later, as what the provider kept back.
         """
         lease = Lease(self.runtime.new_id(self.runtime.now()), self.lease_s)
         async with self.store.at_once() as tx:
@@ -95,7 +95,7 @@ class WorkOnRecordings:
             if not isinstance(fault, (FilesUnavailable, EditingFailed)):
                 raise
             return
-        # What came meanwhile is due at once; where nothing is left to do, nobody has it any more.
+        # What came meanwhile is due at once; where nothing is left to do, the lease is gone.
         await self._give_back(task, 0.0)
 
     async def _give_back(self, task: RecordingTask, wait_s: float) -> None:
@@ -160,9 +160,9 @@ class WorkOnRecordings:
         if not is_new:
             return await tx.recordings.save(measured), False
         record = recording_record(measured, now)
-        told = Event(self.runtime.new_id(now), account_id, EventKind.RECORDING_READY, now, record)
+        event = Event(self.runtime.new_id(now), account_id, EventKind.RECORDING_READY, now, record)
         # Whoever measures late may come after the recording's time: then nobody can have it any more.
-        due = await tx.recordings.save(measured, [] if is_gone(measured, now) else [told])
+        due = await tx.recordings.save(measured, [] if is_gone(measured, now) else [event])
         if view.meeting.auto_notulen:
             due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)
         return due, True

@@ -3,12 +3,12 @@
 ::
 
     fetch       the provider's transcript, if it wrote one
-    transcribe  else what is heard, piece by piece
+    transcribe  else our own transcript, piece by piece
     write       summary, decisions, action items, topics
     settle      the charge in place of the hold; `note.completed`
 
-Every step is written under the lease of the note and by its bearer only. A worker that dies leaves a lease
-that runs out; whoever takes over goes on at the step that was not done. What may pass is tried again, later
+Every step is written under the lease of the note and by its holder only. A worker that dies leaves a lease
+that runs out; the next worker resumes at the unfinished step. What may pass is tried again, later
 and later, as the schedule says; what will not pass ends the note.
 """
 
@@ -40,20 +40,20 @@ from meetcore.usecases.transcribe_recording import NoTranscriber, TranscribeReco
 __all__ = ["WriteNotes"]
 
 MAX_RETRY_AFTER_S = 3600
-"""Who asks to be left alone for longer is asked again after an hour: credits are held meanwhile."""
+"""A provider that requests a longer delay is called again after an hour: credits are held meanwhile."""
 
-MAX_DEATHS = 20
+MAX_LEASE_EXPIRATIONS = 20
 """How many workers may die over one note before it is given up: it may be what they die of."""
 
 _FINAL: dict[type[Exception], NoteFault] = {
     AiRefused: NoteFault.AI_REFUSED,
     FileGone: NoteFault.RECORDING_GONE,
     MediaUnreadable: NoteFault.MEDIA_UNREADABLE,
-    NoTranscriber: NoteFault.NOBODY_HEARS,
+    NoTranscriber: NoteFault.NO_TRANSCRIBER,
 }
 _PASSING: dict[type[Exception], NoteFault] = {
-    AiUnavailable: NoteFault.AI_AWAY,
-    FilesUnavailable: NoteFault.FILES_AWAY,
+    AiUnavailable: NoteFault.AI_UNAVAILABLE,
+    FilesUnavailable: NoteFault.FILES_UNAVAILABLE,
     EditingFailed: NoteFault.FAULT_HERE,
 }
 
@@ -124,7 +124,7 @@ class WriteNotes:
                 await tx.notes.postpone(task, settlement.note, 0.0)
 
     async def _go_on(self, task: NoteTask) -> None:
-        if task.deaths >= MAX_DEATHS:
+        if task.deaths >= MAX_LEASE_EXPIRATIONS:
             await self.end.fail(task, NoteFault.FAULT_HERE)
             return
         kept: list[int] = []
@@ -140,7 +140,7 @@ class WriteNotes:
                 await self._postpone(task, later.seconds)
                 return
             except Exception as fault:
-                await self._stumble(task, fault, has_come_on=bool(kept))
+                await self._handle_fault(task, fault, has_come_on=bool(kept))
                 if not isinstance(fault, (*_FINAL, *_PASSING)):
                     raise
                 return
@@ -181,7 +181,7 @@ class WriteNotes:
 
     async def _keep_transcript(self, task: NoteTask, transcript: Transcript) -> NoteTask:
         if not speech_of(transcript):
-            await self.end.fail(task, NoteFault.NOTHING_SAID)
+            await self.end.fail(task, NoteFault.NO_SPEECH)
             raise LeaseLost
         note = evolve(notes.advance(task.note, NoteStep.WRITE), transcript=transcript)
         return await self._keep(task, note)
@@ -192,19 +192,19 @@ class WriteNotes:
                 raise LeaseLost
         return evolve(task, note=note)
 
-    async def _stumble(self, task: NoteTask, fault: Exception, *, has_come_on: bool) -> None:
+    async def _handle_fault(self, task: NoteTask, fault: Exception, *, has_come_on: bool) -> None:
         """A step failed: end the note, or try it again later, anew where it had come on before it did."""
-        final = next((told for kind, told in _FINAL.items() if isinstance(fault, kind)), None)
+        final = next((code for kind, code in _FINAL.items() if isinstance(fault, kind)), None)
         if final is not None:
             await self.end.fail(task, final)
             return
         tries, now = 1 if has_come_on else task.note.tries + 1, self.runtime.now()
-        asked = fault.retry_after_s if isinstance(fault, AiUnavailable) else None
-        retry_after_s = None if asked is None else min(-int(-asked // 1), MAX_RETRY_AFTER_S)
+        requested_s = fault.retry_after_s if isinstance(fault, AiUnavailable) else None
+        retry_after_s = None if requested_s is None else min(-int(-requested_s // 1), MAX_RETRY_AFTER_S)
         due = next_attempt(self.schedule, tries, now, self.runtime.jitter(), retry_after_s)
         if due is None:
-            told = next((told for kind, told in _PASSING.items() if isinstance(fault, kind)), None)
-            await self.end.fail(task, told or NoteFault.FAULT_HERE)
+            code = next((code for kind, code in _PASSING.items() if isinstance(fault, kind)), None)
+            await self.end.fail(task, code or NoteFault.FAULT_HERE)
             return
         task = evolve(task, note=evolve(task.note, tries=tries))
         await self._postpone(task, (due - now).total_seconds())

@@ -1,7 +1,7 @@
-"""Sentences as they are said in meetings, what a person finds in each, and what the rules find.
+"""Sentences of meetings, with the results that a person and the rules find in each.
 
 `Action(task, owner, due)`; the speaker of every sentence is `SPEAKER`. A sentence whose `found` differs from
-its `truth` is one that the rules are known to get wrong.
+its `expected` is one that the rules are known to get wrong.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Found:
 @frozen
 class Case:
     text: str
-    truth: Found
+    expected: Found
     found: Found
 
 
@@ -37,8 +37,8 @@ NOTHING: Final = Found()
 DECIDED: Final = Found(decision=True)
 
 
-def plain(text: str, truth: Found = NOTHING) -> Case:
-    return Case(text, truth, truth)
+def plain(text: str, expected: Found = NOTHING) -> Case:
+    return Case(text, expected, expected)
 
 
 def action(text: str, task: str, owner: str | None = None, due: str | None = None) -> Case:

@@ -1,4 +1,4 @@
-"""Who is taken for the client of a request, with and without trusted proxies."""
+"""The client address of a request, with and without trusted proxies."""
 
 from ipaddress import ip_network
 
@@ -18,7 +18,7 @@ def scope_of(peer: str | None, *forwarded: str) -> dict[str, object]:
     ("peer", "forwarded", "client"),
     [
         ("203.0.113.7", (), "203.0.113.7"),
-        ("203.0.113.7", ("198.51.100.1",), "203.0.113.7"),  # its own word for itself
+        ("203.0.113.7", ("198.51.100.1",), "203.0.113.7"),  # its own name for itself
         ("10.1.2.3", (), "10.1.2.3"),  # a health check of the proxy
         ("10.1.2.3", ("198.51.100.1",), "198.51.100.1"),
         ("10.1.2.3", ("192.0.2.9, 198.51.100.1",), "198.51.100.1"),  # the client wrote the first one

@@ -1,4 +1,4 @@
-"""The pump in trouble: a store that is away, a machine that runs short, a delivery that does not fit."""
+"""The delivery worker under faults: an unavailable store, lack of resources, an invalid delivery."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -25,7 +25,7 @@ from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.runtime import Runtime
 from tests.unit.testing.broken_store import BrokenStore
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 SECRET = new_secret(bytes(32))
 
 
@@ -48,7 +48,7 @@ class FlakyStore:
 
 @define
 class ScriptedSender:
-    """Answers 200, after what a test wants to happen first."""
+    """Answers 200, after an action of the test."""
 
     rig: MemoryRig
     before: Callable[[int], None] = lambda number: None
@@ -70,23 +70,23 @@ async def pumping(
 ) -> AsyncIterator[DeliveryWorker]:
     runtime = Runtime(rig.clock, SeededEntropy(5))
     deliver = DeliverWebhooks(cast(Store, store), cast(Any, sender), RetrySchedule(), runtime)
-    pump = DeliveryWorker(
+    worker = DeliveryWorker(
         deliver,
         [PeriodicTask("sweep", deliver.sweep, 0.05), *periodic_tasks],
         round_s=0.01,
         backoff_s=backoff_s,
     )
-    running = asyncio.create_task(pump.run())
+    running = asyncio.create_task(worker.run())
     try:
-        yield pump
+        yield worker
     finally:
-        pump.stop()
-        await asyncio.wait_for(running, PATIENCE_S)
+        worker.stop()
+        await asyncio.wait_for(running, TIMEOUT_S)
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():  # noqa: ASYNC110  # what is waited for is a state of the store, and tells nobody
+    async with asyncio.timeout(TIMEOUT_S):
+        while not condition():  # noqa: ASYNC110  # it waits for a state of the store, which does not notify
             await asyncio.sleep(0.005)
 
 
@@ -94,7 +94,7 @@ def statuses(rig: MemoryRig) -> list[DeliveryStatus]:
     return [stored.delivery.status for stored in rig.state.committed.deliveries.values()]
 
 
-async def test_what_was_posted_while_the_store_was_away_is_recorded_when_it_is_back() -> None:
+async def test_posts_during_a_store_outage_are_recorded_when_it_is_back() -> None:
     rig = MemoryRig()
     await outbox(rig, 3, secret=SECRET)
     store = FlakyStore(rig.store)
@@ -111,7 +111,7 @@ async def test_what_was_posted_while_the_store_was_away_is_recorded_when_it_is_b
     assert len(sender.posts) == 3
 
 
-async def test_an_outcome_whose_claim_has_run_out_is_not_kept_for_ever() -> None:
+async def test_an_outcome_with_an_expired_claim_is_not_kept_for_ever() -> None:
     rig = MemoryRig()
     await outbox(rig, 1, secret=SECRET)
     store = FlakyStore(rig.store)
@@ -130,7 +130,7 @@ async def test_an_outcome_whose_claim_has_run_out_is_not_kept_for_ever() -> None
     assert len(sender.posts) == 2, "it was due again, and posted again"
 
 
-async def test_a_machine_that_runs_short_records_nothing_and_goes_on_after_a_breath() -> None:
+async def test_a_machine_short_of_resources_records_nothing_and_resumes_after_a_backoff() -> None:
     rig = MemoryRig()
     customer, endpoint = await outbox(rig, 2, secret=SECRET)
 
@@ -150,7 +150,7 @@ async def test_a_machine_that_runs_short_records_nothing_and_goes_on_after_a_bre
 
 
 class _Poisoned(MemoryDeliveryRepository):
-    """Cannot write one of the deliveries, for whatever reason."""
+    """Fails to write one of the deliveries."""
 
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
@@ -162,14 +162,14 @@ class _Poisoned(MemoryDeliveryRepository):
 
 
 @pytest.mark.filterwarnings("ignore")
-async def test_one_delivery_that_cannot_be_recorded_spoils_no_other_of_its_batch() -> None:
+async def test_one_delivery_that_cannot_be_recorded_affects_no_other_of_its_batch() -> None:
     rig = MemoryRig()
     await outbox(rig, 5, secret=SECRET)
     async with pumping(rig, BrokenStore(rig, "deliveries", _Poisoned), ScriptedSender(rig)):
         await until(lambda: statuses(rig).count(DeliveryStatus.SUCCEEDED) == 4)
 
 
-async def test_stopping_records_what_was_in_flight() -> None:
+async def test_stopping_records_deliveries_in_flight() -> None:
     rig = MemoryRig()
     await outbox(rig, 4, secret=SECRET)
     going = asyncio.Event()
@@ -182,14 +182,14 @@ async def test_stopping_records_what_was_in_flight() -> None:
             return attempt
 
     sender = Slow(rig)
-    async with pumping(rig, rig.store, sender) as pump:
+    async with pumping(rig, rig.store, sender) as worker:
         await until(lambda: len(sender.posts) == 4)
-        pump.stop()
+        worker.stop()
         going.set()
     assert statuses(rig) == [DeliveryStatus.SUCCEEDED] * 4
 
 
-async def test_a_chore_that_hangs_delays_no_other_and_no_delivery() -> None:
+async def test_a_hanging_task_delays_no_other_and_no_delivery() -> None:
     rig = MemoryRig()
     await outbox(rig, 2, secret=SECRET)
     done: list[str] = []
@@ -205,27 +205,27 @@ async def test_a_chore_that_hangs_delays_no_other_and_no_delivery() -> None:
         await until(lambda: len(done) > 2 and statuses(rig) == [DeliveryStatus.SUCCEEDED] * 2)
 
 
-async def test_only_a_chore_that_is_rung_runs_at_the_doorbell() -> None:
+async def test_only_tasks_that_run_on_notify_run_on_a_notification() -> None:
     rig = MemoryRig()
     done: list[str] = []
 
-    def chore(name: str, *, runs_on_notify: bool) -> PeriodicTask:
+    def task(name: str, *, runs_on_notify: bool) -> PeriodicTask:
         async def work() -> None:
             done.append(name)
 
         return PeriodicTask(name, work, 3600.0, runs_on_notify)
 
-    periodic_tasks = [chore("quiet", runs_on_notify=False), chore("rung", runs_on_notify=True)]
-    async with pumping(rig, rig.store, ScriptedSender(rig), periodic_tasks=periodic_tasks) as pump:
+    periodic_tasks = [task("quiet", runs_on_notify=False), task("rung", runs_on_notify=True)]
+    async with pumping(rig, rig.store, ScriptedSender(rig), periodic_tasks=periodic_tasks) as worker:
         await until(lambda: sorted(done) == ["quiet", "rung"])
-        pump.wake()
+        worker.wake()
         await until(lambda: done.count("rung") == 2)
-        pump.wake()
+        worker.wake()
         await until(lambda: done.count("rung") == 3)
     assert done.count("quiet") == 1
 
 
-async def test_a_ring_in_the_middle_of_a_chore_is_heard() -> None:
+async def test_a_notification_during_a_task_is_handled() -> None:
     rig = MemoryRig()
     begun: list[int] = []
     going = asyncio.Event()
@@ -239,14 +239,14 @@ async def test_a_ring_in_the_middle_of_a_chore_is_heard() -> None:
         rig.store,
         ScriptedSender(rig),
         periodic_tasks=[PeriodicTask("slow", work, 3600.0, runs_on_notify=True)],
-    ) as pump:
+    ) as worker:
         await until(lambda: len(begun) == 1)
-        pump.wake()
+        worker.wake()
         going.set()
         await until(lambda: len(begun) == 2)
 
 
-async def test_a_chore_that_left_something_due_runs_again_at_once_until_it_did_not() -> None:
+async def test_a_task_that_leaves_work_due_runs_again_at_once_until_none_is_due() -> None:
     rig = MemoryRig()
     left = [True, True, False]
 
@@ -263,7 +263,7 @@ async def test_a_chore_that_left_something_due_runs_again_at_once_until_it_did_n
 
 
 @pytest.mark.filterwarnings("ignore")
-async def test_a_chore_with_a_fault_comes_round_again() -> None:
+async def test_a_task_with_a_fault_runs_again() -> None:
     rig = MemoryRig()
     tries: list[int] = []
 

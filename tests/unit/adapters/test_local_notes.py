@@ -33,34 +33,34 @@ def found_in(text: str) -> Found:
     quoting: list[Decision | ActionItem] = [*decision, *([action] if action else [])]
     for item in quoting:
         assert (item.quote, item.at_s) == (text, 7.0)
-    told = Action(action.task, action.owner, action.due) if action else None
-    return Found(bool(decision), told)
+    found_action = Action(action.task, action.owner, action.due) if action else None
+    return Found(bool(decision), found_action)
 
 
 @pytest.mark.parametrize("case", [*INDONESIAN, *ENGLISH], ids=lambda case: case.text)
-def test_what_the_rules_find_in_a_sentence(case: Case):
+def test_the_rules_find_decisions_and_actions_in_a_sentence(case: Case):
     assert found_in(case.text) == case.found
 
 
 @pytest.mark.parametrize(("language", "cases", "precision", "recall"), [
     ("Indonesian", INDONESIAN, (39, 40), (39, 41)), ("English", ENGLISH, (35, 36), (35, 37)),
 ])  # fmt: skip
-def test_how_much_is_right_and_how_much_is_found(
-    language: str, cases: tuple[Case, ...], precision: tuple[int, int], check_key: tuple[int, int]
+def test_precision_and_recall(
+    language: str, cases: tuple[Case, ...], precision: tuple[int, int], recall: tuple[int, int]
 ):
     assert len(cases) >= 40
-    true = sum(len(marks(case.truth)) for case in cases)
+    true = sum(len(marks(case.expected)) for case in cases)
     found = sum(len(marks(case.found)) for case in cases)
-    right = sum(len(marks(case.truth) & marks(case.found)) for case in cases)
+    right = sum(len(marks(case.expected) & marks(case.found)) for case in cases)
     print(f"{language}: precision {right}/{found}, recall {right}/{true}, {len(cases)} sentences")
-    assert ((right, found), (right, true)) == (precision, check_key)
+    assert ((right, found), (right, true)) == (precision, recall)
 
 
 def marks(found: Found) -> set[object]:
     return {mark for mark in ("decision" if found.decision else None, found.action) if mark is not None}
 
 
-@pytest.mark.parametrize(("text", "due", "rest"), [
+@pytest.mark.parametrize(("text", "due", "text_without_due"), [
     ("kirim besok pagi.", "besok pagi", "kirim"),
     ("kirim besok pukul 10.30, ya", "besok pukul 10.30", "kirim"),
     ("besok kirim laporan", "besok", "besok kirim laporan"), ("kirim secepatnya", "secepatnya", "kirim"),
@@ -72,8 +72,8 @@ def marks(found: Found) -> set[object]:
     ("send it in a couple of days", "in a couple of days", "send it"), ("march on", None, "march on"),
     ("Mondays are hard", None, "Mondays are hard"), ("", None, ""),
 ])  # fmt: skip
-def test_when_is_kept_in_the_words_used(text: str, due: str | None, rest: str):
-    assert (due_in(text), without_due(text)) == (due, rest)
+def test_a_due_date_is_kept_as_written(text: str, due: str | None, text_without_due: str):
+    assert (due_in(text), without_due(text)) == (due, text_without_due)
 
 
 def sentence(text: str, speaker: str | None = None) -> Sentence:
@@ -81,9 +81,9 @@ def sentence(text: str, speaker: str | None = None) -> Sentence:
 
 
 @pytest.mark.parametrize("agreement", ["Setuju.", "Ya, setuju Pak.", "Sepakat!", "Agreed.", "Sounds good."])
-def test_an_agreement_decides_what_was_proposed_before_it(agreement: str):
-    said = [sentence("Saya usulkan kita libur hari Senin."), sentence(agreement)]
-    assert [(one.text, one.quote) for one in decisions_in(said)] == [(said[0].text, agreement)]
+def test_an_agreement_makes_the_preceding_proposal_a_decision(agreement: str):
+    sentences = [sentence("Saya usulkan kita libur hari Senin."), sentence(agreement)]
+    assert [(one.text, one.quote) for one in decisions_in(sentences)] == [(sentences[0].text, agreement)]
     assert list(decisions_in([sentence("Selamat pagi."), sentence(agreement)])) == []
 
 
@@ -94,37 +94,37 @@ def test_an_agreement_decides_what_was_proposed_before_it(agreement: str):
     ("Katanya \"ya.\" Lalu pulang…", ["Katanya \"ya.\"", "Lalu pulang…"]),
     (" \n ", []), ("会議。", ["会議。"]),
 ])  # fmt: skip
-def test_how_sentences_are_cut(text: str, sentences: list[str]):
+def test_sentence_boundaries(text: str, sentences: list[str]):
     assert [one.text for one in sentences_of((Utterance(0, 1, text),))] == sentences
 
 
 @given(st.text(st.sampled_from("ab .!?A\n\"'"), max_size=1_200))
-def test_sentences_are_stretches_of_what_was_said_and_lose_no_letter(text: str):
-    said = [one.text for one in sentences_of((Utterance(0, 1, text),))]
-    assert "".join("".join(said).split()) == "".join(text.split())
-    assert all(one in text and 0 < len(one) <= 400 for one in said)
+def test_sentences_are_parts_of_the_text_and_lose_no_letter(text: str):
+    sentences = [one.text for one in sentences_of((Utterance(0, 1, text),))]
+    assert "".join("".join(sentences).split()) == "".join(text.split())
+    assert all(one in text and 0 < len(one) <= 400 for one in sentences)
 
 
 @pytest.mark.parametrize("endless", ["x", ".", "x.", "('", " "])
-def test_what_nobody_says_takes_no_longer_than_what_people_say(endless: str):
-    """At the square of its length this would not end today."""
-    said = sentences_of((Utterance(0, 1, endless * 2_000_000 + " A"),))
-    assert all(len(one.text) <= 400 for one in said)
+def test_unnatural_text_takes_no_longer_than_natural_text(endless: str):
+    """With quadratic time this would take more than a day."""
+    sentences = sentences_of((Utterance(0, 1, endless * 2_000_000 + " A"),))
+    assert all(len(one.text) <= 400 for one in sentences)
 
 
-def test_what_has_no_end_is_cut_between_words_and_there_is_an_end_of_it():
-    said = sentences_of((Utterance(0, 1, "kata " * 1_000 + "x" * 1_000),))
-    assert all(set(one.text.split()) == {"kata"} for one in said[:12])
+def test_endless_text_is_cut_between_words_and_terminates():
+    sentences = sentences_of((Utterance(0, 1, "kata " * 1_000 + "x" * 1_000),))
+    assert all(set(one.text.split()) == {"kata"} for one in sentences[:12])
     assert len(sentences_of((Utterance(0, 1, "Ya. " * 50_000),))) == MOST_SENTENCES
 
 
-def test_a_summary_has_what_most_speak_of_in_the_order_of_time_and_nothing_twice():
-    said = [sentence("Anggaran proyek naik karena harga bahan naik tajam.") for _ in range(3)]
-    said += [
+def test_a_summary_has_the_main_topics_in_order_of_time_without_repetition():
+    sentences = [sentence("Anggaran proyek naik karena harga bahan naik tajam.") for _ in range(3)]
+    sentences += [
         sentence("Cuaca hari ini panas sekali menurut berita."),
         sentence("Proyek butuh anggaran bahan baru."),
     ]
-    assert [one.text for one in main_sentences(said, 2)] == [said[0].text, said[4].text]
+    assert [one.text for one in main_sentences(sentences, 2)] == [sentences[0].text, sentences[4].text]
 
 
 async def test_the_same_gives_the_same_and_the_language_changes_the_opening_only():
@@ -143,9 +143,11 @@ async def test_the_same_gives_the_same_and_the_language_changes_the_opening_only
 
 def varied(count: int) -> tuple[Utterance, ...]:
     """Speech in which every sentence is another, as in a real meeting."""
-    words = [f"{stem}{end}" for stem in ("rapat", "angga", "proye", "lapor", "jadwa") for end in range(200)]
+    vocabulary = [
+        f"{stem}{end}" for stem in ("rapat", "angga", "proye", "lapor", "jadwa") for end in range(200)
+    ]
     texts = (
-        " ".join(words[(at * 7 + step * step * 13) % 1_000] for step in range(10)) for at in range(count)
+        " ".join(vocabulary[(at * 7 + step * step * 13) % 1_000] for step in range(10)) for at in range(count)
     )
     return tuple(Utterance(at * 2.0, at * 2.0 + 2, f"{text}.", "Budi") for at, text in enumerate(texts))
 

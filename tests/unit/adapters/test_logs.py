@@ -1,4 +1,4 @@
-"""A log line names what went wrong and no value that was at hand. Off a terminal each line is JSON."""
+"""A log line names the error and no local values. Without a terminal each line is JSON."""
 
 import json
 import subprocess
@@ -93,7 +93,7 @@ def test_a_traceback_shows_no_local_variables(where: str) -> None:
 
 
 @pytest.mark.parametrize("where", ["--server", "--program"])
-def test_every_line_of_everybody_is_json_off_a_terminal(where: str) -> None:
+def test_every_log_line_is_json_without_a_terminal(where: str) -> None:
     log = log_of(EVERYTHING, where, code=1)
     lines: list[dict[str, Any]] = [json.loads(line) for line in log.splitlines()]
     for line in lines:
@@ -108,14 +108,14 @@ def test_every_line_of_everybody_is_json_off_a_terminal(where: str) -> None:
     assert events["of the server"]["logger"] == "uvicorn.error"
     assert events["during a request"]["client"] == "203.0.113.7"
     assert events["ours"]["number"] == 1.5
-    for told in ("a fault of a library", "a fault of ours", "exception ignored", "uncaught exception"):
-        assert "does not fit" in events[told]["exception"]
+    for name in ("a fault of a library", "a fault of ours", "exception ignored", "uncaught exception"):
+        assert "does not fit" in events[name]["exception"]
     assert "7" * 30 not in log
 
 
 @pytest.mark.parametrize("length", [0, 1, 199, 200, 201, 8000])
 def test_a_path_is_cut_at_200_characters(length: int) -> None:
     path = "/" * length
-    told = loggable_path(path)
-    assert told[:MAX_PATH_CHARS] == path[:MAX_PATH_CHARS]
-    assert len(told) == min(length, MAX_PATH_CHARS + 1)
+    logged = loggable_path(path)
+    assert logged[:MAX_PATH_CHARS] == path[:MAX_PATH_CHARS]
+    assert len(logged) == min(length, MAX_PATH_CHARS + 1)

@@ -35,28 +35,28 @@ def test_one_part(field: str, wanted: ByteRange):
         "bytes=" + "9" * 19 + "-",
     ],
 )  # fmt: skip
-def test_what_is_none_or_several_is_the_whole(field: str):
+def test_invalid_or_multiple_ranges_select_the_whole(field: str):
     assert range_of({"range": field}, SIZE) is None
 
 
 @pytest.mark.parametrize("field", ["bytes=1000-", "bytes=1000-1001", "bytes=999999999-", "bytes=-0"])
-def test_behind_the_end_there_is_nothing(field: str):
-    with pytest.raises(RangeUnsatisfiable) as told:
+def test_a_range_beyond_the_end_is_unsatisfiable(field: str):
+    with pytest.raises(RangeUnsatisfiable) as caught:
         range_of({"range": field}, SIZE)
-    assert told.value.size_bytes == SIZE
+    assert caught.value.size_bytes == SIZE
 
 
-def test_without_a_field_it_is_the_whole():
+def test_no_range_header_selects_the_whole():
     assert range_of({}, SIZE) is None
 
 
 @pytest.mark.parametrize("validator", ['"abc"', 'W/"abc"', "Wed, 21 Oct 2026 07:28:00 GMT", ""])
-def test_a_part_of_a_version_that_we_never_told_is_the_whole(validator: str):
+def test_if_range_with_an_unknown_version_selects_the_whole(validator: str):
     assert range_of({"range": "bytes=0-1", "if-range": validator}, SIZE) is None
 
 
 @given(st.text(), st.integers(0, 10**6))
-def test_any_text_is_a_part_within_the_file_or_the_whole(field: str, size: int):
+def test_any_text_selects_a_part_within_the_file_or_the_whole(field: str, size: int):
     for text in (field, f"bytes={field}"):
         try:
             wanted = range_of({"range": text}, size)

@@ -1,6 +1,6 @@
 """Sealing and keys, with the reference formulas of HKDF and of the sealed form beside them.
 
-What every cipher must do is asked in tests/contract/test_cipher.py.
+The contract of every cipher is tested in tests/contract/test_cipher.py.
 """
 
 import base64
@@ -36,7 +36,7 @@ def test_keys_rotate() -> None:
             cipher.open(value, "c")
 
 
-def test_the_sealed_form_is_as_written_down() -> None:
+def test_the_sealed_form_matches_its_specification() -> None:
     class Counting:
         def token_bytes(self, count: int) -> bytes:
             return bytes(range(count))
@@ -48,7 +48,7 @@ def test_the_sealed_form_is_as_written_down() -> None:
 
 
 @pytest.mark.parametrize("keys", [[], [OLD[:-1]], [OLD, b""], [OLD, OLD]])
-def test_bad_keys_make_no_cipher(keys: list[bytes]) -> None:
+def test_invalid_keys_are_refused(keys: list[bytes]) -> None:
     with pytest.raises(ValueError):
         AesGcmCipher(keys)
 
@@ -61,7 +61,7 @@ def test_keys_are_not_in_the_representation() -> None:
 
 
 @given(st.lists(st.binary(min_size=32, max_size=32), min_size=1, max_size=4, unique=True), st.booleans())
-def test_the_setting_is_read_in_order_with_padding_or_without(keys: list[bytes], is_padded: bool) -> None:
+def test_keys_are_read_in_order_with_or_without_padding(keys: list[bytes], is_padded: bool) -> None:
     written = [text_of(key) if is_padded else text_of(key).rstrip("=") for key in keys]
     assert keys_from_text(" , ".join(written) + "\n") == tuple(keys)
 
@@ -97,13 +97,11 @@ def test_derived_keys_are_hkdf_sha256() -> None:
 
 
 def test_each_purpose_and_each_key_has_its_own() -> None:
-    derived = {
-        derive(key, required_request) for key in (OLD, NEW) for required_request in ("downloads", "sandbox")
-    }
+    derived = {derive(key, purpose) for key in (OLD, NEW) for purpose in ("downloads", "sandbox")}
     assert len(derived | {OLD, NEW}) == 6
 
 
 @pytest.mark.parametrize(("key", "purpose"), [(OLD[:-1], "downloads"), (OLD, "")])
-def test_a_short_key_or_no_purpose_derives_nothing(key: bytes, required_request: str) -> None:
+def test_a_short_key_or_no_purpose_derives_nothing(key: bytes, purpose: str) -> None:
     with pytest.raises(ValueError):
-        derive(key, required_request)
+        derive(key, purpose)

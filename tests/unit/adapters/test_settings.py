@@ -1,4 +1,4 @@
-"""Names in settings and in files: what is misspelt is refused, what is strange is listed."""
+"""Names in settings and in files: misspelt names are refused, unknown ones are listed."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def tiers_file(tmp_path: Path, text: str) -> str:
         ("[[tier", "not TOML", ""),
     ],
 )
-def test_what_is_not_known_in_a_tiers_file_is_refused(
+def test_unknown_fields_in_a_tiers_file_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, named: str, nearest: str
 ) -> None:
     monkeypatch.setenv("MEETCORE_TIERS_FILE", tiers_file(tmp_path, text))
     with pytest.raises(SettingsRefused) as caught:
         load_settings()
-    told = str(caught.value)
-    assert told.startswith("MEETCORE_TIERS_FILE must be a TOML file of [[tier]] tables")
-    assert named in told
-    assert nearest in told
-    assert str(tmp_path) not in told
+    message = str(caught.value)
+    assert message.startswith("MEETCORE_TIERS_FILE must be a TOML file of [[tier]] tables")
+    assert named in message
+    assert nearest in message
+    assert str(tmp_path) not in message
 
 
 def test_a_tiers_file_names_tiers_and_the_price_of_a_minute(tmp_path: Path) -> None:
@@ -95,7 +95,7 @@ def test_variables_of_others_are_left_alone_or_listed(monkeypatch: pytest.Monkey
     assert isinstance(load_settings(), Settings)
 
 
-def test_a_name_beside_the_one_that_it_is_like_is_no_slip(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_similar_to_one_that_is_set_is_not_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEETCORE_QUOTA_READ", "7")
     monkeypatch.setenv("MEETCORE_QUOTA_READS", "8")
     assert load_settings().quota_read == 7
@@ -113,7 +113,7 @@ def test_a_value_of_another_type_is_refused_with_the_type(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('[meetcore]\nbase_urll = "http://h"\n', "'base_urll' is not a setting; did you mean base_url?"),
         ('base_url = "http://h"\n', "base_url stands outside the table [meetcore]"),
@@ -121,15 +121,15 @@ def test_a_value_of_another_type_is_refused_with_the_type(
         ("[[meetcore", "cannot be read as TOML"),
     ],
 )
-def test_a_name_that_would_be_passed_over_in_the_file_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, told: str
+def test_a_name_that_would_be_ignored_in_the_file_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
 ) -> None:
     file = tmp_path / "meetcore.toml"
     file.write_text(text)
     monkeypatch.setenv("MEETCORE_CONFIG_FILE", str(file))
     with pytest.raises(SettingsRefused) as caught:
         load_settings()
-    assert told in str(caught.value)
+    assert message in str(caught.value)
     assert "MEETCORE_CONFIG_FILE" in str(caught.value)
 
 

@@ -1,4 +1,4 @@
-"""Why a database is away, by the words in which a server refuses a connection."""
+"""The reason why a database is unavailable, by the server's message."""
 
 import psycopg
 import pytest
@@ -10,7 +10,7 @@ LEAD = 'connection failed: connection to server at "10.0.0.7", port 5432 failed:
 
 
 @pytest.mark.parametrize(
-    ("words", "expected"),
+    ("message", "expected"),
     [
         ("FATAL:  sorry, too many clients already", StoreFull),
         ('FATAL:  too many connections for role "meetcore"', StoreFull),
@@ -28,9 +28,9 @@ LEAD = 'connection failed: connection to server at "10.0.0.7", port 5432 failed:
         ("timeout expired", StoreUnavailable),
     ],
 )
-def test_the_reason_is_told_and_nothing_of_where(words: str, expected: type[StoreUnavailable]) -> None:
+def test_the_reason_is_reported_without_the_address(message: str, expected: type[StoreUnavailable]) -> None:
     with pytest.raises(StoreUnavailable) as caught, translated():
-        raise psycopg.OperationalError(LEAD + words)
+        raise psycopg.OperationalError(LEAD + message)
     assert type(caught.value) is expected
     for hidden in ("10.0.0", "5432", "meetcore"):
         assert hidden not in str(caught.value)

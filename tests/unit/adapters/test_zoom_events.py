@@ -1,4 +1,4 @@
-"""What Zoom tells: believed only as it was signed, and put into our words."""
+"""Webhooks of Zoom: accepted only with a valid signature, and translated into domain events."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_the_fixtures_are_found() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_zoom_signed_is_believed(name: str) -> None:
+def test_a_request_signed_by_zoom_is_accepted(name: str) -> None:
     read_now(fixture(name))
 
 
@@ -97,18 +97,18 @@ def test_a_transcript_is_files_of_the_same_recording() -> None:
 
 
 @pytest.mark.parametrize("name", ["meeting.participant_joined", "recording.stopped"])
-def test_what_is_of_no_use_is_let_go(name: str) -> None:
+def test_irrelevant_events_are_ignored(name: str) -> None:
     assert read_now(fixture(name)) == ProviderWebhook()
 
 
-def test_an_event_of_a_kind_that_nobody_has_heard_of_is_let_go() -> None:
+def test_an_event_of_an_unknown_kind_is_ignored() -> None:
     assert (
         read_now(signed({"event": "user.signed_in", "payload": {"anything": [1, None]}})) == ProviderWebhook()
     )
 
 
 @given(data=st.data(), name=st.sampled_from(NAMES))
-def test_no_byte_of_the_body_can_be_another(data: st.DataObject, name: str) -> None:
+def test_changing_any_byte_of_the_body_is_refused(data: st.DataObject, name: str) -> None:
     request = fixture(name)
     place = data.draw(st.integers(0, len(request.body) - 1))
     flipped = bytearray(request.body)
@@ -118,7 +118,7 @@ def test_no_byte_of_the_body_can_be_another(data: st.DataObject, name: str) -> N
 
 
 @given(data=st.data(), header=st.sampled_from(["x-zm-signature", "x-zm-request-timestamp"]))
-def test_no_character_of_what_was_signed_can_be_another(data: st.DataObject, header: str) -> None:
+def test_changing_any_signed_character_is_refused(data: st.DataObject, header: str) -> None:
     request = fixture("meeting.ended")
     value = request.headers[header]
     place = data.draw(st.integers(0, len(value) - 1))
@@ -129,26 +129,26 @@ def test_no_character_of_what_was_signed_can_be_another(data: st.DataObject, hea
 
 
 @given(st.binary(max_size=200), st.text(max_size=100), st.text(max_size=20))
-def test_no_headers_make_strangers_known(body: bytes, signature: str, timestamp: str) -> None:
+def test_no_headers_authenticate_an_unsigned_request(body: bytes, signature: str, timestamp: str) -> None:
     with pytest.raises(SignatureInvalid):
         read(body, {"x-zm-signature": signature, "x-zm-request-timestamp": timestamp}, NOW)
 
 
 @pytest.mark.parametrize("missing", ["x-zm-signature", "x-zm-request-timestamp"])
-def test_without_a_header_nothing_is_believed(missing: str) -> None:
+def test_a_missing_header_is_refused(missing: str) -> None:
     request = fixture("meeting.ended")
     headers = {name: value for name, value in request.headers.items() if name != missing}
     with pytest.raises(SignatureInvalid):
         read(request.body, headers, NOW)
 
 
-def test_another_secret_signs_nothing() -> None:
+def test_a_signature_of_another_secret_is_refused() -> None:
     request = signed({"event": "meeting.ended"}, secret="another")
     with pytest.raises(SignatureInvalid):
         read_now(request)
 
 
-def test_a_signature_of_another_version_is_not_ours() -> None:
+def test_a_signature_of_another_version_is_refused() -> None:
     request = fixture("meeting.ended")
     signature = request.headers["x-zm-signature"].replace("v0=", "v1=")
     with pytest.raises(SignatureInvalid):
@@ -187,13 +187,13 @@ def test_the_time_may_be_five_minutes_off_and_no_more(sign: int) -> None:
         b'{"x":' * 100_000,
     ],
 )
-def test_what_is_signed_and_is_no_event_is_malformed(body: object) -> None:
+def test_a_signed_body_without_an_event_is_malformed(body: object) -> None:
     with pytest.raises(WebhookMalformed):
         read_now(signed(body))
 
 
 @given(st.text(max_size=40), st.text(max_size=40))
-def test_the_challenge_signs_nothing_that_could_be_a_request(before: str, after: str) -> None:
+def test_the_challenge_never_signs_a_possible_request(before: str, after: str) -> None:
     token = f"{before}:{after}"
     with pytest.raises(WebhookMalformed):
         read_now(signed({"event": "endpoint.url_validation", "payload": {"plainToken": token}}))
@@ -210,8 +210,8 @@ WHOLE: dict[str, Any] = {
 }
 
 
-def files_of(*told: dict[str, Any]) -> tuple[RecordingFile, ...]:
-    event = read_now(signed(about_recording("recording.completed", int(ID), list(told)))).event
+def files_of(*files: dict[str, Any]) -> tuple[RecordingFile, ...]:
+    event = read_now(signed(about_recording("recording.completed", int(ID), list(files)))).event
     assert event is not None
     return event.files
 
@@ -239,7 +239,7 @@ def test_a_file_that_is_not_kept_or_not_whole_is_left_out(change: dict[str, Any]
 
 
 @pytest.mark.parametrize("start", ["", "yesterday", "2026-11-24T02:04:00"])
-def test_a_file_without_a_beginning_is_malformed(start: str) -> None:
+def test_a_file_without_a_start_time_is_malformed(start: str) -> None:
     with pytest.raises(WebhookMalformed):
         files_of(WHOLE | {"recording_start": start})
 
@@ -248,17 +248,17 @@ def test_a_file_without_a_beginning_is_malformed(start: str) -> None:
 def test_the_id_of_a_meeting_is_the_same_as_text_and_as_number(kind: str) -> None:
     notices = []
     for id_ in (ID, int(ID)):
-        told = about_recording(kind, id_, [])
-        notices.append(read_now(signed(told)))
+        event = about_recording(kind, id_, [])
+        notices.append(read_now(signed(event)))
     assert notices[0] == notices[1]
 
 
-def test_a_secret_is_needed() -> None:
+def test_a_secret_is_required() -> None:
     with pytest.raises(ValueError, match="empty"):
         zoom_webhook_parser("")
 
 
-def test_no_secret_shows() -> None:
+def test_no_secret_is_shown() -> None:
     notice = read_now(fixture("endpoint.url_validation"))
     assert expected_answer()["encryptedToken"] not in repr(notice)
     event = read_now(fixture("recording.completed")).event

@@ -39,7 +39,7 @@ def test_keys_of_a_suspended_account_are_refused() -> None:
         f"{'l' * 64}@example.com",
     ],
 )
-def test_an_email_address_is_let_through_as_it_is(text: str) -> None:
+def test_an_email_address_is_accepted_unchanged(text: str) -> None:
     assert check_email(text) == text
 
 
@@ -66,5 +66,5 @@ def test_an_address_may_have_254_characters() -> None:
         check_email(f"b{longest}")
 
 
-def test_case_makes_no_other_address() -> None:
+def test_case_does_not_make_a_different_address() -> None:
     assert email_key("Sari@Example.COM") == email_key("sari@example.com") == "sari@example.com"

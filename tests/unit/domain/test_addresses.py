@@ -49,7 +49,7 @@ def test_everything_in_the_iana_special_purpose_registries_is_refused(address: A
 
 
 @given(special_purpose_ipv4().flatmap(wrapped))
-def test_it_stays_refused_under_every_ipv6_wrapping_of_an_ipv4_address(address: IPv6Address) -> None:
+def test_it_stays_refused_inside_every_ipv6_form_that_embeds_an_ipv4_address(address: IPv6Address) -> None:
     assert not is_public_unicast(address)
 
 
@@ -67,7 +67,7 @@ def test_a_public_address_passes(address: Address) -> None:
 
 
 @given(public_addresses() | ipv4 | ipv6)
-def test_what_passes_is_global_to_the_standard_library_too(address: Address) -> None:
+def test_accepted_addresses_are_global_to_the_standard_library_too(address: Address) -> None:
     """Its verdict is not enough by itself, but nothing that it calls private gets through ours."""
     if is_public_unicast(address):
         assert address.is_global
@@ -96,7 +96,7 @@ def test_neighbours_of_the_rows_and_well_known_addresses_are_public(text: str) -
     "::", "::1", "fd00:ec2::254", "fd20:ce::254", "fe80::1", "febf::1", "fec0::1", "ff02::1", "4000::1",
     "1fff::1", "e000::1", "64:ff9b::808:808", "::ffff:8.8.8.8", "2002:808:808::1", "3fff:fff::1",
 ])  # fmt: skip
-def test_what_must_never_be_dialled_is_refused(text: str) -> None:
+def test_addresses_that_must_never_be_contacted_are_refused(text: str) -> None:
     assert not is_public_unicast(ip_address(text))
 
 
@@ -108,12 +108,12 @@ def test_a_scope_id_is_refused_even_where_its_network_is_exempt(text: str) -> No
 
 @pytest.mark.parametrize("form", WRAPPINGS)
 @given(ipv4, fillings())
-def test_every_wrapping_is_looked_through(form: str, inner: IPv4Address, free: int) -> None:
+def test_every_embedded_address_is_checked(form: str, inner: IPv4Address, free: int) -> None:
     assert inner in set(unwrapped(WRAPPINGS[form](inner, free)))
 
 
 @given(public_ipv4(), fillings())
-def test_isatap_is_judged_by_what_it_carries(inner: IPv4Address, free: int) -> None:
+def test_isatap_is_judged_by_its_embedded_address(inner: IPv4Address, free: int) -> None:
     """The other forms are refused whatever they carry: their prefixes are special themselves."""
     for form, wrap in WRAPPINGS.items():
         assert is_public_unicast(wrap(inner, free)) is form.startswith("ISATAP")
@@ -139,16 +139,16 @@ def test_isatap_is_judged_by_what_it_carries(inner: IPv4Address, free: int) -> N
     ("2a00::400:5efe:1.2.3.4", []),
     ("2a00::1.2.3.4", []),
 ])  # fmt: skip
-def test_what_an_address_carries(text: str, carried: list[str]) -> None:
+def test_embedded_ipv4_addresses_are_found(text: str, carried: list[str]) -> None:
     assert list(map(str, unwrapped(IPv6Address(text)))) == carried
 
 
-def test_an_ipv4_address_carries_none() -> None:
+def test_an_ipv4_address_embeds_none() -> None:
     assert list(unwrapped(PUBLIC)) == []
 
 
 @given(ipv6)
-def test_what_is_public_is_global_unicast_and_carries_only_public(address: IPv6Address) -> None:
+def test_public_addresses_are_global_unicast_and_embed_only_public_ones(address: IPv6Address) -> None:
     if is_public_unicast(address):
         assert address in IPv6Network("2000::/3")
         assert all(map(is_public_unicast, unwrapped(address)))
@@ -214,7 +214,7 @@ def test_vet_passes_public_and_exempt_addresses() -> None:
 
 
 @pytest.mark.parametrize("addresses", [[], [PRIVATE], [PUBLIC, PRIVATE], [PRIVATE, PUBLIC]])
-def test_one_bad_address_refuses_the_host_and_none_is_named(addresses: list[Address]) -> None:
+def test_one_refused_address_refuses_the_host_and_the_message_names_none(addresses: list[Address]) -> None:
     with pytest.raises(Unprocessable) as refusal:
         vet(addresses, [])
     problem = "must have a host that is, or resolves to, public unicast addresses only"

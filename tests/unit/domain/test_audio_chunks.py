@@ -39,7 +39,7 @@ def test_pieces_are_of_one_length_in_each_segment() -> None:
     )
 
 
-def test_what_has_no_length_has_no_piece() -> None:
+def test_media_without_length_has_no_pieces() -> None:
     assert cut(paused(0.0, None), 60) == ()
 
 
@@ -49,23 +49,23 @@ def test_the_pieces_cover_the_media_without_gap_or_overlap(recording: Recording,
     assert [piece.number for piece in pieces] == list(range(len(pieces)))
     assert all(0 < piece.length_s <= max_piece_s + SLACK_S for piece in pieces)
     for segment, before_s in offsets(recording):
-        mine = [piece for piece in pieces if piece.file == segment.sound]
+        segment_pieces = [piece for piece in pieces if piece.file == segment.sound]
         media_s = segment.media_s or 0.0
-        assert sum(piece.length_s for piece in mine) == pytest.approx(media_s, abs=SLACK_S)
-        assert not mine or mine[0].from_s == 0.0
-        for one, following in pairwise(mine):
+        assert sum(piece.length_s for piece in segment_pieces) == pytest.approx(media_s, abs=SLACK_S)
+        assert not segment_pieces or segment_pieces[0].from_s == 0.0
+        for one, following in pairwise(segment_pieces):
             assert following.from_s == pytest.approx(one.from_s + one.length_s, abs=SLACK_S)
-        for piece in mine:
+        for piece in segment_pieces:
             assert piece.offset_s == pytest.approx(before_s + piece.from_s, abs=SLACK_S)
 
 
 @given(recordings(), st.integers(1, 1800))
-def test_what_was_heard_lies_where_it_was_said(recording: Recording, max_piece_s: int) -> None:
+def test_transcribed_text_keeps_its_time_in_the_recording(recording: Recording, max_piece_s: int) -> None:
     pieces = cut(recording, max_piece_s)
-    heard: dict[int, Transcript] = {
+    transcripts: dict[int, Transcript] = {
         piece.number: (Utterance(0.0, piece.length_s, str(piece.number)),) for piece in pieces
     }
-    whole = merge(pieces, heard)
+    whole = merge(pieces, transcripts)
     assert [one.text for one in whole] == [str(piece.number) for piece in pieces]
     assert [one.at_s for one in whole] == [piece.offset_s for piece in pieces]
     if pieces and is_measured(recording):
@@ -73,12 +73,12 @@ def test_what_was_heard_lies_where_it_was_said(recording: Recording, max_piece_s
         assert whole[-1].until_s == pytest.approx(media_s, abs=SLACK_S)
 
 
-def test_a_piece_that_nobody_heard_is_missed() -> None:
+def test_a_piece_without_transcript_is_an_error() -> None:
     with pytest.raises(KeyError):
         merge(cut(paused(), 250), {0: (), 1: (), 3: ()})
 
 
-def test_a_source_is_named_by_its_files_and_the_cut_and_nothing_else() -> None:
+def test_a_source_name_depends_only_on_its_files_and_the_cut() -> None:
     name = source_of(cut(paused(), 250))
     assert name == source_of(cut(paused(), 299))  # the same pieces
     fresh = evolve(paused(), files=tuple(evolve(file, url="https://f/new") for file in paused().files))

@@ -39,7 +39,7 @@ from meetcore.domain.transfers import TransferKind
 from meetcore.testing.strategies.account_histories import ACCOUNT
 from tests.unit.domain.test_ledger import MOVE, NOW, TICKET
 
-KEY, OTHER, THIEF = (ChainKey.of(bytes([number]) * 32) for number in range(3))
+KEY, OTHER, ATTACKER = (ChainKey.of(bytes([number]) * 32) for number in range(3))
 SECRETS = secrets_of([KEY, OTHER])
 KEYED_ONLY = policy_of(None, SECRETS)
 
@@ -62,7 +62,7 @@ def proof_of(entries: list[Entry], policy: ChainPolicy = ANY_VERSION) -> tuple[C
 
 def test_a_key_is_named_in_the_entries_and_never_shown() -> None:
     assert len(KEY.id) == KEY_ID_BYTES
-    assert len({KEY.id, OTHER.id, THIEF.id}) == 3
+    assert len({KEY.id, OTHER.id, ATTACKER.id}) == 3
     assert KEY.secret.hex() not in repr(KEY)
     assert "secret" not in repr(ChainPolicy(SECRETS))
     for length in (0, 31, 33):
@@ -72,16 +72,16 @@ def test_a_key_is_named_in_the_entries_and_never_shown() -> None:
 
 def test_the_hash_is_an_hmac_over_the_version_the_key_and_what_version_1_hashes() -> None:
     entry = history(KEY, amount=1)[0]
-    told = (
+    encoded = (
         f"{ACCOUNT.hex.lstrip('0')}\n1\n1\ntopup\n1\ntopups\ncustomer\n\n\n\n1\n{NOW.isoformat()}\n"
         "7:topup:15:topup5:INV-1"
     )
-    message = b"2\n" + KEY.id + GENESIS + told.encode()
+    message = b"2\n" + KEY.id + GENESIS + encoded.encode()
     assert entry.hash == hmac.new(KEY.secret, message, hashlib.sha256).digest()
     assert (entry.version, entry.key_id) == (2, KEY.id)
     bare = history(None, amount=1)[0]
     assert (bare.version, bare.key_id) == (1, b"")
-    assert bare.hash == hashlib.sha256(GENESIS + told.encode()).digest()
+    assert bare.hash == hashlib.sha256(GENESIS + encoded.encode()).digest()
     assert chain_hash(GENESIS, ACCOUNT, 1, entry.transfer, 1, NOW, OTHER) != entry.hash
 
 
@@ -105,12 +105,12 @@ def test_entries_of_version_2_cannot_be_verified_without_their_key() -> None:
     assert ChainVerifier(ACCOUNT).extended(entries[0], KEYED_ONLY) is not None
 
 
-@given(st.lists(st.sampled_from([None, THIEF]), min_size=1, max_size=4), st.integers(0, 3))
-def test_who_has_no_key_can_write_no_entry_that_holds(keys: list[ChainKey | None], before: int) -> None:
-    """A thief owns the store: may write anything, and names our key where it helps."""
+@given(st.lists(st.sampled_from([None, ATTACKER]), min_size=1, max_size=4), st.integers(0, 3))
+def test_no_valid_entry_can_be_written_without_a_key(keys: list[ChainKey | None], before: int) -> None:
+    """An attacker may write anything to the store, and name our key where it helps."""
     own = [KEY] * before
     entries = history(*own, *keys)
-    for named in (b"", KEY.id, THIEF.id):
+    for named in (b"", KEY.id, ATTACKER.id):
         forged = [*entries[:before], *(evolve(entry, key_id=named) for entry in entries[before:])]
         assert first_broken(ACCOUNT, forged, KEYED_ONLY) == before + 1
 
@@ -143,7 +143,7 @@ def test_an_older_history_is_sealed_up_to_its_last_entry_without_a_key(keys: lis
     assert first_broken(ACCOUNT, history(*keys, None), policy) == len(keys) + 1
 
 
-def test_what_is_sealed_cannot_be_rewritten_or_cut_off() -> None:
+def test_sealed_entries_cannot_be_rewritten_or_removed() -> None:
     entries = history(None, None, None)
     policy = policy_of(seal(ACCOUNT, 3, entries[-1].hash, KEY), SECRETS)
     assert proof_of(history(None, None, None, amount=1_000_015), policy)[1] == Fault(
@@ -158,7 +158,7 @@ def test_what_is_sealed_cannot_be_rewritten_or_cut_off() -> None:
     assert first_broken(ACCOUNT, entries, ChainPolicy(SECRETS, 3)) is None, "a number without a hash"
 
 
-def test_a_seal_is_of_one_account_and_one_history_and_ours() -> None:
+def test_a_seal_is_bound_to_account_history_and_key() -> None:
     sealed = seal(ACCOUNT, 3, bytes(32), KEY)
     for forged in (
         evolve(sealed, account_id=UUID(int=9)),
@@ -166,11 +166,11 @@ def test_a_seal_is_of_one_account_and_one_history_and_ours() -> None:
         evolve(sealed, last_hash=bytes(31) + b"x"),
         evolve(sealed, key_id=OTHER.id),
         evolve(sealed, mac=bytes(32)),
-        seal(ACCOUNT, 3, bytes(32), ChainKey(KEY.id, THIEF.secret)),
+        seal(ACCOUNT, 3, bytes(32), ChainKey(KEY.id, ATTACKER.secret)),
     ):
         assert seal_fault(forged, SECRETS) == "its seal is not ours"
-    lost = f"its seal is under the key {THIEF.id.hex()}, which is not given"
-    assert seal_fault(seal(ACCOUNT, 3, bytes(32), THIEF), SECRETS) == lost
+    lost = f"its seal is under the key {ATTACKER.id.hex()}, which is not given"
+    assert seal_fault(seal(ACCOUNT, 3, bytes(32), ATTACKER), SECRETS) == lost
     assert isinstance(sealed, Seal)
 
 

@@ -1,13 +1,13 @@
-"""What a note quotes stands in the transcript, letter for letter, at the second that is told."""
+"""Quotes in notes are verbatim in the transcript, at the given second."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from meetcore.domain.citations import Quote, find_citation, is_said, vocabulary
+from meetcore.domain.citations import Quote, find_citation, is_in_vocabulary, vocabulary
 from meetcore.domain.transcripts import Transcript, Utterance
 
-SAID = (
+TRANSCRIPT = (
     Utterance(0, 2, "Selamat pagi, semuanya.", "Budi Santoso"),
     Utterance(3, 6, "Kita sepakat: anggaran 250 juta! Lalu kita lanjut.", "Siti Rahma"),
     Utterance(7, 9, "Ya, kita sepakat.", "Budi Santoso"),
@@ -15,7 +15,7 @@ SAID = (
 )
 
 
-@pytest.mark.parametrize(("words", "near", "quote"), [
+@pytest.mark.parametrize(("text", "near", "quote"), [
     ("kita sepakat anggaran 250 juta", 1, Quote("Kita sepakat: anggaran 250 juta!", 3)),
     ("KITA  SEPAKAT", 2, Quote("kita sepakat.", 7)),
     ("lalu kita lanjut", 0, Quote("Lalu kita lanjut.", 3)),
@@ -28,21 +28,26 @@ SAID = (
     ("tidak pernah dikatakan", 3, None),
     ("tidak pernah dikatakan", -1, None),
 ])  # fmt: skip
-def test_a_quote_is_found_where_it_stands_or_is_the_utterance_itself(
-    words: str, near: int, quote: Quote | None
+def test_a_quote_is_found_in_the_transcript_or_becomes_the_whole_utterance(
+    text: str, near: int, quote: Quote | None
 ):
-    assert find_citation(SAID, words, near) == quote
+    assert find_citation(TRANSCRIPT, text, near) == quote
 
 
-def test_of_two_that_say_it_the_nearest_is_quoted():
-    said = tuple(Utterance(at, at, "itu sudah diputuskan" if at in (2, 9) else "lain") for at in range(12))
-    assert find_citation(said, "itu sudah diputuskan", 7) == Quote("itu sudah diputuskan", 9)
+def test_of_two_matching_utterances_the_nearest_is_quoted():
+    transcript = tuple(
+        Utterance(at, at, "itu sudah diputuskan" if at in (2, 9) else "lain") for at in range(12)
+    )
+    assert find_citation(transcript, "itu sudah diputuskan", 7) == Quote("itu sudah diputuskan", 9)
 
 
-def test_what_is_said_far_away_is_not_looked_for():
-    said = (Utterance(0, 1, "itu sudah diputuskan"), *(Utterance(at, at, "lain") for at in range(1, 100)))
-    assert find_citation(said, "itu sudah diputuskan", 50) == Quote("itu sudah diputuskan", 0)
-    assert find_citation(said, "itu sudah diputuskan", 51) == Quote("lain", 51)
+def test_distant_utterances_are_not_searched():
+    transcript = (
+        Utterance(0, 1, "itu sudah diputuskan"),
+        *(Utterance(at, at, "lain") for at in range(1, 100)),
+    )
+    assert find_citation(transcript, "itu sudah diputuskan", 50) == Quote("itu sudah diputuskan", 0)
+    assert find_citation(transcript, "itu sudah diputuskan", 51) == Quote("lain", 51)
 
 
 @given(
@@ -50,17 +55,17 @@ def test_what_is_said_far_away_is_not_looked_for():
     st.text("ab c.,!", max_size=10),
     st.integers(-3, 9),
 )
-def test_whatever_comes_out_stands_there_word_for_word(texts: list[str], words: str, near: int):
-    said: Transcript = tuple(Utterance(at, at + 1, text) for at, text in enumerate(texts))
-    found = find_citation(said, words, near)
+def test_every_result_is_verbatim_in_the_transcript(texts: list[str], text: str, near: int):
+    transcript: Transcript = tuple(Utterance(at, at + 1, text) for at, text in enumerate(texts))
+    found = find_citation(transcript, text, near)
     if found is not None:
         assert found.text
-        assert found.text in said[int(found.at_s)].text
+        assert found.text in transcript[int(found.at_s)].text
 
 
-@pytest.mark.parametrize(("words", "expected"), [
+@pytest.mark.parametrize(("text", "expected"), [
     ("Siti Rahma", True), ("siti", True), ("Siti Aminah", False), ("250 juta", True), ("", False),
     ("...", False),
 ])  # fmt: skip
-def test_whether_words_were_said_or_name_a_speaker(words: str, expected: bool):
-    assert is_said(words, vocabulary(SAID)) is expected
+def test_is_said_accepts_spoken_words_and_speaker_names(text: str, expected: bool):
+    assert is_in_vocabulary(text, vocabulary(TRANSCRIPT)) is expected

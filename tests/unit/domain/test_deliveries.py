@@ -170,7 +170,7 @@ def test_success_is_a_2xx_without_an_error(status_code: int | None, error: str |
     assert judge(attempt) is (error is None and status_code is not None and status_code // 100 == 2)
 
 
-def test_a_success_ends_the_delivery_and_the_row_of_failures() -> None:
+def test_a_success_ends_the_delivery_and_resets_the_failure_count() -> None:
     endpoint = evolve(ENDPOINT, consecutive_failures=7)
     delivery, after = attempted(standing(DeliveryStatus.PENDING, 1), OK, endpoint)
     assert (delivery.status, delivery.attempts_made) == (DeliveryStatus.SUCCEEDED, 2)
@@ -182,7 +182,7 @@ def test_a_success_ends_the_delivery_and_the_row_of_failures() -> None:
 @pytest.mark.parametrize("attempt", [
     REFUSED, GONE, Attempt(NOW, 1, error="timeout"), Attempt(NOW, 1, 200, "timeout"), Attempt(NOW, 1, 302),
 ])  # fmt: skip
-def test_whatever_is_not_a_success_counts_against_the_endpoint(attempt: Attempt) -> None:
+def test_every_unsuccessful_attempt_counts_against_the_endpoint(attempt: Attempt) -> None:
     assert attempted(standing(DeliveryStatus.PENDING), attempt)[1].consecutive_failures == 1
 
 
@@ -238,7 +238,7 @@ def test_an_attempt_on_a_final_delivery_changes_neither(status: DeliveryStatus, 
     assert attempted(delivery, attempt, endpoint) == (delivery, endpoint)
 
 
-def test_held_deliveries_are_released_when_told_and_expire_after_72_hours() -> None:
+def test_held_deliveries_are_released_on_request_and_expire_after_72_hours() -> None:
     held = hold(standing(DeliveryStatus.PENDING), NOW)
     due = NOW + timedelta(seconds=3)
     assert release(held, due).next_attempt_at == due
@@ -270,6 +270,6 @@ def test_a_portion_lasts_until_the_first_of_the_next_may_be_due(portion: int, ev
     assert pace.lasts == timedelta(milliseconds=portion * every_ms)
 
 
-def test_what_was_held_comes_back_at_ten_a_second() -> None:
+def test_held_deliveries_are_released_at_ten_a_second() -> None:
     assert RELEASE_PACE.every == timedelta(milliseconds=100)
     assert RELEASE_PACE.lasts == timedelta(seconds=2)

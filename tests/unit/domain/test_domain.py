@@ -24,6 +24,6 @@ def test_a_module_is_loaded_when_it_is_named(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["clock", "", "json", "__path"])
-def test_what_is_no_module_of_it_is_no_attribute(name: str) -> None:
+def test_names_of_no_module_are_no_attributes(name: str) -> None:
     with pytest.raises(AttributeError, match=f"^module 'meetcore.domain' has no attribute '{name}'$"):
         meetcore.domain.__getattr__(name)

@@ -26,12 +26,12 @@ def test_four_streams_of_a_link_and_twenty_of_an_account(of_link: int, of_accoun
     assert ("link" if limit == 4 else "account") in refused.value.message
 
 
-def test_requests_beyond_a_quota_are_told_the_minute() -> None:
+def test_requests_beyond_a_quota_get_the_minute_window() -> None:
     assert "in this minute" in RateLimited(5, 60, 3).message
 
 
 @given(st.integers(0, 10**10), st.floats(0, 59.99))
-def test_nobody_is_cut_before_a_whole_window_was_waited(taken_bytes: int, waited_s: float) -> None:
+def test_no_reader_is_cut_off_before_a_whole_window_of_waiting(taken_bytes: int, waited_s: float) -> None:
     assert not LIMITS.is_too_slow(taken_bytes, waited_s)
 
 

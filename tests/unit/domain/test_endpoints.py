@@ -34,8 +34,8 @@ from meetcore.domain.events import EventKind
 from meetcore.domain.webhook_urls import parse_webhook_url
 from meetcore.testing.strategies.webhooks import (
     descriptions,
+    endpoint_event_lists,
     endpoint_secrets,
-    endpoint_words,
     endpoints,
     event_kinds,
 )
@@ -105,7 +105,7 @@ def test_an_illegal_event_changes_nothing_and_a_legal_one_only_state_counter_and
 
 
 @pytest.mark.spec("3/disable-at-20", "6/5")
-@given(endpoint_words())
+@given(endpoint_event_lists())
 @example([EndpointEvent.FAILED] * 19)
 @example([EndpointEvent.FAILED] * 20)
 @example([EndpointEvent.FAILED] * 19 + [EndpointEvent.SUCCEEDED] + [EndpointEvent.FAILED] * 19)
@@ -115,7 +115,7 @@ def test_an_illegal_event_changes_nothing_and_a_legal_one_only_state_counter_and
 )
 @example([EndpointEvent.FAILED] * 20 + [EndpointEvent.SUCCEEDED, EndpointEvent.FAILED])
 @example([EndpointEvent.DISABLE, EndpointEvent.RESUME] + [EndpointEvent.FAILED] * 19)
-def test_for_any_word_inactive_by_failures_exactly_at_the_20th_consecutive_one(
+def test_any_event_sequence_disables_exactly_at_the_20th_consecutive_failure(
     word: Sequence[EndpointEvent],
 ) -> None:
     """Beside the machine runs the sentence of the spec: failures in a row, until a success or a reset."""
@@ -133,8 +133,10 @@ def test_for_any_word_inactive_by_failures_exactly_at_the_20th_consecutive_one(
 
 
 @pytest.mark.spec("3/pause", "3/re-enable")
-@given(endpoint_words(), st.booleans())
-def test_after_any_word_the_customer_has_the_last_say(word: Sequence[EndpointEvent], is_active: bool) -> None:
+@given(endpoint_event_lists(), st.booleans())
+def test_after_any_event_sequence_the_customers_last_change_wins(
+    word: Sequence[EndpointEvent], is_active: bool
+) -> None:
     endpoint = made()
     for event in word:
         endpoint = happen(endpoint, event)
@@ -161,7 +163,7 @@ def test_a_post_in_flight_when_disabled_leaves_the_counter_at_20() -> None:
 
 
 @pytest.mark.spec("6/5")
-def test_a_success_breaks_the_row() -> None:
+def test_a_success_resets_the_failure_count() -> None:
     endpoint = record_success(standing(ACTIVE, failures=19))
     assert endpoint.consecutive_failures == 0
     assert record_failure(endpoint, NOW).is_active
@@ -225,13 +227,13 @@ def test_rotating_changes_the_secret_and_nothing_else(endpoint: Endpoint, secret
 
 
 @given(endpoints())
-def test_rotating_to_the_secret_in_use_is_a_mistake(endpoint: Endpoint) -> None:
+def test_rotating_to_the_secret_in_use_raises(endpoint: Endpoint) -> None:
     with pytest.raises(ValueError, match=r"^a rotation needs a new secret$"):
         rotate_secret(endpoint, endpoint.secret or "")
 
 
 @pytest.mark.parametrize("state", EndpointState)
-def test_what_is_to_be_seen_at_once_is_refused_unless_the_endpoint_is_active(state: EndpointState) -> None:
+def test_immediate_deliveries_are_refused_unless_the_endpoint_is_active(state: EndpointState) -> None:
     endpoint = standing(state)
     if state is ACTIVE:
         require_active(endpoint)
@@ -254,7 +256,7 @@ def test_a_change_touches_what_it_names_and_nothing_else() -> None:
 
 @pytest.mark.spec("4.4/fields")
 @given(endpoints(), event_kinds(), descriptions())
-def test_a_change_that_breaks_no_rule_is_carried_out_whole(
+def test_a_valid_change_is_applied_as_a_whole(
     before: Endpoint, kinds: tuple[EventKind, ...], description: str | None
 ) -> None:
     after = update(before, EndpointChanges(event_types=kinds, description=description))
@@ -308,7 +310,7 @@ def test_there_is_room_below_the_limit(endpoints_there: int, limit: int) -> None
 
 
 @pytest.mark.parametrize(("endpoints_there", "limit"), [(50, 50), (150_000, 50)])
-def test_at_the_limit_the_refusal_says_what_to_do(endpoints_there: int, limit: int) -> None:
+def test_at_the_limit_the_refusal_describes_the_remedy(endpoints_there: int, limit: int) -> None:
     with pytest.raises(Unprocessable, match=rf"{endpoints_there} webhooks.* may have {limit}. Delete one"):
         check_room(endpoints_there, limit)
 

@@ -110,28 +110,28 @@ def descendants(parent: type[DomainError]) -> Iterator[type[DomainError]]:
 
 @pytest.mark.spec("9/2")
 def test_every_code_of_the_spec_is_there_and_no_other() -> None:
-    ours = {kind for kind in descendants(DomainError) if kind.__module__ == errors.__name__}
-    assert {kind: (kind.code, kind.is_final) for kind in ours} == CODES
+    own_errors = {kind for kind in descendants(DomainError) if kind.__module__ == errors.__name__}
+    assert {kind: (kind.code, kind.is_final) for kind in own_errors} == CODES
     assert {kind.code for kind in descendants(DomainError)} == {code for code, _ in CODES.values()}
 
 
 def test_the_docstring_draws_the_tree_as_it_is() -> None:
     drawn = re.findall(r"^    ([│ ]*)[├└]── (\w+) +(\S+)", errors.__doc__ or "", re.MULTILINE)
     parents: dict[int, type[DomainError]] = {-1: DomainError}
-    told = []
+    kinds = []
     for indent, name, code in drawn:
         kind = getattr(errors, name)
         depth = len(indent) // 4
         assert kind.__base__ is parents[depth - 1]
         assert kind.code == code or code.startswith("(")
         parents[depth] = kind
-        told.append(kind)
-    assert set(told) == set(CODES)
-    assert len(told) == len(CODES)
+        kinds.append(kind)
+    assert set(kinds) == set(CODES)
+    assert len(kinds) == len(CODES)
 
 
 @pytest.mark.parametrize("kind", CODES, ids=lambda kind: kind.__name__)
-def test_an_error_says_its_message_and_cannot_be_told_otherwise(kind: type[DomainError]) -> None:
+def test_an_error_shows_its_message_and_is_immutable(kind: type[DomainError]) -> None:
     make, message = ONE_OF_EACH[kind]
     error = make()
     assert type(error) is kind
@@ -140,7 +140,7 @@ def test_an_error_says_its_message_and_cannot_be_told_otherwise(kind: type[Domai
         cast("dict[str, object]", error.details)["added"] = 1
 
 
-def test_details_are_a_copy_of_what_was_given() -> None:
+def test_details_are_a_copy_of_the_argument() -> None:
     fields = {"title": ["is missing"]}
     details: dict[str, object] = {"id": 1}
     invalid, refused = InvalidRequest(fields), Unprocessable("No.", details)
@@ -180,13 +180,13 @@ def test_an_invalid_request_names_every_field() -> None:
         (lambda: NoHostFree(60, MIDNIGHT), {"next_available_at": "2026-12-01T17:00:00Z"}),
     ],
 )  # fmt: skip
-def test_details_hold_what_the_contract_says(
+def test_details_hold_the_fields_of_the_contract(
     make: Callable[[], DomainError], details: dict[str, Any]
 ) -> None:
     assert make().details == details
 
 
-def test_what_may_be_tried_again_says_when() -> None:
+def test_temporary_errors_state_when_to_retry() -> None:
     assert RateLimited(20, 60, 13).retry_after_s == 13
     assert ServiceUnavailable("Being mended.", 14).retry_after_s == 14
     assert NoHostFree(60, MIDNIGHT).retry_after_s == 60
@@ -195,7 +195,7 @@ def test_what_may_be_tried_again_says_when() -> None:
     assert CreationsUsedUp(MIDNIGHT, MIDNIGHT, is_share=False).retry_after_s == 1
 
 
-def test_hosts_that_are_used_up_are_not_the_accounts_share() -> None:
+def test_exhausted_hosts_and_an_exhausted_share_are_distinct_errors() -> None:
     error = CreationsUsedUp(MIDNIGHT - timedelta(hours=1), MIDNIGHT, is_share=False)
     assert error.message == (
         "The hosts that are large enough cannot be given another meeting today. "

@@ -85,10 +85,10 @@ def slot_of(step: Step) -> Slot:
     return step.key, (step.at + timedelta(hours=7)).date()
 
 
-def recounted(life: AccountHistory) -> Iterator[tuple[Step, Recount]]:
+def recounted(history: AccountHistory) -> Iterator[tuple[Step, Recount]]:
     """Each step with the sums after it."""
     sums = Recount()
-    for step in life.steps:
+    for step in history.steps:
         sums.add(step)
         yield step, sums
 
@@ -97,21 +97,21 @@ def recounted(life: AccountHistory) -> Iterator[tuple[Step, Recount]]:
 
 
 @given(account_histories())
-def test_holds_never_outlive_settlement_or_release(life: AccountHistory) -> None:
+def test_holds_never_outlive_settlement_or_release(history: AccountHistory) -> None:
     """What is held is what the open holds say, after every step; once all have ended, nothing is."""
-    for step, sums in recounted(life):
+    for step, sums in recounted(history):
         assert step.after.held == sums.held() >= 0
         assert step.after.available == sums.balance - sums.held()
-    at = life.steps[-1].at
-    while life.open_holds:
-        life.play(Act.SETTLE if len(life.open_holds) % 2 else Act.RELEASE, 1, at, KEY)
-    assert life.funds.held == 0
-    assert all(usage.held == 0 for usage in life.usages.values())
+    at = history.steps[-1].at
+    while history.open_holds:
+        history.play(Act.SETTLE if len(history.open_holds) % 2 else Act.RELEASE, 1, at, KEY)
+    assert history.funds.held == 0
+    assert all(usage.held == 0 for usage in history.usages.values())
 
 
 @given(account_histories())
-def test_a_hold_ends_with_all_that_it_reserved_and_a_release_leaves_no_entry(life: AccountHistory) -> None:
-    for step in life.steps:
+def test_a_hold_ends_with_all_that_it_reserved_and_a_release_leaves_no_entry(history: AccountHistory) -> None:
+    for step in history.steps:
         if step.act is Act.RELEASE:
             assert step.hold is not None
             assert step.after.available == step.before.available + step.hold.amount
@@ -122,8 +122,8 @@ def test_a_hold_ends_with_all_that_it_reserved_and_a_release_leaves_no_entry(lif
 
 
 @given(account_histories())
-def test_a_settlement_charges_what_the_hold_was_for(life: AccountHistory) -> None:
-    for step in life.steps:
+def test_a_settlement_charges_what_the_hold_was_for(history: AccountHistory) -> None:
+    for step in history.steps:
         if step.act in SETTLEMENTS:
             assert step.hold is not None
             assert step.entry is not None
@@ -134,8 +134,8 @@ def test_a_settlement_charges_what_the_hold_was_for(life: AccountHistory) -> Non
 
 
 @given(account_histories())
-def test_usage_is_what_the_key_spent_and_holds_on_the_day(life: AccountHistory) -> None:
-    for step, sums in recounted(life):
+def test_usage_is_what_the_key_spent_and_holds_on_the_day(history: AccountHistory) -> None:
+    for step, sums in recounted(history):
         if step.usage is not None:
             slot = step.usage.api_key_id, step.usage.day
             assert step.usage == CapUsage(*slot, sums.spent[slot], sums.held(slot))
@@ -146,20 +146,20 @@ def test_usage_is_what_the_key_spent_and_holds_on_the_day(life: AccountHistory) 
 @pytest.mark.spec("5/7")
 @given(account_histories())
 def test_the_daily_cap_is_never_passed_in_any_interleaving_and_at_any_instant_round_midnight_wib(
-    life: AccountHistory,
+    history: AccountHistory,
 ) -> None:
     """Only the settlement of work already admitted may, and no further than it took beyond its hold."""
-    for _, sums in recounted(life):
+    for _, sums in recounted(history):
         for slot in {*sums.spent, *(slot for slot, _ in sums.open.values())}:
-            cap = life.caps[slot[0]]
+            cap = history.caps[slot[0]]
             assert cap is None or sums.spent[slot] + sums.held(slot) <= cap + sums.excess[slot]
 
 
 @pytest.mark.spec("5/7")
 @given(account_histories())
-def test_paid_work_is_admitted_exactly_while_balance_and_cap_have_room(life: AccountHistory) -> None:
+def test_paid_work_is_admitted_exactly_while_balance_and_cap_have_room(history: AccountHistory) -> None:
     sums = Recount()
-    for step in life.steps:
+    for step in history.steps:
         if step.act in (Act.CHARGE, Act.HOLD):
             assert (None if step.refusal is None else type(step.refusal)) == sums.refusal(step)
         sums.add(step)
@@ -173,19 +173,19 @@ def test_a_refund_gives_the_cap_of_its_charges_day_back_and_no_other(
     cap: int, at: datetime, refunded_at: datetime, later: datetime
 ) -> None:
     """On the same day, or on another: the day of the charge has room again, and only that day."""
-    life = AccountHistory(open_account(ACCOUNT), {KEY: cap})
-    life.play(Act.TOP_UP, 1_000, at, KEY)
-    life.play(Act.CHARGE, cap, at, KEY)
-    full = life.play(Act.CHARGE, 1, at, KEY)
+    history = AccountHistory(open_account(ACCOUNT), {KEY: cap})
+    history.play(Act.TOP_UP, 1_000, at, KEY)
+    history.play(Act.CHARGE, cap, at, KEY)
+    full = history.play(Act.CHARGE, 1, at, KEY)
     assert full is not None
     assert isinstance(full.refusal, CreditCapExceeded)
-    life.play(Act.REFUND, 0, refunded_at, KEY)
-    assert life.usage((KEY, cap_day(at))) == CapUsage(KEY, cap_day(at))
-    again = life.play(Act.CHARGE, cap, at, KEY)
+    history.play(Act.REFUND, 0, refunded_at, KEY)
+    assert history.usage((KEY, cap_day(at))) == CapUsage(KEY, cap_day(at))
+    again = history.play(Act.CHARGE, cap, at, KEY)
     assert again is not None
     assert again.refusal is None
-    life.play(Act.REFUND_AGAIN, 0, refunded_at, KEY)
-    other = life.play(Act.CHARGE, cap, later, KEY)
+    history.play(Act.REFUND_AGAIN, 0, refunded_at, KEY)
+    other = history.play(Act.CHARGE, cap, later, KEY)
     assert other is not None
     assert (other.refusal is None) == (cap_day(later) != cap_day(at))
 
@@ -212,9 +212,9 @@ def test_work_is_admitted_up_to_the_balance_and_the_cap_and_not_a_credit_further
 ) -> None:
     funds, usage = Funds(ACCOUNT, balance, held), CapUsage(KEY, DAY, spent, held_today)
     if balance - held < amount:
-        with pytest.raises(InsufficientCredits) as poor:
+        with pytest.raises(InsufficientCredits) as refused:
             take(funds, usage, cap, hold_of(amount))
-        assert poor.value.details == {"required": amount, "available": balance - held}
+        assert refused.value.details == {"required": amount, "available": balance - held}
     elif cap is not None and spent + held_today + amount > cap:
         with pytest.raises(CreditCapExceeded) as capped:
             take(funds, usage, cap, hold_of(amount))
@@ -270,7 +270,7 @@ def test_a_settlement_counts_for_the_day_of_its_hold_whenever_it_happens(at: dat
     assert settled.usage == CapUsage(KEY, day, spent=20)
 
 
-def test_credit_low_is_told_at_the_charge_and_not_at_the_hold() -> None:
+def test_credit_low_is_emitted_at_the_charge_and_not_at_the_hold() -> None:
     funds = top_up(open_account(ACCOUNT, 100), UUID(int=1), "INV-1", 120, MIDNIGHT).funds
     reserved = take(funds, CapUsage(KEY, DAY), None, hold_of(30))
     assert not reserved.funds.is_low
@@ -279,12 +279,12 @@ def test_credit_low_is_told_at_the_charge_and_not_at_the_hold() -> None:
     assert (fact.account_id, fact.available, fact.threshold) == (ACCOUNT, 90, 100)
 
 
-def test_the_cap_is_told_to_reset_at_the_next_midnight_in_wib() -> None:
+def test_the_cap_error_names_the_next_midnight_in_wib_as_the_reset() -> None:
     usage = CapUsage(KEY, cap_day(MIDNIGHT - TICK), 6, 3)
     with pytest.raises(CreditCapExceeded) as refused:
         take(Funds(ACCOUNT, 100), usage, 10, hold_of(2, usage.day))
-    told = {"cap": 10, "spent": 9, "required": 2, "resets_at": "2026-12-01T17:00:00Z"}
-    assert refused.value.details == told
+    details = {"cap": 10, "spent": 9, "required": 2, "resets_at": "2026-12-01T17:00:00Z"}
+    assert refused.value.details == details
     assert cap_day_ends_at(cap_day(MIDNIGHT - TICK)) == MIDNIGHT
 
 
@@ -301,7 +301,7 @@ def test_a_hold_ends_once(hold: Hold) -> None:
 
 
 @pytest.mark.parametrize("usage", [CapUsage(KEY, DAY, held=5), CapUsage(KEY, DAY, held=9)])
-def test_a_hold_that_only_the_account_or_only_the_key_knows_of_is_no_open_one(usage: CapUsage) -> None:
+def test_a_hold_counted_only_at_the_account_or_only_at_the_key_is_not_open(usage: CapUsage) -> None:
     funds = Funds(ACCOUNT, 100, held=9 if usage.held == 5 else 5)
     with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
         release(funds, usage, hold_of(6))
@@ -311,7 +311,7 @@ def test_a_hold_that_only_the_account_or_only_the_key_knows_of_is_no_open_one(us
 @pytest.mark.parametrize(
     "usage", [CapUsage(KEY, DAY - timedelta(days=1), held=5), CapUsage(UUID(int=99), DAY, held=5)]
 )
-def test_the_usage_of_another_day_or_key_is_refused_because_it_would_let_the_cap_be_passed(
+def test_the_usage_of_another_day_or_key_is_refused_because_it_would_bypass_the_cap(
     usage: CapUsage,
 ) -> None:
     funds, hold = Funds(ACCOUNT, 100, held=5), hold_of(5)
@@ -320,8 +320,8 @@ def test_the_usage_of_another_day_or_key_is_refused_because_it_would_let_the_cap
         lambda: release(funds, usage, hold),
         lambda: settle(funds, usage, hold, 5, UUID(int=2), MIDNIGHT),
     ):
-        told = "another key than the spend" if usage.day == DAY else "2026-12-01, the spend of 2026-12-02"
-        with pytest.raises(ValueError, match=f"^the usage is of {told}$"):
+        message = "another key than the spend" if usage.day == DAY else "2026-12-01, the spend of 2026-12-02"
+        with pytest.raises(ValueError, match=f"^the usage is of {message}$"):
             decide()
 
 
@@ -339,7 +339,7 @@ def test_a_charge_takes_the_usage_of_its_own_day() -> None:
     st.none() | st.integers(0, 100),
     money.holds(KEY, DAY),
 )
-def test_what_is_sufficient_is_taken_and_nothing_else(
+def test_exactly_the_sufficient_amounts_are_taken(
     funds: Funds, usage: CapUsage, cap: int | None, hold: Hold
 ) -> None:
     is_taken = True

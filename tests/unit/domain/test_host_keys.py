@@ -37,13 +37,13 @@ randoms = st.binary(min_size=PASSWORD_RANDOM_BYTES, max_size=64)
 
 
 @given(st.integers(1, 10), randoms)
-def test_a_key_has_the_digits_that_were_asked_for(digits: int, random: bytes) -> None:
+def test_a_key_has_the_requested_number_of_digits(digits: int, random: bytes) -> None:
     key = generate_host_key(digits, random)
     assert len(key) == digits
     assert set(key) <= set("0123456789")
 
 
-def test_a_key_is_drawn_from_all_there_are() -> None:
+def test_keys_are_drawn_from_the_whole_range() -> None:
     drawn = {generate_host_key(1, number.to_bytes(PASSWORD_RANDOM_BYTES)) for number in range(10)}
     assert drawn == set("0123456789")
 
@@ -71,8 +71,15 @@ def test_a_key_is_shown_from_15_minutes_before_the_start_until_the_end(
     status: MeetingStatus, near: str | None, during: str | None
 ) -> None:
     meeting = evolve(MEETING, status=status)
-    told = {NEAR - TICK: None, NEAR: near, START - TICK: near, START: during, END - TICK: during, END: None}
-    assert {now: shown_host_key(meeting, now) for now in told} == told
+    expected = {
+        NEAR - TICK: None,
+        NEAR: near,
+        START - TICK: near,
+        START: during,
+        END - TICK: during,
+        END: None,
+    }
+    assert {now: shown_host_key(meeting, now) for now in expected} == expected
 
 
 def test_a_meeting_without_a_key_shows_none() -> None:

@@ -19,26 +19,26 @@ from meetcore.domain.hosts import (
     tiers_without_host,
 )
 from meetcore.domain.pricing import PricingTier
-from meetcore.testing.strategies.meetings import hosts_of_a_house
+from meetcore.testing.strategies.meetings import host_pools
 
 seats = st.integers(1, 6)
-houses = hosts_of_a_house()
+host_lists = host_pools()
 
 
-@given(houses, seats, st.randoms(use_true_random=False))
+@given(host_lists, seats, st.randoms(use_true_random=False))
 def test_the_choice_is_the_same_in_any_order(free: list[Host], wanted: int, random: Any) -> None:
     shuffled = random.sample(free, len(free))
     assert choose_host(iter(shuffled), wanted) == choose_host(free, wanted)
 
 
-@given(houses, st.lists(seats, max_size=4))
-def test_a_tier_is_without_host_where_none_would_ever_be_chosen(house: list[Host], wanted: list[int]) -> None:
+@given(host_lists, st.lists(seats, max_size=4))
+def test_a_tier_is_without_host_where_none_can_be_chosen(hosts_given: list[Host], wanted: list[int]) -> None:
     tiers = [PricingTier(f"tier-{place}", "Tier", each, 60, 10, 5) for place, each in enumerate(wanted)]
-    lacking = tiers_without_host(tiers, iter(house))
-    assert [*lacking] == [tier for tier in tiers if choose_host(house, tier.capacity) is None]
+    lacking = tiers_without_host(tiers, iter(hosts_given))
+    assert [*lacking] == [tier for tier in tiers if choose_host(hosts_given, tier.capacity) is None]
 
 
-@given(houses, seats)
+@given(host_lists, seats)
 def test_the_best_fit_is_chosen_and_none_only_when_none_fits(free: list[Host], wanted: int) -> None:
     chosen = choose_host(free, wanted)
     fitting = [host for host in free if host.is_active and host.capacity >= wanted]
@@ -54,8 +54,8 @@ def test_the_best_fit_is_chosen_and_none_only_when_none_fits(free: list[Host], w
                 assert chosen.id <= other.id
 
 
-@given(houses, seats)
-def test_a_host_that_was_not_chosen_may_go_away(free: list[Host], wanted: int) -> None:
+@given(host_lists, seats)
+def test_removing_a_host_that_was_not_chosen_keeps_the_choice(free: list[Host], wanted: int) -> None:
     chosen = choose_host(free, wanted)
     if chosen is not None:
         assert choose_host([chosen], wanted) == chosen
@@ -72,7 +72,7 @@ def test_uses_even_out_among_equals() -> None:
     assert {host.uses for host in free.values()} == {10}
 
 
-def test_a_host_runs_one_meeting_at_a_time_unless_told_otherwise() -> None:
+def test_a_host_runs_one_meeting_at_a_time_by_default() -> None:
     host = Host(UUID(int=1), "user", 100)
     assert (host.max_concurrent, host.uses, host.is_active) == (1, 0, True)
     assert (host.creations, host.creations_on, host.rests_until) == (0, None, None)
@@ -109,7 +109,7 @@ wib = timezone(timedelta(hours=7))
         ({"creations": 2, "creations_on": date(2026, 12, 1), "is_active": False}, 3, False),
     ],
 )
-def test_a_host_takes_a_meeting_unless_it_is_disabled_rests_or_had_its_share(
+def test_a_host_takes_a_meeting_unless_disabled_unavailable_or_at_its_daily_limit(
     changes: dict[str, Any], per_day: int | None, can: bool
 ) -> None:
     host = evolve(HOST, **changes)
@@ -124,7 +124,7 @@ def test_uses_and_the_days_creations_are_counted() -> None:
     assert later == evolve(HOST, uses=3, creations=1, creations_on=date(2026, 12, 2))
 
 
-def test_what_was_not_made_after_all_is_not_counted_on_its_day() -> None:
+def test_creations_that_failed_are_not_counted_on_their_day() -> None:
     used = HOST.used(AT).used(AT)
     assert used.given_back(AT.astimezone(wib)) == evolve(used, creations=1)
     later = AT + timedelta(minutes=30)
@@ -170,7 +170,7 @@ def test_two_accounts_cannot_starve_a_third(total: int, percent: int) -> None:
 
 
 @given(st.integers(1, 400), st.integers(1, 100))
-def test_an_account_that_had_nothing_gets_one_where_one_is_left(total: int, percent: int) -> None:
+def test_an_account_without_creations_gets_one_where_one_is_left(total: int, percent: int) -> None:
     assert may_create(DayCreations(0, total), percent)
 
 

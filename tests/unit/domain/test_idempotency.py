@@ -37,13 +37,13 @@ from meetcore.testing.strategies.requests import (
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
 TICK = timedelta(microseconds=1)
-MINE = fingerprint("POST", "/api/v1/meetings", {"title": "Rapat"})
+FINGERPRINT = fingerprint("POST", "/api/v1/meetings", {"title": "Rapat"})
 OTHER = fingerprint("POST", "/api/v1/meetings", {"title": "rapat"})
 SUBJECT = UUID(int=7)
 
 
 def record(**fields: Any) -> IdempotencyRecord:
-    return IdempotencyRecord("key-1", MINE, **fields)
+    return IdempotencyRecord("key-1", FINGERPRINT, **fields)
 
 
 KNOWN: dict[KeyState, tuple[IdempotencyRecord | None, ...]] = {
@@ -79,7 +79,7 @@ TABLE = {
 def test_the_whole_decision_table(state: KeyState) -> None:
     for known in KNOWN[state]:
         assert state_of(known, NOW) is state
-        assert (decide(known, MINE, NOW), decide(known, OTHER, NOW)) == TABLE[state]
+        assert (decide(known, FINGERPRINT, NOW), decide(known, OTHER, NOW)) == TABLE[state]
 
 
 def test_the_table_has_an_answer_for_every_pair() -> None:
@@ -93,10 +93,10 @@ def test_the_table_has_an_answer_for_every_pair() -> None:
 def test_any_record_in_a_state_is_decided_by_the_table(state: KeyState, data: st.DataObject) -> None:
     known = data.draw(idempotency_records(state, NOW))
     other = data.draw(fingerprints())
-    mine = other if known is None else known.fingerprint
+    bound = other if known is None else known.fingerprint
     assert state_of(known, NOW) is state
-    assert decide(known, mine, NOW) is TABLE[state][0]
-    assert decide(known, other, NOW) is TABLE[state][other != mine]
+    assert decide(known, bound, NOW) is TABLE[state][0]
+    assert decide(known, other, NOW) is TABLE[state][other != bound]
 
 
 @pytest.mark.spec("4/idem-reused")
@@ -112,7 +112,7 @@ def test_one_flipped_bit_makes_it_another_request(
 
 @pytest.mark.parametrize("event", KeyEvent)
 @pytest.mark.parametrize("state", KeyState)
-def test_a_key_moves_as_its_verdicts_say(state: KeyState, event: KeyEvent) -> None:
+def test_a_key_changes_state_as_its_verdicts_require(state: KeyState, event: KeyEvent) -> None:
     """Work begins exactly where a verdict tells somebody to begin it, and what is done is only forgotten."""
     after = TRANSITIONS.get((state, event))
     begins = {KeyEvent.CLAIM: Verdict.CLAIM, KeyEvent.TAKE_OVER: Verdict.TAKE_OVER}
@@ -133,7 +133,7 @@ def test_a_key_that_is_bound_stays_bound_at_every_instant(
     known = record(is_done=is_done, lease_until=lease_until)
     assert decide(known, OTHER, now) is Verdict.REJECT
     expected = Verdict.REPLAY if is_done else Verdict.WAIT if now < lease_until else Verdict.TAKE_OVER
-    assert decide(known, MINE, now) is expected
+    assert decide(known, FINGERPRINT, now) is expected
 
 
 # Fingerprints
@@ -190,18 +190,20 @@ places: st.SearchStrategy[tuple[str, str, Any]] = st.tuples(
 
 
 @given(places, places)
-def test_method_and_path_belong_to_it(one: tuple[str, str, Any], two: tuple[str, str, Any]) -> None:
+def test_the_fingerprint_includes_method_and_path(
+    one: tuple[str, str, Any], two: tuple[str, str, Any]
+) -> None:
     assert (fingerprint(*one) == fingerprint(*two)) == (one == two)
 
 
-def test_a_fingerprint_keeps_its_form_for_as_long_as_keys_are_remembered() -> None:
-    told = 'POST\n/api/v1/meetings\n{"a":[1,1.0,true,null],"b":"\\u00e9"}'
+def test_a_fingerprint_keeps_its_form_while_key_records_are_kept() -> None:
+    canonical = 'POST\n/api/v1/meetings\n{"a":[1,1.0,true,null],"b":"\\u00e9"}'
     body = {"b": "\u00e9", "a": [1, 1.0, True, None]}
-    assert fingerprint("POST", "/api/v1/meetings", body) == hashlib.sha256(told.encode()).digest()
+    assert fingerprint("POST", "/api/v1/meetings", body) == hashlib.sha256(canonical.encode()).digest()
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_what_is_no_json_has_no_fingerprint(number: float) -> None:
+def test_a_body_that_is_not_json_has_no_fingerprint(number: float) -> None:
     with pytest.raises(ValueError, match="JSON compliant"):
         fingerprint("POST", "/p", {"a": number})
 
@@ -225,12 +227,12 @@ def test_a_key_is_1_to_255_visible_ascii_characters(text: str) -> None:
 @example("a", "\x7f", "")
 @example("a", "\n", "")
 @example("a", "é", "")
-def test_any_other_character_makes_it_none(before: str, foreign: str, after: str) -> None:
+def test_any_other_character_makes_a_key_invalid(before: str, foreign: str, after: str) -> None:
     assert not is_key(before + foreign + after)
 
 
 @pytest.mark.parametrize("text", ["", "a" * 256, "a" * 10_000])
-def test_another_length_makes_it_none(text: str) -> None:
+def test_another_length_makes_a_key_invalid(text: str) -> None:
     assert not is_key(text)
 
 

@@ -28,7 +28,7 @@ def test_the_example_of_the_rfc() -> None:
 
 
 @given(millis, st.integers(0, 999), randoms)
-def test_an_id_is_a_uuid_of_version_7_that_tells_its_millisecond(ms: int, us: int, random: bytes) -> None:
+def test_an_id_is_a_uuid_of_version_7_that_encodes_its_millisecond(ms: int, us: int, random: bytes) -> None:
     made = uuid7(instant(ms, us), random)
     assert made.version == 7
     assert made.variant == RFC_4122
@@ -37,8 +37,8 @@ def test_an_id_is_a_uuid_of_version_7_that_tells_its_millisecond(ms: int, us: in
 
 @given(millis, st.integers(-14 * 60, 14 * 60), randoms)
 def test_the_time_zone_does_not_matter(ms: int, minutes: int, random: bytes) -> None:
-    elsewhere = instant(ms).astimezone(timezone(timedelta(minutes=minutes)))
-    assert uuid7(elsewhere, random) == uuid7(instant(ms), random)
+    in_zone = instant(ms).astimezone(timezone(timedelta(minutes=minutes)))
+    assert uuid7(in_zone, random) == uuid7(instant(ms), random)
 
 
 @given(st.lists(st.tuples(millis, randoms), min_size=2, max_size=20))
@@ -56,7 +56,7 @@ def test_74_of_the_random_bits_are_in_the_id(ms: int, bit: int) -> None:
 
 
 @given(randoms, st.binary(max_size=6))
-def test_more_random_bytes_than_ten_are_not_looked_at(random: bytes, more: bytes) -> None:
+def test_random_bytes_beyond_ten_are_ignored(random: bytes, more: bytes) -> None:
     assert uuid7(EPOCH, random + more) == uuid7(EPOCH, random)
 
 

@@ -91,7 +91,7 @@ def test_the_scheme_is_read_in_any_case_and_spaces_round_the_key_are_dropped(sch
 
 @pytest.mark.spec("5/1")
 @pytest.mark.parametrize("header", [None, ""])
-def test_no_header_is_told_as_no_key(header: str | None) -> None:
+def test_a_missing_header_is_reported_as_no_key(header: str | None) -> None:
     assert refusal(header).startswith("No API key.")
 
 
@@ -99,18 +99,18 @@ def test_no_header_is_told_as_no_key(header: str | None) -> None:
 @pytest.mark.parametrize(
     "header", [MINTED, "Bearer", "Bearer ", "Bearer   ", f"Basic {MINTED}", f"Bearer\t{MINTED}", f" {MINTED}"]
 )
-def test_another_scheme_is_told(header: str) -> None:
+def test_another_scheme_is_reported(header: str) -> None:
     assert refusal(header) == "The Authorization header must read: Bearer <API_KEY>."
 
 
 @pytest.mark.parametrize("key", ["mk", "mk_test_" + "a" * 43, "MK_live_" + "a" * 43, "a" * 43])
-def test_another_prefix_is_told(key: str) -> None:
+def test_another_prefix_is_reported(key: str) -> None:
     assert refusal(f"Bearer {key}") == "An API key begins with mk_live_."
 
 
 @pytest.mark.spec("5/2")
 @given(st.text(BASE64URL, max_size=100))
-def test_a_key_of_another_length_is_told_apart_as_a_copying_mistake(secret: str) -> None:
+def test_a_key_of_another_length_is_reported_as_a_copying_mistake(secret: str) -> None:
     assume(len(secret) != SECRET_LENGTH)
     assert refusal(f"Bearer mk_live_{secret}") == (
         f"An API key has 43 characters after mk_live_; this one has {len(secret)}. Was it copied whole?"
@@ -119,9 +119,9 @@ def test_a_key_of_another_length_is_told_apart_as_a_copying_mistake(secret: str)
 
 @given(st.text(BASE64URL, min_size=42, max_size=42), st.characters(exclude_characters=BASE64URL + " "))
 def test_a_key_with_a_foreign_character_is_simply_wrong(rest: str, foreign: str) -> None:
-    told = refusal(f"Bearer mk_live_{rest[:20]}{foreign}{rest[20:]}")
-    assert told.startswith("The API key is wrong, revoked or expired.")
-    assert rest not in told
+    message = refusal(f"Bearer mk_live_{rest[:20]}{foreign}{rest[20:]}")
+    assert message.startswith("The API key is wrong, revoked or expired.")
+    assert rest not in message
 
 
 @pytest.mark.spec("5/3", "4.2/1")
@@ -159,7 +159,7 @@ def test_no_white_space_but_spaces_is_dropped(space: str) -> None:
 
 @pytest.mark.spec("5/3")
 @given(api_keys(NOW))
-def test_a_key_within_its_term_that_nobody_revoked_passes_as_it_is(key: ApiKey) -> None:
+def test_a_key_that_is_neither_revoked_nor_expired_is_accepted_unchanged(key: ApiKey) -> None:
     assert check_usable(key, NOW) is key
 
 
@@ -172,7 +172,7 @@ def test_a_key_that_is_revoked_or_past_its_term_is_refused(key: ApiKey) -> None:
 
 @pytest.mark.spec("5/2")
 @given(prefixes.flatmap(lambda prefix: st.tuples(st.just(prefix), key_texts(prefix))), prefixes)
-def test_a_key_of_one_service_is_none_of_another(key: tuple[str, str], other: str) -> None:
+def test_a_key_of_one_service_is_invalid_at_another(key: tuple[str, str], other: str) -> None:
     prefix, text = key
     assert read_bearer(f"Bearer {text}", prefix) == text
     assume(other != prefix)
@@ -181,12 +181,12 @@ def test_a_key_of_one_service_is_none_of_another(key: tuple[str, str], other: st
 
 @pytest.mark.spec("5/3")
 def test_unknown_malformed_revoked_and_expired_are_answered_alike() -> None:
-    told = {refusal("Bearer mk_live_" + "!" * 43)}
+    messages = {refusal("Bearer mk_live_" + "!" * 43)}
     for key in (None, evolve(KEY, revoked_at=NOW), evolve(KEY, expires_at=NOW)):
         with pytest.raises(InvalidApiKey) as refused:
             check_usable(key, NOW)
-        told.add(refused.value.message)
-    assert len(told) == 1
+        messages.add(refused.value.message)
+    assert len(messages) == 1
 
 
 @pytest.mark.spec("5/5")

@@ -59,19 +59,19 @@ PAID_WORK = {Act.CHARGE, Act.HOLD, Act.CORRECT}
 
 
 @given(account_histories())
-def test_the_sum_over_all_books_is_zero_after_any_sequence(life: AccountHistory) -> None:
-    books: Counter[Book] = Counter()
-    for entry in life.entries:
+def test_the_sum_over_all_ledger_books_is_zero_after_any_sequence(history: AccountHistory) -> None:
+    totals: Counter[Book] = Counter()
+    for entry in history.entries:
         for leg in legs(entry.transfer):
-            books[leg.book] += leg.amount
-        assert books.total() == 0
-        assert books[Book.CUSTOMER] == entry.balance_after
+            totals[leg.book] += leg.amount
+        assert totals.total() == 0
+        assert totals[Book.CUSTOMER] == entry.balance_after
 
 
 @given(account_histories())
-def test_the_balance_equals_the_fold_of_the_entries(life: AccountHistory) -> None:
+def test_the_balance_equals_the_fold_of_the_entries(history: AccountHistory) -> None:
     balance = number = 0
-    for step in life.steps:
+    for step in history.steps:
         if step.entry is not None:
             number, balance = number + 1, balance + step.entry.amount
             assert step.entry.amount == step.entry.transfer.signed_amount
@@ -82,9 +82,9 @@ def test_the_balance_equals_the_fold_of_the_entries(life: AccountHistory) -> Non
 
 @given(account_histories())
 def test_no_charge_takes_the_available_balance_below_zero_and_only_a_settlement_may(
-    life: AccountHistory,
+    history: AccountHistory,
 ) -> None:
-    for step in life.steps:
+    for step in history.steps:
         if step.after.available < min(0, step.before.available):
             assert step.act in SETTLEMENTS
             assert step.entry is not None
@@ -94,32 +94,32 @@ def test_no_charge_takes_the_available_balance_below_zero_and_only_a_settlement_
 
 
 @given(account_histories())
-def test_while_nothing_is_available_no_further_charge_succeeds(life: AccountHistory) -> None:
-    for step in life.steps:
+def test_while_nothing_is_available_no_further_charge_succeeds(history: AccountHistory) -> None:
+    for step in history.steps:
         if step.act in PAID_WORK and step.before.available <= 0:
             assert isinstance(step.refusal, InsufficientCredits)
 
 
 @given(account_histories())
-def test_what_was_refused_or_done_before_changes_nothing(life: AccountHistory) -> None:
-    for step in life.steps:
+def test_refused_or_repeated_operations_change_nothing(history: AccountHistory) -> None:
+    for step in history.steps:
         if step.refusal is not None or step.act in (Act.TOP_UP_AGAIN, Act.REFUND_AGAIN):
             assert step.after == step.before
             assert (step.entry, step.facts) == (None, ())
 
 
 @given(account_histories())
-def test_a_lack_of_credits_is_told_with_what_is_needed_and_what_is_there(life: AccountHistory) -> None:
-    for step in life.steps:
+def test_insufficient_credits_names_the_needed_and_the_available_amount(history: AccountHistory) -> None:
+    for step in history.steps:
         if isinstance(step.refusal, InsufficientCredits):
             assert step.amount > step.before.available
             assert step.refusal.details == {"required": step.amount, "available": step.before.available}
 
 
 @given(account_histories())
-def test_a_refund_never_exceeds_its_charge_and_happens_once(life: AccountHistory) -> None:
-    charges = {charge.id: charge for charge in life.transfers(TransferKind.MEETING_CHARGE)}
-    refunds = life.transfers(TransferKind.MEETING_REFUND)
+def test_a_refund_never_exceeds_its_charge_and_happens_once(history: AccountHistory) -> None:
+    charges = {charge.id: charge for charge in history.transfers(TransferKind.MEETING_CHARGE)}
+    refunds = history.transfers(TransferKind.MEETING_REFUND)
     assert len({one.reverses for one in refunds}) == len(refunds)
     for one in refunds:
         assert one.reverses is not None
@@ -131,15 +131,15 @@ def test_a_refund_never_exceeds_its_charge_and_happens_once(life: AccountHistory
 
 
 @given(account_histories())
-def test_a_transfer_is_in_the_ledger_once(life: AccountHistory) -> None:
-    made = [entry.transfer for entry in life.entries]
+def test_a_transfer_is_in_the_ledger_once(history: AccountHistory) -> None:
+    made = [entry.transfer for entry in history.entries]
     assert len({transfer.operation for transfer in made}) == len(made)
     assert len({transfer.id for transfer in made}) == len(made)
 
 
 @given(account_histories())
-def test_time_never_runs_backwards_along_the_numbers(life: AccountHistory) -> None:
-    times = [entry.at for entry in life.entries]
+def test_time_never_runs_backwards_along_the_numbers(history: AccountHistory) -> None:
+    times = [entry.at for entry in history.entries]
     assert times == sorted(times)
 
 
@@ -164,32 +164,34 @@ def test_an_instant_without_a_time_zone_is_refused() -> None:
 
 
 @given(account_histories())
-def test_credit_low_is_told_once_and_again_only_after_it_has_been_above(life: AccountHistory) -> None:
+def test_credit_low_is_emitted_once_until_the_balance_was_above_the_threshold(
+    history: AccountHistory,
+) -> None:
     """At an entry that ends below the threshold; a hold tells nothing, and its release may make it good."""
-    threshold = life.funds.low_threshold
+    threshold = history.funds.low_threshold
     is_armed = threshold == 0  # an empty account counts as told where it is below
-    for step in life.steps:
+    for step in history.steps:
         is_below = step.after.available < threshold
-        is_told = step.entry is not None and is_below and is_armed
-        expected = (CreditsFellLow(ACCOUNT, step.after.available, threshold),) if is_told else ()
+        is_emitted = step.entry is not None and is_below and is_armed
+        expected = (CreditsFellLow(ACCOUNT, step.after.available, threshold),) if is_emitted else ()
         assert step.facts == expected
-        is_armed = (is_armed or not is_below) and not is_told
+        is_armed = (is_armed or not is_below) and not is_emitted
         assert step.after.is_low == (not is_armed)
 
 
-@pytest.mark.parametrize(("balance", "is_told"), [(THRESHOLD, False), (THRESHOLD - 1, True)])
-def test_low_is_below_the_threshold_and_not_at_it(balance: int, is_told: bool) -> None:
+@pytest.mark.parametrize(("balance", "is_emitted"), [(THRESHOLD, False), (THRESHOLD - 1, True)])
+def test_low_is_below_the_threshold_and_not_at_it(balance: int, is_emitted: bool) -> None:
     funds = top_up(open_account(ACCOUNT, THRESHOLD), UUID(int=1), "INV-1", 500, NOW).funds
     posting = adjust(funds, UUID(int=2), "ticket:1", balance - 500, TICKET, NOW)
-    assert bool(posting.facts) is is_told
+    assert bool(posting.facts) is is_emitted
 
 
 @pytest.mark.parametrize(("threshold", "is_low"), [(0, False), (1, True), (100, True)])
-def test_an_empty_account_counts_as_told(threshold: int, is_low: bool) -> None:
+def test_an_empty_account_counts_as_notified(threshold: int, is_low: bool) -> None:
     assert open_account(ACCOUNT, threshold) == Funds(ACCOUNT, low_threshold=threshold, is_low=is_low)
 
 
-def test_an_account_is_told_below_a_hundred_credits_unless_it_says_otherwise() -> None:
+def test_the_default_low_threshold_is_a_hundred_credits() -> None:
     assert open_account(ACCOUNT) == open_account(ACCOUNT, 100)
 
 
@@ -253,7 +255,7 @@ def test_only_the_charge_of_a_meeting_is_refunded(kind: TransferKind) -> None:
 @example(True)
 @example(float("nan"))
 @example(0)
-def test_what_is_no_whole_number_of_credits_is_refused_everywhere(amount: Any) -> None:
+def test_fractional_credits_are_refused_everywhere(amount: Any) -> None:
     usage, reference = CapUsage(KEY, NOW.date()), Reference("meeting", "7")
     good = Hold(UUID(int=2), "meeting:7", TransferKind.MEETING_CHARGE, 10, reference, KEY, NOW.date())
     for decide in (
@@ -299,7 +301,7 @@ def test_a_balance_never_leaves_the_range_of_credits(balance: int, amount: int, 
 @example(Funds(ACCOUNT, 50, 10), 40, False)
 @example(Funds(ACCOUNT, 50, 10), 41, False)
 @example(Funds(ACCOUNT, -50), 1, True)
-def test_an_adjustment_gives_freely_and_takes_what_is_available_and_not_what_is_held(
+def test_an_adjustment_gives_without_limit_and_takes_only_available_credits(
     funds: Funds, amount: int, gives: bool
 ) -> None:
     signed = amount if gives else -amount

@@ -58,7 +58,7 @@ MEETING = Meeting(
 )  # fmt: skip
 
 # The whole life, written down a second time: what is not here is illegal.
-LIFE = {
+EXPECTED = {
     PROVISIONING: {MeetingEvent.PROVISIONED: SCHEDULED, MeetingEvent.ABANDON: ABANDONED},
     SCHEDULED: {
         MeetingEvent.CANCEL: CANCELLING,
@@ -85,7 +85,7 @@ moments = near(START, END, within=timedelta(days=1))
 def test_every_state_and_event_follows_the_table_and_an_illegal_pair_raises(
     status: MeetingStatus, event: MeetingEvent
 ) -> None:
-    expected = LIFE[status].get(event)
+    expected = EXPECTED[status].get(event)
     assert TRANSITIONS.get((status, event)) is expected
     if expected is not None:
         assert transition(status, event) is expected
@@ -96,7 +96,7 @@ def test_every_state_and_event_follows_the_table_and_an_illegal_pair_raises(
 
 @pytest.mark.parametrize("status", MeetingStatus)
 @given(meetings(START), provisioned(), st.uuids())
-def test_making_is_legal_once_and_otherwise_changes_nothing(
+def test_provisioning_is_legal_once_and_otherwise_changes_nothing(
     status: MeetingStatus, meeting: Meeting, made: Provisioned, charge_id: UUID
 ) -> None:
     meeting, before = evolve(meeting, status=status), evolve(meeting, status=status)
@@ -112,7 +112,7 @@ def test_making_is_legal_once_and_otherwise_changes_nothing(
 
 
 @given(st.lists(st.sampled_from(MeetingEvent), max_size=12))
-def test_what_is_over_stays_over(events: list[MeetingEvent]) -> None:
+def test_final_states_stay_final(events: list[MeetingEvent]) -> None:
     status, over = PROVISIONING, None
     for event in events:
         status = TRANSITIONS.get((status, event), status)
@@ -137,7 +137,7 @@ def test_every_state_can_be_reached_and_left_or_is_an_end() -> None:
         (ABANDONED, ABANDONED, ABANDONED, ABANDONED),
     ],
 )
-def test_the_clock_moves_what_is_shown(
+def test_the_clock_advances_the_shown_status(
     status: MeetingStatus, before: MeetingStatus, during: MeetingStatus, after: MeetingStatus
 ) -> None:
     meeting = evolve(MEETING, status=status)
@@ -146,7 +146,7 @@ def test_the_clock_moves_what_is_shown(
 
 
 @given(statuses, moments, moments)
-def test_what_is_shown_never_goes_back(status: MeetingStatus, one: datetime, two: datetime) -> None:
+def test_the_shown_status_never_goes_back(status: MeetingStatus, one: datetime, two: datetime) -> None:
     order = [PROVISIONING, SCHEDULED, STARTED, ENDED, CANCELLED, ABANDONED]
     meeting = evolve(MEETING, status=status)
     earlier, later = (shown_status(meeting, now) for now in sorted((one, two)))
@@ -176,7 +176,7 @@ def test_cancelling_returns_credits_before_the_start_and_never_after(
 
 
 @given(moments, statuses)
-def test_what_has_ended_is_a_conflict_and_what_is_invisible_is_not_found(
+def test_an_ended_meeting_is_a_conflict_and_an_invisible_one_is_not_found(
     now: datetime, status: MeetingStatus
 ) -> None:
     meeting = evolve(MEETING, status=status)
@@ -210,7 +210,7 @@ UNABLE = ProviderAbilities(
     "jitsi", None, has_recording=False, has_capacity=False, has_login=False, has_mute=False,
     has_notification=False, has_hosts=False,
 )  # fmt: skip
-WISH = MeetingRequest("Rapat", "2026-12-01", "09:00", "standard")
+REQUEST = MeetingRequest("Rapat", "2026-12-01", "09:00", "standard")
 NOW = START - timedelta(days=30)
 
 
@@ -219,29 +219,29 @@ def test_a_generated_password_always_satisfies_its_rule(rule: PasswordRule, rand
     password = generate_password(rule, random)
     assert len(password) == rule.max_length
     assert set(password) <= set(rule.alphabet)
-    plan_meeting(evolve(WISH, password=password), CATALOGUE, ProviderAbilities("any", rule), NOW)
+    plan_meeting(evolve(REQUEST, password=password), CATALOGUE, ProviderAbilities("any", rule), NOW)
 
 
 @given(st.binary(max_size=PASSWORD_RANDOM_BYTES - 1))
 @example(b"")
-def test_a_password_is_not_made_of_too_little_chance(random: bytes) -> None:
+def test_a_password_needs_enough_random_bytes(random: bytes) -> None:
     with pytest.raises(ValueError, match="16 random bytes"):
         generate_password(DIGITS, random)
 
 
 @given(st.integers(0, 10**10 - 1), st.integers(0, 10**20))
-def test_every_password_can_come_up_and_each_by_its_own_number(number: int, rest: int) -> None:
+def test_every_password_can_be_generated_from_exactly_one_number(number: int, rest: int) -> None:
     random = (rest * 10**10 + number).to_bytes(16, "big")
     assert generate_password(DIGITS, random) == str(number).rjust(10, "0")[::-1]
 
 
 @given(password_rules(), st.data())
-def test_a_password_the_provider_takes_is_let_through(rule: PasswordRule, data: st.DataObject) -> None:
-    wish = evolve(WISH, password=data.draw(passwords(rule), "password"))
-    assert plan_meeting(wish, CATALOGUE, ProviderAbilities("any", rule), NOW).request is wish
+def test_a_password_the_provider_accepts_is_accepted(rule: PasswordRule, data: st.DataObject) -> None:
+    request = evolve(REQUEST, password=data.draw(passwords(rule), "password"))
+    assert plan_meeting(request, CATALOGUE, ProviderAbilities("any", rule), NOW).request is request
 
 
-def test_a_provider_takes_4_to_10_characters_records_and_seats_unless_it_says_otherwise() -> None:
+def test_by_default_a_provider_takes_4_to_10_characters_and_has_recording_and_seats() -> None:
     rule = PasswordRule("0123456789")
     assert rule == DIGITS
     assert ProviderAbilities("any", rule) == ProviderAbilities(
@@ -259,7 +259,7 @@ def test_a_provider_takes_4_to_10_characters_records_and_seats_unless_it_says_ot
 def test_any_other_password_is_refused_naming_the_alphabet_and_not_itself(password: str) -> None:
     assume(not (4 <= len(password) <= 10 and set(password) <= set("0123456789")))
     with pytest.raises(Unprocessable) as refused:
-        plan_meeting(evolve(WISH, password=password), CATALOGUE, ABLE, NOW)
+        plan_meeting(evolve(REQUEST, password=password), CATALOGUE, ABLE, NOW)
     assert refused.value.message == "A password has 4 to 10 characters of: 0123456789"
     assert refused.value.details == {"alphabet": "0123456789"}
 
@@ -268,7 +268,7 @@ def test_any_other_password_is_refused_naming_the_alphabet_and_not_itself(passwo
 
 
 @given(st.integers(1, 10), randoms)
-def test_a_hosts_key_has_as_many_digits_as_asked_for(digits: int, random: bytes) -> None:
+def test_a_host_key_has_the_requested_number_of_digits(digits: int, random: bytes) -> None:
     key = generate_host_key(digits, random)
     assert (len(key), key.isdigit(), key.isascii()) == (digits, True, True)
     assert key == str(int.from_bytes(random) % 10**digits).rjust(digits, "0")[::-1]
@@ -308,9 +308,9 @@ NO_RECORDING = "^The provider jitsi records no meetings: send neither with_recor
     [(False, False, 10), (True, False, 15), (False, True, 15), (True, True, 15)],
 )
 def test_a_plan_holds_tier_price_and_range(with_recording: bool, auto_notulen: bool, credits: int) -> None:
-    wish = evolve(WISH, with_recording=with_recording, auto_notulen=auto_notulen)
-    plan = plan_meeting(wish, CATALOGUE, ABLE, NOW)
-    assert plan.request is wish
+    request = evolve(REQUEST, with_recording=with_recording, auto_notulen=auto_notulen)
+    plan = plan_meeting(request, CATALOGUE, ABLE, NOW)
+    assert plan.request is request
     assert plan.tier is CATALOGUE.tiers["standard"]
     assert (plan.start_at, plan.end_at) == (START, START + timedelta(minutes=60))
     assert plan.quote.credits == credits
@@ -318,7 +318,7 @@ def test_a_plan_holds_tier_price_and_range(with_recording: bool, auto_notulen: b
 
 
 @given(catalogues(), provider_abilities(), instants(), st.data())
-def test_every_request_that_a_provider_can_carry_out_is_planned(
+def test_every_request_that_a_provider_can_fulfil_is_planned(
     catalogue: TierCatalogue, abilities: ProviderAbilities, now: datetime, data: st.DataObject
 ) -> None:
     assume(2 < now.year < 9990)
@@ -339,16 +339,16 @@ def test_end_at_is_the_start_and_the_tiers_minutes_over_midnights_months_and_lea
     day: date, at: str, tier: PricingTier
 ) -> None:
     """Told by the calendar of WIB: as if the clock on the wall had run for so many minutes."""
-    wish = evolve(WISH, date=day.isoformat(), start_time=at, pricing_tier_id=tier.id)
+    request = evolve(REQUEST, date=day.isoformat(), start_time=at, pricing_tier_id=tier.id)
     on_the_wall = datetime.fromisoformat(f"{day}T{at}+07:00")
-    plan = plan_meeting(wish, TierCatalogue.of([tier]), ABLE, on_the_wall)
+    plan = plan_meeting(request, TierCatalogue.of([tier]), ABLE, on_the_wall)
     assert plan.start_at == on_the_wall
     ends = datetime.combine(day, time.fromisoformat(at)) + timedelta(minutes=tier.max_duration)
     assert utc_text(plan.end_at) == (ends - timedelta(hours=7)).isoformat(timespec="seconds") + "Z"
 
 
 @pytest.mark.parametrize(
-    ("changes", "abilities", "now", "refusal", "told"),
+    ("changes", "abilities", "now", "refusal", "message"),
     [
         ({"date": "2026-02-30"}, ABLE, NOW, InvalidRequest, "date"),
         ({"start_time": "24:00"}, ABLE, NOW, InvalidRequest, "start_time"),
@@ -373,11 +373,15 @@ def test_end_at_is_the_start_and_the_tiers_minutes_over_midnights_months_and_lea
         ({"pricing_tier_id": "no-such"}, ABLE, START + TICK, NotFound, "pricing tier"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_planned_is_refused(
-    changes: dict[str, Any], abilities: ProviderAbilities, now: datetime, refusal: type[Exception], told: str
+def test_impossible_requests_are_refused(
+    changes: dict[str, Any],
+    abilities: ProviderAbilities,
+    now: datetime,
+    refusal: type[Exception],
+    message: str,
 ) -> None:
-    with pytest.raises(refusal, match=told):
-        plan_meeting(evolve(WISH, **changes), CATALOGUE, abilities, now)
+    with pytest.raises(refusal, match=message):
+        plan_meeting(evolve(REQUEST, **changes), CATALOGUE, abilities, now)
 
 
 @pytest.mark.spec("7/422")
@@ -392,7 +396,7 @@ def test_what_cannot_be_planned_is_refused(
 )
 def test_the_fields_that_a_provider_cannot_serve_are_named(changes: dict[str, Any], fields: set[str]) -> None:
     with pytest.raises(Unprocessable) as caught:
-        plan_meeting(evolve(WISH, **changes), CATALOGUE, UNABLE, NOW)
+        plan_meeting(evolve(REQUEST, **changes), CATALOGUE, UNABLE, NOW)
     named = caught.value.details["fields"]
     assert isinstance(named, dict)
     assert named.keys() == fields
@@ -400,32 +404,32 @@ def test_the_fields_that_a_provider_cannot_serve_are_named(changes: dict[str, An
 
 @pytest.mark.parametrize("now", [START, START - timedelta(days=365)])
 def test_a_plan_may_start_now_and_in_365_days(now: datetime) -> None:
-    assert plan_meeting(WISH, CATALOGUE, ABLE, now).start_at == START
+    assert plan_meeting(REQUEST, CATALOGUE, ABLE, now).start_at == START
 
 
-def test_a_provider_that_can_little_is_asked_for_little() -> None:
-    assert plan_meeting(WISH, CATALOGUE, UNABLE, NOW).quote.credits == 10
+def test_a_provider_with_few_abilities_gets_few_options() -> None:
+    assert plan_meeting(REQUEST, CATALOGUE, UNABLE, NOW).quote.credits == 10
 
 
-def test_every_flag_is_off_unless_asked_for() -> None:
+def test_every_flag_is_off_by_default() -> None:
     flags = ("with_recording", "auto_notulen", "must_login", "mic_off", "email_notification")
-    assert not any(getattr(WISH, flag) for flag in flags)
-    assert (WISH.description, WISH.password) == (None, None)
+    assert not any(getattr(REQUEST, flag) for flag in flags)
+    assert (REQUEST.description, REQUEST.password) == (None, None)
 
 
 @given(catalogues(), st.data())
-def test_what_is_estimated_is_what_is_planned(catalogue: TierCatalogue, data: st.DataObject) -> None:
+def test_the_estimate_equals_the_planned_price(catalogue: TierCatalogue, data: st.DataObject) -> None:
     tier_id = data.draw(st.sampled_from([*catalogue.tiers, "no-such"]), "tier")
     flags: dict[str, Any] = data.draw(st.fixed_dictionaries(dict.fromkeys(FLAGS, st.booleans())), "flags")
     abilities = data.draw(st.sampled_from([ABLE, UNABLE]), "abilities")
-    wish = evolve(WISH, pricing_tier_id=tier_id, **flags)
-    assert wish.options == MeetingOptions(**flags)
+    request = evolve(REQUEST, pricing_tier_id=tier_id, **flags)
+    assert request.options == MeetingOptions(**flags)
     try:
-        planned: object = plan_meeting(wish, catalogue, abilities, NOW).quote
+        planned: object = plan_meeting(request, catalogue, abilities, NOW).quote
     except (NotFound, Unprocessable) as error:
         planned = (type(error), error.message)
     try:
-        told: object = estimate_meeting(tier_id, MeetingOptions(**flags), catalogue, abilities)
+        estimated: object = estimate_meeting(tier_id, MeetingOptions(**flags), catalogue, abilities)
     except (NotFound, Unprocessable) as error:
-        told = (type(error), error.message)
-    assert told == planned
+        estimated = (type(error), error.message)
+    assert estimated == planned

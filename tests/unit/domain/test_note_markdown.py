@@ -52,18 +52,18 @@ def test_a_note_is_written_out() -> None:
     )
 
 
-def test_what_is_not_there_has_no_heading() -> None:
+def test_absent_parts_have_no_heading() -> None:
     bare = evolve(NOTE, language=Language.ENGLISH, draft=NoteDraft("Nothing much."), transcript=())
     assert markdown(bare) == "# Meeting notes\n\nNothing much.\n"
 
 
 @pytest.mark.parametrize("status", [NoteStatus.QUEUED, NoteStatus.PROCESSING])
-def test_a_note_in_progress_says_how_far_it_is(status: NoteStatus) -> None:
+def test_a_note_in_progress_shows_its_step(status: NoteStatus) -> None:
     assert markdown(evolve(NOTE, status=status)) == f"# Notulen\n\n{status}\n"
 
 
-def test_a_failed_note_says_why() -> None:
-    error = describe(NoteFault.NOTHING_SAID)
+def test_a_failed_note_shows_the_reason() -> None:
+    error = describe(NoteFault.NO_SPEECH)
     assert (
         markdown(evolve(NOTE, status=NoteStatus.FAILED, draft=None, error=error)) == f"# Notulen\n\n{error}\n"
     )
@@ -77,7 +77,7 @@ PIECES = st.sampled_from(
     ["---", "===", "- ", "+ ", "1. ", "2) ", "# ", "> ", "***", "&lt;", "a|b", "|-|", ":-:", "~~~", "\n",
      "    ", "[x](y)", "<b>", "123456789. ", "1234567890. ", "- [ ] ", "\\"]
 )  # fmt: skip
-WORDS = MARKUP | st.lists(PIECES | MARKUP, max_size=4).map("".join) | st.text(max_size=20)
+HOSTILE_TEXTS = MARKUP | st.lists(PIECES | MARKUP, max_size=4).map("".join) | st.text(max_size=20)
 
 
 def shape(note: Note) -> list[str]:
@@ -95,10 +95,10 @@ def shown(note: Note) -> list[str]:
     ]
 
 
-def said_everywhere(words: str) -> Note:
-    quote = "x" if not words.split() else words
+def note_with_text_everywhere(text: str) -> Note:
+    quote = "x" if not text.split() else text
     draft = NoteDraft(
-        f"Inti\n- {words} \n\n {words if not words.strip().startswith('- ') else 'x'}",
+        f"Inti\n- {text} \n\n {text if not text.strip().startswith('- ') else 'x'}",
         (Decision(quote, quote, 66.4),), (ActionItem(quote, quote, 1.0, quote, quote),), (quote,),
     )  # fmt: skip
     return evolve(
@@ -106,7 +106,7 @@ def said_everywhere(words: str) -> Note:
     )
 
 
-@given(WORDS.filter(lambda words: len(words.splitlines()) < 2 and words.strip()))
+@given(HOSTILE_TEXTS.filter(lambda text: len(text.splitlines()) < 2 and text.strip()))
 @example("---")
 @example("===")
 @example("1. satu")
@@ -115,16 +115,16 @@ def said_everywhere(words: str) -> Note:
 @example("- kurang")
 @example("&lt;b&gt; &copy;")
 @example(":-:")
-def test_nobodys_words_become_markup(words: str) -> None:
-    assert shape(said_everywhere(words)) == shape(said_everywhere("x"))
+def test_transcript_text_never_becomes_markup(text: str) -> None:
+    assert shape(note_with_text_everywhere(text)) == shape(note_with_text_everywhere("x"))
 
 
-@given(WORDS.filter(lambda words: bool(words.split())))
+@given(HOSTILE_TEXTS.filter(lambda text: bool(text.split())))
 @example("1. satu")
 @example("&lt;b&gt;")
-def test_words_are_shown_as_they_were_said(words: str) -> None:
-    note = evolve(NOTE, draft=NoteDraft("x", topics=(words,)), transcript=())
-    assert shown(note)[-1] == " ".join(words.replace("\0", "\ufffd").split())
+def test_text_is_shown_verbatim(text: str) -> None:
+    note = evolve(NOTE, draft=NoteDraft("x", topics=(text,)), transcript=())
+    assert shown(note)[-1] == " ".join(text.replace("\0", "\ufffd").split())
 
 
 @pytest.mark.parametrize("line", ["===", "---", "- - -", "+ x", "1. x", "1) x", ":-: x", "-", "=", "* * *"])

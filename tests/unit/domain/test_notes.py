@@ -1,4 +1,4 @@
-"""Notes: both machines, what a note keeps and what it costs."""
+"""Notes: both machines, retained content and price."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
@@ -55,8 +55,10 @@ QUEUED = queue(UUID(int=4), SHOWN, UUID(int=5), Language.ENGLISH, NOW)
 
 def standing(status: NoteStatus) -> Note:
     """A note in a state, with all that it may have."""
-    said = (Utterance(1.0, 2.0, "halo"),)
-    return evolve(QUEUED, status=status, step=NoteStep.SETTLE, draft=DRAFT, transcript=said, error="why")
+    transcript = (Utterance(1.0, 2.0, "halo"),)
+    return evolve(
+        QUEUED, status=status, step=NoteStep.SETTLE, draft=DRAFT, transcript=transcript, error="why"
+    )
 
 
 HAPPENINGS: dict[NoteEvent, Callable[[Note], Note]] = {
@@ -75,7 +77,7 @@ def test_a_queued_note_begins_at_the_first_step_with_the_length_that_is_known() 
 
 @pytest.mark.parametrize("event", list(HAPPENINGS))
 @pytest.mark.parametrize("status", list(NoteStatus))
-def test_every_event_in_every_state_does_what_the_table_says(status: NoteStatus, event: NoteEvent) -> None:
+def test_every_event_in_every_state_follows_the_table(status: NoteStatus, event: NoteEvent) -> None:
     before = standing(status)
     expected = TRANSITIONS.get((status, event))
     if expected is None:
@@ -86,13 +88,13 @@ def test_every_event_in_every_state_does_what_the_table_says(status: NoteStatus,
 
 
 @pytest.mark.parametrize("status", list(NoteStatus))
-def test_who_takes_a_note_finds_it_in_progress(status: NoteStatus) -> None:
+def test_a_note_that_is_taken_is_in_progress(status: NoteStatus) -> None:
     taken = TRANSITIONS.get((status, NoteEvent.TAKE))
     assert (taken is NoteStatus.PROCESSING) is is_in_progress(standing(status))
     assert taken in (None, NoteStatus.PROCESSING)
 
 
-def test_the_table_knows_every_event_and_leaves_an_erased_note_alone() -> None:
+def test_the_table_covers_every_event_and_an_erased_note_stays_erased() -> None:
     assert {event for _, event in TRANSITIONS} == set(NoteEvent)
     assert NoteStatus.ERASED not in {state for state, _ in TRANSITIONS}
     assert len(TRANSITIONS) == 7
@@ -107,7 +109,7 @@ def test_a_step_that_is_done_is_followed_by_the_next_with_its_tries_before_it(
 
 
 @given(notes(), st.sampled_from(NoteStep))
-def test_a_note_goes_on_to_a_step_that_lies_ahead_and_to_no_other(note: Note, step: NoteStep) -> None:
+def test_a_note_advances_only_to_a_later_step(note: Note, step: NoteStep) -> None:
     order = list(NoteStep)
     if is_in_progress(note) and order.index(step) > order.index(note.step):
         assert advance(note, step) == evolve(note, step=step, tries=0)
@@ -122,7 +124,7 @@ def test_the_steps_follow_each_other_in_their_order() -> None:
 
 
 @given(notes())
-def test_a_note_is_in_progress_or_over_and_occupies_until_it_failed_or_is_gone(note: Note) -> None:
+def test_a_note_is_in_progress_or_over_and_blocks_new_ones_until_it_failed_or_is_gone(note: Note) -> None:
     assert is_in_progress(note) is ((note.status, NoteEvent.FAIL) in TRANSITIONS)
     assert blocks_new_note(note) is (note.status not in (NoteStatus.FAILED, NoteStatus.ERASED))
 
@@ -143,7 +145,7 @@ def test_a_note_is_completed_with_content_only(note: Note) -> None:
 
 
 @given(notes(), st.sampled_from(NoteFault))
-def test_a_note_that_failed_costs_nothing_and_keeps_nothing(note: Note, fault: NoteFault) -> None:
+def test_a_failed_note_costs_nothing_and_keeps_nothing(note: Note, fault: NoteFault) -> None:
     if is_in_progress(note):
         failed = fail(note, fault)
         assert (failed.draft, failed.transcript, failed.credits_charged) == (None, (), 0)
@@ -152,7 +154,7 @@ def test_a_note_that_failed_costs_nothing_and_keeps_nothing(note: Note, fault: N
 
 
 @pytest.mark.parametrize("status", [NoteStatus.COMPLETED, NoteStatus.FAILED])
-def test_of_an_erased_note_ids_and_money_are_left(status: NoteStatus) -> None:
+def test_an_erased_note_keeps_only_ids_and_money(status: NoteStatus) -> None:
     over = evolve(standing(status), credits_charged=2, charge_id=CHARGE, completed_at=NOW)
     erased = erase(over)
     assert (erased.draft, erased.transcript, erased.error) == (None, (), None)
@@ -169,13 +171,13 @@ def test_a_hold_bears_the_notes_permanent_name() -> None:
 
 
 @pytest.mark.parametrize("recording", [None, opened(a_file())])
-def test_what_nobody_sees_has_no_notes(recording: Recording | None) -> None:
+def test_an_unmeasured_recording_has_no_notes(recording: Recording | None) -> None:
     with pytest.raises(NotFound):
         admit_note(recording, None, NOW)
 
 
 @pytest.mark.spec("7/410")
-def test_what_has_expired_is_gone_whoever_made_notes_of_it() -> None:
+def test_an_expired_recording_is_gone_even_with_notes() -> None:
     for existing_note in (None, standing(NoteStatus.COMPLETED)):
         with pytest.raises(Gone):
             admit_note(evolve(SHOWN, status=RecordingStatus.EXPIRED), existing_note, NOW)
@@ -183,7 +185,7 @@ def test_what_has_expired_is_gone_whoever_made_notes_of_it() -> None:
 
 @pytest.mark.spec("7/409")
 @pytest.mark.parametrize("status", list(NoteStatus))
-def test_one_note_occupies_a_recording_in_a_language(status: NoteStatus) -> None:
+def test_an_existing_note_blocks_another_in_the_same_language(status: NoteStatus) -> None:
     existing_note = standing(status)
     if blocks_new_note(existing_note):
         with pytest.raises(Conflict) as refusal:
@@ -194,14 +196,14 @@ def test_one_note_occupies_a_recording_in_a_language(status: NoteStatus) -> None
 
 
 @pytest.mark.spec("7/410")
-def test_what_is_past_its_retention_is_gone_before_anybody_has_ended_it() -> None:
+def test_a_recording_past_its_retention_is_gone_before_it_is_marked_expired() -> None:
     assert not is_gone(SHOWN, SHOWN.expires_at - timedelta(microseconds=1))
     assert is_gone(SHOWN, SHOWN.expires_at)
     with pytest.raises(Gone):
         admit_note(SHOWN, None, SHOWN.expires_at)
 
 
-def test_what_has_grown_has_no_price_before_it_is_measured() -> None:
+def test_a_recording_that_has_grown_has_no_price_before_it_is_measured() -> None:
     grown = gather_files(
         SHOWN, [a_file("later", starts_at=NOW + timedelta(hours=2), ends_at=NOW + timedelta(hours=3))]
     )
@@ -211,7 +213,7 @@ def test_what_has_grown_has_no_price_before_it_is_measured() -> None:
     assert not refusal.value.is_final, "the same key may ask again"
 
 
-def test_where_nothing_can_be_heard_there_is_nothing_to_note() -> None:
+def test_media_without_sound_has_no_notes() -> None:
     silent = evolve(opened(a_file(media_s=0.0)), status=RecordingStatus.AVAILABLE)
     with pytest.raises(Unprocessable):
         admit_note(silent, None, NOW)
@@ -219,20 +221,20 @@ def test_where_nothing_can_be_heard_there_is_nothing_to_note() -> None:
 
 
 @pytest.mark.parametrize("fault", list(NoteFault))
-def test_a_fault_is_told_in_words_that_name_nothing_of_ours(fault: NoteFault) -> None:
-    told = describe(fault)
-    assert told.endswith(".")
-    assert not {"lease", "worker", "Exception", "http"} & set(told.replace(".", " ").split())
+def test_a_fault_message_names_nothing_internal(fault: NoteFault) -> None:
+    message = describe(fault)
+    assert message.endswith(".")
+    assert not {"lease", "worker", "Exception", "http"} & set(message.replace(".", " ").split())
     assert len({describe(other) for other in NoteFault}) == len(NoteFault)
 
 
-def test_what_was_said_and_written_does_not_show() -> None:
-    told = repr(standing(NoteStatus.COMPLETED)) + repr(DRAFT)
+def test_transcript_and_draft_are_not_in_the_repr() -> None:
+    text = repr(standing(NoteStatus.COMPLETED)) + repr(DRAFT)
     for word in ("Ringkasan", "Postgres", "tulis", "halo"):
-        assert word not in told
+        assert word not in text
 
 
-def test_a_note_is_dated_when_it_was_asked_for() -> None:
+def test_a_note_is_dated_at_its_request() -> None:
     assert queue(
         QUEUED.id, SHOWN, QUEUED.api_key_id, Language.ENGLISH, NOW + timedelta(1)
     ).created_at == NOW + timedelta(1)

@@ -24,14 +24,14 @@ def test_every_meeting_but_the_recorded_one_is_an_orphan(kept: str | None, found
 
 
 @given(ages, windows)
-def test_the_last_look_comes_when_the_window_is_over(age_s: float, window_s: float) -> None:
+def test_the_last_check_is_at_the_end_of_the_window(age_s: float, window_s: float) -> None:
     after_s = next_look_s(age_s, window_s)
     assert (after_s is None) == (age_s >= window_s)
     if after_s is not None:
         assert 0 < after_s <= window_s - age_s
 
 
-def test_looks_lie_at_a_fifth_at_half_and_at_the_end_of_the_window() -> None:
+def test_checks_are_at_a_fifth_at_half_and_at_the_end_of_the_window() -> None:
     looks, age_s = [], 0.0
     while (after_s := next_look_s(age_s, DEFAULT_WINDOW_S)) is not None:
         age_s += after_s
@@ -43,7 +43,7 @@ def test_looks_lie_at_a_fifth_at_half_and_at_the_end_of_the_window() -> None:
 @pytest.mark.parametrize(
     ("failures", "delay_s"), [(1, 30), (2, 60), (3, 120), (7, 1920), (8, 3600), (5000, 3600)]
 )
-def test_what_fails_is_tried_less_and_less_often_and_once_an_hour_at_least(
+def test_failed_checks_are_retried_at_growing_intervals_of_at_most_an_hour(
     failures: int, delay_s: float
 ) -> None:
     assert retry_delay_s(failures) == delay_s

@@ -49,23 +49,23 @@ ABILITIES = ProviderAbilities("sandbox", PasswordRule("0123456789"))
     [(False, False, False), (True, False, True), (False, True, True), (True, True, True)],
 )
 def test_notes_force_recording_on(with_recording: bool, auto_notulen: bool, effective: bool) -> None:
-    wish = RecordingFlags(with_recording, auto_notulen)
-    assert is_recording_effective(wish) is effective
-    assert quote_meeting(TIER, wish).with_recording is effective
+    flags = RecordingFlags(with_recording, auto_notulen)
+    assert is_recording_effective(flags) is effective
+    assert quote_meeting(TIER, flags).with_recording is effective
 
 
 @given(wishes())
-def test_coercion_is_idempotent(wish: RecordingFlags) -> None:
-    coerced = evolve(wish, with_recording=is_recording_effective(wish))
+def test_coercion_is_idempotent(flags: RecordingFlags) -> None:
+    coerced = evolve(flags, with_recording=is_recording_effective(flags))
     assert evolve(coerced, with_recording=is_recording_effective(coerced)) == coerced
 
 
 @given(tiers(), wishes())
-def test_coercion_never_lowers_the_price(tier: PricingTier, wish: RecordingFlags) -> None:
-    coerced = evolve(wish, with_recording=is_recording_effective(wish))
-    assert quote_meeting(tier, coerced) == quote_meeting(tier, wish)
-    as_asked = tier.credits + tier.recording_credits * wish.with_recording
-    assert quote_meeting(tier, wish).credits >= as_asked
+def test_coercion_never_lowers_the_price(tier: PricingTier, flags: RecordingFlags) -> None:
+    coerced = evolve(flags, with_recording=is_recording_effective(flags))
+    assert quote_meeting(tier, coerced) == quote_meeting(tier, flags)
+    requested_credits = tier.credits + tier.recording_credits * flags.with_recording
+    assert quote_meeting(tier, flags).credits >= requested_credits
 
 
 @pytest.mark.spec("4.1/5")
@@ -75,8 +75,8 @@ def test_the_estimate_equals_the_charge_for_every_request(
 ) -> None:
     """From the quote before anything is made, by way of the plan and the hold, to the entry in the ledger."""
     request = data.draw(meeting_requests(catalogue, ABILITIES, NOW), "request")
-    wish = RecordingFlags(request.with_recording, request.auto_notulen)
-    estimate = quote_meeting(catalogue.find(request.pricing_tier_id), wish)
+    flags = RecordingFlags(request.with_recording, request.auto_notulen)
+    estimate = quote_meeting(catalogue.find(request.pricing_tier_id), flags)
     plan = plan_meeting(request, catalogue, ABILITIES, NOW)
     assert plan.quote == estimate
     funds, usage = Funds(ACCOUNT, balance=estimate.credits), holds.CapUsage(UUID(int=1), cap_day(NOW))
@@ -93,9 +93,9 @@ def test_the_estimate_equals_the_charge_for_every_request(
 
 @given(tiers(), wishes())
 @example(PricingTier("t", "T", 1, 1, MAX_PRICE, MAX_PRICE), RecordingFlags(with_recording=True))
-def test_every_quote_can_be_charged(tier: PricingTier, wish: RecordingFlags) -> None:
+def test_every_quote_can_be_charged(tier: PricingTier, flags: RecordingFlags) -> None:
     """A tier that costs more than the ledger moves is none: its estimate promised a charge that fails."""
-    assert 1 <= quote_meeting(tier, wish).credits <= MAX_CREDITS
+    assert 1 <= quote_meeting(tier, flags).credits <= MAX_CREDITS
 
 
 @pytest.mark.spec("4.1/2")
@@ -109,8 +109,8 @@ def test_forcing_recording_raises_the_cost_by_what_recording_costs(tier: Pricing
 
 
 @given(tiers(), wishes())
-def test_a_quote_is_the_sum_of_its_items(tier: PricingTier, wish: RecordingFlags) -> None:
-    quote = quote_meeting(tier, wish)
+def test_a_quote_is_the_sum_of_its_items(tier: PricingTier, flags: RecordingFlags) -> None:
+    quote = quote_meeting(tier, flags)
     assert quote.credits == sum(item.credits for item in quote.items)
     names = [item.name for item in quote.items]
     assert names == (["meeting", "recording"] if quote.with_recording else ["meeting"])
@@ -135,7 +135,7 @@ def test_a_recording_without_length_has_no_price(duration_s: int) -> None:
 
 
 @pytest.mark.parametrize(("per_minute", "duration_s"), [(0, 60), (1.5, 60), (1, 61.0), (MAX_CREDITS, 61)])
-def test_notes_whose_price_is_no_amount_have_none(per_minute: Any, duration_s: Any) -> None:
+def test_notes_whose_price_is_no_valid_amount_have_no_quote(per_minute: Any, duration_s: Any) -> None:
     assert quote_notulen(MAX_CREDITS, 60).credits == MAX_CREDITS
     with pytest.raises(InvalidAmount):
         quote_notulen(per_minute, duration_s)
@@ -153,8 +153,8 @@ def test_a_catalogue_finds_what_is_on_sale_and_nothing_else(catalogue: TierCatal
             with pytest.raises(NotFound) as refused:
                 catalogue.find(tier_id)
             assert refused.value.details == {"pricing_tier_id": tier_id}
-            told = "No pricing tier with this id. GET /pricing-tiers lists those on sale."
-            assert refused.value.message == told
+            message = "No pricing tier with this id. GET /pricing-tiers lists those on sale."
+            assert refused.value.message == message
 
 
 @given(st.lists(tiers(), max_size=6, unique_by=lambda tier: tier.id), st.integers(1, 100))
@@ -167,12 +167,12 @@ def test_a_catalogue_keeps_its_tiers_in_their_order(drawn: list[PricingTier], pe
 
 def test_a_retired_tier_is_answered_like_an_unknown_one() -> None:
     catalogue = TierCatalogue.of([evolve(TIER, is_retired=True)])
-    told = []
+    messages = []
     for tier_id in (TIER.id, "no-such-tier"):
         with pytest.raises(NotFound) as refused:
             catalogue.find(tier_id)
-        told.append(refused.value.message)
-    assert told[0] == told[1]
+        messages.append(refused.value.message)
+    assert messages[0] == messages[1]
 
 
 def test_two_tiers_cannot_share_an_id() -> None:
@@ -219,9 +219,9 @@ def test_the_figures_of_a_tier_are_whole_numbers_within_their_limits(field: str)
         *itertools.product(("is_retired",), (0, 1, None, "false")),
     ],
 )
-def test_the_words_of_a_tier_are_printable_and_its_flag_is_one(field: str, value: Any) -> None:
-    told = "must be true or false" if field == "is_retired" else "must be a text"
-    with pytest.raises(ValueError, match=f"^{field} {told}$"):
+def test_the_texts_of_a_tier_are_printable_and_its_flag_is_a_bool(field: str, value: Any) -> None:
+    problem = "must be true or false" if field == "is_retired" else "must be a text"
+    with pytest.raises(ValueError, match=f"^{field} {problem}$"):
         PricingTier(**{**FIELDS, field: value})
 
 
@@ -232,11 +232,11 @@ def test_the_price_of_a_minute_is_a_whole_number(value: Any) -> None:
 
 
 def test_the_default_tiers_are_those_of_the_contract() -> None:
-    told = [
+    tiers = [
         (tier.id, tier.capacity, tier.max_duration, tier.credits, tier.recording_credits)
         for tier in DEFAULT_TIERS.on_sale()
     ]
-    assert told == [
+    assert tiers == [
         ("standard-100", 100, 60, 10, 5),
         ("standard-100-long", 100, 240, 25, 10),
         ("plus-300", 300, 180, 40, 15),
@@ -267,7 +267,7 @@ def test_the_estimate_of_notes_is_what_they_are_held_and_charged_at(
     assert (settled.posting.funds.balance, settled.posting.funds.held) == (0, 0)
 
 
-def test_notes_that_nobody_can_pay_cannot_be_priced() -> None:
+def test_notes_beyond_the_credit_limit_cannot_be_priced() -> None:
     catalogue = TierCatalogue.of([TIER], MAX_CREDITS // 2)
     assert catalogue.quote_notulen(120).credits == MAX_CREDITS // 2 * 2
     with pytest.raises(Unprocessable):

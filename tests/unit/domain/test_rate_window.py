@@ -1,4 +1,4 @@
-"""The fixed minute: what is admitted, what is told, and what a clock that jumps can do."""
+"""The fixed minute: admission, the reported values, and jumping clocks."""
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -30,15 +30,15 @@ limits = st.integers(1, 8)
 def play(limit: int, moments: Sequence[datetime]) -> list[RateVerdict]:
     """What a store and the rule tell a row of requests, in the order of their arrival."""
     hits: Counter[int] = Counter()
-    told = []
+    verdicts = []
     for now in moments:
         hits[window_start(now)] += 1
-        told.append(decide(limit, hits[window_start(now)], now))
-    return told
+        verdicts.append(decide(limit, hits[window_start(now)], now))
+    return verdicts
 
 
 def minute_of(now: datetime) -> datetime:
-    """The minute on the wall, told without the rule."""
+    """The wall-clock minute, computed without the rule."""
     return now.astimezone(UTC).replace(second=0, microsecond=0)
 
 
@@ -48,11 +48,11 @@ def test_for_any_instants_in_any_order_at_most_limit_are_allowed_per_wall_clock_
     limit: int, moments: Sequence[datetime]
 ) -> None:
     """A clock that is set back, over the edge too, gives no minute its quota twice; none gets less either."""
-    asked = Counter(map(minute_of, moments))
+    requests_by_minute = Counter(map(minute_of, moments))
     admitted: Counter[datetime] = Counter()
     for now, verdict in zip(moments, play(limit, moments), strict=True):
         admitted[minute_of(now)] += verdict.is_allowed
-    assert admitted == {minute: min(limit, count) for minute, count in asked.items()}
+    assert admitted == {minute: min(limit, count) for minute, count in requests_by_minute.items()}
 
 
 @pytest.mark.spec("8/5")
@@ -78,10 +78,10 @@ def test_refusals_begin_past_the_limit_and_not_before(limit: int, hits: int, now
 @pytest.mark.spec("8/3")
 @given(limits, arrivals())
 def test_remaining_never_rises_inside_a_window(limit: int, moments: Sequence[datetime]) -> None:
-    told: dict[int, list[int]] = defaultdict(list)
+    remaining: dict[int, list[int]] = defaultdict(list)
     for verdict in play(limit, moments):
-        told[verdict.window_start].append(verdict.remaining)
-    for row in told.values():
+        remaining[verdict.window_start].append(verdict.remaining)
+    for row in remaining.values():
         assert row == sorted(row, reverse=True)
         assert all(0 <= remaining < limit for remaining in row)
 
@@ -139,7 +139,7 @@ def test_an_instant_has_one_window_whatever_the_zone_it_is_written_in(now, zone)
 
 @pytest.mark.spec("8/3")
 @given(instants(), limits)
-def test_a_request_that_was_not_counted_sees_the_whole_quota(now, limit):
+def test_a_request_that_was_not_counted_shows_the_whole_quota(now, limit):
     verdict = untouched(limit, now)
     assert verdict == RateVerdict(limit, limit, window_start(now) + 60, True, 0, window_start(now))
 

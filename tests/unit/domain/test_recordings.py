@@ -54,8 +54,8 @@ def a_file(id: str = "a1", **fields: Any) -> RecordingFile:
     return evolve(RecordingFile(id, FileKind.VIDEO, 100, START, ends_at, f"https://f/{id}"), **fields)
 
 
-def opened(*told: RecordingFile) -> Recording:
-    recording = open_recording(ID, MEETING, told, LATER)
+def opened(*files: RecordingFile) -> Recording:
+    recording = open_recording(ID, MEETING, files, LATER)
     assert recording is not None
     return recording
 
@@ -101,7 +101,7 @@ def test_of_two_files_of_one_id_the_longer_is_kept() -> None:
         a_file(kind=FileKind.VIDEO, url="https://f/zz"),
     ],
 )
-def test_equally_long_ones_are_told_apart_whoever_came_first(greater: RecordingFile) -> None:
+def test_files_of_equal_length_are_ordered_independently_of_arrival(greater: RecordingFile) -> None:
     assert opened(a_file(), greater).files == opened(greater, a_file()).files == (greater,)
 
 
@@ -124,14 +124,14 @@ def true_lengths(recording: Recording) -> dict[tuple[str, int], float]:
     st.lists(st.booleans(), min_size=10, max_size=10),
     st.randoms(use_true_random=False),
 )
-def test_doubles_disorder_and_measuring_in_between_change_nothing(
-    told: list[list[RecordingFile]], measured: list[bool], random: Any
+def test_duplicates_disorder_and_measuring_in_between_change_nothing(
+    batches: list[list[RecordingFile]], measured: list[bool], random: Any
 ) -> None:
     first = a_file("first")
     straight = opened(first)
-    for batch in told:
+    for batch in batches:
         straight = gather_files(straight, batch)
-    crossed = [*told, *told]
+    crossed = [*batches, *batches]
     random.shuffle(crossed)
     other = opened(first)
     for batch, is_measured_now in zip(crossed, measured, strict=False):
@@ -151,7 +151,7 @@ def test_doubles_disorder_and_measuring_in_between_change_nothing(
     assert straight.recorded_at == min(file.starts_at for file in straight.files)
 
 
-def test_what_comes_of_a_recording_that_expired_is_to_be_removed_too() -> None:
+def test_late_files_of_an_expired_recording_are_to_be_removed_too() -> None:
     gone = removed(expire(opened(a_file())), {"a1"})
     assert not needs_work(gone)
     more = gather_files(gone, [a_file("b1")])
@@ -164,20 +164,24 @@ def test_what_comes_of_a_recording_that_expired_is_to_be_removed_too() -> None:
 
 def test_addresses_are_those_of_the_providers_latest_answer() -> None:
     recording = opened(a_file(), a_file("b1", kind=FileKind.AUDIO))
-    told = [a_file(url="https://a/fresh"), a_file("b1", size_bytes=999, url="https://a/grown"), a_file("c1")]
-    fresh = readdress(recording, told)
+    latest = [
+        a_file(url="https://a/fresh"),
+        a_file("b1", size_bytes=999, url="https://a/grown"),
+        a_file("c1"),
+    ]
+    fresh = readdress(recording, latest)
     assert [file.url for file in fresh.files] == ["https://a/fresh", "https://f/b1"]
     assert readdress(recording, [a_file(url="")]) == recording
 
 
 @pytest.mark.parametrize("status", list(MeetingStatus))
-def test_what_took_place_and_was_sold_with_recording_can_be_recorded(status: MeetingStatus) -> None:
+def test_a_meeting_that_took_place_with_recording_can_be_recorded(status: MeetingStatus) -> None:
     takes_place = status in {MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED}
     assert can_be_recorded(evolve(MEETING, status=status)) is takes_place
     assert not can_be_recorded(evolve(MEETING, status=status, with_recording=False))
 
 
-def test_the_address_of_a_file_does_not_show() -> None:
+def test_the_address_of_a_file_is_not_in_the_repr() -> None:
     assert "https" not in repr(opened(a_file()))
 
 
@@ -195,9 +199,7 @@ def happen(recording: Recording, event: RecordingEvent) -> Recording:
 
 @pytest.mark.parametrize("status", list(RecordingStatus))
 @pytest.mark.parametrize("event", list(RecordingEvent))
-def test_every_event_in_every_state_does_what_the_table_says(
-    status: RecordingStatus, event: RecordingEvent
-) -> None:
+def test_every_event_in_every_state_follows_the_table(status: RecordingStatus, event: RecordingEvent) -> None:
     before = standing(status)
     after = happen(before, event)
     expected = TRANSITIONS.get((status, event))
@@ -206,7 +208,7 @@ def test_every_event_in_every_state_does_what_the_table_says(
         assert after is before
 
 
-def test_the_machine_is_no_larger_than_its_picture() -> None:
+def test_the_machine_has_only_the_documented_transitions() -> None:
     assert len(TRANSITIONS) == 4
     assert {state for state, _ in TRANSITIONS} == {RecordingStatus.MEASURING, RecordingStatus.AVAILABLE}
 
@@ -226,7 +228,7 @@ def test_a_recording_is_shown_when_all_of_its_media_is_measured() -> None:
     assert [one.media_s for one in segments(whole)] == [90.0, 30.5]
 
 
-def test_what_comes_later_is_measured_while_the_rest_is_shown() -> None:
+def test_later_files_are_measured_while_the_recording_stays_shown() -> None:
     shown = measure(opened(a_file()), {("a1", 100): 90.0})
     more = gather_files(shown, [a_file("b1", starts_at=LATER, ends_at=LATER + timedelta(minutes=1))])
     assert more.status is RecordingStatus.AVAILABLE
@@ -243,7 +245,7 @@ def test_a_file_that_grew_is_measured_again() -> None:
     assert measure(grown, {("a1", 200): 95.0}).duration_s == 95
 
 
-def test_an_address_that_is_fresh_costs_no_measure() -> None:
+def test_a_new_address_causes_no_new_measurement() -> None:
     shown = measure(opened(a_file()), {("a1", 100): 90.0})
     fresh = gather_files(shown, [a_file(url="https://f/zz")])
     assert fresh.files == (a_file(url="https://f/zz", media_s=90.0),)
@@ -251,7 +253,7 @@ def test_an_address_that_is_fresh_costs_no_measure() -> None:
     assert stale == fresh
 
 
-def test_a_length_of_what_is_not_there_is_passed_over() -> None:
+def test_a_length_of_a_missing_file_is_ignored() -> None:
     recording = opened(a_file())
     assert measure(recording, {("x", 100): 9.0}) == recording
 
@@ -265,14 +267,17 @@ def test_a_transcript_alone_is_nothing_to_measure_and_nothing_to_show() -> None:
     assert (alone.duration_s, alone.size_bytes) == (0, 0)
 
 
-def test_a_segment_is_heard_by_its_smallest_sound_and_downloaded_as_its_largest_picture() -> None:
+def test_a_segment_is_transcribed_from_its_smallest_audio_and_downloaded_as_its_largest_video() -> None:
     small, large = a_file("v1", size_bytes=50), a_file("v2", size_bytes=70)
     sound, louder = a_file("s1", size_bytes=5, kind=FileKind.AUDIO), a_file("s2", kind=FileKind.AUDIO)
-    said, more_said = a_file("t1", kind=FileKind.TRANSCRIPT), a_file("t2", kind=FileKind.TRANSCRIPT)
+    transcript, larger_transcript = (
+        a_file("t1", kind=FileKind.TRANSCRIPT),
+        a_file("t2", kind=FileKind.TRANSCRIPT),
+    )
     assert segments(opened(small, large)) == (Segment(small, large, None),)
-    assert segments(opened(sound, louder, said)) == (Segment(sound, louder, said),)
-    whole = opened(small, large, sound, louder, more_said, said)
-    assert segments(whole) == (Segment(sound, large, more_said),)
+    assert segments(opened(sound, louder, transcript)) == (Segment(sound, louder, transcript),)
+    whole = opened(small, large, sound, louder, larger_transcript, transcript)
+    assert segments(whole) == (Segment(sound, large, larger_transcript),)
     assert whole.size_bytes == 70
 
 
@@ -289,8 +294,8 @@ def test_files_that_overlap_are_one_segment_and_a_pause_begins_the_next() -> Non
 @given(recordings())
 def test_segments_hold_each_file_of_media_at_most_once_and_in_order(recording: Recording) -> None:
     found = segments(recording)
-    heard = [one.sound.provider_file_id for one in found]
-    assert len(heard) == len(set(heard))
+    file_ids = [one.sound.provider_file_id for one in found]
+    assert len(file_ids) == len(set(file_ids))
     assert all(one.sound.kind is not FileKind.TRANSCRIPT for one in found)
     assert all(one.download.kind is not FileKind.TRANSCRIPT for one in found)
     assert all(one.transcript is None or one.transcript.kind is FileKind.TRANSCRIPT for one in found)
@@ -302,7 +307,7 @@ def test_segments_hold_each_file_of_media_at_most_once_and_in_order(recording: R
 
 
 @given(recordings())
-def test_a_length_is_told_in_whole_seconds_that_were_begun(recording: Recording) -> None:
+def test_a_length_is_rounded_up_to_whole_seconds(recording: Recording) -> None:
     media_s = sum(one.media_s or 0.0 for one in segments(recording))
     assert media_s - 0.0011 <= recording.duration_s < media_s + 1
     assert started_minutes(recording.duration_s) == ceil(Fraction(recording.duration_s, 60))
@@ -316,7 +321,7 @@ def test_the_padding_of_a_container_does_not_begin_a_second(media_s: float, dura
     assert measure(opened(a_file()), {("a1", 100): media_s}).duration_s == duration_s
 
 
-def test_only_what_has_expired_loses_its_files() -> None:
+def test_only_an_expired_recording_loses_its_files() -> None:
     recording = opened(a_file())
     with pytest.raises(ValueError, match="expired"):
         removed(recording, {"a1"})
@@ -331,7 +336,7 @@ def test_only_what_has_expired_loses_its_files() -> None:
 
 
 @given(recordings())
-def test_what_is_past_its_time_reads_expired_whoever_has_come_for_it(recording: Recording) -> None:
+def test_a_recording_past_its_retention_shows_expired_before_it_is_marked(recording: Recording) -> None:
     before = recording.expires_at - timedelta(microseconds=1)
     assert shown_status(recording, before) is recording.status
     assert shown_status(recording, recording.expires_at) is RecordingStatus.EXPIRED

@@ -128,7 +128,9 @@ def test_a_meeting_has_exactly_the_17_fields_in_the_order_of_the_spec(
 
 
 @given(meetings(START), moments)
-def test_an_event_carries_the_meeting_without_what_opens_it(meeting: Meeting, now: datetime) -> None:
+def test_an_event_contains_the_meeting_without_its_password_and_host_key(
+    meeting: Meeting, now: datetime
+) -> None:
     record, event = meeting_record(meeting, now), meeting_event_record(meeting, now)
     assert list(event) == list(record)
     assert (event["password"], event["host_key"]) == (None, None)
@@ -187,7 +189,7 @@ def test_a_webhook_has_exactly_the_fields_of_the_spec_and_its_secret_only_where_
 
 @pytest.mark.spec("2.3/fields")
 @pytest.mark.parametrize(
-    ("state", "disabled_at", "is_active", "told"),
+    ("state", "disabled_at", "is_active", "expected"),
     [
         (EndpointState.ACTIVE, None, True, None),
         (EndpointState.PAUSED, None, False, None),
@@ -195,7 +197,7 @@ def test_a_webhook_has_exactly_the_fields_of_the_spec_and_its_secret_only_where_
     ],
 )
 def test_a_webhook_as_the_contract_writes_it(
-    state: EndpointState, disabled_at: datetime | None, is_active: bool, told: str | None
+    state: EndpointState, disabled_at: datetime | None, is_active: bool, expected: str | None
 ) -> None:
     endpoint = evolve(ENDPOINT, state=state, disabled_at=disabled_at, description="Kantor")
     assert endpoint_record(endpoint, with_secret=False) == {
@@ -205,7 +207,7 @@ def test_a_webhook_as_the_contract_writes_it(
         "event_types": ["meeting.ended", "credit.low"],
         "is_active": is_active,
         "consecutive_failures": 3,
-        "disabled_at": told,
+        "disabled_at": expected,
         "created_by": "00000000-0000-0000-0000-000000000003",
         "created_at": "2026-12-01T02:00:00Z",
     }
@@ -245,14 +247,14 @@ def test_a_delivery_as_the_contract_writes_it() -> None:
 
 
 @pytest.mark.spec("6/7")
-def test_a_delivery_that_waits_for_nothing_says_so() -> None:
+def test_a_delivery_without_next_attempt_shows_null() -> None:
     record = delivery_record(hold(DELIVERY, START), [])
     assert (record["status"], record["attempts"], record["next_attempt_at"]) == ("held", [], None)
 
 
 @pytest.mark.spec("6/7")
 @given(deliveries(), st.lists(attempts(), max_size=3))
-def test_a_delivery_never_tells_where_it_was_dialled(delivery: Delivery, tried: list[Attempt]) -> None:
+def test_a_delivery_never_shows_the_address_it_was_sent_to(delivery: Delivery, tried: list[Attempt]) -> None:
     dialled = [evolve(attempt, address="192.0.2.77") for attempt in tried]
     record = delivery_record(delivery, dialled)
     assert json.loads(json.dumps(record)) == record
@@ -279,13 +281,13 @@ def test_a_transaction_as_the_contract_writes_it() -> None:
     assert transaction_record(Entry(ID, 4, back, 15, 100, START, bytes(32))) == refund | {"api_key_id": None}
 
 
-def test_a_balance_as_events_tell_it() -> None:
+def test_a_balance_as_events_contain_it() -> None:
     posting = top_up(evolve(open_account(ID), held=30), ID, "INV-7", 100, START)
     assert posting.entry is not None
     record = balance_record(posting.funds, posting.entry)
-    told = transaction_record(posting.entry)
-    assert record == {"balance": 100, "held": 30, "available": 70, "transaction": told}
-    assert told["reference"] == {"type": "topup", "id": "INV-7"}
+    transaction = transaction_record(posting.entry)
+    assert record == {"balance": 100, "held": 30, "available": 70, "transaction": transaction}
+    assert transaction["reference"] == {"type": "topup", "id": "INV-7"}
 
 
 # What holds a secret does not show it
@@ -346,20 +348,20 @@ def test_every_class_of_the_domain_is_frozen() -> None:
 )
 def test_the_credits_of_a_key(balance: int, held: int, cap: int | None, spent: int, on_hold: int) -> None:
     usage = CapUsage(ID, date(2026, 12, 1), spent, on_hold)
-    told = credits_record(balance, held, cap, usage)
-    assert list(told) == ["balance", "held", "available", "daily_cap"]
-    assert (told["balance"], told["held"], told["available"]) == (balance, held, balance - held)
+    record = credits_record(balance, held, cap, usage)
+    assert list(record) == ["balance", "held", "available", "daily_cap"]
+    assert (record["balance"], record["held"], record["available"]) == (balance, held, balance - held)
     if cap is None:
-        assert told["daily_cap"] is None
+        assert record["daily_cap"] is None
     else:
         left = cap - spent - on_hold
-        assert told["daily_cap"] == {
+        assert record["daily_cap"] == {
             "cap": cap, "spent": spent + on_hold, "remaining": left if left > 0 else 0,
             "resets_at": "2026-12-01T17:00:00Z",
         }  # fmt: skip
 
 
-def test_an_estimate_is_told_item_by_item() -> None:
+def test_an_estimate_is_itemised() -> None:
     quote = quote_meeting(DEFAULT_TIERS.find("standard-100"), RecordingFlags(auto_notulen=True))
     assert estimate_record("meeting", quote, 12, is_sufficient=False) == {
         "type": "meeting",
@@ -432,17 +434,23 @@ def test_a_completed_note_as_the_contract_writes_it() -> None:
 
 
 @given(notes())
-def test_nothing_of_a_note_is_told_before_it_is_paid_nor_after_it_is_gone(note: Note) -> None:
-    told = note_record(note)
-    assert set(told) == set(note_record(NOTE))
+def test_a_note_shows_no_content_before_it_is_paid_or_after_it_is_erased(note: Note) -> None:
+    record = note_record(note)
+    assert set(record) == set(note_record(NOTE))
     if note.status is not NoteStatus.COMPLETED:
-        empty = (told["summary"], told["decisions"], told["action_items"], told["topics"], told["transcript"])
+        empty = (
+            record["summary"],
+            record["decisions"],
+            record["action_items"],
+            record["topics"],
+            record["transcript"],
+        )
         assert empty == (None, [], [], [], [])
-        assert told["duration"] is None
-    json.dumps(told)
+        assert record["duration"] is None
+    json.dumps(record)
 
 
-def test_a_failed_note_tells_why_and_that_it_is_free() -> None:
-    told = note_record(fail(NOTE, NoteFault.NOTHING_SAID))
-    assert (told["status"], told["credits_charged"]) == ("failed", 0)
-    assert told["error"] == describe(NoteFault.NOTHING_SAID)
+def test_a_failed_note_shows_its_fault_and_that_it_is_free() -> None:
+    record = note_record(fail(NOTE, NoteFault.NO_SPEECH))
+    assert (record["status"], record["credits_charged"]) == ("failed", 0)
+    assert record["error"] == describe(NoteFault.NO_SPEECH)

@@ -42,19 +42,19 @@ def test_never_early_never_more_than_a_fifth_late_and_retry_after_up_to_a_day(
         return
     assert due is not None
     delay_s = schedule.delays_s[made - 1]
-    asked_s = min(max(retry_after_s or 0, 0), DAY_S)
+    requested_s = min(max(retry_after_s or 0, 0), DAY_S)
     waited_s = (due - NOW).total_seconds()
-    assert max(delay_s, asked_s) <= waited_s
-    assert waited_s <= max(delay_s * 1.2, asked_s) + 1e-6
+    assert max(delay_s, requested_s) <= waited_s
+    assert waited_s <= max(delay_s * 1.2, requested_s) + 1e-6
 
 
 @pytest.mark.parametrize("jitter", [-0.1, 1, 1.5, float("nan")])
-def test_jitter_outside_its_range_is_a_mistake(jitter: float) -> None:
+def test_jitter_outside_its_range_raises(jitter: float) -> None:
     with pytest.raises(ValueError, match="jitter"):
         next_attempt(RetrySchedule(), 1, NOW, jitter)
 
 
-def test_a_negative_count_or_delay_is_a_mistake() -> None:
+def test_a_negative_count_or_delay_raises() -> None:
     with pytest.raises(ValueError, match="attempts"):
         next_attempt(RetrySchedule(), -1, NOW, 0)
     with pytest.raises(ValueError, match="negative"):

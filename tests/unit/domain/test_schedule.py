@@ -133,8 +133,8 @@ def test_an_instant_is_read_as_it_was_written_whatever_its_offset(at: datetime) 
 
 @given(days(), st.sampled_from(["2026-12-01", "0001-01-01", "9999-12-31"]))
 def test_a_day_is_its_beginning_in_wib(day: date, other: str) -> None:
-    for told in (day.isoformat(), other):
-        assert read_instant(told) == meeting_start(told, "00:00")
+    for text in (day.isoformat(), other):
+        assert read_instant(text) == meeting_start(text, "00:00")
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_an_instant_is_read_to_the_microsecond_that_is_not_before_it(text: str, 
         "9999-12-31T23:59:59-00:01", "9999-12-31T23:59:59.9999991Z", "٢٠٢٦-12-01T02:00:00Z",
     ],
 )  # fmt: skip
-def test_what_is_no_instant_is_refused_with_what_to_write(text: str) -> None:
+def test_an_invalid_instant_is_refused_with_the_expected_form(text: str) -> None:
     with pytest.raises(ValueError, match=r"^must be an instant with an offset, such as .* 00:00 WIB$"):
         read_instant(text)
 
@@ -181,7 +181,7 @@ def test_any_text_is_read_as_an_instant_or_refused_and_nothing_else(text: str) -
 @given(st.timedeltas(min_value=timedelta(0), max_value=timedelta(days=MAX_DAYS_AHEAD)))
 @example(timedelta(0))
 @example(timedelta(days=365))
-def test_a_start_from_now_to_365_days_ahead_is_let_through(ahead: timedelta) -> None:
+def test_a_start_from_now_to_365_days_ahead_is_accepted(ahead: timedelta) -> None:
     check_start(NOW + ahead, NOW)
 
 
@@ -191,8 +191,8 @@ def test_a_start_from_now_to_365_days_ahead_is_let_through(ahead: timedelta) -> 
 def test_a_start_in_the_past_is_refused(behind: timedelta) -> None:
     with pytest.raises(Unprocessable) as refused:
         check_start(NOW - behind, NOW)
-    told = "The meeting would start in the past. date and start_time are read in WIB (UTC+7)."
-    assert refused.value.message == told
+    message = "The meeting would start in the past. date and start_time are read in WIB (UTC+7)."
+    assert refused.value.message == message
     assert refused.value.details == {"start_at": utc_text(NOW - behind)}
 
 
@@ -243,7 +243,7 @@ def test_a_cap_day_ends_at_17_utc_and_the_next_one_begins(day: date) -> None:
 
 @given(instants())
 @example(datetime(999, 1, 1, 1, tzinfo=UTC))
-def test_both_texts_tell_the_instant_in_whole_seconds(at: datetime) -> None:
+def test_both_texts_give_the_instant_in_whole_seconds(at: datetime) -> None:
     utc, wib = utc_text(at), wib_text(at)
     assert len(utc) == len("2026-12-01T02:00:00Z")
     assert utc.endswith("Z")
@@ -256,9 +256,9 @@ def test_both_texts_tell_the_instant_in_whole_seconds(at: datetime) -> None:
 def test_the_machines_own_time_zone_does_not_matter() -> None:
     at = datetime(2026, 12, 1, 16, 59, 59, tzinfo=UTC)
     assert at.astimezone().utcoffset() == timedelta(hours=13)
-    for told in (at, at.astimezone(WIB), at.astimezone()):
-        assert cap_day(told) == date(2026, 12, 1)
-        assert (utc_text(told), wib_text(told)) == ("2026-12-01T16:59:59Z", "2026-12-01T23:59:59+07:00")
+    for instant in (at, at.astimezone(WIB), at.astimezone()):
+        assert cap_day(instant) == date(2026, 12, 1)
+        assert (utc_text(instant), wib_text(instant)) == ("2026-12-01T16:59:59Z", "2026-12-01T23:59:59+07:00")
     assert cap_day(at + timedelta(seconds=1)) == date(2026, 12, 2)
 
 

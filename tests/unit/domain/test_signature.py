@@ -56,7 +56,7 @@ def flipped(value: bytes, bit: int) -> bytes:
 @example(SECRET, BODY, NOW, MAX_AGE_S)
 @example(SECRET, BODY, NOW, -MAX_AGE_S)
 @example(SECRET, b"", 0, 0)
-def test_what_is_signed_verifies_within_five_minutes(secret: str, body: bytes, at: int, age: int) -> None:
+def test_a_signed_body_verifies_within_five_minutes(secret: str, body: bytes, at: int, age: int) -> None:
     verify([secret], body, sign(secret, body, at), at + age)
 
 
@@ -72,8 +72,8 @@ def test_any_flipped_bit_of_the_body_fails(secret: str, body: bytes, at: int, da
 @given(secrets, bodies, moments, st.data())
 def test_any_flipped_bit_of_the_time_fails(secret: str, body: bytes, at: int, data: st.DataObject) -> None:
     """In the text of the header, whatever sign the flip makes of a digit, and as a number."""
-    _, told, rest = sign(secret, body, at).partition(str(at))
-    forged = flipped(told.encode(), data.draw(st.integers(0, 8 * len(told) - 1))).decode("latin-1")
+    _, timestamp, rest = sign(secret, body, at).partition(str(at))
+    forged = flipped(timestamp.encode(), data.draw(st.integers(0, 8 * len(timestamp) - 1))).decode("latin-1")
     with pytest.raises(SignatureRejected):
         verify([secret], body, f"t={forged}{rest}", at)
     other = at ^ 1 << data.draw(st.integers(0, 36))
@@ -144,9 +144,9 @@ def test_one_right_v1_among_several_is_enough_in_any_place_and_unknown_versions_
     parts: list[str], secret: str, body: bytes
 ) -> None:
     moment, right = sign(secret, body, NOW).split(",")
-    told = [moment, *(right if part == "RIGHT" else part for part in parts)]
-    verify([secret], body, ",".join(told), NOW)
-    verify([secret], body, " , ".join(reversed(told)), NOW)
+    parts_of_header = [moment, *(right if part == "RIGHT" else part for part in parts)]
+    verify([secret], body, ",".join(parts_of_header), NOW)
+    verify([secret], body, " , ".join(reversed(parts_of_header)), NOW)
 
 
 @pytest.mark.spec("6/3")
@@ -194,7 +194,7 @@ def refusal(header: str) -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize(("header", "told"), [
+@pytest.mark.parametrize(("header", "message"), [
     *((header, NO_TIMESTAMP) for header in (
         "", "x", ",", "=", f"v1={HEX}", f"t=,v1={HEX}", f"t=x,v1={HEX}", f"t=-1,v1={HEX}", f"t=1e9,v1={HEX}",
         f"t={NOW}.0,v1={HEX}", f"t={'9' * 13},v1={HEX}", f"t=١٢٣,v1={HEX}", f"t= {NOW},v1={HEX}",
@@ -210,8 +210,8 @@ def refusal(header: str) -> str:
         f"{sign(SECRET, BODY, NOW)},v1={HEX}=", f"{sign(SECRET, BODY, NOW)},v1=v1={HEX}",
     )),
 ])  # fmt: skip
-def test_a_malformed_header_is_rejected_cleanly(header: str, told: str) -> None:
-    assert refusal(header) == told
+def test_a_malformed_header_is_rejected_cleanly(header: str, message: str) -> None:
+    assert refusal(header) == message
 
 
 @given(st.text(), bodies)
@@ -222,7 +222,7 @@ def test_no_header_raises_anything_but_a_rejection(header: str, body: bytes) -> 
 
 @pytest.mark.spec("6/3")
 @given(secret=secrets, body=st.text(max_size=500).map(str.encode), event_id=st.uuids().map(str))
-def test_an_independent_verifier_believes_the_standard_trio(secret: str, body: bytes, event_id: str) -> None:
+def test_an_independent_verifier_accepts_the_standard_trio(secret: str, body: bytes, event_id: str) -> None:
     # Its verifier reads the clock itself, so this one test signs for the real moment.
     at = int(datetime.now(UTC).timestamp())
     verifier: Any = Webhook(secret)
@@ -284,8 +284,8 @@ def test_a_secret_is_the_prefix_and_32_bytes() -> None:
 
 @pytest.mark.parametrize("random_bytes", [b"", bytes(31), bytes(33)])
 def test_no_other_length_makes_a_secret(random_bytes: bytes) -> None:
-    told = f"^a secret is made of 32 random bytes, not {len(random_bytes)}$"
-    with pytest.raises(ValueError, match=told):
+    message = f"^a secret is made of 32 random bytes, not {len(random_bytes)}$"
+    with pytest.raises(ValueError, match=message):
         new_secret(random_bytes)
 
 
@@ -294,21 +294,23 @@ def test_no_other_length_makes_a_secret(random_bytes: bytes) -> None:
     ["", "AAAA", "whsec_A", "whsec_AAA", "whsec_é", "whsec_A*AA", "whsec_AA*AA", "whsec_AAAA ", "WHSEC_AAAA"],
 )
 def test_the_standard_trio_needs_a_well_formed_secret_and_does_not_repeat_it(secret: str) -> None:
-    told = "a secret is base64 after whsec_" if secret.startswith("whsec_") else "a secret begins with whsec_"
-    with pytest.raises(ValueError, match=f"^{told}$") as refused:
+    message = (
+        "a secret is base64 after whsec_" if secret.startswith("whsec_") else "a secret begins with whsec_"
+    )
+    with pytest.raises(ValueError, match=f"^{message}$") as refused:
         standard_webhooks_headers(secret, "evt", BODY, NOW)
     assert refused.value.__cause__ is None
 
 
 @pytest.mark.parametrize("at", [1_793_500_000.5, 1_793_500_000.0, "1793500000", True, None])
 def test_a_time_with_a_fraction_is_not_signed(at: Any) -> None:
-    told = rf"^a signature's time is in whole seconds, not {re.escape(repr(at))}: int\(time.time\(\)\)$"
+    message = rf"^a signature's time is in whole seconds, not {re.escape(repr(at))}: int\(time.time\(\)\)$"
     for signed in (
         lambda: sign(SECRET, b"{}", at),
         lambda: standard_webhooks_headers(SECRET, "evt", b"{}", at),
         lambda: signing_headers(SECRET, "evt", b"{}", at),
     ):
-        with pytest.raises(TypeError, match=told):
+        with pytest.raises(TypeError, match=message):
             signed()
 
 
@@ -317,7 +319,7 @@ def test_a_missing_header_is_refused_as_any_other_malformed_one() -> None:
         verify([SECRET], b"{}", None, 1_793_500_000)
 
 
-def test_one_secret_instead_of_several_is_a_mistake_that_is_named() -> None:
+def test_one_secret_instead_of_several_raises_a_clear_error() -> None:
     header = sign(SECRET, b"{}", 1_793_500_000)
     with pytest.raises(TypeError, match=r"^give the secrets as a list: \[secret\]$"):
         verify(SECRET, b"{}", header, 1_793_500_000)

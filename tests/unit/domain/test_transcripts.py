@@ -1,4 +1,4 @@
-"""What was said, and where in a recording it lies."""
+"""Transcripts: utterances and their times in a recording."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,19 +21,19 @@ def test_parts_are_joined_in_the_order_of_time() -> None:
 
 
 @given(st.lists(st.tuples(offsets_s, transcripts()), max_size=4))
-def test_joining_loses_nothing_and_sorts(parts: list[tuple[float, Transcript]]) -> None:
+def test_joining_keeps_every_utterance_and_sorts(parts: list[tuple[float, Transcript]]) -> None:
     whole = join(parts)
     assert sorted(one.text for one in whole) == sorted(one.text for _, part in parts for one in part)
     starts = [one.at_s for one in whole]
     assert starts == sorted(starts)
 
 
-def test_speech_is_the_words_alone() -> None:
-    said = (HELLO, Utterance(3.0, 4.0, "  "), Utterance(5.0, 6.0, " Baik. \n"))
-    assert speech_of(said) == "Halo.\nBaik."
+def test_speech_is_the_text_alone() -> None:
+    transcript = (HELLO, Utterance(3.0, 4.0, "  "), Utterance(5.0, 6.0, " Baik. \n"))
+    assert speech_of(transcript) == "Halo.\nBaik."
     assert speech_of(()) == speech_of((Utterance(3.0, 4.0, "\n"),)) == ""
 
 
-def test_what_was_said_does_not_show() -> None:
+def test_utterance_text_is_not_in_the_repr() -> None:
     assert "Halo" not in repr(HELLO)
     assert "Dewi" not in repr(HELLO)

@@ -34,7 +34,7 @@ TOP_UP = Transfer(
 @given(amounts())
 @example(1)
 @example(MAX_CREDITS)
-def test_every_whole_number_up_to_the_largest_is_let_through(amount: int) -> None:
+def test_every_whole_number_up_to_the_largest_is_accepted(amount: int) -> None:
     assert check_amount(amount) == amount
 
 
@@ -76,10 +76,10 @@ def test_the_legs_of_a_transfer_sum_to_zero_and_the_customers_leg_is_signed(
 
 
 @given(account_histories())
-def test_the_books_say_what_each_kind_of_work_earned(life: AccountHistory) -> None:
+def test_ledger_books_show_the_earnings_of_each_kind_of_work(history: AccountHistory) -> None:
     earned: Counter[Book] = Counter()
     expected: Counter[Book] = Counter()
-    for entry in life.entries:
+    for entry in history.entries:
         transfer = entry.transfer
         for leg in legs(transfer):
             earned[leg.book] += leg.amount
@@ -103,7 +103,7 @@ def test_a_transfer_cannot_be_changed(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "told"),
+    ("amount", "shown"),
     [
         (10.0, "10.0 (float)"),
         (0, "0 (int)"),
@@ -117,12 +117,12 @@ def test_a_transfer_cannot_be_changed(name: str) -> None:
     ],
     ids=range(9),
 )
-def test_a_bad_amount_is_told_with_its_kind(amount: Any, told: str) -> None:
+def test_an_invalid_amount_is_reported_with_its_type(amount: Any, shown: str) -> None:
     with pytest.raises(InvalidAmount) as refused:
         check_amount(amount)
-    assert str(refused.value) == f"credits are whole numbers from 1 to {MAX_CREDITS}, not {told}"
+    assert str(refused.value) == f"credits are whole numbers from 1 to {MAX_CREDITS}, not {shown}"
 
 
 @given(transfers())
-def test_the_houses_book_is_the_other_side_of_every_transfer(transfer: Transfer) -> None:
+def test_the_system_book_is_the_other_side_of_every_transfer(transfer: Transfer) -> None:
     assert {transfer.source, transfer.destination} == {Book.CUSTOMER, system_book(transfer.kind)}

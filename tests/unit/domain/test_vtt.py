@@ -14,11 +14,11 @@ ZOOM = Path(__file__).parents[2] / "fixtures" / "zoom" / "transcript.vtt"
 CUE = "00:01.000 --> 00:02.000\n"
 
 
-def said(text: str) -> list[str]:
+def texts_of(text: str) -> list[str]:
     return [one.text for one in read_vtt(text.encode())]
 
 
-def heard(text: str) -> list[tuple[str | None, str]]:
+def voices_of(text: str) -> list[tuple[str | None, str]]:
     return [(one.speaker, one.text) for one in read_vtt(text.encode())]
 
 
@@ -57,8 +57,8 @@ def test_the_times_of_a_cue(times: str, expected: tuple[float, float]):
     "00:01.000 -> 00:02.000", "--> 00:02.000", "00:01.000 -->", "00:01.000 --> 00:02.0005", "-->",
     "9999999:00:00.000 --> 9999999:00:01.000", "\u0661\u0661:01.000 --> \u0661\u0661:02.000",
 ])  # fmt: skip
-def test_a_cue_whose_times_cannot_be_read_is_passed_over(times: str):
-    assert said(f"WEBVTT\n\n{times}\nhilang\n\n{CUE}ada\n") == ["ada"]
+def test_a_cue_with_unreadable_times_is_skipped(times: str):
+    assert texts_of(f"WEBVTT\n\n{times}\nhilang\n\n{CUE}ada\n") == ["ada"]
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n", "\r"])
@@ -66,35 +66,38 @@ def test_a_cue_whose_times_cannot_be_read_is_passed_over(times: str):
     "begin", ["WEBVTT", "\ufeffWEBVTT", "WEBVTT - rapat", "WEBVTT\tX", "WEBVTT\nKind: captions"]
 )
 def test_every_beginning_and_every_end_of_line(begin: str, newline: str):
-    assert said(f"{begin}\n\n{CUE}satu\ndua\n\n\n\n{CUE}tiga".replace("\n", newline)) == ["satu dua", "tiga"]
+    assert texts_of(f"{begin}\n\n{CUE}satu\ndua\n\n\n\n{CUE}tiga".replace("\n", newline)) == [
+        "satu dua",
+        "tiga",
+    ]
 
 
 @pytest.mark.parametrize(
     "text", ["", "WEBVT", "WEBVTTX\n\n", "\n\nWEBVTT\n\n", "1\n" + CUE + "srt\n", "<html>"]
 )
-def test_what_is_no_webvtt_says_nothing(text: str):
-    assert said(f"{text}\n\n{CUE}ya\n" if text.startswith(("WEBVTTX", "\n")) else text) == []
+def test_a_file_that_is_not_webvtt_has_no_utterances(text: str):
+    assert texts_of(f"{text}\n\n{CUE}ya\n" if text.startswith(("WEBVTTX", "\n")) else text) == []
 
 
-def test_ids_notes_styles_and_regions_are_not_said():
+def test_ids_notes_styles_and_regions_are_no_utterances():
     text = (
         "WEBVTT\n\nNOTE dibuat mesin\nbaris kedua\n\nSTYLE\n::cue(v) { color: red }\n\n"
         "REGION\nid:a\nwidth:40%\n\n"
         f"kata pengantar\n{CUE}satu\n\nNOTE\n\n7\n{CUE}dua\n\n{CUE}\n\n{CUE}   \n"
     )
-    assert said(text) == ["satu", "dua"]
+    assert texts_of(text) == ["satu", "dua"]
 
 
 def test_a_cue_ends_where_the_next_begins_without_a_blank_line():
-    assert said(f"WEBVTT\n{CUE}satu\n{CUE}dua") == ["satu", "dua"]
+    assert texts_of(f"WEBVTT\n{CUE}satu\n{CUE}dua") == ["satu", "dua"]
 
 
 def test_cues_come_in_the_order_of_time_and_those_of_one_time_in_their_own():
     text = "WEBVTT\n\n00:09.000 --> 00:10.000\nakhir\n\n" + CUE + "awal\n\n" + CUE + "kedua\n"
-    assert said(text) == ["awal", "kedua", "akhir"]
+    assert texts_of(text) == ["awal", "kedua", "akhir"]
 
 
-@pytest.mark.parametrize(("payload", "words"), [
+@pytest.mark.parametrize(("payload", "expected"), [
     ("<b>tebal</b> <i.x>miring</i>", "tebal miring"),
     ("satu<00:00:01.500><c> dua</c>", "satu dua"),
     ("Q&amp;A &lt;b&gt; &nbsp; caf&eacute; &#65;&#x42;", "Q&A <b> café AB"),
@@ -105,8 +108,8 @@ def test_cues_come_in_the_order_of_time_and_those_of_one_time_in_their_own():
     ("nul \0 di sini", "nul \ufffd di sini"),
     ("  banyak   \t ruang ", "banyak ruang"),
 ])  # fmt: skip
-def test_tags_go_and_references_become_what_they_stand_for(payload: str, words: str):
-    assert said(f"WEBVTT\n\n{CUE}{payload}\n") == [words]
+def test_tags_are_removed_and_references_are_decoded(payload: str, expected: str):
+    assert texts_of(f"WEBVTT\n\n{CUE}{payload}\n") == [expected]
 
 
 @pytest.mark.parametrize(("payload", "voices"), [
@@ -119,11 +122,11 @@ def test_tags_go_and_references_become_what_they_stand_for(payload: str, words: 
     ("<video>Ayu Lestari: ya", [("Ayu Lestari", "ya")]),
 ])  # fmt: skip
 def test_voices(payload: str, voices: list[tuple[str | None, str]]):
-    assert heard(f"WEBVTT\n\n{CUE}{payload}\n") == voices
+    assert voices_of(f"WEBVTT\n\n{CUE}{payload}\n") == voices
 
 
 def test_a_file_with_voices_has_no_names_before_colons():
-    assert heard(cues("<v Ayu>Ya", "Budi Santoso: begitu", "Budi Santoso: lagi"))[1] == (
+    assert voices_of(cues("<v Ayu>Ya", "Budi Santoso: begitu", "Budi Santoso: lagi"))[1] == (
         None,
         "Budi Santoso: begitu",
     )
@@ -135,8 +138,8 @@ def test_a_file_with_voices_has_no_names_before_colons():
     "1: satu", "Tanpa titik dua",
     "Satu dua tiga empat lima enam tujuh: banyak", "A" * 65 + ": a", "Budi:", '"Budi": kutip', "A/B: dua",
 ])  # fmt: skip
-def test_what_is_no_name_stays_said(text: str):
-    assert heard(cues(text, text)) == [(None, text)] * 2
+def test_text_that_is_no_name_stays_in_the_utterance(text: str):
+    assert voices_of(cues(text, text)) == [(None, text)] * 2
 
 
 @pytest.mark.parametrize("name", [
@@ -145,7 +148,7 @@ def test_what_is_no_name_stays_said(text: str):
 ])  # fmt: skip
 def test_a_name_that_comes_again_is_one(name: str):
     filler = ["kata-kata"] * 10
-    assert heard(cues(f"{name}: satu", *filler, f"{name}: dua: tiga"))[::11] == [
+    assert voices_of(cues(f"{name}: satu", *filler, f"{name}: dua: tiga"))[::11] == [
         (name, "satu"),
         (name, "dua: tiga"),
     ]
@@ -156,24 +159,24 @@ def test_a_name_that_comes_again_is_one(name: str):
 ])  # fmt: skip
 def test_a_name_that_comes_once_needs_more(name: str, is_name: bool):
     once = (name, "ya") if is_name else (None, f"{name}: ya")
-    assert heard(cues(f"{name}: ya", "satu", "dua", "tiga"))[0] == once
+    assert voices_of(cues(f"{name}: ya", "satu", "dua", "tiga"))[0] == once
 
 
 def test_in_a_file_that_names_its_speakers_a_name_needs_no_more():
-    assert heard(cues("Budi: ya", "Ayu: tidak", "tanpa nama", "kosong")) == [
+    assert voices_of(cues("Budi: ya", "Ayu: tidak", "tanpa nama", "kosong")) == [
         ("Budi", "ya"), ("Ayu", "tidak"), (None, "tanpa nama"), (None, "kosong"),
     ]  # fmt: skip
-    assert heard(cues("Budi: ya", "satu", "dua"))[0] == (None, "Budi: ya")
+    assert voices_of(cues("Budi: ya", "satu", "dua"))[0] == (None, "Budi: ya")
 
 
 def test_the_first_colon_ends_the_name():
-    assert heard(cues("Budi Santoso: Agenda: anggaran")) == [("Budi Santoso", "Agenda: anggaran")]
+    assert voices_of(cues("Budi Santoso: Agenda: anggaran")) == [("Budi Santoso", "Agenda: anggaran")]
 
 
 # Properties
 
-_WORDS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=12)
-_TEXTS = st.lists(_WORDS, min_size=1, max_size=5).map(" ".join)
+_TOKENS = st.text(st.characters(exclude_categories=("Cs", "Cc", "Z")), min_size=1, max_size=12)
+_TEXTS = st.lists(_TOKENS, min_size=1, max_size=5).map(" ".join)
 
 
 @st.composite
@@ -192,7 +195,7 @@ def test_what_is_written_is_read_back(transcript: Transcript):
 
 
 @given(transcripts(named=False))
-def test_without_names_the_words_are_read_back_whole(transcript: Transcript):
+def test_without_names_the_text_is_read_back_whole(transcript: Transcript):
     def line(one: Utterance) -> str:
         return f"{one.speaker}: {one.text}" if one.speaker else one.text
 
@@ -201,7 +204,7 @@ def test_without_names_the_words_are_read_back_whole(transcript: Transcript):
     assert ["".join(line(one).split()) for one in back] == ["".join(one.text.split()) for one in transcript]
 
 
-def test_what_has_no_words_is_not_written_and_a_name_of_nothing_is_none():
+def test_utterances_without_text_are_not_written_and_an_empty_name_is_none():
     written = write_vtt(
         (Utterance(0, 1, " \n"), Utterance(1, 2, "a\n\nb", " "), Utterance(-3, 4, "<&>", "A\n<B>"))
     )
@@ -224,7 +227,7 @@ def test_no_file_raises(file: bytes):
         st.sampled_from(["<v A>", "</v>", "<", ">", "-->", "&", "&#", "00:00.000", " ", "\n", "A", ": ", "x"])
     )
 )
-def test_no_arrangement_of_its_own_signs_raises(pieces: list[str]):
+def test_no_arrangement_of_syntax_characters_raises(pieces: list[str]):
     for one in read_vtt(("WEBVTT\n\n" + CUE + "".join(pieces)).encode()):
         assert one.text == " ".join(one.text.split()) != ""
 

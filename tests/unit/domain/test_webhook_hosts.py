@@ -99,7 +99,7 @@ def test_an_endpoint_that_is_disabled_by_its_own_failures_starts_the_count_of_it
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=120))
-def test_beside_the_count_runs_the_sentence_of_the_rule(word: Sequence[tuple[int, bool]]) -> None:
+def test_the_count_matches_a_direct_model_of_the_rule(word: Sequence[tuple[int, bool]]) -> None:
     """No more than 20 failures in a row are counted, and a success anywhere at the host starts again."""
     host, row = Host(5), 0
     for which, is_good in word:
@@ -124,7 +124,7 @@ def test_beside_the_count_runs_the_sentence_of_the_rule(word: Sequence[tuple[int
 
 
 @given(st.integers(1, 200))
-def test_however_many_endpoints_there_are_a_dead_host_gets_at_most_19_posts_more_than_these(
+def test_an_unreachable_host_gets_at_most_19_posts_beyond_its_endpoint_count(
     endpoints: int,
 ) -> None:
     """One event for each; what is not disabled by it is tried again, and again."""

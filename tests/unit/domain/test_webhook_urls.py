@@ -76,7 +76,7 @@ def test_path_and_query_are_kept_as_they_go_on_the_wire() -> None:
     "https://[::1/", "https://::1/", "https://[::1]x/", "https://[]/", "https://[1.2.3.4]/", "https://[v1.x]/",
     "https://[fe80::1%25eth0]/", "https://[fe80::1%eth0]/", "https://[::1]:80/", "https://[::g]/", "https://[/",
 ])  # fmt: skip
-def test_what_breaks_the_rule_is_refused(text: str) -> None:
+def test_invalid_urls_are_refused(text: str) -> None:
     problems_of(text)
 
 
@@ -169,7 +169,7 @@ def test_the_length_limit_is_in_code_points() -> None:
     ("https://\uff11\uff12\uff17.0.0.1/", "127.0.0.1"),
     ("https://example.com/", None), ("https://1.2.3.example/", None),
 ])  # fmt: skip
-def test_a_literal_is_known_as_an_address(text: str, address: str | None) -> None:
+def test_an_address_literal_is_recognised(text: str, address: str | None) -> None:
     assert parse_webhook_url(text).address == (ip_address(address) if address else None)
 
 

@@ -1,4 +1,4 @@
-"""The lives of an account meet what the rules speak of: a property without its case proves nothing."""
+"""Account histories cover what the rules are about: a property without its case proves nothing."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -50,7 +50,7 @@ def refused(life: AccountHistory, act: Act, refusal: type[Exception]) -> bool:
 
 @pytest.fixture(scope="module")
 def met() -> Counter[str]:
-    """In how many of three hundred lives each situation was met, and each act was let through."""
+    """Count in how many of three hundred histories each situation occurred, and each action was accepted."""
     counted: Counter[str] = Counter()
 
     @settings(max_examples=300, phases=[Phase.generate], derandomize=True, database=None)
@@ -64,12 +64,12 @@ def met() -> Counter[str]:
 
 
 @pytest.mark.parametrize("name", [*SITUATIONS, *Act])
-def test_lives_meet_what_the_rules_speak_of(name: str, met: Counter[str]) -> None:
+def test_histories_cover_what_the_rules_are_about(name: str, met: Counter[str]) -> None:
     assert met[name] >= 3
 
 
 @given(account_histories())
-def test_a_life_is_one_accounts_and_begins_with_a_top_up(life: AccountHistory) -> None:
+def test_a_history_is_of_one_account_and_begins_with_a_top_up(life: AccountHistory) -> None:
     assert life.funds.account_id == ACCOUNT
     assert life.steps[0].act is Act.TOP_UP
     assert life.steps[0].before.entries == 0

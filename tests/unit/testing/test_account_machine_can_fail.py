@@ -1,4 +1,4 @@
-"""The account machine notices a store that is not as the other: each defect here ends a play."""
+"""The account machine notices a store that is not as the other: each defect here ends a run."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -27,14 +27,14 @@ from tests.unit.testing.broken_store import BrokenStore
 
 
 class KeepsTheOldSecret(MemoryEndpointRepository):
-    """Forgets a rotation."""
+    """Drops a rotation."""
 
     async def save(self, endpoint: Endpoint) -> None:
         old = self._tables.endpoints[endpoint.account_id, endpoint.id]
         await super().save(evolve(endpoint, secret=old.secret))
 
 
-class TellsNobody(MemoryLedgerRepository):
+class EmitsNothing(MemoryLedgerRepository):
     """Loses the events of a top-up."""
 
     async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
@@ -48,11 +48,11 @@ class ForgetsFailures(MemoryDeliveryRepository):
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
     ) -> Saved:
         known = self._tables.endpoints
-        forgotten = [
+        without_pause = [
             evolve(one, consecutive_failures=known[one.account_id, one.id].consecutive_failures)
             for one in endpoints
         ]
-        return await super().save_attempts(recorded, forgotten, hosts)
+        return await super().save_attempts(recorded, without_pause, hosts)
 
 
 class KeepsTheHold(MemoryMeetingRepository):
@@ -81,7 +81,7 @@ class ForgetsTheCap(MemoryMeetingRepository):
 
 
 def play(stores: Callable[[], dict[str, MemoryRig]], **effort: Any) -> None:
-    """Let the machine play on stores that are made anew for each play."""
+    """Run the machine on stores that are made anew for each run."""
     with asyncio.Runner() as runner:
 
         class Play(AccountMachine):
@@ -92,7 +92,7 @@ def play(stores: Callable[[], dict[str, MemoryRig]], **effort: Any) -> None:
 
 
 def play_broken(role: str, repository: Callable[..., Any]) -> None:
-    """Play on an intact store and on one with a repository exchanged."""
+    """Run on an intact store and on one with a repository exchanged."""
 
     def stores() -> dict[str, MemoryRig]:
         broken = MemoryRig()
@@ -109,18 +109,18 @@ def play_broken(role: str, repository: Callable[..., Any]) -> None:
     ("role", "repository"),
     [
         ("endpoints", KeepsTheOldSecret),
-        ("ledger", TellsNobody),
+        ("ledger", EmitsNothing),
         ("deliveries", ForgetsFailures),
         ("meetings", KeepsTheHold),
         ("meetings", ForgetsTheCap),
     ],
 )
-def test_a_defect_ends_the_play(role: str, repository: Callable[..., Any]) -> None:
+def test_a_defect_ends_the_run(role: str, repository: Callable[..., Any]) -> None:
     with pytest.raises(AssertionError):
         play_broken(role, repository)
 
 
-def test_the_name_of_the_store_that_differs_is_told() -> None:
+def test_the_store_that_differs_is_named() -> None:
     with pytest.raises(AssertionError, match="broken is not as intact"):
         play_broken("endpoints", KeepsTheOldSecret)
 

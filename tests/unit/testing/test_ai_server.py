@@ -1,4 +1,4 @@
-"""The stand-in for an AI provider says what OpenAI's documents say, and its switches turn what they should.
+"""The stand-in for an AI provider answers as OpenAI's documents specify, and its switches work.
 
 What an adapter meets there is tested where the adapter is.
 """
@@ -39,7 +39,7 @@ SCHEMA = {
         }
     },
 }
-SAID = '[3,"Budi","Kita mulai."]\n[4,null,"Kita setuju."]\nno JSON\n[1,2]'
+LINES = '[3,"Budi","Kita mulai."]\n[4,null,"Kita setuju."]\nno JSON\n[1,2]'
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ async def http(ai: AiStandIn) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def hear(
+async def transcribe(
     http: httpx.AsyncClient, sound: bytes | None, name: str = "a.ogg", **changes: str
 ) -> httpx.Response:
     fields = {"model": "whisper-1", "response_format": "verbose_json", **changes}
@@ -67,7 +67,7 @@ async def write(http: httpx.AsyncClient, schema: object = SCHEMA, **changes: Any
     shape = {"name": "notes", "strict": True, "schema": schema}
     body = {
         "model": "gpt-4o-mini",
-        "messages": [{"role": "system", "content": "Write."}, {"role": "user", "content": SAID}],
+        "messages": [{"role": "system", "content": "Write."}, {"role": "user", "content": LINES}],
         "response_format": {"type": "json_schema", "json_schema": shape},
     }
     return await http.post("/v1/chat/completions", json={**body, **changes})
@@ -84,26 +84,26 @@ def wav(length_s: float) -> bytes:
 
 
 @pytest.mark.parametrize("sound", [silence(12.5), wav(12.5)])
-async def test_a_sound_is_heard_for_as_long_as_it_really_is(http: httpx.AsyncClient, sound: bytes):
-    told = (await hear(http, sound)).json()
-    assert told["duration"] == pytest.approx(12.5)
-    assert [(each["start"], each["end"]) for each in told["segments"]] == [(0, 5), (5, 10), (10, 12.5)]
-    assert told["text"].startswith("Kalimat ke-1 dimulai pada detik 0. Kalimat ke-2")
-    assert (await hear(http, sound, response_format="json")).json() == {"text": told["text"]}
+async def test_a_sound_is_transcribed_for_its_true_length(http: httpx.AsyncClient, sound: bytes):
+    body = (await transcribe(http, sound)).json()
+    assert body["duration"] == pytest.approx(12.5)
+    assert [(each["start"], each["end"]) for each in body["segments"]] == [(0, 5), (5, 10), (10, 12.5)]
+    assert body["text"].startswith("Kalimat ke-1 dimulai pada detik 0. Kalimat ke-2")
+    assert (await transcribe(http, sound, response_format="json")).json() == {"text": body["text"]}
 
 
 async def test_what_the_real_one_refuses_is_refused(http: httpx.AsyncClient, ai: AiStandIn):
     sound = silence(1)
-    assert (await hear(http, bytes(25 * 1024 * 1024 + 1))).status_code == 413
-    assert (await hear(http, b"no sound")).json()["error"]["message"] == "Invalid file format."
-    assert (await hear(http, b"RIFF no sound")).status_code == 400
-    assert (await hear(http, sound, "a.opus")).json()["error"]["message"] == "Invalid file format."
-    assert (await hear(http, silence(0.05))).json()["error"]["code"] == "audio_too_short"
-    assert (await hear(http, sound, model="nobody")).json()["error"]["code"] == "model_not_found"
-    plain = (await hear(http, sound, model=ai.models.plain)).json()["error"]
+    assert (await transcribe(http, bytes(25 * 1024 * 1024 + 1))).status_code == 413
+    assert (await transcribe(http, b"no sound")).json()["error"]["message"] == "Invalid file format."
+    assert (await transcribe(http, b"RIFF no sound")).status_code == 400
+    assert (await transcribe(http, sound, "a.opus")).json()["error"]["message"] == "Invalid file format."
+    assert (await transcribe(http, silence(0.05))).json()["error"]["code"] == "audio_too_short"
+    assert (await transcribe(http, sound, model="nobody")).json()["error"]["code"] == "model_not_found"
+    plain = (await transcribe(http, sound, model=ai.models.plain)).json()["error"]
     assert (plain["code"], plain["param"]) == ("unsupported_value", "response_format")
-    assert (await hear(http, sound, model=ai.models.plain, response_format="json")).status_code == 200
-    assert (await hear(http, None)).status_code == 400
+    assert (await transcribe(http, sound, model=ai.models.plain, response_format="json")).status_code == 200
+    assert (await transcribe(http, None)).status_code == 400
     wrong = await http.post("/v1/chat/completions", headers={"Authorization": "Bearer x"}, json={})
     assert (wrong.status_code, wrong.json()["error"]["code"]) == (401, "invalid_api_key")
     assert (await write(http, model="nobody")).status_code == 404
@@ -120,7 +120,7 @@ async def test_a_schema_that_is_not_strict_is_refused(http: httpx.AsyncClient, s
     assert (answer.status_code, answer.json()["error"]["param"]) == (400, "response_format")
 
 
-async def test_an_answer_has_the_schema_and_the_words_of_the_prompt(http: httpx.AsyncClient):
+async def test_an_answer_has_the_schema_and_the_text_of_the_prompt(http: httpx.AsyncClient):
     choice = (await write(http)).json()["choices"][0]
     assert choice["finish_reason"] == "stop"
     assert json.loads(choice["message"]["content"]) == {
@@ -134,11 +134,11 @@ async def test_an_answer_has_the_schema_and_the_words_of_the_prompt(http: httpx.
 
 async def test_calls_are_counted_and_what_is_done_twice_is_noticed(http: httpx.AsyncClient):
     await http.put("/stand-in/terms", json={"latency_s": 0.2})
-    await asyncio.gather(hear(http, silence(1)), hear(http, silence(2)), write(http))
+    await asyncio.gather(transcribe(http, silence(1)), transcribe(http, silence(2)), write(http))
     await http.put("/stand-in/terms", json={"latency_s": 0})
     await http.post("/stand-in/faults", json={"fault": "500", "call": "transcriptions"})
     for _ in range(2):
-        await hear(http, silence(2))
+        await transcribe(http, silence(2))
     counts = (await http.get("/stand-in/counts")).json()
     assert counts["calls"] == {"transcriptions": 4, "completions": 1}
     assert counts["done"] == {"transcriptions": 3, "completions": 1}
@@ -151,13 +151,13 @@ async def test_every_fault_can_be_had_on_demand(http: httpx.AsyncClient):
     for fault in [*FAULTS, "503"]:
         planned = {"fault": fault, "call": "completions", "slow_s": 0.01}
         assert (await http.post("/stand-in/faults", json=planned)).json() == 1
-        assert (await hear(http, silence(1))).status_code == 200
+        assert (await transcribe(http, silence(1))).status_code == 200
         try:
             answer = await asyncio.wait_for(write(http), 0.5 if fault == "hang" else 10)
-            told: object = answer.status_code, len(answer.content), answer.content[:6]
+            result: object = answer.status_code, len(answer.content), answer.content[:6]
         except (httpx.RemoteProtocolError, TimeoutError) as error:
-            told = type(error)
-        assert told != _as_it_should_be(await write(http)) or fault == "slow", fault
+            result = type(error)
+        assert result != _as_it_should_be(await write(http)) or fault == "slow", fault
     assert (await http.post("/stand-in/faults", json={"fault": "nonsense"})).status_code == 400
     assert (await http.post("/stand-in/faults", json={"fault": "hang", "call": "x"})).status_code == 400
     assert (await http.get("/stand-in/nothing")).status_code == 404
@@ -187,11 +187,11 @@ def test_a_form_is_read_byte_for_byte():
 
 
 @pytest.mark.parametrize("length_s", [0.02, 1, 5.01, 600])
-def test_silence_is_as_long_as_it_says(length_s: float):
+def test_silence_is_as_long_as_declared(length_s: float):
     assert sound_length_s(silence(length_s)) == pytest.approx(length_s, abs=0.001)
 
 
-async def test_it_runs_as_a_process_and_says_when_it_is_ready():
+async def test_it_runs_as_a_process_and_reports_when_it_is_ready():
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -202,10 +202,10 @@ async def test_it_runs_as_a_process_and_says_when_it_is_ready():
     )
     assert process.stdout is not None
     try:
-        told = json.loads(await process.stdout.readline())
+        ready = json.loads(await process.stdout.readline())
         async with httpx.AsyncClient(trust_env=False) as http:
-            assert (await http.get(f"{told['admin_url']}/counts")).json()["repeats"] == 0
-            assert (await http.get(f"{told['base_url']}/models")).status_code == 404
+            assert (await http.get(f"{ready['admin_url']}/counts")).json()["repeats"] == 0
+            assert (await http.get(f"{ready['base_url']}/models")).status_code == 404
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 0
     finally:

@@ -35,7 +35,7 @@ from meetcore.ports.orphan_checks import OrphanCheck
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.store import PostingView
 from meetcore.testing.contracts import StoreContract, StoreRig
-from meetcore.testing.contracts.provider_event_inbox import new_file, told
+from meetcore.testing.contracts.provider_event_inbox import new_file, provider_event
 from meetcore.testing.memory_rig import MemoryRig
 from tests.unit.testing.broken_store import BrokenStore
 
@@ -43,7 +43,7 @@ Suite = Callable[[StoreContract, StoreRig], Awaitable[None]]
 
 
 class RefundsTwice(MemoryLedgerRepository):
-    """Forgets which charges were reversed."""
+    """Drops the record of which charges were reversed."""
 
     async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
         self._tables.entry_of_reversal.clear()
@@ -58,7 +58,7 @@ class KeepsTheOldBalance(MemoryLedgerRepository):
         return await super().append(before, entry, events)
 
 
-class FencesNobody(MemoryMeetingRepository):
+class IgnoresTheToken(MemoryMeetingRepository):
     """Takes any token for the lease's own."""
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
@@ -67,8 +67,8 @@ class FencesNobody(MemoryMeetingRepository):
         return await super().load_leased(account_id, meeting_id, token if lease is None else lease.token)
 
 
-class BooksTwice(MemoryMeetingRepository):
-    """Forgets who sits on a host."""
+class ReservesTwice(MemoryMeetingRepository):
+    """Drops the reservations of hosts."""
 
     async def load_creation(self, query: CreationQuery) -> CreationView:
         self._tables.reservations.clear()
@@ -131,7 +131,7 @@ class PostsWithoutEvent(MemoryEndpointRepository):
 
 
 class TakesDoublesIn(MemoryProviderEventInbox):
-    """Forgets the bytes of what is done."""
+    """Drops the digest of what is done."""
 
     async def done(self, id: UUID, token: UUID) -> None:
         await super().done(id, token)
@@ -146,7 +146,7 @@ class SharesNothing(MemoryProviderEventInbox):
 
 
 class BelievesAnybody(MemoryProviderEventInbox):
-    """Is done with an event whoever says so."""
+    """Marks an event as done under any token."""
 
     async def done(self, id: UUID, token: UUID) -> None:
         stored = self._tables.provider_events[id]
@@ -154,7 +154,7 @@ class BelievesAnybody(MemoryProviderEventInbox):
 
 
 class LosesTheFiles(MemoryProviderEventInbox):
-    """Keeps what happened and forgets to what."""
+    """Keeps what happened and drops to which meeting."""
 
     async def add(self, id: UUID, event: ProviderEvent, digest: bytes) -> bool:
         return await super().add(id, evolve(event, files=()), digest)
@@ -170,7 +170,7 @@ class KeepsTheFirst(MemoryRecordingRepository):
 
 
 class MeasuresWhatHasExpired(MemoryRecordingRepository):
-    """Leaves a recording that has expired to whoever measures it."""
+    """Leaves an expired recording to the worker that measures it."""
 
     async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
         before = self._tables.recordings.get((recording.account_id, recording.meeting_id))
@@ -203,7 +203,7 @@ class TakesTwoOfOne(MemoryNoteRepository):
 
 
 class CountsNoDeath(MemoryNoteRepository):
-    """Takes over as if nobody had died."""
+    """Takes over without counting the expired lease."""
 
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
         return [evolve(task, deaths=0) for task in await super().claim(limit, in_flight, lease)]
@@ -227,8 +227,8 @@ class KeepsTheHoldOfANote(MemoryNoteRepository):
         return due
 
 
-class KeepsWhatWasTold(MemoryNoteRepository):
-    """Erases a note and not what told of it."""
+class KeepsTheEvents(MemoryNoteRepository):
+    """Erases a note and not its events."""
 
     async def save_erased(self, note: Note) -> None:
         before = dict(self._tables.deliveries)
@@ -236,12 +236,12 @@ class KeepsWhatWasTold(MemoryNoteRepository):
         self._tables.deliveries.update(before)
 
 
-class HearsAnySource(MemoryNoteRepository):
-    """Takes what was heard of one cut for what was heard of another."""
+class MixesSources(MemoryNoteRepository):
+    """Takes the transcript of one source for that of another."""
 
-    async def load_heard(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
+    async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
         found = self._tables.heard.items()
-        return {name[3]: heard for name, heard in found if name[1] == task.note.recording_id}
+        return {name[3]: transcript for name, transcript in found if name[1] == task.note.recording_id}
 
 
 class KeepsTheLast(MemoryRecordingRepository):
@@ -252,15 +252,15 @@ class KeepsTheLast(MemoryRecordingRepository):
         return await super().save(recording, events)
 
 
-async def _a_recording_is_told(suite: StoreContract, rig: StoreRig) -> None:
+async def _recording_event(suite: StoreContract, rig: StoreRig) -> None:
     files = (new_file(), new_file("a2"))
-    await suite.test_an_event_is_read_back_as_it_was_told(rig, told(files=files))
+    await suite.test_an_event_is_read_back_as_it_was_received(rig, provider_event(files=files))
 
 
 class KeepsWhatAnyoneBrings(MemoryHostKeyRepository):
-    """Takes any token for the bearer's own."""
+    """Takes any token for the lease's own."""
 
-    def _is_borne(self, host_id: UUID, token: UUID) -> bool:
+    def _is_claimed(self, host_id: UUID, token: UUID) -> bool:
         return True
 
 
@@ -276,7 +276,7 @@ class ShowsTheKeyMeanwhile(MemoryHostKeyRepository):
 
 
 class LetsAnybodyClose(MemoryOrphanCheckRepository):
-    """Ends a check whoever says so."""
+    """Ends a check under any token."""
 
     async def close(self, check: OrphanCheck) -> None:
         self._tables.orphan_checks.pop((check.meeting.account_id, check.meeting.id), None)
@@ -319,16 +319,16 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
         StoreContract.test_an_entry_is_read_back_as_it_was_written,
     ),
     (
-        "meetings", MemoryMeetingRepository, FencesNobody,
-        StoreContract.test_one_lapsed_meeting_is_taken_over,
+        "meetings", MemoryMeetingRepository, IgnoresTheToken,
+        StoreContract.test_one_meeting_with_an_expired_lease_is_taken_over,
     ),
     (
         "orphan_checks", MemoryOrphanCheckRepository, LetsAnybodyClose,
-        StoreContract.test_who_lost_the_lease_changes_nothing,
+        StoreContract.test_a_lost_lease_changes_nothing,
     ),
     (
         "orphan_checks", MemoryOrphanCheckRepository, ForgetsTheAge,
-        StoreContract.test_the_age_goes_on_over_looks_unless_an_orphan_was_seen,
+        StoreContract.test_the_age_continues_over_checks_unless_an_orphan_was_found,
     ),
     (
         "meetings", MemoryMeetingRepository, CountsNoCreation,
@@ -338,10 +338,10 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
         "meetings", MemoryMeetingRepository, GivesBackWhatWasMade,
         StoreContract.test_what_was_given_up_counts_for_the_account_only_if_it_was_made,
     ),
-    ("meetings", MemoryMeetingRepository, BooksTwice, StoreContract.test_twenty_race_for_one_host),
+    ("meetings", MemoryMeetingRepository, ReservesTwice, StoreContract.test_twenty_race_for_one_host),
     (
         "deliveries", MemoryDeliveryRepository, LeavesClaimsDue,
-        StoreContract.test_what_is_claimed_is_nobody_elses_while_the_lease_lasts,
+        StoreContract.test_a_claimed_delivery_is_not_claimed_again_during_the_lease,
     ),
     (
         "endpoints", MemoryEndpointRepository, LeavesWhatWaits,
@@ -369,9 +369,9 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     ),
     (
         "inbox", MemoryProviderEventInbox, BelievesAnybody,
-        StoreContract.test_who_has_given_an_event_back_has_lost_it,
+        StoreContract.test_an_event_that_was_released_is_no_longer_claimed,
     ),
-    ("inbox", MemoryProviderEventInbox, LosesTheFiles, _a_recording_is_told),
+    ("inbox", MemoryProviderEventInbox, LosesTheFiles, _recording_event),
     (
         "recordings", MemoryRecordingRepository, KeepsTheFirst,
         StoreContract.test_a_recording_is_written_again_with_what_was_added,
@@ -382,16 +382,16 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     ),
     (
         "recordings", MemoryRecordingRepository, MeasuresWhatHasExpired,
-        StoreContract.test_one_that_expired_is_due_at_once_whoever_is_at_it,
+        StoreContract.test_an_expired_recording_is_due_at_once_even_when_claimed,
     ),
-    ("notes", MemoryNoteRepository, FencesNoNote, StoreContract.test_who_lost_the_lease_writes_nothing),
+    ("notes", MemoryNoteRepository, FencesNoNote, StoreContract.test_a_lost_lease_writes_nothing),
     (
         "notes", MemoryNoteRepository, TakesTwoOfOne,
         StoreContract.test_of_one_recording_one_note_is_made_at_a_time,
     ),
     (
         "notes", MemoryNoteRepository, CountsNoDeath,
-        StoreContract.test_a_dead_workers_note_is_taken_over_and_its_death_is_counted,
+        StoreContract.test_a_dead_workers_note_is_taken_over_and_its_expiration_is_counted,
     ),
     (
         "notes", MemoryNoteRepository, GivesEverybodyEverything,
@@ -399,15 +399,15 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     ),
     (
         "notes", MemoryNoteRepository, KeepsTheHoldOfANote,
-        StoreContract.test_a_failed_note_costs_nothing_and_is_told,
+        StoreContract.test_a_failed_note_costs_nothing_and_emits_an_event,
     ),
     (
-        "notes", MemoryNoteRepository, KeepsWhatWasTold,
-        StoreContract.test_with_a_note_goes_what_was_told_of_it_and_nothing_else,
+        "notes", MemoryNoteRepository, KeepsTheEvents,
+        StoreContract.test_with_a_note_its_events_are_erased_and_no_others,
     ),
     (
-        "notes", MemoryNoteRepository, HearsAnySource,
-        StoreContract.test_what_was_heard_of_another_source_is_not_it,
+        "notes", MemoryNoteRepository, MixesSources,
+        StoreContract.test_transcripts_of_another_source_are_not_returned,
     ),
     (
         "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,
@@ -415,7 +415,7 @@ DEFECTS: list[tuple[str, type, type, Suite]] = [
     ),
     (
         "host_keys", MemoryHostKeyRepository, KeepsWhatAnyoneBrings,
-        StoreContract.test_only_the_bearer_postpones,
+        StoreContract.test_only_the_claim_owner_postpones,
     ),
     (
         "host_keys", MemoryHostKeyRepository, ShowsTheKeyMeanwhile,

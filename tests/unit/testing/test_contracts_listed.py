@@ -26,7 +26,7 @@ STORE_SUITES = [
     contracts.HostKeyRepositoryContract,
     contracts.OrphanCheckRepositoryContract,
 ]
-# Proven by the suite that is named, because nobody meets them alone.
+# Proven by the suite that is named, because they are never used alone.
 WITHIN = {
     "Transaction": "StoreContract",
     "LedgerSnapshot": "LedgerAuditContract",
@@ -65,8 +65,8 @@ def test_every_suite_tests_something():
 
 
 def test_every_suite_is_in_the_table():
-    told = (ROOT / "docs" / "testing.md").read_text("utf-8")
-    assert [name for name in SUITES if f"`{name}`" not in told] == []
+    text = (ROOT / "docs" / "testing.md").read_text("utf-8")
+    assert [name for name in SUITES if f"`{name}`" not in text] == []
 
 
 def test_no_suite_takes_a_test_from_another_that_it_is_joined_with():

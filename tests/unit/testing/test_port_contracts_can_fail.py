@@ -64,28 +64,30 @@ def mistakes(*pairs: tuple[Test, object]) -> pytest.MarkDecorator:
 # Transcribers and note writers
 
 
-class Hearing:
-    """Hears what it is told to, in a piece of any length."""
+class ScriptedTranscriber:
+    """Return the given utterances for a piece of any length."""
 
-    def __init__(self, *heard: Utterance, max_piece_s: int = 60, believes_anything: bool = False) -> None:
-        self.heard, self.max_piece_s, self.believes_anything = heard, max_piece_s, believes_anything
+    def __init__(
+        self, *utterances: Utterance, max_piece_s: int = 60, believes_anything: bool = False
+    ) -> None:
+        self.utterances, self.max_piece_s, self.believes_anything = utterances, max_piece_s, believes_anything
 
     takes_copies = False
 
     async def transcribe(self, sound: Sound) -> Transcript:
         if not self.believes_anything and not sound.file.read(4) == b"OggS":
             raise AiRefused("no sound")
-        return self.heard
+        return self.utterances
 
 
-class Closing(Hearing):
+class Closing(ScriptedTranscriber):
     async def transcribe(self, sound: Sound) -> Transcript:
         sound.close()
         return ()
 
 
 class Writing:
-    """Writes what it is told to, whatever was said."""
+    """Writes what it is given, whatever the transcript."""
 
     def __init__(self, draft: NoteDraft) -> None:
         self.draft = draft
@@ -94,41 +96,41 @@ class Writing:
         return self.draft
 
 
-async def of_length(transcriber: Hearing) -> None:
-    await TranscriberContract().test_what_is_heard_lies_within_the_piece(transcriber, 7.25)
+async def of_length(transcriber: ScriptedTranscriber) -> None:
+    await TranscriberContract().test_utterances_lie_within_the_piece(transcriber, 7.25)
 
 
-async def of_no_sound(transcriber: Hearing) -> None:
+async def of_no_sound(transcriber: ScriptedTranscriber) -> None:
     await TranscriberContract().test_what_is_no_sound_is_refused_for_good(transcriber, b"no sound at all")
 
 
-async def of_length_of_pieces(transcriber: Hearing) -> None:
-    await TranscriberContract().test_it_says_how_long_a_piece_may_be(transcriber)
+async def of_length_of_pieces(transcriber: ScriptedTranscriber) -> None:
+    await TranscriberContract().test_it_declares_how_long_a_piece_may_be(transcriber)
 
 
-async def of_open_files(transcriber: Hearing) -> None:
-    await TranscriberContract().test_a_piece_stays_open_and_can_be_heard_again(transcriber)
+async def of_open_files(transcriber: ScriptedTranscriber) -> None:
+    await TranscriberContract().test_a_piece_stays_open_and_can_be_transcribed_again(transcriber)
 
 
 @mistakes(
-    (of_length, Hearing(Utterance(3, 9, "ya"))),
-    (of_length, Hearing(Utterance(5, 4, "ya"))),
-    (of_length, Hearing(Utterance(-1, 4, "ya"))),
-    (of_length, Hearing(Utterance(5, 6, "ya"), Utterance(1, 2, "ya"))),
-    (of_length, Hearing(Utterance(1, 2, " "))),
-    (of_length_of_pieces, Hearing(max_piece_s=1)),
-    (of_length_of_pieces, Hearing(max_piece_s=100_000)),
+    (of_length, ScriptedTranscriber(Utterance(3, 9, "ya"))),
+    (of_length, ScriptedTranscriber(Utterance(5, 4, "ya"))),
+    (of_length, ScriptedTranscriber(Utterance(-1, 4, "ya"))),
+    (of_length, ScriptedTranscriber(Utterance(5, 6, "ya"), Utterance(1, 2, "ya"))),
+    (of_length, ScriptedTranscriber(Utterance(1, 2, " "))),
+    (of_length_of_pieces, ScriptedTranscriber(max_piece_s=1)),
+    (of_length_of_pieces, ScriptedTranscriber(max_piece_s=100_000)),
     (of_open_files, Closing()),
 )
 async def test_transcribers(test: Test, broken: object) -> None:
-    await of_length(Hearing(Utterance(1, 2, "ya")))
+    await of_length(ScriptedTranscriber(Utterance(1, 2, "ya")))
     with pytest.raises(AssertionError):
         await test(broken)
 
 
 async def test_a_transcriber_that_believes_anything() -> None:
     with pytest.raises(pytest.fail.Exception):
-        await of_no_sound(Hearing(believes_anything=True))
+        await of_no_sound(ScriptedTranscriber(believes_anything=True))
 
 
 QUOTE = "Siti, tolong kirim RAB final paling lambat tanggal 28."
@@ -136,7 +138,7 @@ QUOTE = "Siti, tolong kirim RAB final paling lambat tanggal 28."
 
 async def of_quotes(writer: Writing) -> None:
     suite = NoteWriterContract()
-    await suite.test_what_a_note_quotes_was_said_at_that_second(writer, "indonesian", Language.INDONESIAN)
+    await suite.test_a_note_cites_what_was_spoken_at_that_second(writer, "indonesian", Language.INDONESIAN)
 
 
 async def of_findings(writer: Writing) -> None:
@@ -204,7 +206,7 @@ class Capped(MemoryRateCounters):
 
 
 class Gathering(MemoryRateCounters):
-    """Carries hits in batches, and a caller that gives up takes the whole batch along."""
+    """Sends hits in batches, and a cancelled caller cancels the whole batch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -247,7 +249,7 @@ async def test_counters_under_the_property(broken: type[MemoryRateCounters]) -> 
         await prove.hypothesis.inner_test(RateCountersContract(), broken(), word)
 
 
-async def test_counters_whose_callers_share_their_fate() -> None:
+async def test_counters_whose_callers_share_a_cancellation() -> None:
     counters = Gathering()
     assert await counters.hit(UUID(int=1), OperationClass.READ, MINUTE) == 1
     with pytest.raises(asyncio.CancelledError):
@@ -297,8 +299,14 @@ class Drawing:
 
 
 @mistakes(
-    (EntropyContract.test_it_gives_as_many_bytes_as_asked, Drawing(lambda n: os.urandom(min(n, 256)))),
-    (EntropyContract.test_it_gives_as_many_bytes_as_asked, Drawing(lambda n: bytearray(os.urandom(n)))),
+    (
+        EntropyContract.test_it_returns_the_requested_number_of_bytes,
+        Drawing(lambda n: os.urandom(min(n, 256))),
+    ),
+    (
+        EntropyContract.test_it_returns_the_requested_number_of_bytes,
+        Drawing(lambda n: bytearray(os.urandom(n))),
+    ),
     (EntropyContract.test_no_two_draws_are_alike, Drawing(lambda n: random.Random(1).randbytes(n))),
     (EntropyContract.test_nothing_repeats_inside_a_draw, Drawing(lambda n: (os.urandom(64) * n)[:n])),
     (
@@ -401,22 +409,22 @@ async def test_ciphers(test: Test, broken: type[Tampered]) -> None:
         await test(CipherContract(), broken())
 
 
-# Doorbell
+# Worker notifier
 
 
-class Bells:
-    """A rig round one bell; `hears` decides which rings arrive, `cost_s` how long each takes."""
+class BrokenNotifier:
+    """A rig around one notifier; `wakes` decides which notifications arrive, `cost_s` how long each takes."""
 
-    def __init__(self, hears: Callable[[int], bool] = lambda ring: True, cost_s: float = 0.0) -> None:
+    def __init__(self, wakes: Callable[[int], bool] = lambda number: True, cost_s: float = 0.0) -> None:
         self.listeners: list[Callable[[], object]] = []
-        self.hears, self.cost_s = hears, cost_s
+        self.wakes, self.cost_s = wakes, cost_s
         self.is_away = False
-        self.bell = MemoryWorkerNotifier(self.pass_on)
+        self.notifier = MemoryWorkerNotifier(self.pass_on)
 
     def pass_on(self) -> None:
         if self.cost_s:
             time.sleep(self.cost_s)
-        if self.hears(self.bell.rings) and not self.is_away:
+        if self.wakes(self.notifier.rings) and not self.is_away:
             for on_wake in self.listeners:
                 on_wake()
 
@@ -433,14 +441,14 @@ class Bells:
         self.is_away = False
 
 
-class Dying(Bells):
-    """Never rings again once its queue has been away."""
+class Dying(BrokenNotifier):
+    """Never notifies again once its queue has been away."""
 
     async def bring_back(self) -> None:
         pass
 
 
-class Blocking(Bells):
+class Blocking(BrokenNotifier):
     """Waits for its queue while that is away."""
 
     def pass_on(self) -> None:
@@ -448,8 +456,8 @@ class Blocking(Bells):
             time.sleep(0.002)
 
 
-class Spinning(Bells):
-    """Works at every ring instead of leaving it to somebody else."""
+class Spinning(BrokenNotifier):
+    """Works at every notification instead of leaving it to another thread."""
 
     def pass_on(self) -> None:
         began = time.thread_time()
@@ -457,40 +465,40 @@ class Spinning(Bells):
             pass
 
 
-class Impatient(WorkerNotifierContract):
-    patience_s = 0.05
+class ShortTimeout(WorkerNotifierContract):
+    timeout_s = 0.05
 
 
-class ImpatientRemote(RemoteNotifierContract):
-    patience_s = 0.05
+class ShortTimeoutRemote(RemoteNotifierContract):
+    timeout_s = 0.05
 
 
 @mistakes(
-    (Impatient.test_a_ring_wakes_a_listener_and_the_next_one_wakes_it_again, Bells(lambda ring: False)),
-    (Impatient.test_a_ring_wakes_a_listener_and_the_next_one_wakes_it_again, Bells(lambda ring: ring == 1)),
+    (ShortTimeout.test_each_notification_wakes_the_listener, BrokenNotifier(lambda number: False)),
+    (ShortTimeout.test_each_notification_wakes_the_listener, BrokenNotifier(lambda number: number == 1)),
     (
-        Impatient.test_a_hundred_rings_wake_at_least_once_and_again_after_the_last,
-        Bells(lambda ring: ring < 100),
+        ShortTimeout.test_a_hundred_notifications_wake_at_least_once_and_again_after_the_last,
+        BrokenNotifier(lambda number: number < 100),
     ),
     (
-        Impatient.test_a_ring_that_nobody_hears_is_no_error_and_costs_later_ones_nothing,
-        Bells(lambda ring: ring == 1),
+        ShortTimeout.test_a_notification_without_a_listener_is_no_error_and_loses_no_later_one,
+        BrokenNotifier(lambda number: number == 1),
     ),
-    (Impatient.test_a_ring_costs_microseconds, Spinning()),
-    (Impatient.test_a_ring_does_not_block, Bells(cost_s=0.002)),
-    (ImpatientRemote.test_a_queue_that_is_away_makes_a_ring_neither_raise_nor_block, Blocking()),
-    (ImpatientRemote.test_a_queue_that_goes_is_rung_again_when_it_is_back, Dying()),
+    (ShortTimeout.test_a_notification_costs_microseconds, Spinning()),
+    (ShortTimeout.test_a_notification_does_not_block, BrokenNotifier(cost_s=0.002)),
+    (ShortTimeoutRemote.test_a_notification_neither_raises_nor_blocks_without_the_queue, Blocking()),
+    (ShortTimeoutRemote.test_a_queue_that_is_back_is_notified_again, Dying()),
 )
-async def test_doorbells(test: Test, broken: Bells) -> None:
-    suite = ImpatientRemote() if "Remote" in test.__qualname__ else Impatient()
+async def test_worker_notifiers(test: Test, broken: BrokenNotifier) -> None:
+    suite = ShortTimeoutRemote() if "Remote" in test.__qualname__ else ShortTimeout()
     with pytest.raises(AssertionError):
         await test(suite, broken)
 
 
 async def test_the_rig_round_them_is_sound() -> None:
-    for name in dir(ImpatientRemote):
+    for name in dir(ShortTimeoutRemote):
         if name.startswith("test_"):
-            await getattr(RemoteNotifierContract(), name)(Bells())
+            await getattr(RemoteNotifierContract(), name)(BrokenNotifier())
 
 
 # Resolver
@@ -525,9 +533,9 @@ async def test_the_resolver_they_are_made_of_is_sound() -> None:
     await suite.test_a_name_that_is_not_there_is_unresolved(sound, "missing.test")
     await suite.test_a_name_without_an_address_is_unresolved(sound)
     await suite.test_waiting_for_an_answer_has_its_limit(sound)
-    await suite.test_names_asked_at_once_do_not_mix(sound)
+    await suite.test_names_resolved_at_once_do_not_mix(sound)
     await suite.test_a_name_that_hangs_holds_up_no_other(sound)
-    await suite.test_one_that_gives_up_takes_nobody_along(sound)
+    await suite.test_a_cancelled_call_cancels_no_other(sound)
 
 
 class Doubling(Asking):
@@ -558,7 +566,7 @@ class Wildcard(Asking):
 
 
 class Mixing(Asking):
-    """Keeps the question in the wrong place: the last one asked answers everybody."""
+    """Keeps the question in the wrong place: the last lookup answers every caller."""
 
     def __init__(self) -> None:
         super().__init__(lambda host: found(self.last))
@@ -569,7 +577,7 @@ class Mixing(Asking):
         return await super().resolve(host, account_id)
 
 
-class Patient(Asking):
+class WithoutATimeout(Asking):
     """Waits without a limit."""
 
     def __init__(self) -> None:
@@ -595,23 +603,23 @@ class Queueing(Asking):
 
 
 class Sharing(Asking):
-    """Callers at one time share a question, and whoever gives up stops it for all."""
+    """Concurrent callers share a lookup, and a cancelled one stops it for all."""
 
     def __init__(self) -> None:
         super().__init__(found)
-        self.asked: asyncio.Task[tuple[Address, ...]] | None = None
+        self.lookup: asyncio.Task[tuple[Address, ...]] | None = None
 
     async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
-        if self.asked is None:
-            self.asked = asyncio.create_task(super().resolve(host, account_id))
-        return await self.asked
+        if self.lookup is None:
+            self.lookup = asyncio.create_task(super().resolve(host, account_id))
+        return await self.lookup
 
 
 @mistakes(
     (ResolverContract.test_a_name_without_an_address_is_unresolved, AnswersNone),
-    (ResolverContract.test_names_asked_at_once_do_not_mix, Mixing),
+    (ResolverContract.test_names_resolved_at_once_do_not_mix, Mixing),
     (ResolverContract.test_a_name_that_hangs_holds_up_no_other, Queueing),
-    (ResolverContract.test_one_that_gives_up_takes_nobody_along, Sharing),
+    (ResolverContract.test_a_cancelled_call_cancels_no_other, Sharing),
 )
 async def test_resolvers(test: Test, broken: Callable[[], Asking]) -> None:
     with pytest.raises(AssertionError):
@@ -635,7 +643,7 @@ async def test_a_resolver_that_knows_every_name() -> None:
 async def test_a_resolver_without_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meetcore.testing.contracts.resolver._SLACK_S", -2.95)
     with pytest.raises(AssertionError, match="limit"):
-        await ResolverContract().test_waiting_for_an_answer_has_its_limit(Patient())
+        await ResolverContract().test_waiting_for_an_answer_has_its_limit(WithoutATimeout())
 
 
 # Video provider
@@ -649,7 +657,7 @@ class Sandbox(SandboxProvider):
 
 
 class MakesAnother(Sandbox):
-    """Forgets the correlation."""
+    """Drops the correlation."""
 
     async def create(self, order: ProviderOrder) -> Provisioned:
         return await super().create(evolve(order, meeting_id=UUID(bytes=os.urandom(16))))
@@ -709,14 +717,14 @@ class Playing(Sandbox):
 
 class RemovesWhatRuns(Playing):
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        said = await super().remove(provider_meeting_id)
-        return ProviderMeetingState.REMOVED if said is ProviderMeetingState.IN_PROGRESS else said
+        state = await super().remove(provider_meeting_id)
+        return ProviderMeetingState.REMOVED if state is ProviderMeetingState.IN_PROGRESS else state
 
 
 class TakesOverForGone(Playing):
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        said = await super().remove(provider_meeting_id)
-        return ProviderMeetingState.GONE if said is ProviderMeetingState.OVER else said
+        state = await super().remove(provider_meeting_id)
+        return ProviderMeetingState.GONE if state is ProviderMeetingState.OVER else state
 
 
 class EndsNothing(Playing):
@@ -744,7 +752,7 @@ class EndsAll(Playing):
     (InteractiveProviderContract.test_one_that_was_ended_is_over, EndsNothing),
     (InteractiveProviderContract.test_ending_one_leaves_the_others, EndsAll),
 )
-async def test_played_meetings(test: Test, broken: type[Playing]) -> None:
+async def test_interactive_providers(test: Test, broken: type[Playing]) -> None:
     provider = broken()
     with pytest.raises(AssertionError):
         await test(InteractiveProviderContract(), provider, provider)
@@ -779,7 +787,7 @@ class TakesAKeyOnce(Sandbox):
         await super().set_host_key(provider_user_id, host_key)
 
 
-class HasHostKeysWithoutSayingSo(Sandbox):
+class HasUndeclaredHostKeys(Sandbox):
     @property
     def abilities(self) -> ProviderAbilities:
         return evolve(super().abilities, host_key_digits=None)
@@ -790,7 +798,7 @@ async def test_host_keys() -> None:
     with pytest.raises(ProviderRefused):
         await test(TakesAKeyOnce())
     with pytest.raises(pytest.fail.Exception):
-        await test(HasHostKeysWithoutSayingSo())
+        await test(HasUndeclaredHostKeys())
 
 
 class HasKeysOfNoHosts(Sandbox):
@@ -801,7 +809,7 @@ class HasKeysOfNoHosts(Sandbox):
 
 async def test_abilities_and_removals() -> None:
     with pytest.raises(AssertionError):
-        await VideoProviderContract().test_a_provider_says_what_it_can_do(HasKeysOfNoHosts())
+        await VideoProviderContract().test_a_provider_declares_its_abilities(HasKeysOfNoHosts())
     forgetful = type("Forgetful", (VideoProviderContract,), {"knows_the_removed": False})()
     await forgetful.test_a_removed_meeting_is_gone(RemovesNothing())
     with pytest.raises(AssertionError):
@@ -911,7 +919,11 @@ SUITE = WebhookSenderContract
 @pytest.mark.parametrize(("test", "broken", "case"), [
     (SUITE.test_redirects_are_not_followed, Sending(wrap=Following), {"status": 307}),
     (SUITE.test_any_other_status_is_a_failure_by_its_number, Sending(wrap=Content), {"status": 500}),
-    (SUITE.test_a_busy_receiver_is_heard, Sending(wrap=Deaf), {"value": "120", "wait_s": 120}),
+    (
+        SUITE.test_a_busy_receivers_retry_after_is_returned,
+        Sending(wrap=Deaf),
+        {"value": "120", "wait_s": 120},
+    ),
     (SUITE.test_an_excerpt_is_text_that_any_store_can_hold, Sending(wrap=Verbatim), {"body": b"a\0b"}),
     (SUITE.test_the_body_goes_out_byte_for_byte, Sending(wrap=Reserialising), {"body": b' {"a": 1}\n'}),
     (SUITE.test_a_delivery_arrives_as_it_was_signed, Sending(wrap=Anonymous), {}),
@@ -931,7 +943,7 @@ SUITE = WebhookSenderContract
         SUITE.test_a_name_that_resolves_to_one_is_refused_whole,
         Sending(change=vetting_nothing), {"addresses": ("127.0.0.1",)},
     ),
-    (SUITE.test_the_certificate_must_be_of_an_authority_that_is_believed, Sending(change=believing), {}),
+    (SUITE.test_the_certificate_must_be_of_a_trusted_authority, Sending(change=believing), {}),
 ], ids=lambda value: getattr(value, "__name__", ""))  # fmt: skip
 async def test_senders(
     test: Test, broken: Sending, case: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""The receiver that webhook senders are tried on: what it writes down, and whose faults are whose."""
+"""The receiver that webhook senders are tested on: what it records, and how faults are attributed."""
 
 import asyncio
 import ssl
@@ -38,15 +38,15 @@ async def test_its_authority_vouches_for_no_other_name(tmp_path: Path):
     assert receiver.heads == []
 
 
-async def test_a_fault_of_its_behaviour_is_told(tmp_path: Path):
-    async def stumble(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+async def test_a_fault_of_its_behaviour_is_raised(tmp_path: Path):
+    async def fail(_reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
         raise ValueError("the behaviour's own")
 
     authority = Authority(tmp_path)
-    with pytest.raises(ExceptionGroup) as told:
-        async with receiving(authority.certified("hooks.test"), stumble) as receiver:
+    with pytest.raises(ExceptionGroup) as caught:
+        async with receiving(authority.certified("hooks.test"), fail) as receiver:
             await ask(authority, receiver.port, REQUEST + b"12345")
-    assert told.group_contains(ValueError, match="own")
+    assert caught.group_contains(ValueError, match="own")
 
 
 async def test_it_ends_though_its_callers_do_not(tmp_path: Path):

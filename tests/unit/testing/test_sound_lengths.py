@@ -1,4 +1,4 @@
-"""How long the stand-in says that a sound is, by the ends of its file."""
+"""The length the stand-in computes for a sound, by the ends of its file."""
 
 import struct
 
@@ -17,7 +17,7 @@ def head(skipped: int = 312) -> bytes:
     return page(0, b"OpusHead" + struct.pack("<BBHIhB", 1, 1, skipped, 48_000, 0, 0))
 
 
-def test_the_last_page_tells_and_what_is_skipped_is_not_heard():
+def test_the_last_page_gives_the_length_without_the_skipped_part():
     assert sound_length_s(head() + page(48_000 + 312) + page(96_000 + 312, b"sound")) == 2.0
 
 
@@ -49,7 +49,7 @@ def long_box(kind: bytes, content: bytes) -> bytes:
 @pytest.mark.parametrize("header", [
     struct.pack(">IIIII", 0, 0, 0, 1000, 2500), struct.pack(">IQQIQ", 1 << 24, 0, 0, 1000, 2500),
 ])  # fmt: skip
-def test_the_header_of_a_movie_tells(write, header: bytes):
+def test_the_header_of_a_movie_gives_the_length(write, header: bytes):
     file = box(b"ftyp", b"M4A ") + write(b"mdat", bytes(50)) + write(b"moov", write(b"mvhd", header))
     assert sound_length_s(file) == 2.5
     assert sound_length_s(file[:-1]) is None

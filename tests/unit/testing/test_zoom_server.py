@@ -1,4 +1,4 @@
-"""The stand-in for Zoom says what Zoom's documents say, and its switches turn what they should.
+"""The stand-in for Zoom answers as Zoom's documents specify, and its switches work.
 
 What an adapter meets there is tested where the adapter is.
 """
@@ -31,9 +31,9 @@ async def zoom() -> AsyncIterator[ZoomStandIn]:
         yield stand_in
 
 
-async def token_of(zoom: ZoomStandIn, **told: str) -> httpx.Response:
+async def token_of(zoom: ZoomStandIn, **fields: str) -> httpx.Response:
     known = zoom.credentials
-    form = {"grant_type": "account_credentials", "account_id": known.account_id, **told}
+    form = {"grant_type": "account_credentials", "account_id": known.account_id, **fields}
     async with httpx.AsyncClient(trust_env=False) as http:
         return await http.post(zoom.oauth_url, data=form, auth=(known.client_id, known.client_secret))
 
@@ -49,8 +49,8 @@ async def http(zoom: ZoomStandIn) -> AsyncIterator[httpx.AsyncClient]:
 async def made(http: httpx.AsyncClient, **changes: Any) -> dict[str, Any]:
     answer = await http.post("/v2/users/host-1/meetings", json={**MEETING, **changes})
     assert answer.status_code == 201
-    told: dict[str, Any] = answer.json()
-    return told
+    body: dict[str, Any] = answer.json()
+    return body
 
 
 async def test_a_token_is_for_the_application_only(zoom: ZoomStandIn):
@@ -61,7 +61,7 @@ async def test_a_token_is_for_the_application_only(zoom: ZoomStandIn):
     assert (grant.status_code, grant.json()["error"]) == (400, "unsupported_grant_type")
 
 
-async def test_a_meeting_has_a_number_and_a_life(http: httpx.AsyncClient):
+async def test_a_meeting_has_a_number_and_a_lifecycle(http: httpx.AsyncClient):
     meeting = await made(http)
     path, switch = f"/v2/meetings/{meeting['id']}", f"/stand-in/meetings/{meeting['id']}"
     assert type(meeting["id"]) is int
@@ -84,16 +84,16 @@ async def test_a_meeting_has_a_number_and_a_life(http: httpx.AsyncClient):
 
 async def test_a_list_shortens_agendas_and_goes_on_from_page_to_page(http: httpx.AsyncClient):
     numbers = [(await made(http))["id"] for _ in range(5)]
-    seen, token = [], ""
+    found, token = [], ""
     while True:
         query = {"type": "scheduled", "page_size": "2", "next_page_token": token}
         page = (await http.get("/v2/users/host-1/meetings", params=query)).json()
         assert all(len(each["agenda"]) == 250 for each in page["meetings"])
-        seen += [each["id"] for each in page["meetings"]]
+        found += [each["id"] for each in page["meetings"]]
         token = page["next_page_token"]
         if not token:
             break
-    assert sorted(seen) == numbers
+    assert sorted(found) == numbers
 
 
 @pytest.mark.parametrize(
@@ -135,9 +135,9 @@ async def test_a_fault_waits_for_its_marker(zoom: ZoomStandIn, http: httpx.Async
 async def test_calls_of_a_second_are_counted(http: httpx.AsyncClient):
     await http.put("/stand-in/terms", json={"per_second": 3})
     answers = await asyncio.gather(*(http.get("/v2/users/host-1") for _ in range(10)))
-    said = [answer.status_code for answer in answers]
-    assert said.count(429) >= 4  # the ten may fall into two seconds
-    assert said.count(200) >= 3
+    statuses = [answer.status_code for answer in answers]
+    assert statuses.count(429) >= 4  # the ten may fall into two seconds
+    assert statuses.count(200) >= 3
 
 
 async def test_a_token_ends(zoom: ZoomStandIn, http: httpx.AsyncClient):
@@ -151,7 +151,7 @@ async def test_some_uuids_have_the_slashes_of_the_trap(zoom: ZoomStandIn, http: 
     assert [uuid.startswith("/") and "//" in uuid for uuid in uuids].count(True) == 1
 
 
-async def test_it_runs_as_a_process_and_says_when_it_is_ready():
+async def test_it_runs_as_a_process_and_reports_when_it_is_ready():
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -162,10 +162,10 @@ async def test_it_runs_as_a_process_and_says_when_it_is_ready():
     )
     assert process.stdout is not None
     try:
-        told = json.loads(await process.stdout.readline())
+        ready = json.loads(await process.stdout.readline())
         async with httpx.AsyncClient(trust_env=False) as http:
-            assert (await http.get(f"{told['admin_url']}/counts")).json()["created"] == 0
-            assert (await http.get(f"{told['admin_url']}/nothing")).status_code == 404
+            assert (await http.get(f"{ready['admin_url']}/counts")).json()["created"] == 0
+            assert (await http.get(f"{ready['admin_url']}/nothing")).status_code == 404
         process.send_signal(signal.SIGINT)
         assert await process.wait() == 0
     finally:

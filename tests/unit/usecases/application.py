@@ -60,14 +60,14 @@ from tests.unit.usecases.fakes import (
     FaultPlan,
 )
 
-__all__ = ["ApplicationHarness", "Died", "DyingProvider", "DyingStore", "request", "told"]
+__all__ = ["ApplicationHarness", "Died", "DyingProvider", "DyingStore", "render_outcome", "request"]
 
 START = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
 LEASE_S = 20.0
 
 
 class Died(BaseException):
-    """The process is gone: nothing catches this, as nothing catches a kill -9."""
+    """The process was killed: nothing catches this, as nothing catches a kill -9."""
 
 
 @define
@@ -89,23 +89,23 @@ class DyingStore:
 
     def __init__(self, store: Store, crash_point: CrashPoint) -> None:
         self._store = store
-        self._fuse = crash_point
+        self._crash_point = crash_point
 
     def begin(self) -> AbstractAsyncContextManager[Transaction]:
         """As the store's own."""
-        return self._mortal(self._store.begin())
+        return self._crashing(self._store.begin())
 
     def at_once(self) -> AbstractAsyncContextManager[Transaction]:
         """As the store's own."""
-        return self._mortal(self._store.at_once())
+        return self._crashing(self._store.at_once())
 
     @asynccontextmanager
-    async def _mortal(self, opened: AbstractAsyncContextManager[Transaction]) -> AsyncIterator[Transaction]:
-        self._fuse.pass_point()
+    async def _crashing(self, opened: AbstractAsyncContextManager[Transaction]) -> AsyncIterator[Transaction]:
+        self._crash_point.pass_point()
         async with opened as tx:
             yield tx
-            self._fuse.pass_point()
-        self._fuse.pass_point()
+            self._crash_point.pass_point()
+        self._crash_point.pass_point()
 
 
 class DyingProvider:
@@ -113,7 +113,7 @@ class DyingProvider:
 
     def __init__(self, provider: VideoProvider, crash_point: CrashPoint) -> None:
         self._provider = provider
-        self._fuse = crash_point
+        self._crash_point = crash_point
 
     @property
     def abilities(self) -> ProviderAbilities:
@@ -122,9 +122,9 @@ class DyingProvider:
 
     async def create(self, order: ProviderOrder) -> Provisioned:
         """As the provider's own."""
-        self._fuse.pass_point()
+        self._crash_point.pass_point()
         made = await self._provider.create(order)
-        self._fuse.pass_point()
+        self._crash_point.pass_point()
         return made
 
     async def find(self, order: ProviderOrder) -> Sequence[Provisioned]:
@@ -133,9 +133,9 @@ class DyingProvider:
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
         """As the provider's own."""
-        self._fuse.pass_point()
+        self._crash_point.pass_point()
         state = await self._provider.remove(provider_meeting_id)
-        self._fuse.pass_point()
+        self._crash_point.pass_point()
         return state
 
     async def end(self, provider_meeting_id: str) -> None:
@@ -147,7 +147,7 @@ class DyingProvider:
         await self._provider.set_host_key(provider_user_id, host_key)
 
 
-def told(outcome: object) -> bytes:
+def render_outcome(outcome: object) -> bytes:
     """What these tests answer with: the facts of an outcome that must not change between replays."""
     match outcome:
         case Meeting():
@@ -187,7 +187,7 @@ class ApplicationHarness:
         self.queries = MemoryQueries(self.state, self.clock)
         self.registry = MemoryRegistry(self.state)
         self.notifier = MemoryWorkerNotifier()
-        self.recordings_doorbell = MemoryWorkerNotifier()
+        self.recordings_notifier = MemoryWorkerNotifier()
         self.fault_plan = FaultPlan()
         self.fake_recordings = FakeRecordings(self.fault_plan)
         self.editor = FakeAudioEditor(self.fault_plan)
@@ -196,7 +196,7 @@ class ApplicationHarness:
         self.notes_notifier = MemoryWorkerNotifier()
         self.sandbox = SandboxProvider(
             "http://sandbox", MemorySandboxState(), bytes(32),
-            faults=self.faults, patience_s=0, now=self.clock.now,
+            faults=self.faults, timeout_s=0, now=self.clock.now,
         )  # fmt: skip
         self.provider: VideoProvider = self.sandbox
         self.administration = Administration(self.store, self.registry, self.notifier, self.runtime, "mk")
@@ -245,7 +245,7 @@ class ApplicationHarness:
         )
 
     def remove_orphans(self, crash_point: CrashPoint | None = None, **changes: Any) -> RemoveOrphans:
-        """Looks for what nobody keeps, in a process that may die."""
+        """The use case, in a process that may die."""
         store, provider = self._process(crash_point)
         return evolve(RemoveOrphans(store, provider, self.runtime), **changes)
 
@@ -255,10 +255,10 @@ class ApplicationHarness:
 
     def record(self) -> CollectRecordingFiles:
         """The use case, in a process that lives."""
-        return CollectRecordingFiles(self.store, self.recordings_doorbell, self.runtime)
+        return CollectRecordingFiles(self.store, self.recordings_notifier, self.runtime)
 
     def look(self) -> SyncRecordingFiles:
-        """Asks the shelf for files, in a process that lives."""
+        """The use case, in a process that lives."""
         return SyncRecordingFiles(self.store, self.fake_recordings, self.record(), self.runtime)
 
     def note_queue(self) -> NoteQueue:
@@ -288,7 +288,7 @@ class ApplicationHarness:
         look = SyncRecordingFiles(
             store,
             self.fake_recordings,
-            CollectRecordingFiles(store, self.recordings_doorbell, self.runtime),
+            CollectRecordingFiles(store, self.recordings_notifier, self.runtime),
             self.runtime,
         )
         schedule = RetrySchedule(NOTE_DELAYS_S)
@@ -311,7 +311,7 @@ class ApplicationHarness:
         """Every note in any state, in the order in which they were asked for."""
         return [stored.note for stored in self.state.committed.notes.values()]
 
-    def told(self, kind: EventKind) -> list[dict[str, Any]]:
+    def events_of(self, kind: EventKind) -> list[dict[str, Any]]:
         """The data of every event of a kind that is kept."""
         events = self.state.committed.events.values()
         return [msgspec.json.decode(event.payload)["data"] for event in events if event.kind is kind]
@@ -323,7 +323,7 @@ class ApplicationHarness:
 
     def intent(self, key: str | None, body: object = "create") -> IdempotentRequest:
         """A caller's intent; another body is another request."""
-        return IdempotentRequest(key, fingerprint("POST", "/api/v1/meetings", body), told)
+        return IdempotentRequest(key, fingerprint("POST", "/api/v1/meetings", body), render_outcome)
 
     def now(self) -> datetime:
         """The present."""
@@ -350,7 +350,7 @@ class ApplicationHarness:
         return list(self.state.committed.usage.values())
 
     def prove(self) -> None:
-        """The books are right, whatever happened."""
+        """Check the ledger's invariants."""
         funds, entries = self.funds(), self.entries()
         assert first_broken(self.caller.account.id, entries) is None
         assert funds.balance == sum(entry.amount for entry in entries)

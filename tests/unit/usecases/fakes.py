@@ -98,21 +98,21 @@ class FakeRecordings:
 
     fault_plan: FaultPlan
     provider: str = "sandbox"
-    told: dict[str, tuple[RecordingFile, ...]] = field(factory=dict)
+    listed: dict[str, tuple[RecordingFile, ...]] = field(factory=dict)
     contents: dict[str, bytes] = field(factory=dict)
     opened: list[str] = field(factory=list)
 
     def put(self, provider_meeting_id: str, *files: tuple[RecordingFile, bytes]) -> None:
         """Have these files of a meeting from now on, beside those that are there."""
-        known = {file.provider_file_id: file for file in self.told.get(provider_meeting_id, ())}
+        known = {file.provider_file_id: file for file in self.listed.get(provider_meeting_id, ())}
         known |= {file.provider_file_id: file for file, _ in files}
-        self.told[provider_meeting_id] = tuple(known.values())
+        self.listed[provider_meeting_id] = tuple(known.values())
         self.contents |= {file.provider_file_id: content for file, content in files}
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
         """What there is of a meeting."""
         await self.fault_plan.meet("find")
-        return self.told.get(provider_meeting_id, ())
+        return self.listed.get(provider_meeting_id, ())
 
     @asynccontextmanager
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
@@ -135,10 +135,10 @@ class FakeRecordings:
         self.contents.pop(file.provider_file_id, None)
         left = [
             one
-            for one in self.told.get(provider_meeting_id, ())
+            for one in self.listed.get(provider_meeting_id, ())
             if one.provider_file_id != file.provider_file_id
         ]
-        self.told[provider_meeting_id] = tuple(left)
+        self.listed[provider_meeting_id] = tuple(left)
 
 
 @define(slots=False)
@@ -210,7 +210,7 @@ class FakeTranscriber:
 
 @define(slots=False)
 class FakeNoteWriter:
-    """Writes down what it was told. Fills `ports.note_writer.NoteWriter`."""
+    """Writes a fixed draft of the transcript. Fills `ports.note_writer.NoteWriter`."""
 
     fault_plan: FaultPlan
 

@@ -1,4 +1,4 @@
-"""A town with one meeting that was recorded, and what a test does to its notes."""
+"""An application with one recorded meeting, and the steps of tests on its notes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.usecases.create_note import NoteRequest
 from meetcore.usecases.idempotency import Answer, IdempotentRequest
 from meetcore.usecases.write_notes import WriteNotes
-from tests.unit.usecases.application import LEASE_S, ApplicationHarness, request, told
+from tests.unit.usecases.application import LEASE_S, ApplicationHarness, render_outcome, request
 from tests.unit.usecases.fakes import recorded
 
 __all__ = ["NoteScenario", "note_scenario"]
@@ -25,7 +25,7 @@ File = tuple[RecordingFile, bytes]
 
 @define(slots=False)
 class NoteScenario:
-    """One meeting, its recording, and the acts of a customer and of workers."""
+    """One meeting, its recording, and the operations of a customer and of workers."""
 
     harness: ApplicationHarness
     meeting: Meeting
@@ -64,14 +64,16 @@ class NoteScenario:
         wanted = NoteRequest(str(of or self.recording.id), language)
         harness = self.harness
         intent = IdempotentRequest(
-            key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language]), told
+            key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language]), render_outcome
         )
         return await harness.create_note()(harness.caller, wanted, intent, harness.now())
 
     async def delete(self, *, with_notes: bool = False, key: str | None = None) -> Answer:
         """Delete the recording."""
         harness = self.harness
-        intent = IdempotentRequest(key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]), told)
+        intent = IdempotentRequest(
+            key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]), render_outcome
+        )
         return await harness.delete_recording()(
             harness.caller, self.recording.id, intent, harness.now(), with_notes=with_notes
         )
@@ -108,7 +110,7 @@ class NoteScenario:
                 self.harness.clock.advance(1)  # it waits behind another note on its recording
 
     def prove(self) -> None:
-        """The books are right: held is what the notes in progress hold, and each is charged at most once."""
+        """Check the ledger: held is what the notes in progress hold, and each is charged at most once."""
         self.harness.prove()
         stored = self.harness.state.committed.notes.values()
         open_holds = {one.hold_id for one in stored if one.due_at is not None}
@@ -123,11 +125,11 @@ class NoteScenario:
 
 
 async def note_scenario(
-    *files: File, credits: int = 1000, daily_cap: int | None = None, **wish: Any
+    *files: File, credits: int = 1000, daily_cap: int | None = None, **options: Any
 ) -> NoteScenario:
     """A meeting of 15 credits that was recorded and measured; of ten minutes where no file is given."""
     harness = await ApplicationHarness(credits=credits, daily_cap=daily_cap).start()
-    body = {"with_recording": True, **wish}
+    body = {"with_recording": True, **options}
     await harness.create()(harness.caller, request(**body), harness.intent(None), harness.now())
     (meeting,) = harness.meetings()
     one = NoteScenario(harness, meeting)

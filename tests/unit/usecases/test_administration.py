@@ -33,7 +33,7 @@ async def test_an_account_has_an_email_address_of_its_own() -> None:
     assert len(harness.state.committed.accounts) == before
 
 
-async def test_a_key_that_is_over_is_not_made() -> None:
+async def test_a_key_that_has_expired_is_not_created() -> None:
     harness = await ApplicationHarness().start()
     account_id = harness.caller.account.id
     with pytest.raises(InvalidExpiry):
@@ -45,7 +45,7 @@ async def test_a_key_that_is_over_is_not_made() -> None:
 
 
 @pytest.mark.spec("1/credits")
-async def test_an_adjustment_gives_and_takes_and_says_why() -> None:
+async def test_an_adjustment_gives_or_takes_and_records_its_reason() -> None:
     harness = await ApplicationHarness(credits=150).start()
     account_id = harness.caller.account.id
     given = await harness.administration.adjust(account_id, 25, REASON, "T-1")

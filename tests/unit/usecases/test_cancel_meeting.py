@@ -12,13 +12,13 @@ from meetcore.domain.events import EventKind
 from meetcore.domain.meetings import HOST_KEY_SHOWN_BEFORE, MeetingStatus, shown_host_key
 from meetcore.ports.lease import Lease
 from meetcore.usecases.cancellation import Cancellation
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request, told
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, render_outcome, request
 
 CRASH_POINTS = 8
 UNKNOWN = (SandboxFault.DROP, SandboxFault.LATE, SandboxFault.LOST, SandboxFault.HANG)
 
 
-async def town_with_meeting(**settings):
+async def application_with_meeting(**settings):
     harness = await ApplicationHarness(**settings).start()
     await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
     (meeting,) = harness.meetings()
@@ -27,7 +27,7 @@ async def town_with_meeting(**settings):
 
 @pytest.mark.spec("3/cancel-before")
 async def test_cancelling_before_the_start_returns_the_credits_and_frees_the_host():
-    harness, meeting = await town_with_meeting()
+    harness, meeting = await application_with_meeting()
     await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
     (after,) = harness.meetings()
     assert after.status is MeetingStatus.CANCELLED
@@ -39,8 +39,8 @@ async def test_cancelling_before_the_start_returns_the_credits_and_frees_the_hos
 
 
 @pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
-async def test_wherever_it_dies_a_retry_refunds_exactly_once(point: int):
-    harness, meeting = await town_with_meeting()
+async def test_after_a_crash_at_any_point_a_retry_refunds_exactly_once(point: int):
+    harness, meeting = await application_with_meeting()
     with pytest.raises(Died):
         await harness.cancel(CrashPoint(point))(
             harness.caller, meeting.id, harness.intent("c"), harness.now()
@@ -57,8 +57,8 @@ async def test_wherever_it_dies_a_retry_refunds_exactly_once(point: int):
     harness.prove()
 
 
-async def test_the_crash_points_are_all_there_are():
-    harness, meeting = await town_with_meeting()
+async def test_the_list_of_crash_points_is_complete():
+    harness, meeting = await application_with_meeting()
     crash_point = CrashPoint()
     await harness.cancel(crash_point)(harness.caller, meeting.id, harness.intent("c"), harness.now())
     assert crash_point.burnt == CRASH_POINTS
@@ -67,7 +67,7 @@ async def test_the_crash_points_are_all_there_are():
 @pytest.mark.spec("3/cancel-before")
 @pytest.mark.parametrize("with_key", [True, False])
 async def test_many_at_once_get_one_refund_and_the_same_answer(with_key: bool):
-    harness, meeting = await town_with_meeting()
+    harness, meeting = await application_with_meeting()
     use_case = harness.cancel(wait_s=5)
     answers = await asyncio.gather(
         *(
@@ -82,7 +82,7 @@ async def test_many_at_once_get_one_refund_and_the_same_answer(with_key: bool):
 
 @pytest.mark.spec("3/cancel-running")
 async def test_ending_a_meeting_that_runs_returns_nothing():
-    harness, meeting = await town_with_meeting()
+    harness, meeting = await application_with_meeting()
     harness.clock.set(meeting.start_at + timedelta(minutes=1))
     answer = await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
     again = await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
@@ -95,7 +95,7 @@ async def test_ending_a_meeting_that_runs_returns_nothing():
 
 
 async def test_a_meeting_that_started_early_at_the_provider_is_ended_there_without_a_refund():
-    harness, meeting = await town_with_meeting()
+    harness, meeting = await application_with_meeting()
     from meetcore.adapters.sandbox import SandboxMeetingState
 
     await harness.sandbox.state.put(meeting.provider_meeting_id, SandboxMeetingState.STARTED)
@@ -107,8 +107,10 @@ async def test_a_meeting_that_started_early_at_the_provider_is_ended_there_witho
 
 @pytest.mark.parametrize("fault", UNKNOWN)
 @pytest.mark.parametrize("is_retried", [True, False])
-async def test_what_may_be_gone_at_the_provider_is_not_put_back(fault: SandboxFault, is_retried: bool):
-    harness, meeting = await town_with_meeting()
+async def test_a_meeting_that_may_be_removed_at_the_provider_is_not_restored(
+    fault: SandboxFault, is_retried: bool
+):
+    harness, meeting = await application_with_meeting()
     harness.faults.plan(SandboxCall.REMOVE, fault)
     with pytest.raises(UpstreamError):
         await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
@@ -124,8 +126,8 @@ async def test_what_may_be_gone_at_the_provider_is_not_put_back(fault: SandboxFa
 
 
 @pytest.mark.parametrize("fault", [SandboxFault.REFUSE, SandboxFault.LOST])
-async def test_what_a_dead_process_may_have_removed_waits_for_an_answer(fault: SandboxFault):
-    harness, meeting = await town_with_meeting()
+async def test_a_meeting_a_crashed_process_may_have_removed_waits_for_an_answer(fault: SandboxFault):
+    harness, meeting = await application_with_meeting()
     with pytest.raises(Died):
         await harness.cancel(CrashPoint(5))(harness.caller, meeting.id, harness.intent("c"), harness.now())
     for _ in range(2):
@@ -141,8 +143,8 @@ async def test_what_a_dead_process_may_have_removed_waits_for_an_answer(fault: S
 
 
 @pytest.mark.parametrize("is_over", [True, False])
-async def test_a_slow_cancellation_tells_what_its_new_owner_made_of_it(is_over: bool):
-    harness, meeting = await town_with_meeting()
+async def test_a_slow_cancellation_returns_the_outcome_of_its_new_owner(is_over: bool):
+    harness, meeting = await application_with_meeting()
 
     class Slow(SandboxProvider):
         """The sandbox on a day when its answer comes after the lease."""
@@ -158,7 +160,7 @@ async def test_a_slow_cancellation_tells_what_its_new_owner_made_of_it(is_over: 
     use_case = evolve(harness.cancel(), cancellation=Cancellation(harness.store, slow, harness.runtime))
     if is_over:
         answer = await use_case(harness.caller, meeting.id, harness.intent("c"), harness.now())
-        assert answer.payload == told(harness.meetings()[0])
+        assert answer.payload == render_outcome(harness.meetings()[0])
     else:
         with pytest.raises(ServiceUnavailable):
             await use_case(harness.caller, meeting.id, harness.intent("c"), harness.now())
@@ -170,7 +172,7 @@ async def test_a_slow_cancellation_tells_what_its_new_owner_made_of_it(is_over: 
 
 
 async def test_a_provider_that_refuses_refunds_nothing_and_the_meeting_stays():
-    harness, meeting = await town_with_meeting()
+    harness, meeting = await application_with_meeting()
     harness.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
     with pytest.raises(UpstreamError):
         await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
@@ -183,8 +185,8 @@ async def test_a_provider_that_refuses_refunds_nothing_and_the_meeting_stays():
     harness.prove()
 
 
-async def test_what_ended_cannot_be_cancelled_and_what_is_unknown_is_not_found():
-    harness, meeting = await town_with_meeting()
+async def test_an_ended_meeting_cannot_be_cancelled_and_an_unknown_one_is_not_found():
+    harness, meeting = await application_with_meeting()
     with pytest.raises(NotFound):
         await harness.cancel()(
             harness.caller, harness.runtime.new_id(harness.now()), harness.intent(None), harness.now()
@@ -205,8 +207,8 @@ async def test_a_meeting_in_the_making_cannot_be_cancelled():
 
 
 @pytest.mark.parametrize("starts_early", [False, True])
-async def test_a_key_that_was_shown_while_the_provider_was_asked_is_replaced(starts_early: bool):
-    harness, meeting = await town_with_meeting()
+async def test_a_key_that_was_shown_during_the_provider_call_is_replaced(starts_early: bool):
+    harness, meeting = await application_with_meeting()
     async with harness.store.begin() as tx:
         (due,) = await tx.host_keys.claim_due(1, Lease(harness.runtime.new_id(harness.now()), 20))
         assert await tx.host_keys.save(due.host_id, due.token, "012345")
@@ -214,7 +216,7 @@ async def test_a_key_that_was_shown_while_the_provider_was_asked_is_replaced(sta
             begun = evolve(meeting, status=MeetingStatus.STARTED)
             await tx.meetings.save_lifecycle(begun, [], invalidates_host_key=False)
     near = meeting.start_at - HOST_KEY_SHOWN_BEFORE
-    seen = []
+    shown_keys = []
 
     class Slow(SandboxProvider):
         """The sandbox, which takes its time; meanwhile the customer looks."""
@@ -222,12 +224,12 @@ async def test_a_key_that_was_shown_while_the_provider_was_asked_is_replaced(sta
         async def remove(self, provider_meeting_id):
             harness.clock.set(near)
             found = await harness.queries.find_meeting(meeting.account_id, meeting.id)
-            seen.append(shown_host_key(found, harness.now()))
+            shown_keys.append(shown_host_key(found, harness.now()))
             return await super().remove(provider_meeting_id)
 
     harness.provider = Slow("http://sandbox", harness.sandbox.state, bytes(32))
     harness.clock.set(near - timedelta(minutes=2))
     await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
-    assert seen == ["012345"]
+    assert shown_keys == ["012345"]
     async with harness.store.begin() as tx:
         assert len(await tx.host_keys.claim_due(1, Lease(harness.runtime.new_id(harness.now()), 20))) == 1

@@ -24,7 +24,7 @@ from meetcore.domain.schedule import utc_text
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import ProviderUnknown
 from meetcore.usecases.provision import order_of
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request, told
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, render_outcome, request
 
 CRASH_POINTS = 8
 """Two transactions of three points each, and the provider's call with two."""
@@ -35,7 +35,7 @@ async def test_a_meeting_is_made_and_paid_at_once():
     harness = await ApplicationHarness().start()
     answer = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
     (meeting,) = harness.meetings()
-    assert answer.payload == told(meeting)
+    assert answer.payload == render_outcome(meeting)
     assert not answer.is_replay
     assert meeting.status is MeetingStatus.SCHEDULED
     assert meeting.join_url is not None
@@ -48,7 +48,7 @@ async def test_a_meeting_is_made_and_paid_at_once():
 
 
 @pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
-async def test_wherever_it_dies_the_customer_has_the_meeting_and_paid_once_or_neither(point: int):
+async def test_after_a_crash_at_any_point_the_customer_has_the_meeting_and_paid_once_or_neither(point: int):
     harness = await ApplicationHarness().start()
     with pytest.raises(Died):
         await harness.create(CrashPoint(point))(harness.caller, request(), harness.intent("k"), harness.now())
@@ -64,7 +64,7 @@ async def test_wherever_it_dies_the_customer_has_the_meeting_and_paid_once_or_ne
 
 @pytest.mark.spec("4/idem-replay")
 @pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
-async def test_a_retry_after_any_death_gets_one_meeting_and_pays_once(point: int):
+async def test_a_retry_after_any_crash_gets_one_meeting_and_pays_once(point: int):
     harness = await ApplicationHarness().start()
     with pytest.raises(Died):
         await harness.create(CrashPoint(point))(harness.caller, request(), harness.intent("k"), harness.now())
@@ -78,7 +78,7 @@ async def test_a_retry_after_any_death_gets_one_meeting_and_pays_once(point: int
     harness.prove()
 
 
-async def test_the_crash_points_are_all_there_are():
+async def test_the_list_of_crash_points_is_complete():
     harness, crash_point = await ApplicationHarness().start(), CrashPoint()
     await harness.create(crash_point)(harness.caller, request(), harness.intent("k"), harness.now())
     assert crash_point.burnt == CRASH_POINTS
@@ -130,7 +130,7 @@ async def test_no_free_host_is_temporary_and_does_not_stick_to_the_key():
 
 
 @pytest.mark.spec("4.1/3")
-async def test_a_refusal_for_want_of_a_host_tells_when_one_is_free():
+async def test_a_refusal_for_lack_of_a_host_states_when_one_is_free():
     harness = await ApplicationHarness().start()
     await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
     (meeting,) = harness.meetings()
@@ -142,7 +142,7 @@ async def test_a_refusal_for_want_of_a_host_tells_when_one_is_free():
 
 
 @pytest.mark.spec("4.1/3")
-async def test_a_refusal_tells_no_time_where_it_cannot_be_told():
+async def test_a_refusal_states_no_time_where_it_is_unknown():
     harness = await ApplicationHarness(hosts=0).start()
     with pytest.raises(NoHostFree) as refused:
         await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
@@ -179,7 +179,7 @@ async def test_no_transaction_is_open_while_the_next_free_start_is_looked_for():
     assert len(opened) == 1
 
 
-async def test_a_replay_that_is_rendered_late_tells_no_host_key():
+async def test_a_replay_that_is_rendered_late_contains_no_host_key():
     harness = await ApplicationHarness().start()
     await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
     (meeting,) = harness.meetings()
@@ -195,7 +195,7 @@ async def test_a_replay_that_is_rendered_late_tells_no_host_key():
 
     def render(outcome):
         rendered.append(outcome)
-        return told(outcome)
+        return render_outcome(outcome)
 
     intent = evolve(harness.intent("k"), render=render)
     await harness.create()(harness.caller, request(), intent, harness.now())
@@ -203,14 +203,14 @@ async def test_a_replay_that_is_rendered_late_tells_no_host_key():
 
 
 @pytest.mark.parametrize(
-    ("town", "wanted", "refusal"),
+    ("harness", "wanted", "refusal"),
     [
         (ApplicationHarness(credits=9), {}, InsufficientCredits),
         (ApplicationHarness(daily_cap=9), {}, CreditCapExceeded),
         (ApplicationHarness(), {"pricing_tier_id": "nope"}, NotFound),
     ],
 )
-async def test_a_final_refusal_is_remembered_and_replayed(harness: ApplicationHarness, wanted, refusal):
+async def test_a_final_refusal_is_stored_and_replayed(harness: ApplicationHarness, wanted, refusal):
     await harness.start()
     before = harness.funds()
     with pytest.raises(refusal):
@@ -242,7 +242,7 @@ async def test_a_refusing_provider_leaves_nothing_behind_and_the_key_may_try_aga
     ("fault", "paid"),
     [(SandboxFault.LATE, 10), (SandboxFault.DROP, 10), (SandboxFault.HANG, 0), (SandboxFault.LOST, 0)],
 )
-async def test_an_unknown_outcome_keeps_host_and_hold_until_the_provider_was_asked(fault, paid: int):
+async def test_an_unknown_outcome_keeps_host_and_hold_until_the_provider_was_queried(fault, paid: int):
     harness = await ApplicationHarness().start()
     harness.faults.plan(SandboxCall.CREATE, fault)
     with pytest.raises(UpstreamError):
@@ -257,7 +257,7 @@ async def test_an_unknown_outcome_keeps_host_and_hold_until_the_provider_was_ask
     harness.prove()
 
 
-async def test_a_provider_that_stays_away_leaves_the_meeting_for_the_next_round():
+async def test_a_provider_that_stays_unavailable_leaves_the_meeting_for_the_next_sweep():
     harness = await ApplicationHarness().start()
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.LATE)
     harness.faults.plan(SandboxCall.FIND, SandboxFault.LATE)
@@ -286,7 +286,7 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
     slow = evolve(harness.create(), provider=Slow("http://sandbox", harness.sandbox.state, bytes(32)))
     answer = await slow(harness.caller, request(), harness.intent("k"), harness.now())
     (meeting,) = harness.meetings()
-    assert answer.payload == told(meeting)
+    assert answer.payload == render_outcome(meeting)
     assert meeting.status is MeetingStatus.SCHEDULED
     assert harness.funds().balance == 90
     assert len(harness.entries()) == 2
@@ -344,7 +344,7 @@ async def test_an_account_that_changed_meanwhile_is_read_again_and_nothing_is_lo
     harness.prove()
 
 
-async def test_a_key_that_was_forgotten_cannot_charge_again():
+async def test_a_key_whose_record_was_purged_cannot_charge_again():
     harness = await ApplicationHarness(hosts=3).start()
     await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
     (meeting,) = harness.meetings()
@@ -378,11 +378,11 @@ async def test_another_host_is_tried_when_one_has_had_its_share():
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.FULL)
     answer = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
     made = [meeting for meeting in harness.meetings() if meeting.status is MeetingStatus.SCHEDULED]
-    assert [answer.payload] == [told(meeting) for meeting in made]
+    assert [answer.payload] == [render_outcome(meeting) for meeting in made]
     assert harness.funds().balance == 90
     assert harness.funds().held == 0
-    rests = [host.rests_until for host in harness.state.committed.hosts.values()]
-    assert sorted(rest is None for rest in rests) == [False, True]
+    unavailable_until = [host.rests_until for host in harness.state.committed.hosts.values()]
+    assert sorted(rest is None for rest in unavailable_until) == [False, True]
     again = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
     assert again.payload == answer.payload
     harness.prove()

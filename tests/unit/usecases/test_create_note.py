@@ -15,15 +15,15 @@ def code(payload: bytes) -> object:
     return msgspec.json.decode(payload)[0]
 
 
-async def test_a_note_is_queued_held_and_rung_for() -> None:
+async def test_a_note_is_queued_held_and_notified() -> None:
     one = await note_scenario(recorded("rapat", 61.0))
-    rings = one.harness.notes_notifier.rings
+    notifications = one.harness.notes_notifier.rings
     await one.ask(Language.ENGLISH)
     note = one.note()
     assert (note.status, note.language, note.duration_s) == (NoteStatus.QUEUED, Language.ENGLISH, 61)
     assert (note.recording_id, note.meeting_id) == (one.recording.id, one.meeting.id)
     assert one.harness.funds().held == 2
-    assert one.harness.notes_notifier.rings == rings + 1
+    assert one.harness.notes_notifier.rings == notifications + 1
     one.prove()
 
 
@@ -51,7 +51,7 @@ async def test_a_second_note_in_one_language_conflicts() -> None:
     one.prove()
 
 
-async def test_what_is_not_there_has_no_notes() -> None:
+async def test_a_missing_recording_has_no_notes() -> None:
     one = await note_scenario()
     for key in (None, "k"):
         assert code((await one.ask(of=str(one.meeting.id), key=key)).payload) == "not_found"
@@ -60,7 +60,7 @@ async def test_what_is_not_there_has_no_notes() -> None:
     assert code((await one.ask(of="no id", key="other")).payload) == "not_found"
 
 
-async def test_what_is_being_measured_is_not_there_yet() -> None:
+async def test_a_recording_being_measured_is_not_available_yet() -> None:
     one = await note_scenario()
     async with one.harness.state.change() as tables:
         tables.recordings.clear()
@@ -69,7 +69,7 @@ async def test_what_is_being_measured_is_not_there_yet() -> None:
 
 
 @pytest.mark.spec("7/410")
-async def test_what_was_deleted_or_has_expired_is_gone() -> None:
+async def test_a_deleted_or_expired_recording_is_gone() -> None:
     for end in ("delete", "expire"):
         one = await note_scenario()
         await getattr(one, end)()
@@ -77,7 +77,7 @@ async def test_what_was_deleted_or_has_expired_is_gone() -> None:
         assert one.harness.notes() == []
 
 
-async def test_what_cannot_be_paid_is_refused_and_asked_for_again_under_another_key() -> None:
+async def test_an_unaffordable_note_is_refused_and_can_be_requested_again_under_another_key() -> None:
     one = await note_scenario(credits=20)
     assert code((await one.ask(key="k")).payload) == "insufficient_credits"
     await one.harness.administration.top_up(one.harness.caller.account.id, 10, "INV-1")

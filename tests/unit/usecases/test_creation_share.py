@@ -10,7 +10,7 @@ from meetcore.domain.errors import CreationsUsedUp, NoHostFree
 from meetcore.domain.hosts import next_creation_day
 from meetcore.domain.meetings import ProviderAbilities
 from meetcore.ports.queries import Caller
-from meetcore.usecases.create_meeting import CreateMeeting, Shortage
+from meetcore.usecases.create_meeting import CapacityRefusal, CreateMeeting
 from tests.unit.usecases.application import START, ApplicationHarness, request
 
 PER_DAY = 4
@@ -24,7 +24,7 @@ class Limited(SandboxProvider):
         return evolve(super().abilities, creations_per_host_day=PER_DAY)
 
 
-async def limited_town(hosts: int = 1) -> ApplicationHarness:
+async def limited_application(hosts: int = 1) -> ApplicationHarness:
     harness = await ApplicationHarness(hosts=hosts).start()
     harness.provider = Limited("http://sandbox", harness.sandbox.state, bytes(32))
     return harness
@@ -43,7 +43,7 @@ async def create_and_cancel(
 
 @pytest.mark.spec("4.1/3")
 async def test_an_account_gets_half_of_the_days_creations_whatever_it_cancels():
-    harness = await limited_town()
+    harness = await limited_application()
     await create_and_cancel(harness, PER_DAY // 2)
     for intent in (harness.intent(None), harness.intent("k"), harness.intent("k")):
         with pytest.raises(CreationsUsedUp, match="share") as refused:
@@ -58,7 +58,7 @@ async def test_an_account_gets_half_of_the_days_creations_whatever_it_cancels():
 
 
 async def test_the_others_still_find_hosts():
-    harness = await limited_town(hosts=2)
+    harness = await limited_application(hosts=2)
     other = await harness.another_caller()
     await create_and_cancel(harness, PER_DAY)
     with pytest.raises(CreationsUsedUp, match="share"):
@@ -66,8 +66,8 @@ async def test_the_others_still_find_hosts():
     await create_and_cancel(harness, PER_DAY // 2, other)
 
 
-async def test_an_operator_may_let_one_account_use_them_all():
-    harness = await limited_town()
+async def test_an_operator_may_allow_one_account_all_creations():
+    harness = await limited_application()
     create = evolve(harness.create(), share_percent=100)
     await create_and_cancel(harness, PER_DAY, create=create)
     with pytest.raises(CreationsUsedUp, match="hosts") as refused:
@@ -75,8 +75,8 @@ async def test_an_operator_may_let_one_account_use_them_all():
     assert refused.value.details == {"next_available_at": "2026-12-02T00:00:00Z"}
 
 
-async def test_a_refusal_says_when_hosts_that_rest_are_back():
-    harness = await limited_town()
+async def test_a_refusal_states_when_unavailable_hosts_return():
+    harness = await limited_application()
     (host,) = harness.state.committed.hosts.values()
     async with harness.state.change() as tables:
         tables.hosts[host.id] = evolve(host, rests_until=START + timedelta(hours=1))
@@ -86,9 +86,9 @@ async def test_a_refusal_says_when_hosts_that_rest_are_back():
     assert refused.value.retry_after_s == 3600
 
 
-async def test_each_refusal_for_want_of_hosts_is_reported():
-    harness = await limited_town()
-    shortages: list[Shortage] = []
+async def test_each_refusal_for_lack_of_hosts_is_reported():
+    harness = await limited_application()
+    shortages: list[CapacityRefusal] = []
     create = evolve(harness.create(), report=shortages.append)
     await create(harness.caller, request(), harness.intent(None), harness.now())
     with pytest.raises(NoHostFree):

@@ -109,7 +109,7 @@ async def test_an_account_has_no_link_to_anothers_recording(
         await download.link(recording.account_id, uuid4(), NOW)
 
 
-async def test_what_was_deleted_is_gone_also_for_links_that_were_given_out(
+async def test_a_deleted_recording_is_gone_for_existing_links_too(
     fake_recordings: FakeRecordings, download: DownloadRecording
 ):
     recording = fake_recordings.put(a_recording())
@@ -122,7 +122,7 @@ async def test_what_was_deleted_is_gone_also_for_links_that_were_given_out(
             await download.link(recording.account_id, recording.id, NOW)
 
 
-async def test_retention_ends_at_its_instant_whoever_comes_first(
+async def test_retention_ends_at_its_instant_even_before_the_expiry_sweep(
     fake_recordings: FakeRecordings, download: DownloadRecording
 ):
     recording = fake_recordings.put(evolve(a_recording(), expires_at=NOW + timedelta(minutes=5)))

@@ -76,7 +76,7 @@ async def test_a_place_that_was_given_up_is_free_again() -> None:
     assert set(await asyncio.gather(first, another)) == {"done"}
 
 
-async def test_a_failed_request_hands_its_turn_on() -> None:
+async def test_a_failed_request_passes_its_turn_on() -> None:
     limit = DuplicateLimit()
     with pytest.raises(ZeroDivisionError):
         async with limit.turn("same"):
@@ -119,7 +119,7 @@ async def test_the_waits_in_one_process_and_for_another_share_a_deadline() -> No
         assert harness.intent("k").deadline(60) == pytest.approx(now() + 60, abs=1)
 
 
-async def test_a_meeting_that_nobody_works_on_is_not_waited_for() -> None:
+async def test_a_meeting_without_an_active_worker_is_not_waited_for() -> None:
     harness = await ApplicationHarness().start()
     await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
     (meeting,) = harness.meetings()

@@ -15,7 +15,7 @@ from tests.unit.usecases.application import START, ApplicationHarness, request
 from tests.unit.usecases.fakes import recorded
 
 
-async def town_with_meeting() -> tuple[ApplicationHarness, Meeting]:
+async def application_with_meeting() -> tuple[ApplicationHarness, Meeting]:
     harness = await ApplicationHarness().start()
     await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
     (meeting,) = harness.meetings()
@@ -31,8 +31,8 @@ async def state_of(harness: ApplicationHarness, meeting: Meeting) -> SandboxMeet
     return await harness.sandbox.state.get(f"sandbox-{meeting.id}")
 
 
-async def test_a_meeting_ends_at_its_end_and_is_told_once():
-    harness, meeting = await town_with_meeting()
+async def test_a_meeting_ends_at_its_end_and_is_reported_once():
+    harness, meeting = await application_with_meeting()
     harness.clock.set(meeting.end_at - timedelta(microseconds=1))
     assert await harness.end_due_meetings().sweep() == 0
     harness.clock.set(meeting.end_at)
@@ -47,15 +47,15 @@ async def test_a_meeting_ends_at_its_end_and_is_told_once():
     assert ended_events(harness) == 1
 
 
-async def test_nobody_can_meet_there_after_the_end():
-    harness, meeting = await town_with_meeting()
+async def test_the_meeting_is_ended_at_the_provider_after_its_end():
+    harness, meeting = await application_with_meeting()
     harness.clock.set(meeting.end_at)
     await harness.end_due_meetings().sweep()
     assert await state_of(harness, meeting) is SandboxMeetingState.REMOVED
 
 
 async def test_a_meeting_that_runs_is_ended_at_the_provider():
-    harness, meeting = await town_with_meeting()
+    harness, meeting = await application_with_meeting()
     await harness.sandbox.state.put(f"sandbox-{meeting.id}", SandboxMeetingState.STARTED)
     harness.clock.set(meeting.end_at)
     await harness.end_due_meetings().sweep()
@@ -63,8 +63,8 @@ async def test_a_meeting_that_runs_is_ended_at_the_provider():
     assert harness.meetings()[0].status is MeetingStatus.ENDED
 
 
-async def test_a_provider_that_is_away_is_waited_for_but_not_for_ever():
-    harness, meeting = await town_with_meeting()
+async def test_an_unavailable_provider_is_waited_for_but_not_for_ever():
+    harness, meeting = await application_with_meeting()
     harness.faults.plan(SandboxCall.REMOVE, *[SandboxFault.LOST] * 100)
     harness.clock.set(meeting.end_at)
     for _ in range(14):
@@ -78,7 +78,7 @@ async def test_a_provider_that_is_away_is_waited_for_but_not_for_ever():
 
 
 async def test_two_workers_end_a_meeting_once():
-    harness, meeting = await town_with_meeting()
+    harness, meeting = await application_with_meeting()
     harness.clock.set(meeting.end_at)
     one, other = harness.end_due_meetings(), harness.end_due_meetings()
     assert [await one.sweep(), await other.sweep()] == [1, 0]
@@ -87,7 +87,7 @@ async def test_two_workers_end_a_meeting_once():
     assert ended_events(harness) == 1
 
 
-async def test_many_meetings_that_end_together_are_all_seen_to():
+async def test_many_meetings_that_end_together_are_all_processed():
     harness = await ApplicationHarness(credits=1000, hosts=40).start()
     for _ in range(40):
         await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
@@ -96,7 +96,7 @@ async def test_many_meetings_that_end_together_are_all_seen_to():
     assert {meeting.status for meeting in harness.meetings()} == {MeetingStatus.ENDED}
 
 
-async def test_one_that_cannot_be_seen_to_spoils_no_other():
+async def test_one_failing_meeting_does_not_affect_the_others():
     harness = await ApplicationHarness(credits=1000, hosts=3).start()
     for _ in range(3):
         await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
@@ -117,8 +117,8 @@ async def test_one_that_cannot_be_seen_to_spoils_no_other():
     assert [meeting.status is MeetingStatus.ENDED for meeting in harness.meetings()] == [True, False, True]
 
 
-async def test_another_provider_is_not_asked_about_a_meeting_that_is_not_its_own():
-    harness, meeting = await town_with_meeting()
+async def test_another_provider_is_not_queried_about_a_foreign_meeting():
+    harness, meeting = await application_with_meeting()
     (name,) = harness.state.committed.meetings
     stored = harness.state.committed.meetings[name]
     async with harness.state.change() as tables:
@@ -161,19 +161,19 @@ async def test_a_recording_is_looked_for_from_the_end_on_for_three_days_and_no_l
     assert harness.recordings() == []
 
 
-async def test_a_recording_whose_news_was_lost_is_found():
+async def test_a_recording_whose_event_was_lost_is_found():
     harness, meeting = await recorded_meeting()
     await harness.end_due_meetings().sweep()
     harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("rapat"))
     harness.clock.advance(5)
-    rings = harness.recordings_doorbell.rings
+    notifications = harness.recordings_notifier.rings
     await harness.end_due_meetings().sweep()
     assert [one.meeting_id for one in harness.recordings()] == [meeting.id]
-    assert harness.recordings_doorbell.rings == rings + 1
+    assert harness.recordings_notifier.rings == notifications + 1
     assert due_in_s(harness) is None, "nobody need look again"
 
 
-async def test_a_provider_that_cannot_tell_is_asked_again():
+async def test_a_provider_without_an_answer_is_queried_again():
     harness, meeting = await recorded_meeting()
     harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("rapat"))
     harness.fault_plan.plan("find", FilesUnavailable("x"))
@@ -189,16 +189,16 @@ async def test_a_provider_that_cannot_tell_is_asked_again():
     assert len(harness.recordings()) == 1
 
 
-async def test_what_was_sold_without_recording_is_not_looked_for():
-    harness, meeting = await town_with_meeting()
+async def test_a_meeting_without_recording_is_not_searched_for_one():
+    harness, meeting = await application_with_meeting()
     harness.clock.set(meeting.end_at)
     await harness.end_due_meetings().sweep()
     assert due_in_s(harness) is None
     assert harness.fault_plan.calls["find"] == 0
 
 
-async def test_what_an_earlier_release_gave_up_is_looked_for():
-    harness, meeting = await town_with_meeting()
+async def test_recordings_that_an_earlier_release_gave_up_are_looked_for():
+    harness, meeting = await application_with_meeting()
     (name,) = harness.state.committed.meetings
     stored = harness.state.committed.meetings[name]
     async with harness.state.change() as tables:

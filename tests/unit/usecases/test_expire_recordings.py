@@ -13,7 +13,7 @@ from meetcore.domain.idempotency import fingerprint
 from meetcore.domain.notes import Language, NoteStatus
 from meetcore.domain.recordings import RETENTION, RecordingStatus
 from meetcore.usecases.idempotency import IdempotentRequest
-from tests.unit.usecases.application import told
+from tests.unit.usecases.application import render_outcome
 from tests.unit.usecases.fakes import RECORDED_AT, recorded
 from tests.unit.usecases.note_scenario import NoteScenario, note_scenario
 
@@ -43,14 +43,14 @@ async def test_a_recording_expires_when_its_retention_is_over() -> None:
     assert not await one.harness.expire_recordings()()
     assert one.status() is RecordingStatus.AVAILABLE
     one.harness.clock.advance(1)
-    rings = one.harness.notes_notifier.rings
+    notifications = one.harness.notes_notifier.rings
     assert not await one.harness.expire_recordings()()
     assert one.status() is RecordingStatus.EXPIRED
-    assert one.harness.notes_notifier.rings == rings + 1
+    assert one.harness.notes_notifier.rings == notifications + 1
     assert not await one.harness.expire_recordings()()
 
 
-async def test_a_full_batch_tells_that_there_may_be_more_to_expire() -> None:
+async def test_a_full_batch_reports_that_there_may_be_more_to_expire() -> None:
     one = await note_scenario()
     one.harness.clock.set(RECORDED_AT + RETENTION)
     assert await one.harness.expire_recordings()(1)
@@ -76,7 +76,7 @@ async def test_expiry_ends_what_is_in_progress_and_leaves_what_is_made() -> None
         NoteStatus.COMPLETED, NoteStatus.FAILED, NoteStatus.FAILED,
     ]  # fmt: skip
     assert one.harness.notes()[:2] == before[:2]
-    assert len(one.harness.told(EventKind.NOTE_FAILED)) == 2
+    assert len(one.harness.events_of(EventKind.NOTE_FAILED)) == 2
     assert one.harness.state.committed.heard == {}
     one.prove()
 
@@ -86,7 +86,9 @@ async def test_a_deletion_with_notes_leaves_ids_and_money() -> None:
     entries = one.harness.entries()
     await one.delete(with_notes=True)
     assert {note.status for note in one.harness.notes()} == {NoteStatus.ERASED}
-    assert one.harness.told(EventKind.NOTE_COMPLETED) == one.harness.told(EventKind.NOTE_FAILED) == []
+    assert (
+        one.harness.events_of(EventKind.NOTE_COMPLETED) == one.harness.events_of(EventKind.NOTE_FAILED) == []
+    )
     assert one.harness.entries() == entries
     one.prove()
 
@@ -101,22 +103,22 @@ async def test_notes_are_erased_when_their_recording_is_gone_already() -> None:
     one.prove()
 
 
-async def test_a_deletion_is_carried_out_twice_without_harm_and_replayed_under_a_key() -> None:
+async def test_a_deletion_is_idempotent_and_replayed_under_a_key() -> None:
     one = await note_scenario()
     await one.ask()
     first = await one.delete(key="d")
     again = await one.delete(key="d")
     assert (again.payload, again.is_replay) == (first.payload, True)
     await one.delete()
-    assert len(one.harness.told(EventKind.NOTE_FAILED)) == 1
+    assert len(one.harness.events_of(EventKind.NOTE_FAILED)) == 1
     one.prove()
 
 
 @pytest.mark.spec("5/8")
-async def test_what_is_not_there_cannot_be_deleted() -> None:
+async def test_a_missing_recording_cannot_be_deleted() -> None:
     one = await note_scenario()
     harness = one.harness
-    intent = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}), told)
+    intent = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}), render_outcome)
     answer = await harness.delete_recording()(
         harness.caller, UUID(int=1), intent, harness.now(), with_notes=True
     )

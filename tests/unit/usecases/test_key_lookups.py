@@ -29,7 +29,7 @@ class SlowQueries:
     """Finds callers when it is let; remembers how many lookups there were, and how many at once."""
 
     callers: dict[bytes, Caller] = field(factory=dict)
-    let: asyncio.Event = field(factory=asyncio.Event)
+    released: asyncio.Event = field(factory=asyncio.Event)
     lookups: int = 0
     open: int = 0
     most_open: int = 0
@@ -43,7 +43,7 @@ class SlowQueries:
         self.lookups += 1
         self.open += 1
         self.most_open = max(self.most_open, self.open)
-        await self.let.wait()
+        await self.released.wait()
         self.open -= 1
         return self.callers.get(key_digest)
 
@@ -66,25 +66,25 @@ async def test_few_unknown_keys_are_looked_up_at_a_time_and_a_known_one_does_not
     queries, known = SlowQueries(), a_key()
     queries.know(known)
     admit = admission(queries)
-    queries.let.set()
+    queries.released.set()
     await enter(admit, known)
-    queries.let.clear()
+    queries.released.clear()
     flood = [asyncio.create_task(enter(admit, a_key())) for _ in range(50)]
     await settled()
     assert queries.open == 2
-    mine = [asyncio.create_task(enter(admit, known)) for _ in range(3)]
+    requests = [asyncio.create_task(enter(admit, known)) for _ in range(3)]
     await settled()
     assert queries.open == 5, "whoever was let in lately waits for nobody"
-    queries.let.set()
-    await asyncio.gather(*mine)
+    queries.released.set()
+    await asyncio.gather(*requests)
     refused = await asyncio.gather(*flood, return_exceptions=True)
     assert {type(each) for each in refused} == {InvalidApiKey}
     assert queries.most_open == 5
 
 
-async def test_a_key_that_was_not_found_is_asked_for_once_in_ten_seconds():
+async def test_a_key_that_was_not_found_is_looked_up_once_in_ten_seconds():
     queries, wrong = SlowQueries(), a_key()
-    queries.let.set()
+    queries.released.set()
     admit = admission(queries)
     refused = await asyncio.gather(*(enter(admit, wrong) for _ in range(20)), return_exceptions=True)
     assert {type(each) for each in refused} == {InvalidApiKey}
@@ -98,22 +98,22 @@ async def test_a_key_that_was_not_found_is_asked_for_once_in_ten_seconds():
 async def test_a_new_key_works_at_once_and_a_revoked_one_no_more():
     """Nothing of a key's validity is remembered, only that it was not found."""
     queries, key = SlowQueries(), a_key()
-    queries.let.set()
+    queries.released.set()
     admit = admission(queries)
     queries.know(key)
     await enter(admit, key)
     queries.know(key, revoked_at=NOW)
     with pytest.raises(InvalidApiKey):
         await enter(admit, key)
-    queries.let.clear()
+    queries.released.clear()
     flood = [asyncio.create_task(enter(admit, key)) for _ in range(5)]
     await settled()
     assert queries.open == 2, "it is none of those that were valid lately"
-    queries.let.set()
+    queries.released.set()
     await asyncio.gather(*flood, return_exceptions=True)
 
 
-async def test_more_unknown_keys_than_may_wait_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch):
+async def test_unknown_keys_beyond_the_waiting_limit_get_a_retry_response(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(key_lookups, "MAX_WAITING", 5)
     queries = SlowQueries()
     admit = admission(queries)
@@ -122,13 +122,13 @@ async def test_more_unknown_keys_than_may_wait_are_told_to_come_again(monkeypatc
     with pytest.raises(ServiceUnavailable) as caught:
         await enter(admit, a_key())
     assert caught.value.retry_after_s == 1
-    queries.let.set()
+    queries.released.set()
     await asyncio.gather(*flood, return_exceptions=True)
     with pytest.raises(InvalidApiKey):
         await enter(admit, a_key())
 
 
-def test_a_full_memory_forgets_the_oldest_digest():
+def test_a_full_memory_drops_the_oldest_digest():
     memory = DigestMemory(timedelta(seconds=10), at_most=2)
     for each in (b"a", b"b", b"a", b"c"):
         memory.add(each, NOW)

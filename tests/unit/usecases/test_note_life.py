@@ -1,4 +1,4 @@
-"""A recording and its notes through whatever may happen to them: the books are right at every moment."""
+"""A recording and its notes through whatever may happen to them: the ledger is correct at every moment."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ ENDS = (
 )
 
 
-class NoteLife(RuleBasedStateMachine):
+class NoteMachine(RuleBasedStateMachine):
     """One recording, two languages, workers that die, providers that fail, a customer who deletes."""
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class NoteLife(RuleBasedStateMachine):
         self.run(self.one.work())
 
     @rule()
-    def claim_and_forget(self) -> None:
+    def claim_and_delay(self) -> None:
         """Take what is due, and be slow."""
         self.idle += self.runner.run(self.one.harness.write_notes().claim(2))
 
@@ -141,32 +141,32 @@ class NoteLife(RuleBasedStateMachine):
         self.run(self.one.harness.administration.top_up(account_id, 20, f"INV-{next(self.names)}"))
 
     @invariant()
-    def the_books_are_right(self) -> None:
-        """Holds are those of notes in progress, no note is charged twice, each end was told once."""
+    def funds_match_the_notes(self) -> None:
+        """Holds are those of notes in progress, no note is charged twice, each end was reported once."""
         one = self.one
         one.prove()
         notes = one.harness.notes()
-        told = Counter(event["id"] for event in one.harness.told(EventKind.NOTE_COMPLETED))
-        told += Counter(event["id"] for event in one.harness.told(EventKind.NOTE_FAILED))
+        reported = Counter(event["id"] for event in one.harness.events_of(EventKind.NOTE_COMPLETED))
+        reported += Counter(event["id"] for event in one.harness.events_of(EventKind.NOTE_FAILED))
         over = {str(note.id) for note in notes if note.status in (NoteStatus.COMPLETED, NoteStatus.FAILED)}
-        assert told == Counter(over), "each end is told once, and an erased one not at all"
-        occupied = Counter(note.language for note in notes if note.status in _OCCUPYING)
-        assert set(occupied.values()) <= {1}
+        assert reported == Counter(over), "each end is told once, and an erased one not at all"
+        notes_by_language = Counter(note.language for note in notes if note.status in _BLOCKING)
+        assert set(notes_by_language.values()) <= {1}
         for note in notes:
             assert (note.charge_id is None) == (not note.credits_charged)
             assert note.status is not NoteStatus.COMPLETED or note.draft is not None
         if one.status() is RecordingStatus.EXPIRED:
             assert not one.harness.funds().held
             assert one.harness.state.committed.heard == {}
-        assert len(one.harness.told(EventKind.RECORDING_READY)) == 1
+        assert len(one.harness.events_of(EventKind.RECORDING_READY)) == 1
 
 
-_OCCUPYING = (NoteStatus.QUEUED, NoteStatus.PROCESSING, NoteStatus.COMPLETED)
+_BLOCKING = (NoteStatus.QUEUED, NoteStatus.PROCESSING, NoteStatus.COMPLETED)
 
 
 @pytest.mark.hypothesis
 def test_whatever_happens_notes_are_paid_once_and_none_is_lost() -> None:
     plays = max(20, settings().max_examples // 2)
     run_state_machine_as_test(
-        NoteLife, settings=settings(max_examples=plays, stateful_step_count=30, deadline=None)
+        NoteMachine, settings=settings(max_examples=plays, stateful_step_count=30, deadline=None)
     )

@@ -23,11 +23,11 @@ from meetcore.usecases.webhooks import (
 )
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, DyingStore
 
-NOBODY = UUID(int=7)
+UNKNOWN_ID = UUID(int=7)
 
 
-async def town_with_webhook() -> tuple[ApplicationHarness, Endpoint]:
-    """A customer who wants to be told of top-ups, at an address that needs no name server."""
+async def application_with_webhook() -> tuple[ApplicationHarness, Endpoint]:
+    """A customer with an endpoint for top-ups, at an address that needs no name server."""
     harness = await ApplicationHarness().start()
     wanted = Registration(parse_webhook_url("https://93.184.216.34/"), (EventKind.CREDIT_TOPUP_SUCCEEDED,))
     register = RegisterWebhook(harness.store, SystemResolver(), (), harness.runtime)
@@ -55,21 +55,21 @@ def deliveries(harness: ApplicationHarness) -> list[Delivery]:
     return [stored.delivery for stored in harness.state.committed.deliveries.values()]
 
 
-async def test_a_test_event_tells_the_endpoint_without_its_secret_and_rings():
-    harness, endpoint = await town_with_webhook()
-    rings = harness.notifier.rings
+async def test_a_test_event_contains_the_endpoint_without_its_secret_and_notifies():
+    harness, endpoint = await application_with_webhook()
+    notifications = harness.notifier.rings
     send = SendTestEvent(harness.store, harness.notifier, harness.runtime)
     await send(harness.caller, endpoint.id, harness.intent(None), harness.now())
     (payload,) = payloads_of_tests(harness)
     assert json.loads(payload)["data"]["id"] == str(endpoint.id)
     assert endpoint.secret is not None
     assert endpoint.secret.encode() not in payload
-    assert harness.notifier.rings == rings + 1
+    assert harness.notifier.rings == notifications + 1
 
 
 @pytest.mark.parametrize("point", [1, 2, 3])
-async def test_wherever_it_dies_a_retry_leaves_one_test_event(point: int):
-    harness, endpoint = await town_with_webhook()
+async def test_after_a_crash_at_any_point_a_retry_leaves_one_test_event(point: int):
+    harness, endpoint = await application_with_webhook()
 
     async def send(crash_point: CrashPoint | None) -> None:
         store = harness.store if crash_point is None else DyingStore(harness.store, crash_point)
@@ -84,12 +84,12 @@ async def test_wherever_it_dies_a_retry_leaves_one_test_event(point: int):
     assert len(payloads_of_tests(harness)) == 1
 
 
-async def test_a_refusal_is_remembered_and_writes_nothing():
-    harness, endpoint = await town_with_webhook()
+async def test_a_refusal_is_stored_and_writes_nothing_else():
+    harness, endpoint = await application_with_webhook()
     pause = EndpointChanges(is_active=False)
     update = UpdateWebhook(harness.store, harness.notifier)
     await update(harness.caller, endpoint.id, pause, harness.intent(None))
-    rings = harness.notifier.rings
+    notifications = harness.notifier.rings
     send = SendTestEvent(harness.store, harness.notifier, harness.runtime)
     for _ in range(2):
         answer = await send(harness.caller, endpoint.id, harness.intent("k", "test"), harness.now())
@@ -98,11 +98,11 @@ async def test_a_refusal_is_remembered_and_writes_nothing():
     late = await send(harness.caller, endpoint.id, harness.intent("k", "test"), harness.now())
     assert late.is_replay
     assert (code_of(late), deliveries(harness)) == (Conflict.code, [])
-    assert harness.notifier.rings == rings
+    assert harness.notifier.rings == notifications
 
 
 async def test_sending_again_is_a_new_delivery_of_the_same_event():
-    harness, endpoint = await town_with_webhook()
+    harness, endpoint = await application_with_webhook()
     await harness.administration.top_up(harness.caller.account.id, 5)
     (earlier,) = deliveries(harness)
     harness.clock.advance(60)
@@ -116,7 +116,7 @@ async def test_sending_again_is_a_new_delivery_of_the_same_event():
 
 
 async def test_an_event_past_its_retention_is_gone():
-    harness, endpoint = await town_with_webhook()
+    harness, endpoint = await application_with_webhook()
     await harness.administration.top_up(harness.caller.account.id, 5)
     (earlier,) = deliveries(harness)
     harness.state.committed.events.clear()
@@ -126,23 +126,23 @@ async def test_an_event_past_its_retention_is_gone():
     assert deliveries(harness) == [earlier]
 
 
-async def test_nothing_is_done_to_a_webhook_that_is_not_there():
-    harness, endpoint = await town_with_webhook()
+async def test_operations_on_a_missing_webhook_change_nothing():
+    harness, endpoint = await application_with_webhook()
     caller, none, now = harness.caller, harness.intent(None), harness.now()
     resend = ResendDelivery(harness.store, harness.notifier, harness.runtime)
     answers = [
-        await RemoveWebhook(harness.store)(caller, NOBODY, none),
-        await RotateSecret(harness.store, harness.notifier, harness.runtime)(caller, NOBODY, none),
-        await SendTestEvent(harness.store, harness.notifier, harness.runtime)(caller, NOBODY, none, now),
-        await resend(caller, NOBODY, NOBODY, none, now),
-        await resend(caller, endpoint.id, NOBODY, none, now),
+        await RemoveWebhook(harness.store)(caller, UNKNOWN_ID, none),
+        await RotateSecret(harness.store, harness.notifier, harness.runtime)(caller, UNKNOWN_ID, none),
+        await SendTestEvent(harness.store, harness.notifier, harness.runtime)(caller, UNKNOWN_ID, none, now),
+        await resend(caller, UNKNOWN_ID, UNKNOWN_ID, none, now),
+        await resend(caller, endpoint.id, UNKNOWN_ID, none, now),
     ]
     assert [code_of(answer) for answer in answers] == [NotFound.code] * 5
     assert only_endpoint(harness) == endpoint
 
 
 async def test_a_rotation_changes_the_secret_once_for_each_key():
-    harness, endpoint = await town_with_webhook()
+    harness, endpoint = await application_with_webhook()
     rotate = RotateSecret(harness.store, harness.notifier, harness.runtime)
     for _ in range(2):
         await rotate(harness.caller, endpoint.id, harness.intent("k", "rotate"))
@@ -154,7 +154,7 @@ async def test_a_rotation_changes_the_secret_once_for_each_key():
 
 
 async def test_a_removal_leaves_the_url_free_and_nothing_that_waits():
-    harness, endpoint = await town_with_webhook()
+    harness, endpoint = await application_with_webhook()
     await harness.administration.top_up(harness.caller.account.id, 5)
     remove = RemoveWebhook(harness.store)
     answers = [await remove(harness.caller, endpoint.id, harness.intent("k", "remove")) for _ in range(2)]

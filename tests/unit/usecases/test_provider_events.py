@@ -33,11 +33,11 @@ FIVE_MINUTES = timedelta(minutes=5)
 
 @define(slots=False)
 class Post:
-    """A town with one meeting and an inbox."""
+    """An application with one meeting and an inbox."""
 
     harness: ApplicationHarness
     meeting: Meeting
-    bytes_told: count[int] = field(factory=count)
+    body_numbers: count[int] = field(factory=count)
 
     @property
     def track(self) -> TrackMeeting:
@@ -54,8 +54,8 @@ class Post:
         return ProviderEvent("sandbox", kind, name, self.harness.now(), files)
 
     async def tell(self, event: ProviderEvent, raw: bytes | None = None) -> bool:
-        """Take an event in; told in other bytes each time unless they are given."""
-        raw = b"%d" % next(self.bytes_told) if raw is None else raw
+        """Store an event; with other raw bytes each time unless they are given."""
+        raw = b"%d" % next(self.body_numbers) if raw is None else raw
         receive = ReceiveProviderEvent(self.harness.store, self.harness.notifier, self.harness.runtime)
         return await receive(event, hashlib.sha256(raw).digest())
 
@@ -68,7 +68,7 @@ class Post:
         (meeting,) = [one for one in self.harness.meetings() if one.id == self.meeting.id]
         return meeting.status
 
-    def told(self, kind: EventKind) -> int:
+    def event_count(self, kind: EventKind) -> int:
         return [event.kind for event in self.harness.state.committed.events.values()].count(kind)
 
     def waiting(self) -> int:
@@ -88,17 +88,17 @@ async def post(**fields: Any) -> Post:
     return Post(harness, meeting)
 
 
-async def test_a_double_is_kept_once_and_rings_once() -> None:
+async def test_a_duplicate_is_stored_once_and_notifies_once() -> None:
     office = await post()
-    rings = office.harness.notifier.rings
+    notifications = office.harness.notifier.rings
     event = office.event(STARTED)
     assert await office.tell(event, b"the same")
     assert not await office.tell(event, b"the same")
-    assert office.harness.notifier.rings == rings + 1
+    assert office.harness.notifier.rings == notifications + 1
     assert office.waiting() == 1
 
 
-async def test_a_meeting_starts_and_ends_as_it_is_told() -> None:
+async def test_a_meeting_starts_and_ends_by_provider_events() -> None:
     office = await post()
     await office.tell(office.event(STARTED))
     await office.work()
@@ -106,13 +106,15 @@ async def test_a_meeting_starts_and_ends_as_it_is_told() -> None:
     await office.tell(office.event(ENDED))
     await office.work()
     assert office.status() is MeetingStatus.ENDED
-    assert office.told(EventKind.MEETING_ENDED) == 1
+    assert office.event_count(EventKind.MEETING_ENDED) == 1
     assert office.waiting() == 0
 
 
 @pytest.mark.parametrize("order", sorted(set(permutations([STARTED, STARTED, ENDED, ENDED]))), ids=str)
 @pytest.mark.parametrize("at_once", [True, False])
-async def test_doubles_and_disorder_end_it_once(order: Sequence[ProviderEventKind], at_once: bool) -> None:
+async def test_duplicate_and_unordered_events_end_it_once(
+    order: Sequence[ProviderEventKind], at_once: bool
+) -> None:
     office = await post()
     for kind in order:
         await office.tell(office.event(kind))
@@ -120,11 +122,11 @@ async def test_doubles_and_disorder_end_it_once(order: Sequence[ProviderEventKin
             await office.work()
     await office.work()
     assert office.status() is MeetingStatus.ENDED
-    assert office.told(EventKind.MEETING_ENDED) == 1
+    assert office.event_count(EventKind.MEETING_ENDED) == 1
     assert office.waiting() == 0
 
 
-async def test_an_event_of_a_strangers_meeting_is_dropped_after_five_minutes() -> None:
+async def test_an_event_of_an_unknown_meeting_is_dropped_after_five_minutes() -> None:
     office = await post()
     await office.tell(office.event(ENDED, of="a stranger's"))
     since = office.harness.now()
@@ -181,7 +183,7 @@ async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() ->
     harness.clock.advance(FIVE_MINUTES.total_seconds())
     await office.work()
     assert office.status() is MeetingStatus.ENDED
-    assert office.told(EventKind.MEETING_ENDED) == 1
+    assert office.event_count(EventKind.MEETING_ENDED) == 1
 
 
 async def test_an_event_that_waited_for_a_cancellation_changes_nothing_if_it_succeeds() -> None:
@@ -200,12 +202,12 @@ async def test_an_event_that_waited_for_a_cancellation_changes_nothing_if_it_suc
     assert harness.funds().balance == 1000
 
 
-async def test_what_the_provider_tells_moves_the_meeting_once_and_in_any_order() -> None:
+async def test_provider_events_apply_once_and_in_any_order() -> None:
     office = await post()
     name, now = office.meeting.provider_meeting_id or "", office.harness.now()
     start, end = MeetingEvent.START, MeetingEvent.END
-    told = [await office.track("sandbox", name, event, now) for event in (start, start, end, start, end)]
-    assert told == [
+    outcomes = [await office.track("sandbox", name, event, now) for event in (start, start, end, start, end)]
+    assert outcomes == [
         EventOutcome.APPLIED,
         EventOutcome.IGNORED,
         EventOutcome.APPLIED,
@@ -213,7 +215,7 @@ async def test_what_the_provider_tells_moves_the_meeting_once_and_in_any_order()
         EventOutcome.IGNORED,
     ]
     assert office.status() is MeetingStatus.ENDED
-    assert office.told(EventKind.MEETING_ENDED) == 1
+    assert office.event_count(EventKind.MEETING_ENDED) == 1
     assert not office.harness.state.committed.reservations
     assert await office.track("sandbox", "unknown", end, now) is EventOutcome.TOO_EARLY
     assert await office.track("zoom", name, end, now) is EventOutcome.TOO_EARLY
@@ -221,9 +223,9 @@ async def test_what_the_provider_tells_moves_the_meeting_once_and_in_any_order()
 
 async def test_files_are_gathered_in_one_recording_whatever_their_order() -> None:
     first, second, transcript = new_file(), new_file("b1"), new_file("a3")
-    told = [(first, second), (transcript,), (first,)]
+    batches = [(first, second), (transcript,), (first,)]
     results = []
-    for order in permutations(told):
+    for order in permutations(batches):
         office = await post(with_recording=True)
         for files in order:
             await office.tell(office.event(RECORDING, *files))
@@ -233,11 +235,11 @@ async def test_files_are_gathered_in_one_recording_whatever_their_order() -> Non
         assert (recording.meeting_id, recording.status) == (office.meeting.id, RecordingStatus.MEASURING)
         results.append(recording.files)
         assert office.waiting() == 0
-        assert office.harness.recordings_doorbell.rings >= 1, "nobody waits for a sweep to measure it"
+        assert office.harness.recordings_notifier.rings >= 1, "nobody waits for a sweep to measure it"
     assert set(results) == {tuple(sorted((first, second, transcript), key=lambda one: one.provider_file_id))}
 
 
-async def test_a_recording_comes_before_the_news_of_the_end() -> None:
+async def test_a_recording_may_arrive_before_the_end_event() -> None:
     office = await post(with_recording=True)
     await office.tell(office.event(RECORDING, new_file()))
     await office.tell(office.event(ENDED))
@@ -247,7 +249,7 @@ async def test_a_recording_comes_before_the_news_of_the_end() -> None:
 
 
 @pytest.mark.parametrize("files", [(), (new_file(),)])
-async def test_what_was_sold_without_recording_has_none(files: tuple[RecordingFile, ...]) -> None:
+async def test_a_meeting_without_recording_option_gets_none(files: tuple[RecordingFile, ...]) -> None:
     office = await post(with_recording=not files)
     await office.tell(office.event(RECORDING, *files))
     await office.work()
@@ -276,7 +278,7 @@ class Faulty:
         return await self.track(provider, name, happened, now)
 
 
-async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None:
+async def test_one_failing_event_affects_no_other_and_is_dropped_in_the_end() -> None:
     office = await post()
     harness = office.harness
     fault = ValueError("a fault")
@@ -285,9 +287,9 @@ async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None
         await office.tell(office.event(STARTED, of=name))
     for _ in range(MAX_TRIES):
         assert office.waiting() >= 1
-        with pytest.raises(ExceptionGroup) as told:
+        with pytest.raises(ExceptionGroup) as raised:
             await office.handle(track=faulty)()
-        assert [str(fault) for fault in told.value.exceptions] == ["a fault"]
+        assert [str(fault) for fault in raised.value.exceptions] == ["a fault"]
         assert office.status() is MeetingStatus.STARTED
         harness.clock.advance(61)
     assert office.waiting() == 0
@@ -296,7 +298,7 @@ async def test_one_bad_event_spoils_no_other_and_is_dropped_in_the_end() -> None
     ) == 1
 
 
-async def test_an_outage_costs_no_event_however_long_it_lasts() -> None:
+async def test_an_outage_loses_no_event_however_long_it_lasts() -> None:
     office = await post()
     harness = office.harness
     name = office.meeting.provider_meeting_id or ""
@@ -311,22 +313,22 @@ async def test_an_outage_costs_no_event_however_long_it_lasts() -> None:
 
 
 @pytest.mark.parametrize("point", range(1, 10))
-async def test_wherever_a_worker_dies_the_event_is_applied_once(point: int) -> None:
+async def test_after_a_worker_crash_at_any_point_the_event_is_applied_once(point: int) -> None:
     office = await post()
     harness = office.harness
     await office.tell(office.event(ENDED))
-    mortal: Any = DyingStore(harness.store, CrashPoint(point))
-    track = TrackMeeting(mortal, harness.notifier, harness.runtime)
+    crashing_store: Any = DyingStore(harness.store, CrashPoint(point))
+    track = TrackMeeting(crashing_store, harness.notifier, harness.runtime)
     with pytest.raises(Died):
-        await office.handle(store=mortal, track=track)()
+        await office.handle(store=crashing_store, track=track)()
     harness.clock.advance(61)
     await office.work()
     assert office.status() is MeetingStatus.ENDED
-    assert office.told(EventKind.MEETING_ENDED) == 1
+    assert office.event_count(EventKind.MEETING_ENDED) == 1
     assert office.waiting() == 0
 
 
-async def test_a_full_batch_tells_that_there_may_be_more() -> None:
+async def test_a_full_batch_reports_that_there_may_be_more() -> None:
     office = await post()
     for _ in range(3):
         await office.tell(office.event(STARTED))
@@ -335,18 +337,18 @@ async def test_a_full_batch_tells_that_there_may_be_more() -> None:
     assert office.waiting() == 0
 
 
-async def test_what_became_of_each_event_is_told_with_its_meeting() -> None:
+async def test_the_outcome_of_each_event_is_reported_with_its_meeting() -> None:
     place = await post()
-    heard: list[tuple[str, ProviderEventKind, EventOutcome]] = []
+    reported: list[tuple[str, ProviderEventKind, EventOutcome]] = []
 
-    def tell(claimed: ClaimedEvent, outcome: EventOutcome) -> None:
-        heard.append((claimed.event.provider_meeting_id, claimed.event.kind, outcome))
+    def report(claimed: ClaimedEvent, outcome: EventOutcome) -> None:
+        reported.append((claimed.event.provider_meeting_id, claimed.event.kind, outcome))
 
     for event in (place.event(STARTED), place.event(STARTED), place.event(ENDED, of="unheard-of")):
         await place.tell(event)
-        await place.handle(tell=tell)()
+        await place.handle(on_handled=report)()
     name = place.meeting.provider_meeting_id
-    assert heard == [
+    assert reported == [
         (name, STARTED, EventOutcome.APPLIED),
         (name, STARTED, EventOutcome.IGNORED),
         ("unheard-of", ENDED, EventOutcome.TOO_EARLY),

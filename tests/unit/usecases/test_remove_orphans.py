@@ -37,7 +37,7 @@ def access_of(zoom: ZoomStandIn) -> ZoomAccess:
 
 @define
 class Place:
-    """A town whose provider is Zoom, both on one clock."""
+    """An application whose provider is Zoom, both on one clock."""
 
     harness: ApplicationHarness
     zoom: ZoomStandIn
@@ -86,24 +86,24 @@ async def place() -> AsyncIterator[Place]:
 
 @pytest.mark.spec("1/meetings")
 @pytest.mark.parametrize("key", [None, "k"])
-@pytest.mark.parametrize("is_heard", [True, False])
+@pytest.mark.parametrize("is_answered", [True, False])
 @pytest.mark.parametrize("after_s", [0, 1, 100, FIVE_MINUTES])
 @pytest.mark.parametrize("doubles", [0, 1, 2])
 async def test_doubled_and_late_creations_leave_no_orphan(
-    place: Place, key: str | None, is_heard: bool, after_s: float, doubles: int
+    place: Place, key: str | None, is_answered: bool, after_s: float, doubles: int
 ):
-    fault = "answered" if is_heard else "drop"
+    fault = "answered" if is_answered else "drop"
     place.zoom.faults.plan(Fault(fault, "create", is_done=True, doubles=doubles, after_s=after_s))
     await place.create(key)
     await place.pass_time(2 * FIVE_MINUTES + 60)
     place.prove()
     # A key whose meeting comes before the reconciler asks is given it.
-    has_meeting = is_heard or (key is not None and after_s <= 1)
+    has_meeting = is_answered or (key is not None and after_s <= 1)
     assert len(place.zoom.meetings) == has_meeting
     assert place.harness.funds().balance == (990 if has_meeting else 1000)
 
 
-async def test_what_lands_just_before_a_look_starts_the_time_anew(place: Place):
+async def test_an_orphan_created_just_before_a_check_restarts_the_window(place: Place):
     place.zoom.faults.plan(Fault("answered", "create", doubles=1, after_s=FIVE_MINUTES - 1))
     await place.create()
     (check,) = place.harness.state.committed.orphan_checks.values()
@@ -117,14 +117,14 @@ async def test_what_lands_just_before_a_look_starts_the_time_anew(place: Place):
     place.prove()
 
 
-async def test_an_answered_creation_costs_one_look(place: Place):
+async def test_an_answered_creation_costs_one_check(place: Place):
     await place.create()
     await place.pass_time(3600, step_s=20)
     place.prove()
     assert (place.zoom.api.counts["list"], place.zoom.api.counts["delete"]) == (1, 0)
 
 
-async def test_a_creation_that_was_refused_costs_no_look(place: Place):
+async def test_a_refused_creation_costs_no_check(place: Place):
     place.zoom.faults.plan(Fault("missing_scope", "create"))
     await place.create()
     await place.pass_time(2 * FIVE_MINUTES)
@@ -132,7 +132,7 @@ async def test_a_creation_that_was_refused_costs_no_look(place: Place):
     place.prove()
 
 
-async def test_looks_after_an_unknown_outcome_are_few(place: Place):
+async def test_checks_after_an_unknown_outcome_are_few(place: Place):
     place.zoom.faults.plan(Fault("drop", "create"))
     await place.create("k")
     await place.pass_time(3600, step_s=20)
@@ -140,7 +140,7 @@ async def test_looks_after_an_unknown_outcome_are_few(place: Place):
     assert place.zoom.api.counts["list"] == 1 + 3, "the reconciler's, and those of the schedule"
 
 
-async def test_a_double_of_a_meeting_that_was_cancelled_goes_too(place: Place):
+async def test_a_duplicate_of_a_cancelled_meeting_is_removed_too(place: Place):
     place.zoom.faults.plan(Fault("answered", "create", doubles=1))
     await place.create()
     (meeting,) = place.harness.meetings()
@@ -165,7 +165,7 @@ async def test_the_recorded_meeting_stays_when_it_runs_or_is_over(place: Place):
     assert place.zoom.meetings == [kept]
 
 
-async def test_an_orphan_that_somebody_started_is_ended_and_done_with(place: Place):
+async def test_a_started_orphan_is_ended_and_its_check_closed(place: Place):
     place.zoom.faults.plan(Fault("drop", "create", is_done=True))
     await place.create()
     (orphan,) = place.zoom.meetings
@@ -191,7 +191,7 @@ async def test_a_meeting_of_another_account_at_the_same_time_stays(place: Place)
 
 
 @pytest.mark.parametrize("refusal", ["missing_scope", "500"])
-async def test_a_removal_that_is_refused_is_tried_again_less_and_less_often(place: Place, refusal: str):
+async def test_a_refused_removal_is_retried_at_growing_intervals(place: Place, refusal: str):
     times = 4 if refusal == "missing_scope" else 12  # what is not answered is repeated at once
     place.zoom.faults.plan(Fault("drop", "create", is_done=True), Fault(refusal, "delete", times=times))
     reports: list[OrphanReport] = []
@@ -212,7 +212,7 @@ async def test_a_removal_that_is_refused_is_tried_again_less_and_less_often(plac
     assert {report.provider_meeting_id for report in reports} == {str(orphan.number)}
 
 
-async def test_a_provider_that_cannot_be_asked_is_asked_again(place: Place):
+async def test_an_unavailable_provider_is_queried_again(place: Place):
     place.zoom.faults.plan(Fault("drop", "create", is_done=True, after_s=100))
     reports: list[OrphanReport] = []
     await place.create()
@@ -242,7 +242,7 @@ async def test_a_meeting_that_is_still_being_made_is_left_to_its_reconciler(plac
     assert place.harness.funds().balance == 990
 
 
-async def test_a_worker_that_dies_at_any_line_leaves_the_orphan_to_the_next(place: Place):
+async def test_a_worker_crash_at_any_line_leaves_the_orphan_to_the_next_worker(place: Place):
     point, is_alive = 0, False
     while not is_alive:
         point += 1
@@ -271,7 +271,7 @@ async def test_workers_share_what_is_due(place: Place):
     place.prove()
 
 
-async def test_a_round_has_so_many_looks_and_no_more(place: Place):
+async def test_a_sweep_has_a_limited_number_of_checks(place: Place):
     for hour in range(10, 16):
         await place.create(start_time=f"{hour}:00")
     place.harness.clock.advance(DEFAULT_WINDOW_S + 21)
@@ -289,7 +289,7 @@ async def test_another_providers_meeting_is_not_looked_for_here(place: Place):
     assert place.harness.state.committed.orphan_checks, "it is when its own provider is configured again"
 
 
-async def test_what_was_made_too_late_and_could_not_be_removed_is_left_to_a_worker(place: Place):
+async def test_a_late_creation_that_could_not_be_removed_is_left_to_a_worker(place: Place):
     harness = place.harness
 
     class Slow(ZoomProvider):
@@ -321,7 +321,7 @@ async def state_of(harness: ApplicationHarness, meeting: Meeting) -> SandboxMeet
 
 
 async def given_up() -> tuple[ApplicationHarness, Meeting]:
-    """A meeting whose making nobody could tell of, and that the provider did not know when it was asked."""
+    """A meeting with an unknown outcome that the provider did not know when it was queried."""
     harness = await ApplicationHarness().start()
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
     with pytest.raises(UpstreamError):
@@ -333,7 +333,7 @@ async def given_up() -> tuple[ApplicationHarness, Meeting]:
     return harness, meeting
 
 
-async def test_a_call_that_was_slow_beyond_measure_leaves_no_meeting_that_nobody_paid_for():
+async def test_an_extremely_slow_call_leaves_no_unpaid_meeting():
     harness, meeting = await given_up()
     await harness.provider.create(order_of(meeting, "host-0"))  # the lost call arrives after all
     harness.clock.advance(59)
@@ -358,7 +358,7 @@ async def test_a_meeting_that_was_never_made_is_looked_for_by_the_schedule_and_n
     assert not harness.state.committed.orphan_checks
 
 
-async def test_a_provider_that_does_not_answer_is_asked_again():
+async def test_a_provider_that_does_not_answer_is_queried_again():
     harness, _ = await given_up()
     harness.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
     harness.clock.advance(60)

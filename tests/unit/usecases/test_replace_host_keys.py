@@ -125,7 +125,7 @@ async def test_no_more_than_the_limit_and_eight_at_once(limit: int, replaced: in
     assert keys.provider.most == min(8, replaced)
 
 
-async def test_a_refusal_is_told_and_tried_again_after_an_hour():
+async def test_a_refusal_is_reported_and_retried_after_an_hour():
     async def store_refusal() -> None:
         raise ProviderRefused("no such user")
 
@@ -170,7 +170,7 @@ async def test_a_key_that_was_made_due_meanwhile_is_not_kept():
     assert keys.in_place() == keys.provider.keys
 
 
-async def test_no_transaction_is_open_while_the_provider_is_asked():
+async def test_no_transaction_is_open_during_the_provider_call():
     keys = await Keys().start()
 
     async def ask_the_store() -> None:

@@ -45,7 +45,7 @@ async def test_without_a_key_it_is_undone_whether_it_was_made_or_not(fault: Sand
     harness.prove()
 
 
-async def test_what_was_made_and_undone_counts_for_the_hosts_day_and_what_was_not_does_not():
+async def test_an_undone_creation_counts_for_the_hosts_day_only_if_it_was_made():
     harness = await ApplicationHarness().start()
     for fault in (SandboxFault.DROP, SandboxFault.LOST):
         await left_unknown(harness, None, fault)
@@ -72,7 +72,7 @@ async def test_with_a_key_it_is_finished_and_a_retry_gets_the_result():
 
 
 @pytest.mark.parametrize("key", [None, "k"])
-async def test_a_death_at_any_line_leaves_a_paid_meeting_only_where_a_key_can_deliver_it(key: str | None):
+async def test_a_crash_at_any_line_leaves_a_paid_meeting_only_where_a_key_can_deliver_it(key: str | None):
     point, is_alive = 0, False
     while not is_alive:
         point += 1
@@ -100,7 +100,7 @@ async def test_a_death_at_any_line_leaves_a_paid_meeting_only_where_a_key_can_de
     assert point > 6
 
 
-async def test_a_provider_that_refuses_to_remove_keeps_nobodys_credits():
+async def test_a_provider_that_refuses_to_remove_keeps_no_credits():
     harness = await ApplicationHarness().start()
     await left_unknown(harness, None)
     harness.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE, SandboxFault.LOST)
@@ -123,10 +123,10 @@ class Forgetful(SandboxProvider):
         return evolve(super().abilities, remembers_meetings=False)
 
 
-async def test_a_provider_that_remembers_nothing_is_not_looked_at():
+async def test_a_provider_without_meeting_lookup_is_not_checked():
     harness = await ApplicationHarness().start()
     harness.provider = Forgetful(
-        "http://sandbox", harness.sandbox.state, bytes(32), faults=harness.faults, patience_s=0
+        "http://sandbox", harness.sandbox.state, bytes(32), faults=harness.faults, timeout_s=0
     )
     await left_unknown(harness, None)
     harness.lapse()

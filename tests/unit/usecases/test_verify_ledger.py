@@ -39,7 +39,7 @@ class Slow(MemoryLedgerSnapshot):
         return []
 
 
-async def test_a_store_that_goes_away_leaves_nothing_running() -> None:
+async def test_a_store_that_becomes_unavailable_leaves_nothing_running() -> None:
     rig = MemoryRig()
     await open_customer(rig, 5)
     slow = Slow(rig.state)
@@ -71,12 +71,12 @@ async def test_the_first_hundred_findings_are_kept() -> None:
     assert not audit.is_sound
 
 
-async def test_what_is_found_is_told_in_the_order_of_the_accounts_whoever_came_first() -> None:
+async def test_findings_are_reported_in_account_order_whichever_prover_finishes_first() -> None:
     rig = MemoryRig()
-    stolen = sorted([(await open_customer(rig, 5)).account_id for _ in range(MAX_FINDINGS + 20)])
-    for account_id in stolen:
+    tampered = sorted([(await open_customer(rig, 5)).account_id for _ in range(MAX_FINDINGS + 20)])
+    for account_id in tampered:
         await rig.tamper(account_id, 0, Tampering.BALANCE)
-    rest_is_done = asyncio.Event()
+    others_are_done = asyncio.Event()
     proven: list[int] = []
 
     @asynccontextmanager
@@ -85,22 +85,22 @@ async def test_what_is_found_is_told_in_the_order_of_the_accounts_whoever_came_f
 
         async def slow(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
             """Takes the first portion and holds it until every other is proven."""
-            await rest_is_done.wait()
+            await others_are_done.wait()
             return await prove(portion, on_entries)
 
         async def quick(portion: Sequence[StoredFunds], on_entries: Callable[[int], None]) -> Proven:
             proven.append(len(proven))
             if len(proven) == entries - 1:
-                rest_is_done.set()
+                others_are_done.set()
             return await prove(portion, on_entries)
 
         yield [slow, quick]
 
-    told: list[int] = []
-    audit = await VerifyLedger(rig.audit)(lambda done, total: told.append(done), two)
-    assert [finding.account_id for finding in audit.findings] == stolen[:MAX_FINDINGS]
+    progress: list[int] = []
+    audit = await VerifyLedger(rig.audit)(lambda done, total: progress.append(done), two)
+    assert [finding.account_id for finding in audit.findings] == tampered[:MAX_FINDINGS]
     assert audit == await VerifyLedger(rig.audit)()
-    assert told == [*range(1, len(stolen) + 1), len(stolen)]
+    assert progress == [*range(1, len(tampered) + 1), len(tampered)]
 
 
 async def test_a_prover_that_fails_ends_the_others() -> None:

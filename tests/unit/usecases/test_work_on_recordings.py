@@ -15,13 +15,13 @@ from tests.unit.usecases.fakes import grown, recorded, written
 from tests.unit.usecases.note_scenario import NoteScenario, lapse, note_scenario
 
 
-async def filmed_only(*files, **wish) -> NoteScenario:
+async def filmed_only(*files, **options) -> NoteScenario:
     """A meeting of which the provider has files, and nobody has measured them."""
     harness = await ApplicationHarness(
-        credits=wish.pop("credits", 1000), daily_cap=wish.pop("daily_cap", None)
+        credits=options.pop("credits", 1000), daily_cap=options.pop("daily_cap", None)
     ).start()
     await harness.create()(
-        harness.caller, request(**{"with_recording": True} | wish), harness.intent(None), harness.now()
+        harness.caller, request(**{"with_recording": True} | options), harness.intent(None), harness.now()
     )
     one = NoteScenario(harness, harness.meetings()[0])
     await one.record(*(files or (recorded("rapat", 90.5),)))
@@ -33,28 +33,28 @@ def due_in_s(one: NoteScenario) -> float | None:
     return None if stored.due_at is None else (stored.due_at - one.harness.now()).total_seconds()
 
 
-async def test_a_recording_is_shown_and_told_with_the_medias_own_length() -> None:
+async def test_a_recording_is_shown_and_reported_with_the_length_of_its_media() -> None:
     one = await filmed_only(
         recorded("pagi", 90.5), recorded("siang", 30.0, minutes_in=30), written("said", "A: ya")
     )
     assert one.recording.status is RecordingStatus.MEASURING
-    assert one.harness.told(EventKind.RECORDING_READY) == []
+    assert one.harness.events_of(EventKind.RECORDING_READY) == []
     await one.measure()
     assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 121)
-    (told,) = one.harness.told(EventKind.RECORDING_READY)
-    assert (told["duration"], told["status"]) == (3, "available")
+    (event,) = one.harness.events_of(EventKind.RECORDING_READY)
+    assert (event["duration"], event["status"]) == (3, "available")
     assert due_in_s(one) is None
     assert one.harness.notes() == []
     assert one.harness.editor.open_files == 0
 
 
-async def test_more_that_comes_later_is_measured_and_not_told_again() -> None:
+async def test_later_segments_are_measured_and_not_reported_again() -> None:
     one = await note_scenario(recorded("pagi", 60.0))
     await one.record(recorded("siang", 30.0, minutes_in=30))
     assert needs_work(one.recording)
     await one.measure()
     assert one.recording.duration_s == 90
-    assert len(one.harness.told(EventKind.RECORDING_READY)) == 1
+    assert len(one.harness.events_of(EventKind.RECORDING_READY)) == 1
     assert one.harness.fault_plan.calls["measure"] == 2, "what was measured is not fetched again"
 
 
@@ -93,7 +93,7 @@ async def test_a_segment_that_comes_while_another_is_measured_is_measured_at_onc
     ("call", "fault"),
     [("open audio", FilesUnavailable("x")), ("chunk", FilesUnavailable("x"))],
 )
-async def test_a_file_that_is_not_handed_over_is_tried_later_and_later(call: str, fault: Exception) -> None:
+async def test_an_unavailable_file_is_retried_at_growing_intervals(call: str, fault: Exception) -> None:
     one = await filmed_only()
     waits = []
     for _ in range(14):
@@ -129,7 +129,7 @@ async def test_a_file_that_cannot_be_read_counts_as_no_media() -> None:
     assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
 
 
-async def test_what_there_was_no_room_for_is_measured_later() -> None:
+async def test_a_file_without_disk_space_is_measured_later() -> None:
     one = await filmed_only(recorded("pagi", 60.0))
     one.harness.fault_plan.plan("measure", EditingFailed("x"))
     await one.harness.work_on_recordings()()
@@ -139,7 +139,7 @@ async def test_what_there_was_no_room_for_is_measured_later() -> None:
     assert (one.recording.status, one.recording.duration_s) == (RecordingStatus.AVAILABLE, 60)
 
 
-async def test_a_file_that_is_gone_is_asked_for_some_times_before_it_counts_as_no_media() -> None:
+async def test_a_missing_file_is_requested_several_times_before_it_counts_as_no_media() -> None:
     one = await filmed_only(recorded("pagi", 60.0), recorded("siang", 30.0, minutes_in=30))
     pagi, _ = recorded("pagi", 60.0)
     await one.harness.fake_recordings.remove(one.meeting.provider_meeting_id or "", pagi)
@@ -153,22 +153,22 @@ async def test_a_file_that_is_gone_is_asked_for_some_times_before_it_counts_as_n
     assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 30)
 
 
-async def test_a_file_that_its_provider_lists_is_not_gone_whatever_its_address_says() -> None:
+async def test_a_file_its_provider_lists_is_not_gone_whatever_its_address_returns() -> None:
     one = await filmed_only(recorded("pagi", 60.0))
     for _ in range(8):
         one.harness.fault_plan.plan("open audio", FileGone())
         await one.harness.work_on_recordings()()
         one.harness.clock.advance(due_in_s(one) or 0.0)
     assert one.status() is RecordingStatus.MEASURING
-    asked: list[str] = []
+    opened: list[str] = []
     fresh, content = recorded("pagi", 60.0)
     one.harness.fake_recordings.put(
         one.meeting.provider_meeting_id or "", (evolve(fresh, url="https://f/fresh"), content)
     )
-    one.harness.fake_recordings.opened = asked
+    one.harness.fake_recordings.opened = opened
     await one.measure()
     assert (one.status(), one.recording.duration_s) == (RecordingStatus.AVAILABLE, 60)
-    assert asked == ["https://f/fresh"]
+    assert opened == ["https://f/fresh"]
 
 
 async def test_another_providers_recording_waits_for_it() -> None:
@@ -183,7 +183,7 @@ async def test_another_providers_recording_waits_for_it() -> None:
     assert one.harness.fault_plan.calls["remove"] == 0
 
 
-async def test_a_fault_of_ours_is_raised_and_the_recording_comes_again() -> None:
+async def test_an_internal_fault_is_raised_and_the_recording_is_due_again() -> None:
     one = await filmed_only()
     one.harness.fault_plan.plan("measure", ZeroDivisionError())
     with pytest.RaisesGroup(ZeroDivisionError):
@@ -196,7 +196,7 @@ async def test_a_fault_of_ours_is_raised_and_the_recording_comes_again() -> None
 
 
 @pytest.mark.parametrize("point", range(1, 14))
-async def test_wherever_a_worker_dies_a_recording_is_told_once(point: int) -> None:
+async def test_after_a_worker_crash_at_any_point_a_recording_is_reported_once(point: int) -> None:
     one = await filmed_only(auto_notulen=True)
     crash_point = CrashPoint(point)
     try:
@@ -206,7 +206,7 @@ async def test_wherever_a_worker_dies_a_recording_is_told_once(point: int) -> No
     else:
         assert crash_point.burnt < point
     await one.measure()
-    assert len(one.harness.told(EventKind.RECORDING_READY)) == 1
+    assert len(one.harness.events_of(EventKind.RECORDING_READY)) == 1
     assert len(one.harness.notes()) == 1
     one.prove()
 
@@ -227,26 +227,26 @@ async def test_a_recording_that_is_deleted_while_it_is_measured_stays_so() -> No
     assert one.harness.fake_recordings.contents == {}
 
 
-async def test_what_comes_while_files_are_removed_is_removed_next() -> None:
+async def test_files_that_arrive_during_a_removal_are_removed_next() -> None:
     one = await note_scenario(recorded("rapat"))
     await one.delete()
-    said, name = written("said", "A: ya"), one.meeting.provider_meeting_id or ""
+    transcript, name = written("said", "A: ya"), one.meeting.provider_meeting_id or ""
 
     async def arrive(call: str) -> None:
         if call == "remove" and "said" not in one.harness.fake_recordings.contents:
             one.harness.fault_plan.during = None
-            await one.record(said)
+            await one.record(transcript)
 
     one.harness.fault_plan.during = arrive
     await one.harness.work_on_recordings()()
     assert [file.provider_file_id for file in one.recording.files if file.url] == ["said"]
     await one.measure()
     assert not any(file.url for file in one.recording.files)
-    assert one.harness.fake_recordings.told[name] == ()
+    assert one.harness.fake_recordings.listed[name] == ()
     assert one.harness.fake_recordings.contents == {}
 
 
-async def test_what_nobody_told_of_is_removed_too() -> None:
+async def test_unreported_files_are_removed_too() -> None:
     """The event that tells of a transcript may be lost."""
     one = await note_scenario(recorded("rapat"))
     one.harness.fake_recordings.put(one.meeting.provider_meeting_id or "", written("said", "A: ya"))
@@ -256,7 +256,7 @@ async def test_what_nobody_told_of_is_removed_too() -> None:
     assert due_in_s(one) is None
 
 
-async def test_the_files_of_what_is_over_are_removed_at_the_provider() -> None:
+async def test_the_files_of_expired_recordings_are_removed_at_the_provider() -> None:
     one = await note_scenario(recorded("rapat"), written("said", "A: ya"))
     await one.delete()
     assert (one.recording.status, len(one.recording.files)) == (RecordingStatus.EXPIRED, 2)
@@ -282,45 +282,43 @@ async def test_the_files_of_what_is_over_are_removed_at_the_provider() -> None:
 @pytest.mark.spec("4.1/1", "6/6")
 async def test_a_meeting_that_was_made_with_notes_gets_them() -> None:
     one = await filmed_only(with_recording=False, auto_notulen=True)
-    rings = one.harness.notes_notifier.rings
+    notifications = one.harness.notes_notifier.rings
     await one.measure()
     assert one.note().status is NoteStatus.QUEUED
-    assert one.harness.notes_notifier.rings > rings
+    assert one.harness.notes_notifier.rings > notifications
     assert one.harness.funds().held == 2
     await one.finish()
-    (told,) = one.harness.told(EventKind.NOTE_COMPLETED)
-    assert told["recording_id"] == str(one.recording.id)
+    (event,) = one.harness.events_of(EventKind.NOTE_COMPLETED)
+    assert event["recording_id"] == str(one.recording.id)
     one.prove()
 
 
-async def test_what_is_measured_after_its_time_is_told_of_as_gone() -> None:
+async def test_a_recording_measured_after_its_retention_is_reported_as_gone() -> None:
     one = await filmed_only(auto_notulen=True)
     one.harness.clock.advance((one.recording.expires_at - one.harness.now()).total_seconds())
     await one.measure()
-    assert one.harness.told(EventKind.RECORDING_READY) == []
+    assert one.harness.events_of(EventKind.RECORDING_READY) == []
     assert one.note().error == describe(NoteFault.RECORDING_GONE)
-    (told,) = one.harness.told(EventKind.NOTE_FAILED)
-    assert told["error"] == one.note().error
+    (event,) = one.harness.events_of(EventKind.NOTE_FAILED)
+    assert event["error"] == one.note().error
     one.prove()
 
 
 @pytest.mark.parametrize(
-    ("town", "fault"),
+    ("options", "fault"),
     [
         ({"credits": 15}, NoteFault.SHORT_OF_CREDITS),
         ({"daily_cap": 16}, NoteFault.CAP_REACHED),
     ],
 )
-async def test_notes_that_cannot_be_paid_are_told_and_can_be_asked_for_later(
-    harness, fault: NoteFault
-) -> None:
-    one = await filmed_only(auto_notulen=True, **harness)
+async def test_unaffordable_notes_are_reported_and_can_be_requested_later(options, fault: NoteFault) -> None:
+    one = await filmed_only(auto_notulen=True, **options)
     await one.measure()
     assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(fault))
-    (told,) = one.harness.told(EventKind.NOTE_FAILED)
-    assert told["error"] == describe(fault)
+    (event,) = one.harness.events_of(EventKind.NOTE_FAILED)
+    assert event["error"] == describe(fault)
     assert one.recording.status is RecordingStatus.AVAILABLE, "the recording itself is paid for"
-    assert len(one.harness.told(EventKind.RECORDING_READY)) == 1
+    assert len(one.harness.events_of(EventKind.RECORDING_READY)) == 1
     await one.harness.administration.top_up(one.harness.caller.account.id, 50, "INV-1")
     async with one.harness.state.change() as tables:
         for id_, key in tables.keys.items():
@@ -331,7 +329,7 @@ async def test_notes_that_cannot_be_paid_are_told_and_can_be_asked_for_later(
     one.prove()
 
 
-async def test_notes_of_media_without_a_sound_are_told_to_be_impossible() -> None:
+async def test_notes_of_silent_media_are_reported_as_impossible() -> None:
     one = await filmed_only(recorded("rapat", 0.0), auto_notulen=True)
     await one.measure()
     assert one.note().error == describe(NoteFault.MEDIA_UNREADABLE)

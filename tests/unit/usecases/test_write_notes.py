@@ -16,7 +16,7 @@ from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesUnavailable
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.write_notes import MAX_DEATHS
+from meetcore.usecases.write_notes import MAX_LEASE_EXPIRATIONS
 from tests.unit.usecases.application import LEASE_S, CrashPoint, Died
 from tests.unit.usecases.fakes import draft_of, grown, recorded, written
 from tests.unit.usecases.note_scenario import NoteScenario, lapse, note_scenario
@@ -27,29 +27,35 @@ pytestmark = pytest.mark.spec("1/notes")
 CALLS = ("find", "open audio", "chunk", "cut", "transcribe", "write")
 
 
-async def test_a_note_is_heard_written_charged_by_the_media_and_told() -> None:
+async def test_a_note_is_transcribed_written_charged_by_the_media_and_reported() -> None:
     one = await note_scenario(recorded("rapat", 601.0))
     await one.ask()
     assert (one.harness.funds().balance, one.harness.funds().held) == (985, 11)
     assert await one.work() == 1
     note = one.note()
     assert (note.status, note.step, note.duration_s) == (NoteStatus.COMPLETED, NoteStep.SETTLE, 601)
-    assert [said.text for said in note.transcript] == ["rapat 0-200", "rapat 200-401", "rapat 401-601"]
-    assert [said.at_s for said in note.transcript] == pytest.approx([1.0, 201.333, 401.667], abs=0.001)
+    assert [utterance.text for utterance in note.transcript] == [
+        "rapat 0-200",
+        "rapat 200-401",
+        "rapat 401-601",
+    ]
+    assert [utterance.at_s for utterance in note.transcript] == pytest.approx(
+        [1.0, 201.333, 401.667], abs=0.001
+    )
     assert note.draft == draft_of(note.transcript, Language.INDONESIAN)
     assert note.credits_charged == 11
     assert (one.harness.funds().balance, one.harness.funds().held) == (974, 0)
-    (told,) = one.harness.told(EventKind.NOTE_COMPLETED)
-    assert (told["id"], told["duration"], told["status"]) == (str(note.id), 11, "completed")
-    assert one.harness.told(EventKind.NOTE_FAILED) == []
+    (event,) = one.harness.events_of(EventKind.NOTE_COMPLETED)
+    assert (event["id"], event["duration"], event["status"]) == (str(note.id), 11, "completed")
+    assert one.harness.events_of(EventKind.NOTE_FAILED) == []
     one.prove()
 
 
-async def test_what_the_provider_wrote_down_is_not_heard_again() -> None:
+async def test_a_provider_transcript_is_not_transcribed_again() -> None:
     one = await note_scenario(recorded("rapat"), written("said", "Dewi: kita pakai Postgres", "Budi: baik"))
     await one.ask()
     await one.work()
-    assert [(said.speaker, said.text) for said in one.note().transcript] == [
+    assert [(utterance.speaker, utterance.text) for utterance in one.note().transcript] == [
         ("Dewi", "kita pakai Postgres"), ("Budi", "baik"),
     ]  # fmt: skip
     assert one.harness.fault_plan.calls["transcribe"] == one.harness.fault_plan.calls["cut"] == 0
@@ -57,37 +63,40 @@ async def test_what_the_provider_wrote_down_is_not_heard_again() -> None:
     one.prove()
 
 
-async def test_a_pause_moves_what_was_written_down_after_it() -> None:
+async def test_a_pause_shifts_the_transcript_after_it() -> None:
     one = await note_scenario(
         recorded("pagi", 60.0), written("pagi-said", "A: satu"),
         recorded("siang", 90.0, minutes_in=30), written("siang-said", "B: dua", minutes_in=30),
     )  # fmt: skip
     await one.ask()
     await one.work()
-    assert [(said.at_s, said.text) for said in one.note().transcript] == [(0.0, "satu"), (60.0, "dua")]
+    assert [(utterance.at_s, utterance.text) for utterance in one.note().transcript] == [
+        (0.0, "satu"),
+        (60.0, "dua"),
+    ]
     assert one.note().credits_charged == 3
 
 
-async def test_where_one_segment_was_not_written_down_all_is_heard() -> None:
+async def test_all_segments_are_transcribed_if_one_has_no_provider_transcript() -> None:
     one = await note_scenario(
         recorded("pagi", 60.0), written("pagi-said", "A: satu"), recorded("siang", 90.0, minutes_in=30)
     )
     await one.ask()
     await one.work()
-    assert [said.text for said in one.note().transcript] == ["pagi 0-60", "siang 0-90"]
-    assert [said.at_s for said in one.note().transcript] == [1.0, 61.0]
+    assert [utterance.text for utterance in one.note().transcript] == ["pagi 0-60", "siang 0-90"]
+    assert [utterance.at_s for utterance in one.note().transcript] == [1.0, 61.0]
 
 
-async def test_a_transcript_that_is_gone_from_the_provider_is_heard_instead() -> None:
+async def test_a_transcript_missing_at_the_provider_is_transcribed_here() -> None:
     one = await note_scenario(recorded("rapat"), written("said", "A: satu"))
     await one.ask()
     del one.harness.fake_recordings.contents["said"]
     await one.work()
-    assert {said.speaker for said in one.note().transcript} == {None}
+    assert {utterance.speaker for utterance in one.note().transcript} == {None}
     assert one.note().status is NoteStatus.COMPLETED
 
 
-async def test_a_transcript_without_a_word_is_none() -> None:
+async def test_an_empty_transcript_counts_as_none() -> None:
     one = await note_scenario(recorded("rapat"), written("said"))
     await one.ask()
     await one.work()
@@ -108,10 +117,10 @@ async def test_a_providers_transcript_is_waited_for_as_long_as_it_is_set() -> No
     one.harness.fake_recordings.put(name, written("said", "A: akhirnya"))
     one.harness.clock.advance(30)
     await one.work(writing)
-    assert [said.text for said in one.note().transcript] == ["akhirnya"]
+    assert [utterance.text for utterance in one.note().transcript] == ["akhirnya"]
 
 
-async def test_a_transcript_that_never_comes_is_heard_in_the_end() -> None:
+async def test_a_transcript_that_never_arrives_is_transcribed_here_in_the_end() -> None:
     one = await note_scenario()
     await one.ask()
     await one.finish(one.harness.write_notes(transcript_wait_s=90.0))
@@ -124,20 +133,20 @@ async def test_silence_makes_no_note_and_costs_nothing() -> None:
     one.harness.listener.is_deaf = True
     await one.ask()
     await one.work()
-    assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(NoteFault.NOTHING_SAID))
+    assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(NoteFault.NO_SPEECH))
     assert one.harness.fault_plan.calls["write"] == 0
     assert (one.harness.funds().balance, one.harness.funds().held) == (985, 0)
     one.prove()
 
 
 PASSING = [
-    (call, fault, told)
-    for call, fault, told in [
-        ("find", FilesUnavailable("x"), NoteFault.FILES_AWAY),
-        ("open audio", FilesUnavailable("x"), NoteFault.FILES_AWAY),
-        ("chunk", FilesUnavailable("x"), NoteFault.FILES_AWAY),
-        ("transcribe", AiUnavailable("x"), NoteFault.AI_AWAY),
-        ("write", AiUnavailable("x"), NoteFault.AI_AWAY),
+    (call, fault, fault_code)
+    for call, fault, fault_code in [
+        ("find", FilesUnavailable("x"), NoteFault.FILES_UNAVAILABLE),
+        ("open audio", FilesUnavailable("x"), NoteFault.FILES_UNAVAILABLE),
+        ("chunk", FilesUnavailable("x"), NoteFault.FILES_UNAVAILABLE),
+        ("transcribe", AiUnavailable("x"), NoteFault.AI_UNAVAILABLE),
+        ("write", AiUnavailable("x"), NoteFault.AI_UNAVAILABLE),
         ("cut", ZeroDivisionError(), NoteFault.FAULT_HERE),
         ("transcribe", ZeroDivisionError(), NoteFault.FAULT_HERE),
         ("write", ZeroDivisionError(), NoteFault.FAULT_HERE),
@@ -147,7 +156,7 @@ PASSING = [
 names = [f"{call}-{type(fault).__name__}" for call, fault, _ in PASSING]
 
 
-async def stumble(one: NoteScenario, fault: Exception) -> None:
+async def work_with_fault(one: NoteScenario, fault: Exception) -> None:
     """Work once; a fault of ours is for the worker to log."""
     if isinstance(fault, ZeroDivisionError):
         with pytest.raises(ZeroDivisionError):
@@ -156,15 +165,15 @@ async def stumble(one: NoteScenario, fault: Exception) -> None:
         await one.work()
 
 
-@pytest.mark.parametrize(("call", "fault", "told"), PASSING, ids=names)
-async def test_what_may_pass_is_tried_by_the_schedule_until_it_passes(
-    call: str, fault: Exception, told: NoteFault
+@pytest.mark.parametrize(("call", "fault", "fault_code"), PASSING, ids=names)
+async def test_temporary_faults_are_retried_by_the_schedule_until_success(
+    call: str, fault: Exception, fault_code: NoteFault
 ) -> None:
     one = await note_scenario()
     await one.ask()
     for turn, delay_s in enumerate(NOTE_DELAYS_S[:3]):
         one.harness.fault_plan.plan(call, fault)
-        await stumble(one, fault)
+        await work_with_fault(one, fault)
         assert (one.note().status, one.note().tries) == (NoteStatus.PROCESSING, turn + 1)
         wait_s = one.due_in_s() or 0.0
         assert delay_s <= wait_s <= delay_s * 1.2
@@ -175,9 +184,9 @@ async def test_what_may_pass_is_tried_by_the_schedule_until_it_passes(
     one.prove()
 
 
-@pytest.mark.parametrize(("call", "fault", "told"), PASSING, ids=names)
-async def test_what_does_not_pass_ends_the_note_and_costs_nothing(
-    call: str, fault: Exception, told: NoteFault
+@pytest.mark.parametrize(("call", "fault", "fault_code"), PASSING, ids=names)
+async def test_a_lasting_temporary_fault_ends_the_note_free_of_charge(
+    call: str, fault: Exception, fault_code: NoteFault
 ) -> None:
     one = await note_scenario()
     await one.ask()
@@ -185,21 +194,21 @@ async def test_what_does_not_pass_ends_the_note_and_costs_nothing(
     tries = 0
     one.harness.fault_plan.plan(call, *[fault] * 50)
     while one.note().status is not NoteStatus.FAILED:
-        await stumble(one, fault)
+        await work_with_fault(one, fault)
         tries += 1
         assert tries <= len(NOTE_DELAYS_S) + 1
         one.harness.clock.advance(one.due_in_s() or 0.0)
     assert tries == len(NOTE_DELAYS_S) + 1
     assert one.harness.now() - since <= timedelta(hours=14)
-    assert one.note().error == describe(told)
+    assert one.note().error == describe(fault_code)
     assert (one.harness.funds().balance, one.harness.funds().held) == (985, 0)
-    (event,) = one.harness.told(EventKind.NOTE_FAILED)
-    assert event["error"] == describe(told)
+    (event,) = one.harness.events_of(EventKind.NOTE_FAILED)
+    assert event["error"] == describe(fault_code)
     one.prove()
 
 
 @pytest.mark.parametrize(
-    ("call", "fault", "told"),
+    ("call", "fault", "fault_code"),
     [
         ("transcribe", AiRefused("x"), NoteFault.AI_REFUSED),
         ("write", AiRefused("x"), NoteFault.AI_REFUSED),
@@ -207,13 +216,15 @@ async def test_what_does_not_pass_ends_the_note_and_costs_nothing(
         ("open audio", FileGone(), NoteFault.RECORDING_GONE),
     ],
 )
-async def test_what_will_not_pass_ends_the_note_at_once(call: str, fault: Exception, told: NoteFault) -> None:
+async def test_a_permanent_fault_ends_the_note_at_once(
+    call: str, fault: Exception, fault_code: NoteFault
+) -> None:
     one = await note_scenario()
     await one.ask()
     one.harness.listener.takes_copies = False
     one.harness.fault_plan.plan(call, fault)
     await one.work()
-    assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(told))
+    assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(fault_code))
     assert one.harness.funds().held == 0
     one.prove()
     await one.ask()
@@ -221,7 +232,7 @@ async def test_what_will_not_pass_ends_the_note_at_once(call: str, fault: Except
     assert one.note(1).status is NoteStatus.COMPLETED, "it may be asked for again"
 
 
-async def test_who_asks_to_be_left_alone_is_left_alone() -> None:
+async def test_a_retry_after_of_the_ai_provider_is_respected() -> None:
     one = await note_scenario()
     await one.ask()
     one.harness.fault_plan.plan("transcribe", AiUnavailable("busy", 77.2))
@@ -233,7 +244,7 @@ async def test_who_asks_to_be_left_alone_is_left_alone() -> None:
     assert 5 <= (one.due_in_s() or 0) <= 6, "no sooner than the schedule says"
 
 
-async def test_a_step_that_went_well_forgets_how_often_the_last_one_failed() -> None:
+async def test_a_successful_step_resets_the_failure_count() -> None:
     one = await note_scenario()
     await one.ask()
     one.harness.fault_plan.plan("transcribe", AiUnavailable("x"), AiUnavailable("x"), None, None)
@@ -244,7 +255,7 @@ async def test_a_step_that_went_well_forgets_how_often_the_last_one_failed() -> 
     assert (one.note().step, one.note().tries) == (NoteStep.WRITE, 1)
 
 
-async def test_who_goes_on_hears_no_piece_twice() -> None:
+async def test_a_resumed_note_transcribes_no_piece_twice() -> None:
     one = await note_scenario(recorded("rapat", 1500.0))
     await one.ask()
     one.harness.fault_plan.plan("transcribe", None, None, AiUnavailable("x"), None, Died())
@@ -261,7 +272,7 @@ async def test_who_goes_on_hears_no_piece_twice() -> None:
     assert one.harness.fault_plan.calls["open audio"] == 1 + 3, "measured, and fetched by each who went on"
 
 
-async def test_who_comes_on_is_not_tired_of() -> None:
+async def test_progress_resets_the_retry_schedule() -> None:
     """An endpoint that refuses after every second piece takes more tries than the schedule has."""
     one = await note_scenario(recorded("rapat", 300.0 * 4 * len(NOTE_DELAYS_S)))
     await one.ask()
@@ -275,7 +286,7 @@ async def test_who_comes_on_is_not_tired_of() -> None:
     one.prove()
 
 
-async def test_two_languages_hear_a_recording_once() -> None:
+async def test_two_languages_share_one_transcription() -> None:
     one = await note_scenario()
     for language in Language:
         await one.ask(language)
@@ -288,7 +299,7 @@ async def test_two_languages_hear_a_recording_once() -> None:
     one.prove()
 
 
-async def test_who_cannot_read_what_was_recorded_gets_it_encoded_and_is_not_asked_again() -> None:
+async def test_a_transcriber_that_refuses_the_original_gets_encoded_audio_from_then_on() -> None:
     one = await note_scenario(recorded("rapat", 900.0))
     await one.ask()
     one.harness.listener.reads_copies = False
@@ -299,15 +310,15 @@ async def test_who_cannot_read_what_was_recorded_gets_it_encoded_and_is_not_aske
     assert one.harness.editor.open_files == 0
 
 
-async def test_who_refuses_what_is_encoded_has_refused() -> None:
-    for takes_copies, asked in ((True, 2), (False, 1)):
+async def test_a_refusal_of_encoded_audio_is_final() -> None:
+    for takes_copies, calls in ((True, 2), (False, 1)):
         one = await note_scenario()
         await one.ask()
         one.harness.listener.takes_copies = takes_copies
         one.harness.fault_plan.plan("transcribe", AiRefused("no"), AiRefused("no"))
         await one.finish()
         assert one.note().status is NoteStatus.FAILED
-        assert one.harness.fault_plan.calls["transcribe"] == asked
+        assert one.harness.fault_plan.calls["transcribe"] == calls
 
 
 async def test_nothing_of_an_older_cut_is_mixed_with_a_newer_one() -> None:
@@ -317,12 +328,12 @@ async def test_nothing_of_an_older_cut_is_mixed_with_a_newer_one() -> None:
     await one.work()
     one.harness.listener.max_piece_s = 200
     await one.finish()
-    said = [said.text for said in one.note().transcript]
-    assert said == ["rapat 0-200", "rapat 200-400", "rapat 400-600"]
+    utterance = [utterance.text for utterance in one.note().transcript]
+    assert utterance == ["rapat 0-200", "rapat 200-400", "rapat 400-600"]
 
 
 @pytest.mark.parametrize("point", range(1, 40))
-async def test_wherever_a_worker_dies_the_note_is_made_and_paid_once(point: int) -> None:
+async def test_after_a_worker_crash_at_any_point_the_note_is_made_and_paid_once(point: int) -> None:
     one = await note_scenario()
     await one.ask()
     crash_point = CrashPoint(point)
@@ -334,13 +345,13 @@ async def test_wherever_a_worker_dies_the_note_is_made_and_paid_once(point: int)
         assert crash_point.burnt < point
     await one.finish()
     assert one.note().status is NoteStatus.COMPLETED
-    assert len(one.harness.told(EventKind.NOTE_COMPLETED)) == 1
+    assert len(one.harness.events_of(EventKind.NOTE_COMPLETED)) == 1
     assert set(one.harness.listener.heard.values()) <= {1, 2}
     one.prove()
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_wherever_a_worker_is_killed_in_a_call_another_goes_on(call: str) -> None:
+async def test_after_a_worker_is_killed_in_any_call_another_resumes(call: str) -> None:
     one = await note_scenario()
     await one.ask()
     one.harness.fault_plan.plan(call, Died())
@@ -356,8 +367,8 @@ async def test_wherever_a_worker_is_killed_in_a_call_another_goes_on(call: str) 
 async def test_a_note_that_kills_its_workers_is_given_up() -> None:
     one = await note_scenario()
     await one.ask()
-    one.harness.fault_plan.plan("transcribe", *[Died()] * (MAX_DEATHS + 5))
-    for _ in range(MAX_DEATHS):
+    one.harness.fault_plan.plan("transcribe", *[Died()] * (MAX_LEASE_EXPIRATIONS + 5))
+    for _ in range(MAX_LEASE_EXPIRATIONS):
         with pytest.raises(Died):
             await one.work()
         lapse(one)
@@ -367,22 +378,22 @@ async def test_a_note_that_kills_its_workers_is_given_up() -> None:
 
 
 @pytest.mark.parametrize("call", CALLS)
-async def test_who_lost_the_lease_leaves_the_note_to_the_next(call: str) -> None:
+async def test_a_worker_that_lost_the_lease_leaves_the_note_to_the_next(call: str) -> None:
     one = await note_scenario()
     await one.ask()
-    stolen: list[str] = []
+    taken_over: list[str] = []
 
-    async def steal(name: str) -> None:
-        if name == call and not stolen:
-            stolen.append(name)
+    async def take_over(name: str) -> None:
+        if name == call and not taken_over:
+            taken_over.append(name)
             lapse(one)
             assert await one.work() == 1
 
-    one.harness.fault_plan.during = steal
+    one.harness.fault_plan.during = take_over
     await one.work()
-    assert stolen == [call]
+    assert taken_over == [call]
     assert one.note().status is NoteStatus.COMPLETED
-    assert len(one.harness.told(EventKind.NOTE_COMPLETED)) == 1
+    assert len(one.harness.events_of(EventKind.NOTE_COMPLETED)) == 1
     one.prove()
 
 
@@ -404,7 +415,7 @@ async def test_a_recording_that_is_deleted_in_any_step_ends_its_notes(call: str,
     assert (one.note().draft, one.note().transcript) == (None, ())
     assert one.harness.state.committed.heard == {}
     assert (one.harness.funds().balance, one.harness.funds().held) == (985, 0)
-    assert len(one.harness.told(EventKind.NOTE_FAILED)) == (0 if with_notes else 1)
+    assert len(one.harness.events_of(EventKind.NOTE_FAILED)) == (0 if with_notes else 1)
     one.prove()
 
 
@@ -444,7 +455,7 @@ async def test_a_worker_that_is_cancelled_gives_its_note_back_at_once() -> None:
     one.prove()
 
 
-async def test_a_worker_that_is_cancelled_while_the_store_is_away_is_cancelled_all_the_same() -> None:
+async def test_a_worker_cancelled_while_the_store_is_unavailable_is_still_cancelled() -> None:
     one = await note_scenario()
     await one.ask()
     reached = asyncio.Event()
@@ -495,7 +506,7 @@ async def test_a_lease_is_kept_while_a_call_takes_long() -> None:
     assert one.note().status is NoteStatus.COMPLETED
 
 
-async def test_a_recording_that_grew_is_measured_before_it_is_heard_and_paid_whole() -> None:
+async def test_a_recording_that_grew_is_measured_before_transcription_and_paid_whole() -> None:
     first = recorded("rapat", 60.0)
     one = await note_scenario(first)
     await one.ask()
@@ -503,12 +514,12 @@ async def test_a_recording_that_grew_is_measured_before_it_is_heard_and_paid_who
     await one.work()
     assert one.note().step is NoteStep.FETCH
     await one.finish()
-    assert [said.text for said in one.note().transcript] == ["rapat 0-300"]
+    assert [utterance.text for utterance in one.note().transcript] == ["rapat 0-300"]
     assert (one.note().duration_s, one.note().credits_charged) == (300, 5)
     one.prove()
 
 
-async def test_a_file_that_is_never_handed_over_is_not_waited_for_for_ever() -> None:
+async def test_a_file_that_stays_unavailable_is_not_waited_for_for_ever() -> None:
     one = await note_scenario(recorded("pagi", 60.0))
     await one.ask()
     one.harness.fake_recordings.put(
@@ -516,14 +527,14 @@ async def test_a_file_that_is_never_handed_over_is_not_waited_for_for_ever() -> 
     )
     one.harness.fault_plan.plan("open audio", *[FilesUnavailable("x")] * 500)
     await one.finish()
-    assert one.note().error == describe(NoteFault.FILES_AWAY)
+    assert one.note().error == describe(NoteFault.FILES_UNAVAILABLE)
     measuring = one.harness.fault_plan.calls["open audio"]
-    asked = one.harness.fault_plan.calls["find"] - measuring
-    assert asked <= len(NOTE_DELAYS_S) + 1, "the provider is not asked without end"
+    calls = one.harness.fault_plan.calls["find"] - measuring
+    assert calls <= len(NOTE_DELAYS_S) + 1, "the provider is not asked without end"
     one.prove()
 
 
-async def test_a_recording_that_grows_between_two_steps_is_paid_as_it_was_heard() -> None:
+async def test_a_recording_that_grows_between_two_steps_is_paid_as_transcribed() -> None:
     one = await note_scenario(recorded("pagi", 60.0))
     await one.ask()
     one.harness.fault_plan.plan("transcribe", AiUnavailable("x"))
@@ -532,7 +543,7 @@ async def test_a_recording_that_grows_between_two_steps_is_paid_as_it_was_heard(
     await one.record(recorded("siang", 120.0, minutes_in=30))
     await one.measure()
     await one.finish()
-    assert [said.text for said in one.note().transcript] == ["pagi 0-60", "siang 0-120"]
+    assert [utterance.text for utterance in one.note().transcript] == ["pagi 0-60", "siang 0-120"]
     assert (one.note().duration_s, one.note().credits_charged) == (180, 3)
 
 
@@ -548,7 +559,7 @@ async def test_media_that_turns_out_to_be_none_ends_the_note() -> None:
     one.prove()
 
 
-async def test_a_charge_that_is_larger_than_its_hold_takes_what_is_not_there() -> None:
+async def test_a_charge_larger_than_its_hold_may_make_the_balance_negative() -> None:
     one = await note_scenario(recorded("pagi", 60.0), credits=16)
     await one.ask()
     assert (one.harness.funds().balance, one.harness.funds().held) == (1, 1)
@@ -567,7 +578,7 @@ async def test_no_more_notes_are_made_at_once_than_there_may_be() -> None:
     assert len(await one.harness.write_notes(in_flight=1).claim(5)) == 1
 
 
-async def test_a_store_that_is_away_costs_no_try() -> None:
+async def test_an_unavailable_store_costs_no_attempt() -> None:
     one = await note_scenario()
     await one.ask()
     one.harness.fault_plan.plan("write", StoreUnavailable("x"))

@@ -1,4 +1,4 @@
-"""The database refuses to change an entry or to take one away, whoever asks: by hand, in a shell, by mistake.
+"""The database refuses to change or delete an entry, whether by program, in a shell or by mistake.
 
 What is refused raises `django.db.IntegrityError`. On SQLite Django alters a table by making it anew, and the
 triggers go with the old one: a later migration that alters `EntryRow` runs `guard` again at its end.

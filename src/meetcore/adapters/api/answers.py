@@ -52,7 +52,7 @@ _encoder = msgspec.json.Encoder()
 
 
 class PayloadTooLarge(InvalidRequest):
-    """The body is larger than is taken: 413."""
+    """The body is larger than the limit: 413."""
 
 
 class BodyTooSlow(InvalidRequest):
@@ -60,7 +60,7 @@ class BodyTooSlow(InvalidRequest):
 
 
 class HeadTooLarge(InvalidRequest):
-    """The request line and the header fields are larger than is taken: 431."""
+    """The request line and the header fields are larger than the limit: 431."""
 
     def __init__(self, max_bytes: int, max_fields: int) -> None:
         problem = f"must not be larger than {max_bytes // 1024} KiB or have more than {max_fields} fields"
@@ -72,7 +72,7 @@ class UnsupportedMediaType(InvalidRequest):
 
 
 class RangeNotSatisfiable(InvalidRequest):
-    """The part of a file that is wanted lies behind its end: 416. `size_bytes` is for Content-Range."""
+    """The requested range starts behind the end of the file: 416. `size_bytes` is for Content-Range."""
 
     def __init__(self, size_bytes: int) -> None:
         super().__init__({"Range": [f"must begin before byte {size_bytes}"]})
@@ -80,7 +80,7 @@ class RangeNotSatisfiable(InvalidRequest):
 
 
 class MethodNotAllowed(InvalidRequest):
-    """The path exists and does not know the method: 405. `allow` is for the Allow header."""
+    """The path exists, but not with this method: 405. `allow` is for the Allow header."""
 
     def __init__(self, method: str, allow: str) -> None:
         super().__init__(
@@ -90,7 +90,7 @@ class MethodNotAllowed(InvalidRequest):
 
 
 class OriginNotAllowed(InvalidRequest):
-    """A page of another site sends the request from somebody's browser: 403."""
+    """The request comes from a page of another origin: 403."""
 
     def __init__(self) -> None:
         super().__init__({"Origin": ["must be this service's own, or absent"]})
@@ -98,7 +98,7 @@ class OriginNotAllowed(InvalidRequest):
 
 @frozen
 class ApiResponse:
-    """An answer before it gets the headers of its own request."""
+    """An answer without the headers of its request."""
 
     status: int
     body: bytes
@@ -107,7 +107,7 @@ class ApiResponse:
 
 
 def status_of(error: DomainError) -> int:
-    """The HTTP status of a refusal."""
+    """Return the HTTP status of a refusal."""
     match error:
         case PayloadTooLarge():
             return 413
@@ -133,7 +133,7 @@ def envelope(error: DomainError, base_url: str, request_id: str) -> dict[str, ob
 def envelope_of(
     code: str, message: str, base_url: str, request_id: str, details: Mapping[str, object]
 ) -> dict[str, object]:
-    """The error envelope of spec part 7, of its parts."""
+    """Build the error envelope of spec part 7 from its parts."""
     return {
         "error": {
             "code": code,
@@ -146,27 +146,27 @@ def envelope_of(
 
 
 def render_error(error: DomainError, base_url: str, request_id: str) -> ApiResponse:
-    """A refusal as an answer."""
+    """Render a refusal as an answer."""
     return ApiResponse(status_of(error), _encoder.encode(envelope(error, base_url, request_id)))
 
 
 def render_record(status: int, record: object, location: str | None = None) -> ApiResponse:
-    """A record as an answer."""
+    """Render a record as an answer."""
     return ApiResponse(status, _encoder.encode(record), location)
 
 
 def render_text(status: int, text: str, media_type: str) -> ApiResponse:
-    """A text as an answer."""
+    """Render a text as an answer."""
     return ApiResponse(status, text.encode(errors="replace"), media_type=media_type)
 
 
 def pack(rendered: ApiResponse) -> bytes:
-    """An answer as the bytes that are kept under an idempotency key."""
+    """Encode an answer as the bytes that are stored under an idempotency key."""
     return _encoder.encode([rendered.status, rendered.location]) + b"\n" + rendered.body
 
 
 def unpack(payload: bytes) -> ApiResponse:
-    """The answer that was kept."""
+    """Decode a stored answer."""
     head, _, body = payload.partition(b"\n")
     status, location = msgspec.json.decode(head, type=tuple[int, str | None])
     return ApiResponse(status, body, location)

@@ -24,7 +24,7 @@ def client_address(scope: Scope, proxies: Sequence[Network]) -> str:
         proxies: The networks of trusted proxies.
 
     Returns:
-        The address in its canonical form; empty where the connection has none (a Unix socket).
+        The address in its canonical form; empty if the connection has none (a Unix socket).
     """
     peer = scope.get("client")
     address = parse_address(peer[0]) if peer else None
@@ -36,7 +36,7 @@ def client_address(scope: Scope, proxies: Sequence[Network]) -> str:
 
 
 def _forwarded_for(proxy: Address, scope: Scope, proxies: Sequence[Network]) -> Address:
-    """The last address in `X-Forwarded-For` that is no trusted proxy, else the first that can be read."""
+    """Return the last address in `X-Forwarded-For` that is no trusted proxy, else the first valid one."""
     client = proxy
     fields = Headers(scope=scope).getlist("x-forwarded-for")
     for text in reversed(",".join(fields).split(",")):
@@ -60,5 +60,5 @@ def parse_address(text: str) -> Address | None:
 
 
 def is_trusted_proxy(address: Address, proxies: Sequence[Network]) -> bool:
-    """Whether an address belongs to a trusted proxy."""
+    """Return whether an address belongs to a trusted proxy."""
     return any(address in network for network in proxies)

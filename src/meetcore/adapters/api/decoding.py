@@ -1,8 +1,8 @@
 """Bytes to bodies: strict JSON, and every problem of every field at once.
 
 The fast way decodes the whole; only when that fails is each field looked at by itself. Text is
-checked for what no field may hold. Owns the words of the problems; refuses to know any rule that
-needs more than the body.
+checked for what no field may hold. Owns the texts of the problems; rules that need more than the body are not
+checked here.
 """
 
 import re
@@ -78,14 +78,14 @@ def decode_body(value: Any, body: Callable[..., Body] | OneOfBody) -> Body:
             problems[_shown(name)] = [_unknown(name, body)]
         elif name not in problems and (found := _text_problems(name, field_value)):
             problems[name] = found
-    problems |= _rule_problems(value, body)  # in the words of the rule, where there are any
+    problems |= _rule_problems(value, body)  # with the rule's own text, if it has one
     if problems or decoded is None:
         raise InvalidRequest(problems)
     return decoded
 
 
 def _chosen(value: dict[str, Any], choice: OneOfBody) -> Any:
-    """The body that a value says it is; where it says none, what no body of the choice knows is told too."""
+    """Return the body class a value names; if it names none, report fields unknown to every class too."""
     tag = value.get(choice.tag)
     if isinstance(tag, str) and tag in choice.bodies:
         return choice.bodies[tag]
@@ -147,19 +147,19 @@ def _holder(kind: Any) -> type:
 
 
 def _reworded(message: str, kind: Any) -> str:
-    """msgspec's sentence in the form "must be …", in JSON's words and without its path."""
-    told, _, place = message.partition(" - at `$.value")
+    """Rephrase msgspec's message as "must be …", with JSON's type names and without its path."""
+    wording, _, place = message.partition(" - at `$.value")
     inner = place.rstrip("`").strip("[].")
-    if told.startswith("Invalid enum value"):
-        told = f"one of {', '.join(_values(kind))}"
-    told = told.removeprefix("Expected ").replace("`", "").replace(" | ", " or ")
-    problem = f"must be {_PYTHON_NAMES.sub(lambda found: _JSON_NAMES[found[0]], told)}"
+    if wording.startswith("Invalid enum value"):
+        wording = f"one of {', '.join(_values(kind))}"
+    wording = wording.removeprefix("Expected ").replace("`", "").replace(" | ", " or ")
+    problem = f"must be {_PYTHON_NAMES.sub(lambda found: _JSON_NAMES[found[0]], wording)}"
     return f"{problem} (item {inner})" if inner and inner != "..." else problem
 
 
 @cache
 def _values(kind: Any) -> tuple[str, ...]:
-    """The values of the enums and literals that a field's type is made of, in their own order."""
+    """Return the values of the enums and literals in a field's type, in definition order."""
     if isinstance(kind, type) and issubclass(kind, Enum):
         return tuple(str(each.value) for each in kind)
     if get_origin(kind) is Literal:
@@ -179,18 +179,18 @@ def _text_problems(name: str, value: Any) -> list[str]:
 
 
 def _unknown(name: str, body: Any) -> str:
-    """The problem of a field that a body does not have, in the words of its class where it has any."""
+    """Return the problem of an unknown field, with the body class's own text if it has one."""
     advice: Mapping[str, str] = getattr(body, "NOT_HERE", {})
     return advice.get(name, _UNKNOWN_FIELD)
 
 
 def _shown(name: str) -> str:
-    """An unknown field's name, made safe to send back."""
+    """Make an unknown field's name safe to send back."""
     return name[:100].encode("ascii", "backslashreplace").decode()
 
 
 def _rule_problems(value: dict[str, Any], body: Any) -> dict[str, list[str]]:
-    """Problems of the rules that need a field's meaning, for the fields that are there."""
+    """Return the problems of rules that need a field's meaning, for the fields present."""
     problems: dict[str, list[str]] = {}
     fields = _fields(body)
     for name, rule in _RULES.items():

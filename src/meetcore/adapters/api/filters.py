@@ -1,6 +1,6 @@
-"""What a query says beside pages: what narrows a list, what is left to choose of an operation.
+"""Query parameters other than paging: the filters of a list and the options of an operation.
 
-Owns how such a parameter is read and how it is told. Refuses to know any operation.
+Owns how such a parameter is read and described. Knows no operation.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,8 +21,8 @@ _INSTANT = "RFC 3339 with an offset, or YYYY-MM-DD for 00:00 WIB of that day."
 class Filter:
     """A parameter that narrows a list, or chooses how something is done.
 
-    `read` turns its text into a value and raises ValueError with the problem. `schema` and `description` tell
-    it to callers, `in_url` what to mind where it is written into a URL.
+    `read` turns its text into a value and raises ValueError with the problem. `schema` and `description`
+    document it for callers, `in_url` explains its encoding in a URL.
     """
 
     read: Callable[[str], object]
@@ -32,7 +32,7 @@ class Filter:
 
 
 def one_of(values: Mapping[str, str], description: str) -> Filter:
-    """One of some values, by their names in the API."""
+    """Create a parameter that takes one of some values, by their names in the API."""
 
     def read(text: str) -> str:
         if text not in values:
@@ -43,7 +43,7 @@ def one_of(values: Mapping[str, str], description: str) -> Filter:
 
 
 def flag(description: str) -> Filter:
-    """Yes or no, as `true` or `false`."""
+    """Create a boolean parameter, `true` or `false`."""
 
     def read(text: str) -> bool:
         if text not in ("true", "false"):
@@ -54,7 +54,7 @@ def flag(description: str) -> Filter:
 
 
 def record_id(description: str) -> Filter:
-    """The id of a record; a text that is no id is one that nothing has."""
+    """Create a parameter for a record id; a text that is no id matches nothing."""
 
     def read(text: str) -> UUID:
         if not text:
@@ -68,6 +68,6 @@ def record_id(description: str) -> Filter:
 
 
 def instant(description: str) -> Filter:
-    """An instant, or a day for its beginning in WIB."""
+    """Create a parameter for an instant, or for a day, which means its beginning in WIB."""
     forms = [{"type": "string", "format": "date-time"}, {"type": "string", "format": "date"}]
     return Filter(read_instant, {"anyOf": forms}, f"{description} {_INSTANT}", "Write + as %2B.")

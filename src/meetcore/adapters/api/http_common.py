@@ -1,4 +1,4 @@
-"""What every wire has of HTTP: a body that is read to its cap, and the headers that an answer leaves with.
+"""HTTP shared by the API and MCP: reading a body up to its limit, and the headers of an answer.
 
 Owns nothing of a request's meaning.
 """
@@ -49,15 +49,15 @@ async def read_body(
     """Read a body to its end.
 
     Args:
-        request: whose body nobody read before.
+        request: its body must not have been read yet.
         max_bytes: whole KiB; no more than that is kept in memory, but for the chunk that goes beyond.
         limits: how long the body may take.
         claim: called with the size so far before that much is kept; may raise.
 
     Raises:
-        PayloadTooLarge: it says that it is larger, or is.
+        PayloadTooLarge: its declared or actual size is larger.
         BodyTooSlow: it is not whole within its time, or comes too slowly.
-        ClientDisconnect: the caller hung up.
+        ClientDisconnect: the client disconnected.
     """
     declared = request.headers.get("content-length", "0")
     if declared.isdigit() and int(declared) > max_bytes:
@@ -79,7 +79,7 @@ async def read_body(
 
 
 def _time_for(size: int, limits: RequestLimits) -> float:
-    """Seconds from the first to the last byte, for a body of which `size` bytes have come."""
+    """Return the seconds allowed for a body of which `size` bytes were received."""
     at_the_rate = size / limits.body_bytes_per_s
     return min(limits.body_timeout_s, max(limits.body_timeout_s / 2, at_the_rate))
 
@@ -97,7 +97,7 @@ def _too_large(max_bytes: int) -> PayloadTooLarge:
 
 
 def common_headers(context: RequestContext) -> dict[str, str]:
-    """What every answer leaves with: its id, and the quota as it stands (spec 8 rule 3)."""
+    """Build the headers of every answer: its id, and the current quota (spec 8 rule 3)."""
     verdict = context.verdict
     left_s = verdict.reset - verdict.window_start - int(context.now.timestamp()) % WINDOW_SECONDS
     name = context.rate_class.value
@@ -114,7 +114,7 @@ def common_headers(context: RequestContext) -> dict[str, str]:
 
 
 def headers_of(refusal: DomainError) -> dict[str, str]:
-    """What a refusal adds to them."""
+    """Build the additional headers of a refusal."""
     match refusal:
         case RateLimited() | ServiceUnavailable():
             return {"Retry-After": str(refusal.retry_after_s)}

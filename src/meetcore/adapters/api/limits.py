@@ -1,4 +1,4 @@
-"""What one request may take before its work begins: the size of its query, the time of its body."""
+"""The limits of one request before its work begins: the size of its query, the time of its body."""
 
 from attrs import frozen
 
@@ -11,7 +11,7 @@ class RequestLimits:
 
     A query has at most `query_parameters` parameters and `query_bytes` bytes. A body is whole within
     `body_timeout_s` seconds; from half of that time on, `body_bytes_per_s` have come on average. Where
-    reading the body took more than `recheck_after_s` seconds, the key is judged again.
+    reading the body took more than `recheck_after_s` seconds, the key is checked again.
     """
 
     query_parameters: int = 32

@@ -1,4 +1,4 @@
-"""The addresses of downloads, as the API hands them out and the server answers them."""
+"""The URLs of downloads, as the API returns them and the server routes them."""
 
 from typing import Final
 from urllib.parse import urlencode
@@ -12,7 +12,7 @@ DOWNLOADS: Final = "/downloads/recordings"
 
 
 def download_url(base_url: str, signed: SignedLink) -> str:
-    """The address at which a link works.
+    """Build the URL of a download link.
 
     Args:
         base_url: what the service is reached by from outside, without a final slash.

@@ -1,4 +1,4 @@
-"""What a log line may hold of a request."""
+"""The fields of a request that a log line may hold."""
 
 from typing import Final
 
@@ -9,5 +9,5 @@ MAX_PATH_CHARS: Final = 200
 
 
 def loggable_path(path: str) -> str:
-    """The path of a request, cut at `MAX_PATH_CHARS`."""
+    """Return the path of a request, cut at `MAX_PATH_CHARS`."""
     return path if len(path) <= MAX_PATH_CHARS else f"{path[:MAX_PATH_CHARS]}…"

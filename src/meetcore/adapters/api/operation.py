@@ -1,6 +1,6 @@
-"""What an operation is, and a request on its way to one: decoded, with its caller.
+"""An operation, and a decoded request to it with its caller.
 
-Owns the shapes that the table of operations is made of. Refuses to know any operation.
+Owns the types of the table of operations. Knows no single operation.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -38,7 +38,7 @@ _NO_ID = UUID(int=0)  # no record has it: ids are of version 7
 
 @frozen
 class UseCases:
-    """What the operations call."""
+    """The use cases that the operations call."""
 
     create_meeting: CreateMeeting
     cancel_meeting: CancelMeeting
@@ -59,7 +59,7 @@ class UseCases:
 
 @frozen
 class Call:
-    """A request that was let in and decoded. `request_key` is there for mutating operations only.
+    """An authenticated and decoded request. `request_key` is there for mutating operations only.
 
     `options` are the values of those of the operation's that were given.
     """
@@ -74,7 +74,7 @@ class Call:
 
     @property
     def required_request(self) -> IdempotentRequest:
-        """The intent of a mutating operation."""
+        """Return the idempotent request of a mutating operation."""
         assert self.request_key is not None
         return self.request_key
 
@@ -125,12 +125,12 @@ class Operation:
 
 
 def answered(answer: ApiResponse | Answer) -> tuple[ApiResponse, bool]:
-    """A handler's answer, and whether an earlier request made it."""
+    """Return a handler's answer, and whether it is a replay of an earlier request's."""
     return (unpack(answer.payload), answer.is_replay) if isinstance(answer, Answer) else (answer, False)
 
 
 def path_id(call: Call, name: str = "id") -> UUID:
-    """The id that a mutating operation names. A text that is no id goes the way of an unknown one.
+    """Read the id that a mutating operation names. A text that is no id is treated as an unknown id.
 
     So that both are answered identically (spec 7/404), under an idempotency key too.
     """

@@ -1,7 +1,7 @@
-"""The operations of the API as one table: what the gate matches, what OpenAPI describes.
+"""The operations of the API as one table, for routing and for OpenAPI.
 
-Owns how a request becomes a use case's command and how its outcome becomes a record. Refuses to
-authenticate, count or decode: `gate` has done that before a handler runs.
+Owns how a request becomes a use case's command and how its outcome becomes a record. Authenticating, counting
+and decoding happen before a handler runs.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _CREATION_REFUSALS = (
 
 
 def operations(use: UseCases) -> Sequence[Operation]:
-    """Every operation, bound to its use case."""
+    """Return every operation, bound to its use case."""
     read, write, credit = OperationClass.READ, OperationClass.WRITE, OperationClass.CREDIT
     meetings = _Meetings(use)
     return (
@@ -84,7 +84,7 @@ def operations(use: UseCases) -> Sequence[Operation]:
 def _meeting_of_path(path: dict[str, str], _: datetime) -> CallerIncludes:
     try:
         return CallerIncludes(meeting_id=parse_id(path["id"], "meeting"))
-    except NotFound:  # it is told when it is its turn: the key comes first
+    except NotFound:  # reported later: the key is checked first
         return NO_INCLUDES
 
 

@@ -1,7 +1,7 @@
 """Pages of a list: `limit`, an opaque `cursor`, filters, and the refusal of anything else in the query.
 
-A cursor names its list and the last item seen, so that one of another list is refused. What was filtered is
-no part of it: the place in the order is the same under any filter.
+A cursor names its list and the last item seen, so that one of another list is refused. It does not contain
+the filters: the position in the order is the same under any filter.
 """
 
 import base64
@@ -45,7 +45,7 @@ Query = Mapping[str, Sequence[str]]
 
 
 class Named(Enum):
-    """By what the items of a list are named, and so what a cursor holds."""
+    """The kind of id that the items of a list have, and so a cursor holds."""
 
     UUID = "uuid"
     NUMBER = "number"
@@ -54,7 +54,7 @@ class Named(Enum):
 
 @frozen
 class Listing:
-    """What a list takes beside `limit` and `cursor`.
+    """The parameters of a list beside `limit` and `cursor`.
 
     `filters` are the further parameters by their names, `ranges` pairs of them of which the first must not be
     after the second.
@@ -67,7 +67,7 @@ class Listing:
 
 @frozen
 class Page:
-    """What part of a list is asked for.
+    """The requested part of a list.
 
     `of` names the list, `after` is the id of the last item seen, if any; `filters` are the values of those
     that were given.
@@ -80,7 +80,7 @@ class Page:
 
     @property
     def before(self) -> UUID | None:
-        """Below which id to go on in a list whose ids are UUIDs and which has the newest first."""
+        """The id to continue below, in a list that is sorted by UUID with the newest first."""
         return None if self.after is None else UUID(self.after)
 
 
@@ -88,9 +88,9 @@ def read_page(query: Query, listing: Listing, of: str) -> Page:
     """Read a list's query.
 
     Args:
-        query: what the request asks.
+        query: the query string of the request.
         listing: what the list takes.
-        of: what names the list, and no other one; its path does.
+        of: a unique name of the list, such as its path.
 
     Raises:
         InvalidRequest: an unknown parameter, one given twice, a limit out of range, a cursor that another
@@ -139,7 +139,7 @@ def read_options(query: Query, options: Mapping[str, Filter]) -> dict[str, Any]:
 def _read_known(
     given: Mapping[str, str], known: Mapping[str, Filter], problems: dict[str, list[str]]
 ) -> dict[str, Any]:
-    """The values of the parameters that were given; `problems` gets those of the others."""
+    """Return the values of the valid parameters; the problems of the others go to `problems`."""
     found: dict[str, Any] = {}
     for name, each in known.items():
         if name in given:
@@ -179,7 +179,7 @@ def _checked(after: str, named_by: Named) -> str:
 
 
 def cursor_after(page: Page, id_: str) -> str:
-    """The cursor of the page that begins behind an item."""
+    """Return the cursor of the page that begins after an item."""
     return base64.urlsafe_b64encode(f"{page.of}{_IN_LIST}{id_}".encode()).decode()
 
 
@@ -198,7 +198,7 @@ def slice_page(
 def page_of(
     items: Sequence[Item], page: Page, id_of: Callable[[Item], str]
 ) -> tuple[Sequence[Item], str | None]:
-    """Cut a page out of a short list that is known whole: the items, and the next cursor if there is more.
+    """Take a page out of a short list that is fully loaded: the items, and the next cursor if there is more.
 
     Raises:
         InvalidRequest: the cursor names nothing in the list.

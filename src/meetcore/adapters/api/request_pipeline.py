@@ -1,8 +1,7 @@
-"""The walk of a request, whatever wire it came on: let in, counted, carried out, and told what went wrong.
+"""The steps of every request, over HTTP or MCP: authenticate, count, execute, map errors.
 
 authenticate (401) → rate limit (429) → … → idempotency → the work; what lies between (the route, the scope,
-decoding) is each wire's own. Owns the one instant of a request and the one verdict on it. Refuses to know
-what a request looks like.
+decoding) belongs to each protocol. Owns the one instant of a request and the one verdict on it.
 """
 
 from collections.abc import Mapping
@@ -34,7 +33,7 @@ log = structlog.get_logger("meetcore.api")
 
 @define
 class RequestContext:
-    """One request on its way: the one instant, the one verdict, and what the log needs."""
+    """The state of one request: its instant, its verdict, and its log fields."""
 
     request_id: str
     now: datetime
@@ -45,10 +44,10 @@ class RequestContext:
 
 @frozen
 class ParsedRequest:
-    """What is asked of an operation, decoded.
+    """The decoded input of an operation.
 
     `place` is the path with its ids in it, `path` those ids by name. `value` is the body as a JSON value and
-    `body` what it was decoded to. `key` names the intent, if the caller named it. `options` are the values of
+    `body` what it was decoded to. `key` is the idempotency key, if one was sent. `options` are the values of
     those that were given.
     """
 
@@ -63,11 +62,11 @@ class ParsedRequest:
 
 @frozen
 class RequestPipeline:
-    """What every request passes, over any wire.
+    """The steps that every request passes, over any protocol.
 
     Args:
-        admit: who may come in, and how often.
-        world: the clock, and new request ids.
+        admit: authenticates and counts requests.
+        runtime: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
     """
 
@@ -76,7 +75,7 @@ class RequestPipeline:
     base_url: str
 
     def open(self, rate_class: OperationClass) -> RequestContext:
-        """A request that has just arrived; its quota looks untouched until it is counted."""
+        """Open the context of a new request; its quota looks unused until it is counted."""
         now = self.runtime.now()
         return RequestContext(
             str(self.runtime.new_id(now)), now, self.admit.untouched(rate_class, now), rate_class
@@ -85,10 +84,10 @@ class RequestPipeline:
     async def authenticate(
         self, context: RequestContext, authorization: str | None, includes: CallerIncludes = NO_INCLUDES
     ) -> Caller:
-        """Find out who asks, and count the request.
+        """Authenticate the caller and count the request.
 
         Raises:
-            InvalidApiKey: nobody that is known; nothing is counted.
+            InvalidApiKey: the key is not valid; nothing is counted.
             RateLimited: the quota of this minute is used up.
             StoreUnavailable: the database does not answer.
         """
@@ -102,7 +101,7 @@ class RequestPipeline:
     async def judge_again(
         self, context: RequestContext, authorization: str | None, includes: CallerIncludes = NO_INCLUDES
     ) -> Caller:
-        """Judge a request anew whose reading took so long that the first judgement may be outdated.
+        """Check a request again whose reading took so long that the first check may be outdated.
 
         The key is looked up again, and a request that goes on in another window than it was counted in is
         counted there, too. From here on the request's instant is the present one.
@@ -120,12 +119,12 @@ class RequestPipeline:
     async def dispatch(
         self, context: RequestContext, caller: Caller, operation: Operation, parsed: ParsedRequest
     ) -> tuple[ApiResponse, bool]:
-        """Do what is asked: the answer, and whether an earlier request made it.
+        """Execute the operation; return the answer, and whether it is a replay.
 
         Raises:
-            DomainError: a refusal that is not kept under the intent's key.
+            DomainError: a refusal that is not stored under the idempotency key.
         """
-        request_key = self._intent(context, operation, parsed) if operation.is_mutating else None
+        request_key = self._idempotent_request(context, operation, parsed) if operation.is_mutating else None
         if request_key is None or request_key.key is None:
             return await self._handle(context, caller, operation, parsed, request_key)
         identity = (caller.account.id, request_key.key, request_key.fingerprint)
@@ -144,13 +143,13 @@ class RequestPipeline:
         call = Call(caller, context.now, parsed.path, parsed.body, request_key, parsed.page, parsed.options)
         return answered(await operation.handle(call))
 
-    def _intent(
+    def _idempotent_request(
         self, context: RequestContext, operation: Operation, parsed: ParsedRequest
     ) -> IdempotentRequest:
         # The same request over another wire is the same intent.
         chosen = "".join(f"?{name}={value}" for name, value in sorted(parsed.options.items()))
-        told = fingerprint(operation.method, parsed.place + chosen, parsed.value)
-        return IdempotentRequest(parsed.key, told, partial(self._render, operation, context))
+        digest = fingerprint(operation.method, parsed.place + chosen, parsed.value)
+        return IdempotentRequest(parsed.key, digest, partial(self._render, operation, context))
 
     def _render(self, operation: Operation, context: RequestContext, outcome: object) -> bytes:
         if isinstance(outcome, DomainError):
@@ -159,7 +158,7 @@ class RequestPipeline:
         return pack(operation.present(outcome, context.now))
 
     def to_domain_error(self, error: Exception, context: RequestContext) -> DomainError:
-        """What the caller is told of an error; what only we may know is logged."""
+        """Map an error to the one that the caller gets; log internal details."""
         if isinstance(error, StoreUnavailable):
             # One line, no traceback: an outage makes many of these, all alike.
             log.error("store away", request_id=context.request_id, cause=repr(error.__cause__))

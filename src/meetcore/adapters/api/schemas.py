@@ -1,6 +1,6 @@
-"""The JSON schemas of bodies and records, from the very classes that decode and show them.
+"""The JSON schemas of bodies and records, from the classes that decode and encode them.
 
-Owns what a class cannot say of itself. Refuses to know the documents that the schemas stand in.
+Adds what a class cannot express itself. Knows nothing of the documents that contain the schemas.
 """
 
 import re
@@ -17,7 +17,7 @@ _OUR_NOTE = re.compile(r" \(spec [^)]*\)")
 
 
 def schemas_of(classes: Iterable[type], ref_template: str) -> Json:
-    """The schemas of some classes and of what they are made of, by name.
+    """Return the schemas of some classes and of their parts, by name.
 
     Args:
         classes: bodies and records.
@@ -30,10 +30,10 @@ def schemas_of(classes: Iterable[type], ref_template: str) -> Json:
             schema["additionalProperties"] = False
             for each in schema["properties"].values():
                 # Generators of clients take a field with a default for one that is always there, and
-                # demand it of callers. The description says what holds when it is absent.
+                # demand it of callers. The description has the effect of its absence.
                 each.pop("default", None)
         if "enum" in schema:
             schema["type"] = "string"
-        # Which rule of the specification a class carries out is our own note.
+        # The rule of the specification that a class implements is an internal note.
         schema["description"] = _OUR_NOTE.sub("", schema["description"])
     return dict(schemas)

@@ -6,7 +6,7 @@ from cyclopts import Parameter
 
 from meetcore.adapters.cli.inputs import Whole, check_counts, read_id
 from meetcore.adapters.cli.operator_log import log_action
-from meetcore.adapters.cli.output import say, show
+from meetcore.adapters.cli.output import print_message, show
 from meetcore.adapters.cli.runner import guarded, with_wiring
 from meetcore.domain.accounts import status_of
 from meetcore.domain.schedule import utc_text
@@ -40,7 +40,7 @@ def list_accounts(*, email: str | None = None, limit: Whole = DEFAULT_LIMIT, jso
     records = with_wiring(work, as_json=json)
     show(records[:limit], as_json=json)
     if len(records) > limit:
-        say(
+        print_message(
             f"There are more than {limit}: see them with --limit, or look for one with --email.", as_json=True
         )
 

@@ -132,9 +132,9 @@ def create_key(
 
     async def work(wiring: Wiring) -> dict[str, object]:
         minted = await wiring.administration.create_key(account_id, scopes, cap, until)
-        told = _key_record(minted.key)
-        log_action("key create", told)
-        return {"id": told.pop("id"), "key": minted.text, **told}
+        record = _key_record(minted.key)
+        log_action("key create", record)
+        return {"id": record.pop("id"), "key": minted.text, **record}
 
     show(with_wiring(work, as_json=json), as_json=json)
 

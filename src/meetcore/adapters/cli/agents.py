@@ -1,4 +1,4 @@
-"""`meetcore mcp`: the service's tools for an agent on this desk."""
+"""`meetcore mcp`: the service's tools for an agent on this machine."""
 
 import os
 from typing import Annotated

@@ -27,7 +27,7 @@ from attrs import evolve, frozen
 from starlette.routing import BaseRoute
 
 from meetcore.adapters.cli.inputs import Whole, check_counts
-from meetcore.adapters.cli.output import ExitCode, complain, say
+from meetcore.adapters.cli.output import ExitCode, complain, print_message
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.runner import guarded, run_service
 from meetcore.adapters.cli.server_options import SERVER_OPTIONS
@@ -59,7 +59,7 @@ DATABASE_LOOK_S = 0.5
 
 @frozen
 class _Demo:
-    """What the printed lines need."""
+    """The values in the printed lines."""
 
     account_id: UUID
     key: str
@@ -73,7 +73,7 @@ class _Demo:
 
 @frozen
 class _InboxResolver:
-    """Knows the inbox's made-up name; asks the system for every other."""
+    """Resolves the inbox's made-up name itself, and every other by the system."""
 
     system: Resolver
 
@@ -83,7 +83,7 @@ class _InboxResolver:
 
 
 class _Server(uvicorn.Server):
-    """The first server: a signal ends it and nothing more, so that what stands around it ends in order."""
+    """The first server: a signal only ends the server, so that its surroundings shut down in order."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -99,7 +99,7 @@ class _Server(uvicorn.Server):
 
 
 class _QuietServer(uvicorn.Server):
-    """A second server in the process: the first one has the signals."""
+    """A second server in the process; the first one handles the signals."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -120,7 +120,7 @@ def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
     guarded(lambda: check_counts(1, MAX_PORT, port=port))
     settings = guarded(load_settings)
     if settings.log_level == "info":
-        settings = evolve(settings, log_level="warning")  # a line for each request would bury the greeting
+        settings = evolve(settings, log_level="warning")  # request lines would hide the start message
     configure_logs(settings.log_level)
     refuse_taken(LOOPBACK, port)
     data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -162,18 +162,18 @@ def _own_settings(settings: Settings, url: str, port: int, data_dir: Path) -> Se
 
 
 def _keep_secrets_key(file: Path) -> bool:
-    """Make a key where there is none; tells whether it did."""
+    """Create the key file if it is missing; return whether it did."""
     if file.exists():
         return False
     _write_private(file, base64.urlsafe_b64encode(os.urandom(32)).decode())
     return True
 
 
-def _refuse_new_key_for_old_data(file: Path, home: Path) -> None:
-    """The database was made with a key that is gone: another one would open nothing of it."""
+def _refuse_new_key_for_old_data(file: Path, directory: Path) -> None:
+    """Refuse to start if the key of the existing database is missing: a new one could decrypt nothing."""
     file.unlink()
     message = (
-        f"{file} is missing, but the database in {home} holds what was encrypted with it; "
+        f"{file} is missing, but the database in {directory} holds what was encrypted with it; "
         "put it back, or start over with another --data-dir"
     )
     complain("secrets_key", message, as_json=False)
@@ -202,14 +202,14 @@ async def _run(settings: Settings, port: int, data_dir: Path, database: Embedded
         while not server.started and not serving.done():  # noqa: ASYNC110  (the server has no event for it)
             await asyncio.sleep(STARTED_POLL_S)
         if server.started:
-            say(_greeting(settings, demo, data_dir, database, is_registered=is_registered))
+            print_message(_start_message(settings, demo, data_dir, database, is_registered=is_registered))
         watching = asyncio.create_task(_end_without(database, server))
         await serving
         watching.cancel()
 
 
 async def _end_without(database: EmbeddedPostgres, server: uvicorn.Server) -> None:
-    """A database that was killed does not come back: there is nothing left to serve."""
+    """Stop the servers when the database has died: it is not restarted."""
     while database.is_running:  # noqa: ASYNC110  (a process has no event for its end)
         await asyncio.sleep(DATABASE_LOOK_S)
     server.should_exit = True
@@ -219,7 +219,7 @@ async def _end_without(database: EmbeddedPostgres, server: uvicorn.Server) -> No
 async def _inbox(
     settings: Settings, data_dir: Path, base: Network
 ) -> AsyncIterator[tuple[Network, Sequence[BaseRoute]]]:
-    """The inbox on a free port of its own, and a network in which its name leads there."""
+    """Serve the inbox on a free port of its own, and give a network that resolves its name to it."""
     _, cert_file, key_file = make_dev_ca(data_dir / "inbox")
     network = Network(_InboxResolver(base.resolver))
     async with wire(settings, network) as wiring:
@@ -246,7 +246,7 @@ async def _inbox(
 
 
 async def _demo(wiring: Wiring, data_dir: Path) -> _Demo:
-    """The demo account, the same at every start."""
+    """Return the demo account, the same at every start."""
     file = data_dir / "demo.json"
     demo = _read_demo(file) if file.exists() else None
     if demo is not None and await wiring.queries.find_caller(digest(demo.key)) is not None:
@@ -257,13 +257,13 @@ async def _demo(wiring: Wiring, data_dir: Path) -> _Demo:
         with suppress(Conflict):  # an earlier start got this far
             await wiring.administration.add_host(provider_user_id, capacity)
     demo = _Demo(account_id, minted.text, os.urandom(4).hex())
-    told = {"account_id": str(demo.account_id), "key": demo.key, "inbox": demo.inbox}
-    _write_private(file, json.dumps(told))
+    record = {"account_id": str(demo.account_id), "key": demo.key, "inbox": demo.inbox}
+    _write_private(file, json.dumps(record))
     return demo
 
 
 async def _demo_account(wiring: Wiring) -> UUID:
-    """A new account, or the one of an earlier start whose file is gone."""
+    """Create the account, or find the one of an earlier start whose file is missing."""
     known = await wiring.registry.list_accounts(DEMO_EMAIL, 1)
     if known:
         return known[0].id
@@ -278,14 +278,14 @@ async def _is_inbox_registered(wiring: Wiring, demo: _Demo) -> bool:
 
 def _read_demo(file: Path) -> _Demo:
     try:
-        told = json.loads(file.read_text("utf-8"))
-        return _Demo(UUID(told["account_id"]), told["key"], told["inbox"])
+        record = json.loads(file.read_text("utf-8"))
+        return _Demo(UUID(record["account_id"]), record["key"], record["inbox"])
     except (ValueError, KeyError, TypeError):
         complain("demo", f"{file} cannot be read; delete it, and a new demo account is made", as_json=False)
         raise SystemExit(ExitCode.REFUSED) from None
 
 
-def _greeting(
+def _start_message(
     settings: Settings, demo: _Demo, data_dir: Path, database: EmbeddedPostgres, *, is_registered: bool
 ) -> str:
     base_url = settings.base_url
@@ -299,7 +299,7 @@ def _greeting(
             *agents,
             f"  demo account     {demo.account_id}",
             f"  demo API key     {demo.key}",
-            *_elsewhere(database),
+            *_moved_data_lines(database),
             "",
             *_first_calls(base_url, demo, is_registered=is_registered),
             "",
@@ -342,8 +342,8 @@ def _first_calls(base_url: str, demo: _Demo, *, is_registered: bool) -> list[str
     ]
 
 
-def _elsewhere(database: EmbeddedPostgres) -> list[str]:
-    """Where the data is, if it is not where it was asked for."""
+def _moved_data_lines(database: EmbeddedPostgres) -> list[str]:
+    """Return lines on where the data is, if it is not in the requested directory."""
     if database.home == database.asked:
         return []
     return [
@@ -353,7 +353,7 @@ def _elsewhere(database: EmbeddedPostgres) -> list[str]:
 
 
 def _access(settings: Settings, data_dir: Path) -> str:
-    """What a shell sets to reach this database. The key for secrets is read from its file and never shown."""
+    """Return the shell commands to reach this database. The secrets key is read from its file."""
     url = shlex.quote(str(settings.database_url))
     key_file = shlex.quote(str((data_dir / "secrets.key").resolve()))
     base_url = shlex.quote(settings.base_url)

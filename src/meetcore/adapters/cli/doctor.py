@@ -4,7 +4,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from meetcore.adapters.cli.output import ExitCode, say, show
+from meetcore.adapters.cli.output import ExitCode, print_message, show
 from meetcore.adapters.cli.runner import guarded
 from meetcore.adapters.settings import load_settings
 
@@ -34,6 +34,6 @@ def check_health(
         show({"is_healthy": is_healthy, "checks": checks}, as_json=True)
     else:
         for name, result in results.items():
-            say(f"{result.status.value:<9}{name:<12}{result.message}")
+            print_message(f"{result.status.value:<9}{name:<12}{result.message}")
     if not is_healthy:
         raise SystemExit(ExitCode.REFUSED)

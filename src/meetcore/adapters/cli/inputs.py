@@ -1,4 +1,4 @@
-"""Reading what an operator types: ids, scopes, caps, times, amounts. Each refusal says what would do."""
+"""Reading what an operator types: ids, scopes, caps, times, amounts. Each refusal describes a valid value."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -37,7 +37,7 @@ Whole = Annotated[int, Parameter(converter=_read_whole)]
 
 
 class InputRefused(Exception):
-    """An argument cannot be read; the message names it and what would do."""
+    """An argument cannot be read; the message names it and a valid value."""
 
 
 def read_id(text: str, what: str) -> UUID:
@@ -100,7 +100,7 @@ def read_time(text: str | None) -> datetime | None:
 
 
 def check_counts(at_least: int, at_most: int, **counts: int) -> None:
-    """Let whole numbers through that lie between two others.
+    """Check that whole numbers lie between two others.
 
     Raises:
         InputRefused: names the argument that does not.
@@ -112,7 +112,7 @@ def check_counts(at_least: int, at_most: int, **counts: int) -> None:
 
 
 def check_texts(**texts: str | None) -> None:
-    """Let texts through that can be kept and shown.
+    """Check that texts can be stored and shown.
 
     Raises:
         InputRefused: names the argument that is empty, too long or holds control characters.

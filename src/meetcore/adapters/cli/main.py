@@ -55,13 +55,13 @@ def main(arguments: list[str] | None = None) -> None:
     Raises:
         SystemExit: with a code of `output.ExitCode`.
     """
-    words = sys.argv[1:] if arguments is None else arguments
+    tokens = sys.argv[1:] if arguments is None else arguments
     try:
-        program(words, exit_on_error=False, print_error=False)
+        program(tokens, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         # The list of commands in it is cut off after some; --help has all.
-        told = " ".join(str(error).split()).partition(" Available commands:")[0].rstrip(".")
-        complain("usage", f"{told}. --help tells what there is.", as_json="--json" in words)
+        usage_error = " ".join(str(error).split()).partition(" Available commands:")[0].rstrip(".")
+        complain("usage", f"{usage_error}. --help tells what there is.", as_json="--json" in tokens)
         raise SystemExit(ExitCode.USAGE) from None
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.DONE) from None

@@ -15,12 +15,12 @@ log = structlog.get_logger("meetcore")
 
 def log_action(action: str, record: Mapping[str, object]) -> None:
     """Log that a command changed something."""
-    told = {name: record[name] for name in _SHOWN if name in record}
-    log.info("operator action", action=action, operator=_system_user(), **told)
+    fields = {name: record[name] for name in _SHOWN if name in record}
+    log.info("operator action", action=action, operator=_system_user(), **fields)
 
 
 def _system_user() -> str:
-    """The user who runs the program; the one behind `sudo`, where root does."""
+    """Return the user who runs the program; under `sudo`, the user who called it."""
     user = _name_of(os.getuid()) if hasattr(os, "getuid") else os.environ.get("USERNAME", "unknown")
     behind = os.environ.get("SUDO_USER", "")
     return f"{behind} as root" if user == "root" and behind else user

@@ -1,7 +1,7 @@
-"""What the program prints, and with which code it ends.
+"""The program's output and exit codes.
 
-With `--json`, standard output is one JSON document; people get lines and tables. Errors go to
-standard error in words, and with `--json` to standard output as `{"error": {...}}` too.
+With `--json`, standard output is one JSON document; people get lines and tables. Errors go to standard error
+as text, and with `--json` to standard output as `{"error": {...}}` too.
 
     0  done                     3  a setting is impossible or missing
     1  refused, and why         4  the database does not answer
@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from enum import IntEnum
 from typing import Any
 
-__all__ = ["ExitCode", "complain", "log_or_say", "log_refusals", "say", "show"]
+__all__ = ["ExitCode", "complain", "log_or_print", "log_refusals", "print_message", "show"]
 
 Record = Mapping[str, object]
 
@@ -36,10 +36,10 @@ class ExitCode(IntEnum):
 def show(record: Record | Sequence[Record], *, as_json: bool) -> None:
     """Print a record, or a list of them."""
     if as_json:
-        told: object = (
+        document: object = (
             dict(record) if isinstance(record, Mapping) else {"data": [dict(each) for each in record]}
         )
-        sys.stdout.write(json.dumps(told, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
     elif isinstance(record, Mapping):
         width = max(map(len, record), default=0)
         for name, value in record.items():
@@ -75,8 +75,8 @@ def _plain(value: object) -> str:
             return str(value)
 
 
-def say(text: str, *, as_json: bool = False) -> None:
-    """Tell a person something; with `--json` it goes to standard error."""
+def print_message(text: str, *, as_json: bool = False) -> None:
+    """Print a message for a person; with `--json` to standard error."""
     stream = sys.stderr if as_json else sys.stdout
     stream.write(text + "\n")
     stream.flush()  # the program goes on, and its reader may be a pipe
@@ -91,12 +91,12 @@ def log_refusals() -> None:
     _writes_log = not sys.stderr.isatty()
 
 
-def log_or_say(text: str) -> None:
-    """Tell the operator of a service something: a log line outside a terminal."""
+def log_or_print(text: str) -> None:
+    """Print a message to the operator of a service; outside a terminal, log it."""
     if _writes_log:
         _log().info(text)
     else:
-        say(text, as_json=True)
+        print_message(text, as_json=True)
 
 
 def _log() -> Any:
@@ -106,7 +106,7 @@ def _log() -> Any:
 
 
 def complain(code: str, message: str, *, as_json: bool) -> None:
-    """Tell what went wrong."""
+    """Report an error."""
     if _writes_log:
         _log().critical(message, code=code)
         return

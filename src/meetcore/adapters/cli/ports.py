@@ -1,4 +1,4 @@
-"""Whether the program may listen where it was told to, asked before anything else is started."""
+"""The check that the program can listen on its address, made before anything else is started."""
 
 import errno
 import socket
@@ -9,10 +9,10 @@ __all__ = ["refuse_taken"]
 
 
 def refuse_taken(host: str, port: int) -> None:
-    """Let a free port pass.
+    """Refuse a port that is not free.
 
     Raises:
-        SystemExit: it is taken, or the address is not one of this machine; says so.
+        SystemExit: it is taken, or the address is not one of this machine; reported on standard error.
     """
     try:
         family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -20,8 +20,8 @@ def refuse_taken(host: str, port: int) -> None:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(place)
     except OSError as error:
-        told = f"cannot listen on {host}, port {port}: {error.strerror}"
+        message = f"cannot listen on {host}, port {port}: {error.strerror}"
         if error.errno == errno.EADDRINUSE:
-            told = f"port {port} is taken; choose another with --port"
-        complain("port", told, as_json=False)
+            message = f"port {port} is taken; choose another with --port"
+        complain("port", message, as_json=False)
         raise SystemExit(ExitCode.REFUSED) from None

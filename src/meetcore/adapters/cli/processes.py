@@ -13,7 +13,7 @@ from cyclopts import Parameter
 
 from meetcore.adapters.cli.inputs import Whole, check_counts
 from meetcore.adapters.cli.operator_log import log_action
-from meetcore.adapters.cli.output import ExitCode, complain, log_or_say, log_refusals, show
+from meetcore.adapters.cli.output import ExitCode, complain, log_or_print, log_refusals, show
 from meetcore.adapters.cli.ports import refuse_taken
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, ready_settings, run_service
@@ -56,7 +56,7 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
     settings = guarded(_settings)
     configure_logs(settings.log_level)
     refuse_taken(host, port)
-    log_or_say(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}")
+    log_or_print(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}")
     uvicorn.run(
         "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop",
         timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
@@ -110,7 +110,7 @@ def migrate_schema(
         with progress("migrations") as report:
             done = guarded(
                 lambda: migrate(
-                    url, on_step=lambda _, place, total: report(place, total), on_wait=_say_that_it_waits
+                    url, on_step=lambda _, place, total: report(place, total), on_wait=_report_wait
                 ),
                 as_json=json,
             )
@@ -122,16 +122,16 @@ def migrate_schema(
         complain(code, str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None
     applied = [f"{step.number:04}_{step.name}" for step in done]
-    told = {"applied": applied if json else applied or None, "is_current": True}
-    show(told if grant_to is None else told | {"granted_to": grant_to}, as_json=json)
+    result = {"applied": applied if json else applied or None, "is_current": True}
+    show(result if grant_to is None else result | {"granted_to": grant_to}, as_json=json)
 
 
-def _say_that_it_waits(step: Migration, pause_s: float) -> None:
-    log_or_say(f"migration {step.number:04} waits for locks that others hold; next try in {pause_s:.0f} s")
+def _report_wait(step: Migration, pause_s: float) -> None:
+    log_or_print(f"migration {step.number:04} waits for locks that others hold; next try in {pause_s:.0f} s")
 
 
 def _settings() -> Settings:
-    """Settings to start with: an old schema keeps a process from starting, a database away does not."""
+    """Read the settings; refuse to start on an old schema, but not when the database is unavailable."""
     try:
         return ready_settings()
     except StoreUnavailable:
@@ -148,7 +148,7 @@ async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> No
 
 
 def _supervise(processes: int, threads: int, only: Part | None) -> None:
-    """Keep so many worker processes alive until told to stop."""
+    """Keep a number of worker processes alive until a signal stops them."""
     command = [sys.executable, "-m", "meetcore.adapters.cli.main", "worker", "--threads", str(threads)]
     command += [] if only is None else ["--only", only.value]
     children = [subprocess.Popen(command) for _ in range(processes)]

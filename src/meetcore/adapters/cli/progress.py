@@ -14,7 +14,7 @@ Report = Callable[[int, int], None]
 
 @contextmanager
 def progress(what: str) -> Iterator[Report]:
-    """Give a function to be told how much is done, and of how much."""
+    """Provide a function that reports how much is done, and of how much."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn

@@ -1,4 +1,4 @@
-"""Running one command: its use case on its own wiring, its refusals as words and exit codes."""
+"""Running one command: its use case on its own wiring, its refusals as messages and exit codes."""
 
 import asyncio
 import sys
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
-    """Do something; what can go wrong for an operator's reasons ends the program with its code.
+    """Run a block; end the program with an exit code for errors that an operator can resolve.
 
     Raises:
         SystemExit: see `output.ExitCode`.
@@ -44,11 +44,11 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
     except DomainError as error:
         _end(error.code, error.message, ExitCode.REFUSED, as_json=as_json)
     except StoreUnavailable as error:
-        _end(*_told_of_store(error), ExitCode.STORE_AWAY, as_json=as_json)
+        _end(*_store_failure(error), ExitCode.STORE_AWAY, as_json=as_json)
 
 
-def _told_of_store(error: StoreUnavailable) -> tuple[str, str]:
-    """The code and the words of it; the driver's own would tell addresses."""
+def _store_failure(error: StoreUnavailable) -> tuple[str, str]:
+    """Return the code and the message of a store failure; the driver's message would reveal addresses."""
     match error:
         case StoreFull():
             hint = "raise its max_connections, or lower MEETCORE_DATABASE_POOL_SIZE"
@@ -104,7 +104,7 @@ def with_wiring(work: Callable[[Wiring], Awaitable[T]], *, as_json: bool) -> T:
 
 
 def run_service(work: Coroutine[Any, Any, T]) -> T:
-    """Run what goes on until it is stopped, on uvloop where there is one.
+    """Run a service until it is stopped, on uvloop if available.
 
     A worker with hundreds of TLS connections takes a fifth of the memory there.
     """

@@ -1,4 +1,4 @@
-"""The script `meetcore`: starts the program, or says in a line what is missing to run it.
+"""The script `meetcore`: starts the program, or reports in one line which package is missing.
 
 The library alone brings attrs and nothing else, and this script with it.
 """

@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from meetcore.adapters.cli.inputs import Whole, check_counts
-from meetcore.adapters.cli.output import ExitCode, complain, say, show
+from meetcore.adapters.cli.output import ExitCode, complain, print_message, show
 from meetcore.adapters.cli.progress import progress
 from meetcore.adapters.cli.runner import guarded, with_wiring
 from meetcore.provers import ProverLost, cores, verifiers_of
@@ -45,7 +45,7 @@ def verify_credits(
     except ProverLost as error:
         complain("prover_lost", str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None
-    told = {
+    result = {
         "is_sound": audit.is_sound,
         "accounts": audit.accounts,
         "entries": audit.entries,
@@ -53,15 +53,15 @@ def verify_credits(
         if json
         else "; ".join(map(str, audit.findings)) or None,
     }
-    show(told, as_json=json)
+    show(result, as_json=json)
     if any("which is not given" in finding.problem for finding in audit.findings):
-        say(
+        print_message(
             "Entries are chained under keys that follow from MEETCORE_SECRETS_KEY: put the earlier ones back "
             "into it, behind the present one.",
             as_json=True,
         )
     if any("behind what is sealed" in finding.problem for finding in audit.findings):
-        say(
+        print_message(
             "After an upgrade from a release without keys, `meetcore credits seal` fixes its entries: once, "
             "when no process of that release runs any more.",
             as_json=True,

@@ -5,8 +5,8 @@ Webhooks go to public HTTPS addresses. A developer who has none registers
 its signature holds. `certificates` makes the TLS side possible, `receiver` takes deliveries in,
 `inbox_page` and `pages` show them.
 
-Refuses to be exposed: it listens where `meetcore dev` puts it, on loopback, and shows whatever it got to
-whoever asks.
+Refuses to be exposed: it listens where `meetcore dev` puts it, on loopback, and shows everything it received
+to any client.
 """
 
 from meetcore.adapters.dev_inbox.certificates import INBOX_HOST, make_dev_ca

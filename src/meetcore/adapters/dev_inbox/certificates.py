@@ -1,8 +1,8 @@
 """Certificates for the inbox: an authority of its own and one leaf, made on this machine.
 
-The authority signs one leaf and its key is then forgotten: what is left on the disk can vouch for no
-other name. Both are made anew together. The name is under `.test`, which no public authority and no
-public name server knows (RFC 6761), and the authority is confined to it.
+The authority signs one leaf and its key is then discarded: the files on the disk can certify no other name.
+Both are made anew together. The name is under `.test`, which no public authority and no public name server
+knows (RFC 6761), and the authority is confined to it.
 """
 
 import os
@@ -22,8 +22,8 @@ __all__ = ["INBOX_HOST", "make_dev_ca"]
 
 INBOX_HOST: Final = "inbox.meetcore.test"
 
-_LIFE = timedelta(days=90)
-_SPARE = timedelta(days=1)
+_VALIDITY = timedelta(days=90)
+_RENEWAL_MARGIN = timedelta(days=1)
 # A clock that was just set back must not make a fresh certificate one of the future.
 _BACKDATED = timedelta(hours=1)
 
@@ -55,7 +55,7 @@ class _Files:
             key.public_key() == leaf.public_key()
             and INBOX_HOST in names.get_values_for_type(x509.DNSName)
             and all(cert.not_valid_before_utc <= now for cert in (ca, leaf))
-            and all(cert.not_valid_after_utc - now > _SPARE for cert in (ca, leaf))
+            and all(cert.not_valid_after_utc - now > _RENEWAL_MARGIN for cert in (ca, leaf))
         )
 
 
@@ -133,7 +133,7 @@ def _begin(
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BACKDATED)
-        .not_valid_after(now + _LIFE)
+        .not_valid_after(now + _VALIDITY)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
     )
 
@@ -159,7 +159,7 @@ def _usage(
 
 
 def _write(file: Path, content: bytes) -> None:
-    """Put a file in place whole, and never readable by others, not even for a moment."""
+    """Write a file atomically, never readable by others."""
     fresh = file.with_suffix(".new")
     fresh.unlink(missing_ok=True)
     handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

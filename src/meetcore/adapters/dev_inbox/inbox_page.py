@@ -85,7 +85,7 @@ _DELIVERY: Final = """
 
 
 def inbox_page(deliveries: Sequence[Delivery], *, is_paused: bool) -> str:
-    """The page that lists deliveries in the order given.
+    """Build the page that lists deliveries in the order given.
 
     Args:
         deliveries: newest first.
@@ -103,7 +103,7 @@ def inbox_page(deliveries: Sequence[Delivery], *, is_paused: bool) -> str:
 
 
 def payload_of(body: bytes) -> Any:
-    """The body as JSON, or none when it is not, or is nested deeper than 64 levels."""
+    """Return the body as JSON, or `None` when it is not, or is nested deeper than 64 levels."""
     try:
         payload = json.loads(body, parse_constant=_refuse)
     except (ValueError, RecursionError):

@@ -34,8 +34,9 @@ _HEADERS: Final = {
 def inbox_routes(inbox: InboxApp, *hosts: str) -> list[Route]:
     """Serve what the inbox received, newest first.
 
-    Only requests for this machine, or for one of `hosts`, are answered. A web page of somebody else whose
-    name was made to lead to this machine could otherwise read meeting passwords in the developer's browser.
+    Only requests for this machine, or for one of `hosts`, are answered. A foreign web page whose name
+    resolves to this machine (DNS rebinding) could otherwise read meeting passwords in the developer's
+    browser.
 
     `GET /inbox` is a page that renews itself every 3 seconds (`?pause` holds it still);
     `GET /inbox.json` answers `{"data": [{"received_at", "path", "headers", "body", "payload",

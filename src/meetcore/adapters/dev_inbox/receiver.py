@@ -1,8 +1,8 @@
-"""The receiving side: takes deliveries in as a careful customer would.
+"""The receiving side: accepts deliveries as a careful customer would.
 
-Owns the check of `X-Service-Signature` over the raw body and the memory of the last deliveries. It
-answers 200 to what it believes and 401 to what it does not, and keeps both. It refuses to act on
-anything, and to remember it after the process has gone.
+Owns the check of `X-Service-Signature` over the raw body and the memory of the last deliveries. It answers
+200 to valid deliveries and 401 to invalid ones, and keeps both until the process ends. It acts on none of
+them.
 """
 
 from collections import deque
@@ -43,7 +43,7 @@ _SHOWN_HEADERS: Final = (
 
 @frozen
 class Delivery:
-    """A delivery as it came in. `problem` says why it is not believed, and is none when it is."""
+    """A received delivery. `problem` is why its verification failed, or `None`."""
 
     received_at: datetime
     path: str
@@ -53,7 +53,7 @@ class Delivery:
 
     @property
     def is_verified(self) -> bool:
-        """Whether a careful receiver would believe it."""
+        """Whether a careful receiver would accept it."""
         return self.problem is None
 
 
@@ -77,7 +77,7 @@ class InboxApp:
         self._app = Starlette(routes=[Route("/{path:path}", self._take, methods=["POST"])])
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection as ASGI says."""
+        """Serve one ASGI connection."""
         await self._app(scope, receive, send)
 
     @property
@@ -120,7 +120,7 @@ async def _read(request: Request) -> bytes | None:
 
 
 def _target(request: Request) -> str:
-    """Path and query as they were sent: the URL was registered in this spelling."""
+    """Return path and query as they were sent: the URL was registered in this spelling."""
     raw = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
     query = request.scope["query_string"]
     return (raw + b"?" + query if query else raw).decode("latin-1")

@@ -1,6 +1,6 @@
 """Whom the server runs as, and what that user can reach.
 
-It owns the choice of the user and the place that only root can write. It refuses to trust a directory that
+It owns the choice of the user and the place that only root can write. It does not trust a directory that
 another user could have planted.
 """
 
@@ -45,7 +45,7 @@ class Account:
             os.chown(path, self.uid, self.gid, follow_symlinks=False)
 
     def reaches(self, directory: Path) -> bool:
-        """Whether this user can walk down to an existing directory, by the mode bits of the way there."""
+        """Whether this user can reach an existing directory, by the mode bits of its parents."""
         return not self.drops or all(self._enters(step) for step in (directory, *directory.parents))
 
     def _enters(self, directory: Path) -> bool:
@@ -66,20 +66,20 @@ def account_for(data_dir: Path) -> Account:
     """Choose the user.
 
     Args:
-        data_dir: the resolved directory that was asked for; it need not exist.
+        data_dir: the resolved requested directory; it need not exist.
 
     Raises:
-        EmbeddedPostgresError: the directory belongs to somebody else, or root has no ordinary user to become.
+        EmbeddedPostgresError: the directory belongs to another user, or root has no ordinary user to become.
     """
     there = nearest_existing(data_dir)
     found = there.stat()
-    if there == data_dir and found.st_uid != os.geteuid() and (os.geteuid() or planted(there)):
+    if there == data_dir and found.st_uid != os.geteuid() and (os.geteuid() or is_in_shared_directory(there)):
         raise EmbeddedPostgresError(
             f"{data_dir} belongs to user {found.st_uid}: choose another data directory, or start as that user"
         )
     if os.geteuid() != 0:
         return Account(os.geteuid(), os.getegid())
-    if found.st_uid != 0 and not planted(there):
+    if found.st_uid != 0 and not is_in_shared_directory(there):
         return Account(found.st_uid, found.st_gid)
     for name in OWN_USERS:
         try:
@@ -93,13 +93,13 @@ def account_for(data_dir: Path) -> Account:
     )
 
 
-def planted(directory: Path) -> bool:
-    """Whether anybody could have put the directory where it is: its parent is everybody's, like /tmp."""
+def is_in_shared_directory(directory: Path) -> bool:
+    """Whether any user could have created the directory: its parent is world-writable, like /tmp."""
     return bool(directory.parent.stat().st_mode & stat.S_IWOTH)
 
 
 def root_place() -> Path:
-    """A directory for what ``nobody`` has to reach, which root alone can write to.
+    """A directory that ``nobody`` can read and only root can write.
 
     Raises:
         EmbeddedPostgresError: neither ``/var/lib`` nor the temporary directory offers one.
@@ -119,7 +119,7 @@ def root_place() -> Path:
 
 
 def trusted(place: Path) -> bool:
-    """Root's own directory, not a link; and nobody else can put another in its stead on the way there."""
+    """Root's own directory, not a link; and no other user can replace it or a parent of it."""
     found = place.lstat()
     own = stat.S_ISDIR(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022
     return own and all(_stays(step) for step in place.parents)

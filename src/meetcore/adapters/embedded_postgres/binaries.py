@@ -1,7 +1,7 @@
 """Where ``postgres`` and ``initdb`` are, for the user that runs them.
 
 It owns finding them in the installed package and, for a user that cannot reach the package, a copy of what a
-server needs, made once for each version. It refuses to use the Python layer of the package, whose servers
+server needs, made once for each version. It does not use the Python layer of the package, whose servers
 outlive a SIGTERM.
 """
 
@@ -61,7 +61,7 @@ def programs_for(account: Account) -> Path:
 
 
 def _complaint(programs: Path, account: Account) -> str | None:
-    """Why the account cannot run the programs; None when it can. Asking them is the only sure way to know."""
+    """Why the account cannot run the programs; None when it can. Running them is the only reliable test."""
     try:
         for name in PROGRAMS:
             done = subprocess.run(

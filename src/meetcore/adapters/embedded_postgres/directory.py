@@ -1,7 +1,7 @@
 """The data directory of an embedded server.
 
-It owns what lies there: the lock that says it is in use, the cluster in ``pg``, the files that say who may
-connect, the log; and it tidies up what a killed server left. It refuses to remove anything while a process
+It owns what lies there: the lock while it is in use, the cluster in ``pg``, the files of who may connect,
+the log; and it tidies up what a killed server left. Nothing is removed while a process
 may still be working in it.
 """
 
@@ -25,22 +25,22 @@ ROLE = "meetcore"
 SOCKET_NAME = ".s.PGSQL.5432"
 SOCKET_PATH_BYTES = 103  # what every Unix takes; Linux takes 107
 LOG_BYTES = 1_000_000
-PATIENCE_SECONDS = 20.0
+TIMEOUT_SECONDS = 20.0
 PAUSE_SECONDS = 0.02
 
 
 class DataDirectory:
     """One directory, used by one server at a time."""
 
-    def __init__(self, asked: Path, account: Account) -> None:
+    def __init__(self, requested: Path, account: Account) -> None:
         self.account = account
-        self.home = _place(asked, account)
+        self.home = _place(requested, account)
         self.cluster = self.home / "pg"
         self.log = self.home / "server.log"
-        self._make_home()
+        self._create()
 
-    def _make_home(self) -> None:
-        """Ours, but open to be walked through when the server is another user's."""
+    def _create(self) -> None:
+        """Create the directory; traversable when the server runs as another user."""
         beside = nearest_existing(self.home).stat()
         missing = [step for step in (self.home, *self.home.parents) if not step.exists()]
         self.home.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ class DataDirectory:
                 self.account.own(step)
 
     def open(self, name: str, flags: int) -> int:
-        """Open a file of ours here, never through a link, and let it belong to the owner of the directory."""
+        """Open a file here, never through a link, owned by the owner of the directory."""
         file = os.open(self.home / name, flags | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
         owner = self.home.stat()
         if os.geteuid() == 0:
@@ -61,13 +61,13 @@ class DataDirectory:
     def lock(self) -> int:
         """Take the directory. The lock lasts until every copy of the descriptor is closed.
 
-        Waits for a server whose program is already gone, which needs a moment to stop.
+        Waits for a server whose program has ended, which needs a moment to stop.
 
         Raises:
             EmbeddedPostgresError: a living program uses it.
         """
         file = self.open("lock", os.O_RDWR)
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,16 +88,16 @@ class DataDirectory:
     def tidy(self) -> None:
         """Remove the pid file of a server that is no more; call it with the lock held.
 
-        Postgres does so itself unless the number is alive again as another process, or a zombie that nobody
-        reaps. Its backends may live a moment longer than it did: while one does, the file must stay.
+        Postgres does so itself unless the number is alive again as another process, or a zombie that no
+        process reaps. Its backends may live a moment longer than it did: while one does, the file must stay.
 
         Raises:
-            EmbeddedPostgresError: a server that is not ours to stop still works there.
+            EmbeddedPostgresError: a server that another program owns still works there.
         """
         pid_file = self.cluster / "postmaster.pid"
         if not pid_file.exists():
             return
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while (left := working_in(self.cluster)) is not None and left:
             if time.monotonic() > deadline:
                 raise EmbeddedPostgresError(
@@ -114,7 +114,8 @@ class DataDirectory:
 
         Args:
             programs: the folder of ``initdb``.
-            lock: the held lock; ``initdb`` keeps a copy, so that nobody starts while it runs, even if we die.
+            lock: the held lock; ``initdb`` keeps a copy, so that no other starts while it runs, even if we
+                are killed.
         """
         if self.cluster.exists():
             self._check_owner()
@@ -151,7 +152,7 @@ class DataDirectory:
             )
 
     def admit(self) -> None:
-        """Write who may connect: the user we are, as the kernel sees it, and nobody else."""
+        """Write who may connect: only our own user, by the kernel's account of it."""
         try:
             name = pwd.getpwuid(os.geteuid()).pw_name
         except KeyError:
@@ -173,7 +174,7 @@ class DataDirectory:
             os.ftruncate(file, 0)
         return file
 
-    def last_words(self) -> str:
+    def log_tail(self) -> str:
         """The end of the log, for an error message."""
         text = self.log.read_text("utf-8", "replace") if self.log.exists() else ""
         return "\n".join(text.splitlines()[-8:])
@@ -197,13 +198,13 @@ def _fits(directory: Path) -> bool:
     return len(os.fsencode(directory / SOCKET_NAME)) <= SOCKET_PATH_BYTES
 
 
-def _place(asked: Path, account: Account) -> Path:
-    """The directory that was asked for, or one that the server's user can reach, with a note of where."""
-    if account.reaches(nearest_existing(asked)):
-        return asked
-    place = root_place() / f"data-{sha256(os.fsencode(asked)).hexdigest()[:16]}"
-    asked.mkdir(parents=True, exist_ok=True)
-    note = os.open(asked / "WHERE", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+def _place(requested: Path, account: Account) -> Path:
+    """The requested directory, or one that the server's user can reach, with a note of where."""
+    if account.reaches(nearest_existing(requested)):
+        return requested
+    place = root_place() / f"data-{sha256(os.fsencode(requested)).hexdigest()[:16]}"
+    requested.mkdir(parents=True, exist_ok=True)
+    note = os.open(requested / "WHERE", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
     with os.fdopen(note, "w", encoding="utf-8") as file:
         file.write(f"user {account.uid}, whom Postgres runs as, cannot come here. The data is in\n{place}\n")
     return place

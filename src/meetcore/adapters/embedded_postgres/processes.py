@@ -1,6 +1,6 @@
-"""What the system says of processes: alive or only a number, and who works in a directory.
+"""State of processes: whether they run, and which work in a directory.
 
-It owns reading ``/proc``. Where there is none it says what the portable calls can say, and no more.
+It owns reading ``/proc``. Without it, only the portable calls are used.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ PROC = Path("/proc")
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie, which nobody has reaped, does not."""
+    """Whether a process runs; a zombie does not."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -20,17 +20,17 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         pass
     try:
-        words = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
+        fields = (PROC / str(pid) / "stat").read_bytes().rpartition(b")")[2].split()
     except OSError:
         return not (PROC / "self").exists()
-    return words[0] not in (b"Z", b"X")
+    return fields[0] not in (b"Z", b"X")
 
 
 def working_in(directory: Path) -> list[int] | None:
     """The processes whose current directory it is; every process of a Postgres server is one of them.
 
     Returns:
-        Their numbers; None where the system does not tell.
+        Their numbers; None where the system does not report them.
     """
     if not (PROC / "self").exists():
         return None
@@ -41,7 +41,7 @@ def working_in(directory: Path) -> list[int] | None:
             try:
                 there = (entry / "cwd").stat()
             except OSError:
-                # Gone, a zombie, or another user's: the server runs as a user whom we may look at.
+                # Ended, a zombie, or another user's: the server runs as a user whose processes we may read.
                 continue
             if (there.st_dev, there.st_ino) == (wanted.st_dev, wanted.st_ino):
                 found.append(int(entry.name))

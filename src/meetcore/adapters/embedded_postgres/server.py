@@ -1,7 +1,7 @@
 """Starting and stopping the embedded server.
 
-It owns the order of things: user, programs, directory, lock, watcher, first connection. It refuses to be
-clever about a server that somebody else started: one data directory, one program.
+It owns the order of things: user, programs, directory, lock, watcher, first connection. A server that
+another program started is never adopted: one data directory, one program.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class EmbeddedPostgres:
     """One server on one data directory.
 
     Not for several threads at once. Another process may not start a second one on the same directory; the
-    directory is free again when this one has stopped, or when its program is gone. The data lies in `home`,
-    which differs from the directory `asked` for once it is started, where root asked for one that the user
-    Postgres runs as cannot reach.
+    directory is free again when this one has stopped, or when its program has ended. The data lies in `home`,
+    which differs from the requested directory `asked` once it is started, where root asked for one that the
+    user Postgres runs as cannot reach.
     """
 
     def __init__(self, data_dir: Path, *, database: str = "meetcore") -> None:
@@ -98,7 +98,7 @@ class EmbeddedPostgres:
         return self._url(socket_dir, self._database)
 
     def _launch(self, programs: Path, directory: DataDirectory) -> Path:
-        """Lock, tidy, set up if new, and hand the server to a watcher, which keeps the lock."""
+        """Lock, clean up, set up if new, and pass the server to a watcher, which keeps the lock."""
         lock = directory.lock()
         try:
             directory.set_up(programs, lock)
@@ -108,11 +108,11 @@ class EmbeddedPostgres:
             account = directory.account
             user = (account.uid, account.gid) if account.drops else (-1, -1)
             command = self._command(programs, directory, socket_dir)
-            words = [*map(str, user), str(socket_dir) if temporary else "", *command]
+            arguments = [*map(str, user), str(socket_dir) if temporary else "", *command]
             server_log = directory.open_log()
             try:
                 self._watcher = subprocess.Popen(
-                    [sys.executable, "-I", "-S", watcher.__file__, *words],
+                    [sys.executable, "-I", "-S", watcher.__file__, *arguments],
                     stdin=subprocess.PIPE, stdout=server_log, stderr=server_log,
                     cwd="/", pass_fds=[lock], start_new_session=True,
                 )  # fmt: skip
@@ -146,7 +146,7 @@ class EmbeddedPostgres:
                 if ended or time.monotonic() > deadline:
                     raise EmbeddedPostgresError(
                         f"Postgres did not come up on {self.home}: {trouble}\n"
-                        f"The end of {directory.log}:\n{directory.last_words()}"
+                        f"The end of {directory.log}:\n{directory.log_tail()}"
                     ) from trouble
                 time.sleep(PAUSE_SECONDS)
 
@@ -167,7 +167,7 @@ class EmbeddedPostgres:
         return self._watcher is not None and self._watcher.poll() is None
 
     def stop(self) -> None:
-        """Shut the server down, connections included, and wait until it is gone. Harmless when not started.
+        """Shut the server down, connections included, and wait for its end. Harmless when not started.
 
         Raises:
             EmbeddedPostgresError: it does not end, even by force.

@@ -1,14 +1,14 @@
-"""The process between program and server: it starts ``postgres`` and stops it when the program is gone.
+"""The process between program and server: it starts ``postgres`` and stops it when the program ends.
 
 Run as a script, by path, with the standard library alone; it imports nothing of meetcore. Its standard input
-is a pipe whose other end only the program holds: end of file means that the program has let go or is dead,
-however it died. A child that the program forked may hold a copy of that end, so a changed parent counts as
-well. It lives in a session of its own and takes no notice of signals, so that neither Ctrl-C nor a service
+is a pipe whose other end only the program holds: end of file means that the program closed it or ended,
+for any reason. A child that the program forked may hold a copy of that end, so a changed parent counts as
+well. It runs in a session of its own and ignores signals, so that neither Ctrl-C nor a service
 manager that signals the whole group takes the database away before the program is done.
 
-If it is itself killed, the kernel tells the server (Linux), which then shuts down.
+If it is itself killed, the kernel signals the server (Linux), which then shuts down.
 
-Arguments: uid and gid to run as (-1: stay), a directory to remove at the end ("": none), then the command.
+Arguments: uid and gid to run as (-1: stay), a directory to remove at the end ("" for none), then the command.
 Inherited and not mentioned: the lock of the data directory, which is free again when this process ends.
 """
 
@@ -60,7 +60,7 @@ def _start(command: list[str], uid: int, gid: int) -> subprocess.Popen[bytes]:
 
 
 def _tie_to_us() -> Callable[[], None] | None:
-    """What makes the kernel signal the server when we die. Runs after the change of user, which clears it."""
+    """Make the kernel signal the server at our end. Runs after the change of user, which clears it."""
     if not sys.platform.startswith("linux"):
         return None
     prctl, us = ctypes.CDLL(None).prctl, os.getpid()
@@ -74,7 +74,7 @@ def _tie_to_us() -> Callable[[], None] | None:
 
 
 def _watch(server: subprocess.Popen[bytes], parent: int) -> int:
-    """Return when the program is gone (0) or the server has ended by itself (1)."""
+    """Return when the program has ended (0) or the server has ended by itself (1)."""
     poll = select.poll()
     poll.register(sys.stdin.fileno(), select.POLLIN | select.POLLHUP)
     while True:

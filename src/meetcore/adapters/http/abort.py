@@ -29,7 +29,7 @@ _AT_ONCE: Final = struct.pack("ii", 1, 0)
 class AbortableProtocol(HttpToolsProtocol):
     """uvicorn's protocol on httptools; requests can drop their connection.
 
-    Little is written ahead of the client, so that the rate at which it takes is seen as it is.
+    Little is buffered for the client, so that the rate at which it reads can be measured.
     """
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
@@ -45,14 +45,14 @@ class AbortableProtocol(HttpToolsProtocol):
 
 
 def abort(transport: Transport) -> None:
-    """Drop a connection: what was not taken yet is thrown away, in the kernel too, and the client told so."""
+    """Reset a connection: data that was not read yet is discarded, in the kernel too."""
     if (connection := _tcp_socket(transport)) is not None:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     transport.abort()
 
 
 def abort_of(scope: Scope) -> Callable[[], None] | None:
-    """The callable that drops a request's connection; None where the server gives none."""
+    """Return the callable that drops a request's connection; `None` if the server provides none."""
     found: Callable[[], None] | None = scope.get("extensions", {}).get(ABORT)
     return found
 

@@ -1,8 +1,8 @@
-"""The gate of `/api/v1`: every request walks through the same checks in the same order.
+"""The application of `/api/v1`: every request passes the same checks in the same order.
 
 request id → authenticate (401) → rate limit (429) → route and method (404, 405) → scope (403) →
-parse and validate (400) → the work. Every answer, whatever went wrong, leaves with the envelope of
-spec part 7, X-Request-Id and the rate headers of part 8, all made of one instant.
+parse and validate (400) → the work. Every error has the envelope of spec part 7; every answer has
+X-Request-Id and the rate headers of part 8, all made of one instant.
 """
 
 import re
@@ -49,7 +49,7 @@ log = structlog.get_logger("meetcore.http")
 
 @frozen
 class _Match:
-    """What a request asks for. `allow` names the methods that the path knows."""
+    """The operation that a request matches. `allow` names the methods that the path knows."""
 
     operation: Operation | None
     path: dict[str, str]
@@ -65,8 +65,8 @@ class ApiApp:
 
     Args:
         table: the operations.
-        admit: who may come in, and how often.
-        world: the clock, and new request ids.
+        admit: authenticates and counts requests.
+        runtime: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
         document: gives the OpenAPI document of an instant; it needs no key.
         limits: how large the query and how slow the body of a request may be.
@@ -92,13 +92,13 @@ class ApiApp:
             self._routes.append((pattern, known))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; nothing escapes but a client that hung up."""
+        """Answer one request; raise nothing but `ClientDisconnect`."""
         match = self._match(scope["method"], scope["path"])
         context = self._pipeline.open(match.rate_class)
         request = Request(scope, receive)
         extra: dict[str, str] = {}
         try:
-            rendered, is_replay = await self._walk(request, match, context)
+            rendered, is_replay = await self._process(request, match, context)
             if is_replay:
                 extra["Idempotent-Replayed"] = "true"
         except ClientDisconnect:
@@ -121,7 +121,7 @@ class ApiApp:
         )  # fmt: skip
 
     def answer_to_unread(self, refusal: InvalidRequest) -> Response:
-        """The answer to a request that was never whole: nobody asked for anything, and nothing is counted."""
+        """Answer a request that was never complete; nothing is counted."""
         context = self._pipeline.open(OperationClass.READ)
         rendered = render_error(refusal, self._base_url, context.request_id)
         log.info(
@@ -137,7 +137,7 @@ class ApiApp:
                 return _Match(known.get(method), found.groupdict(), ", ".join(sorted(known)))
         return _Match(None, {}, "GET" if path == f"{API_ROOT}/openapi.json" else "")
 
-    async def _walk(
+    async def _process(
         self, request: Request, match: _Match, context: RequestContext
     ) -> tuple[ApiResponse, bool]:
         if request.method == "GET" and request.scope["path"] == f"{API_ROOT}/openapi.json":
@@ -158,10 +158,10 @@ class ApiApp:
         return await self._pipeline.dispatch(context, caller, operation, parsed)
 
     async def _read_body(self, request: Request, operation: Operation) -> tuple[bytes, float]:
-        """The body, empty where none is looked at, and the seconds that it took."""
+        """Read the body, empty if the operation ignores it, and the seconds that it took."""
         if operation.body is not None:
             check_media(request)
-        elif not (operation.is_mutating and _may_carry_body(request.headers)):
+        elif not (operation.is_mutating and _may_have_body(request.headers)):
             return b"", 0.0
         start = self._pipeline.runtime.now()
         raw = await read_body(request, MAX_BODY_BYTES, self._limits)
@@ -171,7 +171,7 @@ class ApiApp:
         self, request: Request, raw: bytes, ids: dict[str, str], operation: Operation
     ) -> ParsedRequest:
         value, body = _decoded(request, raw, operation)
-        key = _intent_key(request.headers) if operation.is_mutating else None
+        key = _idempotency_key(request.headers) if operation.is_mutating else None
         listing, path = operation.listing, request.scope["path"]
         page, options = Page(), {}
         if listing is not None or operation.options:
@@ -181,7 +181,7 @@ class ApiApp:
         return ParsedRequest(path, ids, value, body, key, page, options)
 
 
-def _intent_key(headers: Headers) -> str | None:
+def _idempotency_key(headers: Headers) -> str | None:
     keys = headers.getlist("idempotency-key")
     if len(keys) > 1 or (keys and not is_key(keys[0])):
         raise InvalidRequest({"Idempotency-Key": ["must be one value of 1 to 255 visible ASCII characters"]})
@@ -189,16 +189,16 @@ def _intent_key(headers: Headers) -> str | None:
 
 
 def _decoded(request: Request, raw: bytes, operation: Operation) -> tuple[Any, Any]:
-    """The body as a JSON value and decoded; none of both where nothing is to be said."""
+    """Return the body as a JSON value and decoded; `None` for both if the operation takes none."""
     if operation.body is not None:
         value = decode_json(raw)
         return value, decode_body(value, operation.body)
     if raw:
-        # A field in it would be ignored silently; the empty object, which some clients send, says nothing.
+        # A field in it would be ignored silently; the empty object, which some clients send, is allowed.
         check_media(request)
         decode_body(decode_json(raw), NoBody)
     return None, None
 
 
-def _may_carry_body(headers: Headers) -> bool:
+def _may_have_body(headers: Headers) -> bool:
     return "transfer-encoding" in headers or headers.get("content-length", "0") != "0"

@@ -1,4 +1,4 @@
-"""The pages outside the API, none of which reads a query that is larger than is allowed."""
+"""A limit on the size of queries, for the pages outside the API."""
 
 from attrs import frozen
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -13,7 +13,7 @@ __all__ = ["BoundedQuery"]
 
 @frozen
 class BoundedQuery:
-    """An ASGI application with a bound on its queries; a larger one is 400 in the envelope of the API."""
+    """An ASGI application with a query size limit; a larger one is 400 in the envelope of the API."""
 
     app: ASGIApp
     limits: RequestLimits

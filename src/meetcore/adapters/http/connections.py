@@ -1,8 +1,8 @@
-"""The open connections of one process, and which of them has to go when there are too many.
+"""The open connections of one process, and which of them is closed when there are too many.
 
 Connections are bounded in total and for each address; those of trusted proxies count for the total only.
-When the total is reached, the connection that has waited longest without a request makes room, so that
-sockets which send nothing shut nobody out. Owns the counts. Refuses to read and to write: the protocol does.
+When the total is reached, the connection that has been idle longest is closed, so that silent sockets do not
+block others. Owns the counts. The protocol reads and writes.
 """
 
 import time
@@ -25,10 +25,10 @@ log = structlog.get_logger("meetcore.http")
 
 
 class Connection(Protocol):
-    """What a connection is asked for."""
+    """The interface of a connection."""
 
     def evict(self) -> None:
-        """Close, to make room for another."""
+        """Close the connection in favour of another."""
 
 
 @frozen
@@ -83,7 +83,7 @@ class Connections:
         return True
 
     def leave(self, connection: Connection) -> None:
-        """Count a connection out; a second time changes nothing."""
+        """Remove a connection from the counts; a second call changes nothing."""
         group = self._groups.pop(connection, None)
         if group is None:
             return
@@ -111,7 +111,7 @@ class Connections:
         return True
 
     def _group_of(self, peer: str | None) -> str:
-        """What counts as one address: an IPv4 address, an IPv6 /64; empty where nothing is counted."""
+        """Return what counts as one address: an IPv4 address, an IPv6 /64; empty if it is not counted."""
         address = None if peer is None else parse_address(peer)
         if address is None or is_trusted_proxy(address, self.proxies):
             return ""
@@ -120,7 +120,7 @@ class Connections:
         return str(address)
 
     def _report(self, event: str, group: str) -> None:
-        """Log at most once in ten seconds: who opens many connections must not fill the log as well."""
+        """Log at most once in ten seconds, so that many connections cannot fill the log."""
         self._refused[event] += 1
         now = time.monotonic()
         if now - self._reported_at >= REPORT_EVERY_S:

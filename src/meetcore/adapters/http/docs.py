@@ -1,4 +1,4 @@
-"""The documentation that the program serves, without a key and without anything from elsewhere.
+"""The documentation that the program serves, without a key and without third-party resources.
 
 `/docs` is the API reference, `/docs/errors/<code>` the page behind each `error.docs_url`, the others are the
 texts in `pages/`. Links are relative, so that all of it holds below a path, too.
@@ -63,7 +63,7 @@ td:first-child code{white-space:normal}
 
 
 def docs_routes(table: Sequence[Operation]) -> list[Route]:
-    """The pages under `/docs`, and `/`, which leads there."""
+    """Return the routes under `/docs`, and `/`, which redirects there."""
     listed = _operations(table)
     reference = reference_page(listed)
 
@@ -73,7 +73,7 @@ def docs_routes(table: Sequence[Operation]) -> list[Route]:
         return reference
 
     return [
-        Route("/", _home),
+        Route("/", _root),
         Route("/docs", docs),
         *reference_routes(),
         Route("/docs/errors", _errors),
@@ -83,7 +83,7 @@ def docs_routes(table: Sequence[Operation]) -> list[Route]:
 
 
 def page_source(name: str) -> str:
-    """A text as it was written, in Markdown."""
+    """Return the Markdown source of a page."""
     return (Path(__file__).parent / "pages" / f"{name}.md").read_text("utf-8")
 
 
@@ -104,7 +104,7 @@ def _scopes_of(operation: Operation) -> str:
     return " or ".join(f"<code>{scope.value}</code>" for scope in operation.scopes) or "any key"
 
 
-async def _home(_: Request) -> Response:
+async def _root(_: Request) -> Response:
     return RedirectResponse("docs", 307)
 
 
@@ -115,9 +115,9 @@ async def _errors(_: Request) -> Response:
         for code, page in ERROR_PAGES.items()
     )
     heads = "<tr><th>Code</th><th>Status</th><th>Means</th></tr>"
-    told = f'<div class="wide"><table class="rows">{heads}{rows}</table></div>'
+    table = f'<div class="wide"><table class="rows">{heads}{rows}</table></div>'
     lead = "<p>Branch on <code>error.code</code>: it is a contract. The message is for people and may change.</p>"
-    return _page("Error codes", f"<h1>Error codes</h1>{lead}{told}")
+    return _page("Error codes", f"<h1>Error codes</h1>{lead}{table}")
 
 
 async def _error(request: Request) -> Response:
@@ -132,9 +132,9 @@ async def _error(request: Request) -> Response:
         ("Does a retry help?", page.retry),
         ("error.details", page.details),
     )
-    told = "".join(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>" for title, text in parts)
+    sections = "".join(f"<h2>{escape(title)}</h2><p>{escape(text)}</p>" for title, text in parts)
     head = f'<h1>{code}</h1><p>Status {STATUS[code]}. <a href="../errors">All error codes</a></p>'
-    return _page(code, head + told, up="../")
+    return _page(code, head + sections, up="../")
 
 
 async def _text(request: Request) -> Response:
@@ -159,7 +159,7 @@ def _without_comments(source: str) -> str:
 
 
 def _page(title: str, body: str, status: int = 200, up: str = "") -> Response:
-    """A page of the house; `up` leads from it to where the pages below `/docs` are."""
+    """Build a page in the common layout; `up` is its relative path to `/docs`."""
     links = "".join(
         f'<a href="{up}{name}">{text}</a>' for name, text in {**PAGES, "errors": "Errors"}.items()
     )

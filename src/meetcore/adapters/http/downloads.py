@@ -1,11 +1,11 @@
-"""Signed downloads: `GET|HEAD /downloads/recordings/{id}`, outside the API's gate and without a key.
+"""Signed downloads: `GET|HEAD /downloads/recordings/{id}`, outside the API and without a key.
 
-A file is streamed from where it lies to whoever has the link, at the pace of whoever reads: one chunk is in
-memory. Who goes away ends the reading there, and who reads too slowly is cut. What fails before the first
-byte is answered like any other refusal; what breaks off later breaks the connection, so that nobody takes
-half a file for a whole one.
+A file is streamed from its storage to the client, at the client's pace: one chunk is in memory. A client that
+disconnects ends the reading, and a client that reads too slowly is cut off. A failure before the first byte
+is answered like any other refusal; a later one drops the connection, so that a partial file is not taken for
+a whole one.
 
-Owns the way from a link to bytes. Refuses to log the query: it is the key to the file.
+The query is never logged: it gives access to the file.
 """
 
 import asyncio
@@ -73,22 +73,22 @@ def download_routes(
     base_url: str,
     limits: DownloadLimits = DEFAULT_LIMITS,
 ) -> list[Route]:
-    """Serve the files of recordings to whoever has a link.
+    """Build the routes that serve the files of recordings by their links.
 
     Args:
-        download: knows which file a link leads to.
-        files: where files lie, by the provider's name.
-        world: the clock that links are held against.
+        download: finds the file of a link.
+        files: the stored files, by the provider's name.
+        runtime: the clock that links are checked against.
         base_url: for the address of the next part, and for those in refusals.
         limits: how many streams run at once in this process, and how slow a reader may be.
     """
     refuse = Refuse("download", runtime, base_url, _HEADERS)
-    door = _Endpoint(download, files, runtime, base_url, refuse, DownloadStreams(limits))
-    return [Route(f"{DOWNLOADS}/{{recording_id}}", door, methods=["GET", "HEAD"])]
+    endpoint = _Endpoint(download, files, runtime, base_url, refuse, DownloadStreams(limits))
+    return [Route(f"{DOWNLOADS}/{{recording_id}}", endpoint, methods=["GET", "HEAD"])]
 
 
 def keep_links_out_of_access_logs() -> None:
-    """Let the server's access log, where somebody has switched it on, leave out the query of a download."""
+    """Remove the query of downloads from the server's access log, if that is enabled."""
     logger = logging.getLogger("uvicorn.access")
     if not any(isinstance(each, _WithoutLinks) for each in logger.filters):
         logger.addFilter(_WithoutLinks())
@@ -101,10 +101,10 @@ class _WithoutLinks(logging.Filter):
         return True
 
 
-def _without_query(told: object) -> object:
-    if isinstance(told, str) and f"{DOWNLOADS}/" in told:
-        return told.partition("?")[0]
-    return told
+def _without_query(value: object) -> object:
+    if isinstance(value, str) and f"{DOWNLOADS}/" in value:
+        return value.partition("?")[0]
+    return value
 
 
 @frozen
@@ -117,7 +117,7 @@ class _Endpoint:
     streams: DownloadStreams
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; when the client goes away or is too slow, the answering ends."""
+        """Answer one request; stop when the client disconnects or is too slow."""
         pace = ReaderPace(send, self.streams.limits)
         answering = asyncio.create_task(self._answer(Request(scope), pace.send))
         leaving = asyncio.create_task(_has_gone(receive))
@@ -193,28 +193,28 @@ def _refusal_of(error: Exception) -> DomainError:
 
 @frozen
 class _Answer:
-    """The head of an answer."""
+    """The status and headers of an answer."""
 
     found: Download
     base_url: str
 
     async def whole(self, size_bytes: int, send: Send) -> None:
-        """A head without a body."""
+        """Send the headers of the whole file without a body."""
         await self.begin(size_bytes, send)
         await send({"type": "http.response.body", "body": b""})
 
     async def begin(self, size_bytes: int, send: Send) -> None:
-        """The head of the whole file."""
+        """Send the headers of the whole file."""
         await self._head(200, {"Content-Length": str(size_bytes)}, send)
 
     async def begin_part(self, opened: OpenFile, wanted: ByteRange, send: Send) -> None:
-        """The head of a part."""
+        """Send the headers of a part."""
         last = _last_of(opened, wanted)
-        told = {
+        headers = {
             "Content-Length": str(last - wanted.first + 1),
             "Content-Range": f"bytes {wanted.first}-{last}/{opened.size_bytes}",
         }
-        await self._head(206, told, send)
+        await self._head(206, headers, send)
 
     async def _head(self, status: int, about: Mapping[str, str], send: Send) -> None:
         kind, ending = _TYPES[self.found.file.kind]
@@ -242,7 +242,7 @@ def _last_of(opened: OpenFile, wanted: ByteRange) -> int:
 
 
 async def _wanted_of(opened: OpenFile, wanted: ByteRange | None) -> AsyncGenerator[bytes, None]:
-    """Those of the chunks that are wanted: a provider without ranges sends more."""
+    """Yield the requested part of the chunks: a provider without ranges sends more."""
     at, first = opened.first, 0 if wanted is None else wanted.first
     end = opened.size_bytes if wanted is None else _last_of(opened, wanted) + 1
     async for chunk in opened.chunks:
@@ -262,7 +262,7 @@ async def _send_all(head: bytes, chunks: AsyncIterator[bytes], send: Send) -> No
 
 
 async def _cut(scope: Scope, leaving: asyncio.Task[None]) -> None:
-    """Drop the connection of a reader that is too slow; where the server cannot, it is closed as it ends."""
+    """Drop the connection of a slow reader; if the server cannot, it is closed at its end."""
     log.warning("download cut", path=scope["path"], cause="the reader is too slow")
     if (abort := abort_of(scope)) is not None:
         abort()
@@ -275,10 +275,10 @@ async def _has_gone(receive: Receive) -> None:
 
 
 def _link_in(request: Request) -> SignedLink:
-    """The link in an address.
+    """Read the link in an address.
 
     Raises:
-        NotFound: it is none.
+        NotFound: it is not a valid link.
     """
     query: QueryParams = request.query_params
     try:

@@ -1,7 +1,7 @@
-"""The end of a process that serves: it says that it is not ready, serves on for a while, then closes.
+"""The graceful shutdown of a server: it reports not ready, serves on for a while, then closes.
 
-A load balancer needs time to notice that a server goes away; a server that closes its listener first refuses
-what is still sent to it. Owns the delay between SIGTERM and the server's own reaction to it.
+A load balancer needs time to notice a shutdown; a server that closes its listener first refuses requests
+still sent to it. Owns the delay between SIGTERM and the server's own reaction to it.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ log = structlog.get_logger("meetcore.http")
 
 @define
 class Drain:
-    """Whether the process is about to end."""
+    """Whether the process is about to stop."""
 
     is_on: bool = False
 
@@ -38,7 +38,7 @@ def drain_on_sigterm(drain_s: float) -> Iterator[Drain]:
         drain_s: seconds; 0 leaves the signal to the server.
 
     Returns:
-        What is on from the signal until the end. It stays off where no server has taken the signal, and
+        A state that is on from the signal until the end. It stays off if no server handles the signal, and
         outside the main thread, where no signal arrives.
     """
     drain = Drain()

@@ -1,4 +1,4 @@
-"""What is told about each error code: what it means, what to do, whether a retry helps.
+"""The description of each error code: what it means, what to do, whether a retry helps.
 
 The pages behind `error.docs_url` and the table in docs/errors.md are made of it.
 """

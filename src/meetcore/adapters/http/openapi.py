@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document, derived from the table of operations and the classes that decode bodies.
 
-Owns how an operation is described. What it may refuse is `refusals`' to say, the sentences are `words`',
-the events are `openapi_events`'.
+Owns how an operation is described. Its refusals come from `refusals`, its sentences from `texts`, the events
+from `openapi_events`.
 """
 
 import re
@@ -45,7 +45,7 @@ _IDEMPOTENCY_KEY: Json = {
 
 
 def daily_document(table: Sequence[Operation], base_url: str) -> Callable[[datetime], bytes]:
-    """The document at an instant: made once a day (WIB), for the sake of the days in its examples."""
+    """Return a function from instant to document, built once a day (WIB) for the dates in examples."""
 
     @lru_cache(maxsize=1)
     def of_day(today: date) -> bytes:
@@ -55,7 +55,7 @@ def daily_document(table: Sequence[Operation], base_url: str) -> Callable[[datet
 
 
 def openapi_document(table: Sequence[Operation], base_url: str, today: date) -> bytes:
-    """The document as JSON.
+    """Build the document as JSON.
 
     Args:
         table: the operations to describe.
@@ -112,7 +112,7 @@ def _tag(operation: Operation) -> str:
 
 
 def _operation(operation: Operation, base_url: str) -> Json:
-    told: Json = {
+    described: Json = {
         "operationId": operation.name,
         "summary": operation.summary,
         "description": _description(operation),
@@ -126,8 +126,8 @@ def _operation(operation: Operation, base_url: str) -> Json:
         if operation.name in REQUESTS:
             examples = REQUESTS[operation.name]
             content["examples"] = {name: {"value": value} for name, value in examples.items()}
-        told["requestBody"] = {"required": True, "content": {"application/json": content}}
-    return told
+        described["requestBody"] = {"required": True, "content": {"application/json": content}}
+    return described
 
 
 def _body_schema(body: type | OneOfBody) -> Json:
@@ -149,15 +149,15 @@ def _description(operation: Operation) -> str:
 
 def _path_parameters(operation: Operation) -> Iterator[Json]:
     for name in _PATH_PARAMETER.findall(operation.path):
-        told: Json = {
+        parameter: Json = {
             "name": name,
             "in": "path",
             "required": True,
             "schema": _SOME_TEXT,
         }
-        told["description"] = "A UUID; any other text is answered as an unknown id is."
+        parameter["description"] = "A UUID; any other text is answered as an unknown id is."
         example = IDS.get(_tag(operation), {}).get(name)
-        yield told | ({"example": example} if example else {})
+        yield parameter | ({"example": example} if example else {})
 
 
 def _other_parameters(operation: Operation) -> Iterator[Json]:
@@ -180,13 +180,13 @@ def _other_parameters(operation: Operation) -> Iterator[Json]:
 
 
 def _responses(operation: Operation, base_url: str) -> Json:
-    told: Json = {str(operation.success): _success(operation)}
+    responses: Json = {str(operation.success): _success(operation)}
     for status, refusals in _by_status(operation):
         if len(refusals) == 1:
-            told[str(status)] = {"$ref": f"#/components/responses/{_response_name(refusals[0])}"}
+            responses[str(status)] = {"$ref": f"#/components/responses/{_response_name(refusals[0])}"}
         else:
-            told[str(status)] = _refusal(refusals, base_url)
-    return told
+            responses[str(status)] = _refusal(refusals, base_url)
+    return responses
 
 
 def _success(operation: Operation) -> Json:

@@ -33,7 +33,7 @@ _HEADERS = (
 
 
 def webhook_items() -> Json:
-    """One item for each kind."""
+    """Return one path item for each kind."""
     return {kind.value: {"post": _post(kind)} for kind in EventKind}
 
 
@@ -47,7 +47,7 @@ def _post(kind: EventKind) -> Json:
         "summary": kind.value,
         "description": EVENTS[kind],
         "tags": ["events"],
-        # Nothing to log in with: the signature is what is believed.
+        # No credentials: the signature authenticates the request.
         "security": [],
         "parameters": list(_headers(kind)),
         "requestBody": {"required": True, "content": {"application/json": content}},
@@ -73,7 +73,7 @@ def _name(kind: EventKind) -> str:
 
 
 def event_schemas() -> Json:
-    """The payload of each kind."""
+    """Return the payload schema of each kind."""
     return {_name(kind): _payload_schema(kind) for kind in EventKind}
 
 

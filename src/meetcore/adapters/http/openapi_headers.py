@@ -1,4 +1,4 @@
-"""The headers of answers, as the OpenAPI document tells them: which, and on what status."""
+"""The headers of answers in the OpenAPI document: which, and on what status."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -52,7 +52,7 @@ _FINAL = (404, 409, 410, 422)
 
 
 def headers_of(status: int, *, is_mutating: bool) -> Json:
-    """References to the headers of an answer; what a key keeps can come again."""
+    """Return references to the headers of an answer; one stored under a key can be replayed."""
     names = [*_ALWAYS]
     if status in _OF_STATUS:
         names.append(_OF_STATUS[status])

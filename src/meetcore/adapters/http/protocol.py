@@ -48,7 +48,7 @@ def _plain(refusal: InvalidRequest) -> Response:
 class Front:
     """What the connections of one process share.
 
-    `answer_to` makes the answer to a request that was never whole. `is_draining` says that the process is
+    `answer_to` makes the answer to a request that was never complete. `is_draining` says that the process is
     about to end: connections are not kept open for another request.
     """
 
@@ -90,7 +90,7 @@ class BoundedHttpProtocol(AbortableProtocol):
     # The connection
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a connection, if there is room for it."""
+        """Accept a connection, if there is room for it."""
         super().connection_made(transport)
         if self._front.connections.admit(self, self.client[0] if self.client else None):
             self._expire_in(self._limits.head_timeout_s)
@@ -99,7 +99,7 @@ class BoundedHttpProtocol(AbortableProtocol):
             transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Count the connection out."""
+        """Remove the connection from the counts."""
         super().connection_lost(exc)
         self._cancel_deadline()
         self._unset_keepalive_if_required()
@@ -205,7 +205,7 @@ class BoundedHttpProtocol(AbortableProtocol):
         self._front.connections.wait(self)
 
     def _is_idle(self) -> bool:
-        """Whether the last request was read and answered, and no other one has begun."""
+        """Return whether the last request was read and answered, and no other one has begun."""
         return self._reading is _Reading.NOTHING and self.cycle.response_complete
 
     def _wait_for_another(self) -> None:
@@ -222,7 +222,7 @@ class BoundedHttpProtocol(AbortableProtocol):
             if self._reading is not _Reading.BODY or self.pipeline or cycle.response_started:
                 cycle.keep_alive = False  # an answer before this one is not out yet: it is the last
                 return
-            cycle.disconnected = True  # the application is told that its client has gone
+            cycle.disconnected = True  # notifies the application that its client disconnected
             cycle.message_event.set()
         answer = self._front.answer_to(problem)
         fields = [*self.server_state.default_headers, *answer.raw_headers, (b"connection", b"close")]
@@ -245,10 +245,10 @@ class BoundedHttpProtocol(AbortableProtocol):
             self._deadline = None
 
     def _expire(self) -> None:
-        """End a connection that did not send in time what it had begun."""
+        """End a connection that did not complete its request in time."""
         self._deadline = None
         cycle: RequestResponseCycle | None = self.cycle
-        if self.flow.read_paused:  # what is missing may be there; nobody has read it
+        if self.flow.read_paused:  # the missing part may have arrived but was not read yet
             self._expire_in(self._limits.head_timeout_s)
         elif cycle is not None and not cycle.response_complete:
             self._is_refused = True

@@ -1,9 +1,9 @@
-"""Where providers tell what happened: `POST /provider-events/{provider}`, outside the API's gate.
+"""The webhooks of providers: `POST /provider-events/{provider}`, outside the API.
 
-A provider has no key of ours. It signs, and gives us seconds: what is true is kept and answered at once, and
-worked on by a worker. Whatever we cannot keep now is answered 503, so that it comes again. Owns the way from
-bytes to the inbox and the statuses. Refuses to know any provider's words: what reads them is passed in. An
-answer says what was wrong and nothing of what would have been right.
+A provider has no API key. It signs its requests and waits for a few seconds: an authentic event is stored and
+answered at once, and handled by a worker. An event that cannot be stored now is answered 503, so that it is
+sent again. Owns the way from bytes to the inbox, and the statuses. The parsers of each provider's format are
+passed in. An answer names the fault, and never the expected value.
 """
 
 import asyncio
@@ -53,15 +53,15 @@ def provider_event_routes(
     limits: RequestLimits = DEFAULT_LIMITS,
     bytes_together: int = 8 * MAX_NOTICE_BYTES,
 ) -> list[Route]:
-    """Serve one path for each provider that there is a reader for; any other is unknown.
+    """Serve one path for each provider with a parser; any other is unknown.
 
     Args:
         readers: how each provider's requests are verified and read, by the provider's name.
-        receive: keeps what was told.
-        world: the clock that signatures are held against.
+        receive: stores the event.
+        runtime: the clock that signatures are checked against.
         base_url: for the addresses in refusals.
         limits: how slow a body may be.
-        bytes_together: what the large bodies that are in memory may take together.
+        bytes_together: the limit of all large bodies in memory together.
     """
     memory = SharedMemory(bytes_together)
     refuse = Refuse("provider event", runtime, base_url, _HEADERS)
@@ -86,11 +86,11 @@ class _Endpoint:
     memory: SharedMemory
 
     async def answer(self, request: Request) -> Response:
-        """Answer one request, whatever happens."""
+        """Answer one request, faults included."""
         try:
             return await self._take(request)
         except ClientDisconnect:
-            return Response(status_code=400)  # nobody reads it
+            return Response(status_code=400)  # it is not read
         except Exception as error:  # noqa: BLE001  (whatever it is, the provider gets an answer)
             return self.refuse(self._refusal_of(error), error, provider=self.provider)
 

@@ -1,7 +1,7 @@
 """The `Range` field of HTTP: the one part of a file that a client wants (RFC 9110, section 14).
 
-Owns the reading. What cannot be read, names several parts or is bound to a version that we do not tell is
-passed over, as the standard has it: the whole file is a right answer to it.
+A field that is malformed, names several parts or is bound to a version is ignored, as the standard allows:
+the whole file is a valid answer.
 """
 
 import re
@@ -16,10 +16,10 @@ _ONE: Final = re.compile(r"\s*bytes\s*=\s*(\d{0,18})\s*-\s*(\d{0,18})\s*", re.AS
 
 
 def range_of(headers: Mapping[str, str], size_bytes: int) -> ByteRange | None:
-    """The part that is wanted of a file of this size; none for the whole.
+    """Return the requested part of a file of this size; `None` for the whole.
 
     Raises:
-        RangeUnsatisfiable: the last 0 bytes are wanted, or what lies behind the end.
+        RangeUnsatisfiable: the last 0 bytes are requested, or bytes behind the end.
     """
     # We give a file no version: none that a client may name can be that of what we have.
     if "if-range" in headers:

@@ -1,4 +1,4 @@
-"""How fast the reader of a download takes it.
+"""The rate at which a client reads a download.
 
 The server lets a `send` wait while the client's buffers are full. Only that waiting is counted against the
 reader: while the source is silent, nothing is.
@@ -59,7 +59,7 @@ class ReaderPace:
         await asyncio.sleep(0)
 
     def _waited(self) -> float:
-        """Seconds of this window, those of a send that still waits included."""
+        """Return the waiting time in this window in seconds, a send in progress included."""
         if self._waiting_since is None:
             return self._waited_s
         return self._waited_s + self._now() - self._waiting_since

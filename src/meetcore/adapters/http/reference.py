@@ -1,7 +1,7 @@
-"""The API reference at `/docs`: a viewer from a package, shown what `/api/v1/openapi.json` says.
+"""The API reference at `/docs`: a viewer from a package, for `/api/v1/openapi.json`.
 
 Owns where the viewer's files are and what the page may do. Its package is never imported: its files are
-looked up and sent from the disk, so that the service carries none of it in memory.
+looked up and sent from the disk, so that the service holds none of it in memory.
 """
 
 from functools import cache
@@ -59,7 +59,7 @@ def _directory() -> Path | None:
 
 
 def reference_page(listed: str) -> Response | None:
-    """The page, or none where the viewer is not installed.
+    """Return the page, or `None` if the viewer is not installed.
 
     Args:
         listed: the operations as HTML, for a browser without scripts.
@@ -70,7 +70,7 @@ def reference_page(listed: str) -> Response | None:
 
 
 def reference_routes() -> list[Route]:
-    """The viewer's files."""
+    """Return the routes of the viewer's files."""
     directory = _directory()
     if directory is None:
         return []

@@ -1,7 +1,7 @@
 """Which refusals an operation can answer, and what their details hold: for the OpenAPI document.
 
 What every operation has in common is derived from what it is; what only its work can decide stands in
-the table of operations. Refuses to carry out anything: the tests hold each answer against it.
+the table of operations. The tests check each answer against it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -30,7 +30,7 @@ _TOO_LARGE, _NOT_JSON = Refusal(413, "invalid_request"), Refusal(415, "invalid_r
 
 
 def refusals_of(operation: Operation) -> list[Refusal]:
-    """Every refusal that an operation can answer, by status; a wrong method is no operation's."""
+    """Return every refusal of an operation, by status; a wrong method belongs to none."""
     codes = {*_ANY, *operation.refusals, *_codes_of_its_form(operation)}
     found = [Refusal(STATUS[code], code) for code in STATUS if code in codes]
     if operation.reads_body:
@@ -86,12 +86,12 @@ _SOMETIMES: Mapping[str, Json] = {
 
 
 def error_schema_name(code: str) -> str:
-    """The name of a code's envelope among the schemas."""
+    """Return the name of a code's envelope among the schemas."""
     return "".join(word.capitalize() for word in code.removesuffix("_error").split("_")) + "Error"
 
 
 def error_schema(code: str, base_url: str) -> Json:
-    """The envelope of spec part 7 with one code and its details."""
+    """Build the envelope of spec part 7 with one code and its details."""
     page = f"{base_url}/docs/errors/{code}"
     error = _closed(
         {
@@ -112,5 +112,5 @@ def _details(code: str) -> Json:
 
 def _closed(properties: Json, required: list[str] | None = None) -> Json:
     wanted = list(properties) if required is None else required
-    told: Json = {"type": "object", "properties": properties, "additionalProperties": False}
-    return told | ({"required": wanted} if wanted else {})
+    schema: Json = {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema | ({"required": wanted} if wanted else {})

@@ -1,7 +1,6 @@
-"""How a door that takes no key of ours refuses: signed downloads, what providers tell.
+"""Refusals of the endpoints without an API key: signed downloads, provider events.
 
-Owns the form of the answer and what is logged of it. Refuses to know which fault is which refusal: each door
-says so itself.
+Owns the form of the answer and of its log line. Each endpoint maps its own faults to refusals.
 """
 
 from collections.abc import Mapping
@@ -22,13 +21,13 @@ log = structlog.get_logger("meetcore.http")
 
 @frozen
 class Refuse:
-    """Refusals with an id of their own, by which the log is found.
+    """Refusals with a request id, which is in the log too.
 
     Args:
-        what: what is refused, for the log.
-        world: makes the ids.
+        what: the name of the endpoint, for the log.
+        runtime: makes the ids.
         base_url: for the addresses of the error pages.
-        headers: those that every answer of the door has.
+        headers: those of every answer of the endpoint.
     """
 
     what: str
@@ -36,14 +35,14 @@ class Refuse:
     base_url: str
     headers: Mapping[str, str]
 
-    def __call__(self, refusal: DomainError, cause: Exception, **told: object) -> Response:
-        """The answer; `told` stands in the log beside the cause."""
+    def __call__(self, refusal: DomainError, cause: Exception, **details: object) -> Response:
+        """Build the answer; log `details` with the cause."""
         request_id = str(self.runtime.new_id(self.runtime.now()))
-        told |= {"request_id": request_id, "code": refusal.code}
+        details |= {"request_id": request_id, "code": refusal.code}
         if isinstance(refusal, InternalError):
-            log.error("fault", **told, exc_info=cause)
+            log.error("fault", **details, exc_info=cause)
         else:
-            log.warning(f"{self.what} refused", **told, cause=repr(cause))
+            log.warning(f"{self.what} refused", **details, cause=repr(cause))
         answer = render_error(refusal, self.base_url, request_id)
         headers = {"X-Content-Type-Options": "nosniff", **self.headers, **headers_of(refusal)}
         return Response(answer.body, answer.status, headers, "application/json")

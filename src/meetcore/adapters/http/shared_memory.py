@@ -17,7 +17,7 @@ FREE_BYTES: Final = 64 * 1024
 
 
 class MemoryTaken(Exception):
-    """The bodies that are in memory take all that they may; there is room again when they are answered."""
+    """The bodies in memory have reached their limit; there is room again when they are answered."""
 
 
 @define
@@ -38,16 +38,16 @@ class SharedMemory:
 
 @define
 class Share:
-    """What one body has claimed."""
+    """The memory that one body has claimed."""
 
     memory: SharedMemory
     bytes_taken: int = 0
 
     def claim(self, size: int) -> None:
-        """Claim what a body of this size takes, in place of what it has claimed before.
+        """Claim the memory of a body of this size, in place of the earlier claim.
 
         Raises:
-            MemoryTaken: there is not as much left.
+            MemoryTaken: not enough is left.
         """
         more = max(0, size - FREE_BYTES) - self.bytes_taken
         if more > self.memory.bytes_left:

@@ -1,6 +1,6 @@
-"""What the OpenAPI document says in sentences, operation by operation.
+"""The sentences of the OpenAPI document, operation by operation.
 
-Owns words. Facts (scopes, statuses, fields, limits) come from the code that carries them out.
+Owns texts only. Facts (scopes, statuses, fields, limits) come from the code that implements them.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Jitsi Meet as a video provider: a link that works, and no account anywhere.
 
-`rooms` names a meeting's room and writes its address, `provider` is the port. Nothing is asked of the server,
-ever: a room is there while somebody is in it, and whoever has its name gets in.
+`rooms` names a meeting's room and writes its address, `provider` is the port. The server is never called: a
+room exists while it has participants, and its name gives access.
 """
 
 from meetcore.adapters.jitsi.provider import JitsiProvider

@@ -1,9 +1,8 @@
 """Jitsi as a `VideoProvider`, without one call over the network.
 
-Making a meeting follows from its order alone and keeps nothing, so every meeting is found, made or not,
-removed or not. What there is to remove is only our promise: whoever has kept the link can open the room
-again. Refuses passwords, recordings, seats, logins, mail, hosts and their keys: a room that a link alone
-names has none of them.
+Creation depends on the order alone and stores nothing, so every meeting is found, made or not, removed or
+not. Removing is a record of ours only: the link still opens the room. Refuses passwords, recordings, seats,
+logins, mail, hosts and their keys: a room that is defined by its link has none of them.
 """
 
 from typing import Final
@@ -48,22 +47,22 @@ class JitsiProvider:
         return _ABILITIES
 
     async def create(self, order: ProviderOrder) -> Provisioned:
-        """Name the room of a meeting. This asks nobody and cannot fail."""
+        """Name the room of a meeting. This makes no call and cannot fail."""
         return Provisioned(
             provider_meeting_id=self._rooms.name(order.meeting_id),
             join_url=self._rooms.join_url(order.meeting_id, order.title, mic_off=order.mic_off),
         )
 
     async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
-        """What making the meeting gives, whether or not anybody made or removed it."""
+        """Return the meeting as `create` does, whether or not it was made or removed."""
         return (await self.create(order),)
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Say that it is removed, each time: there is nothing to remove, and nobody is asked who is in."""
+        """Report it as removed, each time: there is nothing to remove, and no call is made."""
         return ProviderMeetingState.REMOVED
 
     async def end(self, provider_meeting_id: str) -> None:
-        """Do nothing: a room closes when the last one leaves it, and nobody can be sent out."""
+        """Do nothing: a room closes when the last participant leaves, and participants cannot be removed."""
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         """Refuse: there are no hosts.

@@ -1,4 +1,4 @@
-"""The recordings of a provider that makes none."""
+"""The recording files of a provider without recordings."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,15 +13,15 @@ _NONE: tuple[OpenFile, ...] = ()
 
 
 class JitsiRecordingFiles:
-    """Nothing is ever there, and nothing can be lost."""
+    """A store without files."""
 
     @property
     def provider(self) -> str:
-        """Whose files."""
+        """The name of the provider."""
         return "jitsi"
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """None."""
+        """Return no files."""
         return ()
 
     @asynccontextmanager
@@ -36,4 +36,4 @@ class JitsiRecordingFiles:
         raise FileGone("this provider records nothing")
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""

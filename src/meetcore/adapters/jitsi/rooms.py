@@ -1,8 +1,8 @@
 """The names and addresses of Jitsi rooms.
 
-A room's name is all that keeps strangers out, so it follows from our meeting id and a key: asking twice gives
-the same, and who knows the id knows nothing. Everything else that a room can be told goes behind the `#` of
-its address, which browsers keep to themselves: the server learns the title from those who enter.
+A room's name is its only protection, so it is derived from our meeting id and a key: it is stable, and the id
+alone does not reveal it. All other options of a room go behind the `#` of its address, which browsers keep to
+themselves: the server learns the title from those who enter.
 """
 
 import base64
@@ -42,14 +42,14 @@ class JitsiRooms:
         return f"<JitsiRooms at {self._url}>"
 
     def name(self, meeting_id: UUID) -> str:
-        """The room of a meeting: six groups of four lower-case letters and digits, fit to be read aloud."""
+        """Return the room of a meeting: six groups of four lower-case letters and digits."""
         digest = hmac.digest(self._key, b"jitsi-room:" + meeting_id.bytes, "sha256")
         # Jitsi folds capitals. In base32 neither 0 nor 1 is there to be taken for a letter.
         text = base64.b32encode(digest[:_NAME_BYTES]).decode("ascii").lower()
         return "-".join(text[start : start + _GROUP] for start in range(0, len(text), _GROUP))
 
     def join_url(self, meeting_id: UUID, title: str, *, mic_off: bool) -> str:
-        """The address of a meeting's room, which shows the title and lets people enter muted.
+        """Return the address of a meeting's room, which shows the title and can mute participants at first.
 
         Args:
             title: any text.
@@ -62,7 +62,7 @@ class JitsiRooms:
 
 
 def _as_option(text: str) -> str:
-    r"""A text as Jitsi reads it: JSON, percent-encoded.
+    r"""Encode a text as Jitsi reads it: JSON, percent-encoded.
 
     Before it parses, Jitsi turns typographic quotes into plain ones and a backslash with `&` into `&`. Either
     would break the JSON, so neither is there: beyond ASCII and for `&` there are only JSON's own escapes.

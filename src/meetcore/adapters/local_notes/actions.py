@@ -1,10 +1,10 @@
-"""What is to be done, found by how people say it, in Indonesian and in English.
+"""Action items, found by patterns of Indonesian and English.
 
 A rule is a pattern and what it means. The first one that fits a sentence decides: the table's order is part
-of it. The rules of both languages are tried on every sentence, because meetings mix them. What somebody will
-say next in the meeting is nothing to be done, nor is what happens by itself.
+of it. The rules of both languages are tried on every sentence, because meetings mix them. Announcements of
+the next topic are no action items, nor are events without an actor.
 
-Owns the table. Refuses to look further than one sentence.
+Owns the table. It looks at one sentence only.
 """
 
 import re
@@ -19,19 +19,19 @@ from meetcore.domain.notes import ActionItem
 
 __all__ = ["action_in"]
 
-# Deeds of Indonesian, by their stems, with the prefixes of writing and of speech.
-_DEED_ID: Final = (
+# Action verbs of Indonesian, by their stems, with the prefixes of writing and of speech.
+_VERB_ID: Final = (
     r"(?:me(?:ng|ny|n|m)?)?(?:kirim|siap|buat|cek|kerja|selesai|hubung|urus|perbaik|perbarui|susun|revisi|jadwal"
     r"|bagi|lapor|undang|pesan|beli|bayar|atur|lengkap|koordinasi|review|follow|update|test|uji|tes|pegang"
     r"|handle|tangani|ngirim|nyiap|nghubung|ngurus|nyusun|nyelesai)"
 )
-# What somebody does in the meeting itself, and what does itself.
-_NO_DEED_ID: Final = (
+# Verbs of the meeting itself, and of events without an actor.
+_NO_ACTION_ID: Final = (
     r"(?!(?i:(?:me(?:ng|ny|n|m)?)?(?:jelas|mulai|bahas|ulang|tanya|baca|bicara|cerita|tampil|tunjuk|sampai|nyampai"
     r"|awal|akhir|presentasi|share|bilang|kata)|di[a-z]|(?:ada|naik|turun|menjadi|jadi|selesai|terjadi|hujan"
     r"|berlangsung|berakhir|bertambah|berkurang|lebih|sangat|hadir|datang|ikut|tidak|cuti|absen)\b))"
 )
-_NO_DEED_EN: Final = (
+_NO_ACTION_EN: Final = (
     r"(?!(?i:(?:be|say|start|begin|end|explain|show|repeat|go|admit|mention|wait|see|tell|ask|talk|read|present"
     r"|share\s+my|stop|come|jump|hand|just|need|have|never|not|miss|leave|walk\s+you|rise|fall|grow|increase"
     r"|decrease|take\s+place|happen|join\s+us|attend|arrive|probably|likely)\b))(?=[a-z])"
@@ -65,43 +65,43 @@ _MUST_EN: Final = (
 
 @frozen
 class _Rule:
-    """How something to be done is said.
+    """A pattern of an action item.
 
-    `form` has a group `task`, and `owner` where it is named. Otherwise `is_speakers` tells that the speaker
-    is to do it. `needs_due`: the words are too weak without a time. `is_asked`: it may be put as a question.
+    `form` has a group `task`, and `owner` where it is named. Otherwise `is_speakers`: the speaker is the
+    owner. `needs_due`: too weak without a time. `as_question`: it may be a question.
     """
 
     form: str
     is_speakers: bool = False
     needs_due: bool = False
-    is_asked: bool = False
+    as_question: bool = False
 
 
 _RULES: Final = tuple((rule, re.compile(rule.form)) for rule in (
     _Rule(rf"^(?i:action(?:\s+items?)?|to-?do|tindak\s+lanjut)\s*:\s*{_TASK}"),
     _Rule(rf"\b(?i:tugas|PR|pekerjaan\s+rumah)\s+(?i:untuk\s+|buat\s+)?{_NAMED}\s*(?::|,|\badalah\b)\s*{_TASK}"),
-    _Rule(rf"{_OWNER}\s*,?\s+{_PLEASE_ID}{_NO_REQUEST}{_TASK}", is_asked=True),
-    # Only to somebody who is addressed: "uji coba" is a thing.
-    _Rule(rf"{_OWNER}\s*,\s+(?i:coba)\s+{_NO_REQUEST}{_TASK}", is_asked=True),
-    _Rule(rf"{_OWNER}\s*,?\s+{_PLEASE_EN}{_NO_REQUEST}{_TASK}", is_asked=True),
-    _Rule(rf"\b(?i:tolong|mohon)\s+{_NAMED}\s+(?i:untuk\s+)?{_TASK}", is_asked=True),
-    _Rule(rf"\b(?i:tolong|mohon|harap|jangan\s+lupa|pastikan)\s+{_NO_REQUEST}{_TASK}", is_asked=True),
-    _Rule(rf"{_I_ID}{_WILL_ID}{_NO_DEED_ID}{_TASK}", is_speakers=True),
-    _Rule(rf"\b(?i:biar|nanti)\s+{_I_ID}(?P<task>(?i:{_DEED_ID}).*)", is_speakers=True),
-    _Rule(rf"{_I_ID}(?P<task>(?i:{_DEED_ID}).*)", is_speakers=True, needs_due=True),
-    _Rule(rf"{_OWNER}\s+(?i:yang\s+)?{_WILL_ID}{_NO_DEED_ID}{_TASK}"),
-    _Rule(rf"{_OWNER}\s+{_MUST_ID}{_NO_DEED_ID}{_TASK}"),
-    _Rule(rf"{_OWNER}\s+(?i:yang)\s+(?P<task>(?i:{_DEED_ID}).*)"),
+    _Rule(rf"{_OWNER}\s*,?\s+{_PLEASE_ID}{_NO_REQUEST}{_TASK}", as_question=True),
+    # Only with an addressee: "uji coba" is a thing.
+    _Rule(rf"{_OWNER}\s*,\s+(?i:coba)\s+{_NO_REQUEST}{_TASK}", as_question=True),
+    _Rule(rf"{_OWNER}\s*,?\s+{_PLEASE_EN}{_NO_REQUEST}{_TASK}", as_question=True),
+    _Rule(rf"\b(?i:tolong|mohon)\s+{_NAMED}\s+(?i:untuk\s+)?{_TASK}", as_question=True),
+    _Rule(rf"\b(?i:tolong|mohon|harap|jangan\s+lupa|pastikan)\s+{_NO_REQUEST}{_TASK}", as_question=True),
+    _Rule(rf"{_I_ID}{_WILL_ID}{_NO_ACTION_ID}{_TASK}", is_speakers=True),
+    _Rule(rf"\b(?i:biar|nanti)\s+{_I_ID}(?P<task>(?i:{_VERB_ID}).*)", is_speakers=True),
+    _Rule(rf"{_I_ID}(?P<task>(?i:{_VERB_ID}).*)", is_speakers=True, needs_due=True),
+    _Rule(rf"{_OWNER}\s+(?i:yang\s+)?{_WILL_ID}{_NO_ACTION_ID}{_TASK}"),
+    _Rule(rf"{_OWNER}\s+{_MUST_ID}{_NO_ACTION_ID}{_TASK}"),
+    _Rule(rf"{_OWNER}\s+(?i:yang)\s+(?P<task>(?i:{_VERB_ID}).*)"),
     _Rule(rf"\b(?i:kita|kami)\s+(?i:harus|perlu|wajib|mesti)\s+{_TASK}", needs_due=True),
-    _Rule(rf"(?:^|[,;:.]\s*|\b(?i:and|but|so|okay|ok)\s+){_PLEASE_EN}{_NO_REQUEST}{_TASK}", is_asked=True),
+    _Rule(rf"(?:^|[,;:.]\s*|\b(?i:and|but|so|okay|ok)\s+){_PLEASE_EN}{_NO_REQUEST}{_TASK}", as_question=True),
     _Rule(rf"\b(?i:make\s+sure|don't\s+forget|remember)\s+(?i:to|that|you|we)\s+{_TASK}"),
-    _Rule(rf"{_I_EN}{_NO_DEED_EN}{_TASK}", is_speakers=True),
-    _Rule(rf"{_OWNER}{_WILL_EN}{_NO_DEED_EN}{_TASK}"),
-    _Rule(rf"{_OWNER}{_MUST_EN}{_NO_DEED_EN}{_TASK}"),
-    _Rule(rf"{_BEGIN}{_NAMED}\s+to\s+{_NO_DEED_EN}{_TASK}", needs_due=True),
+    _Rule(rf"{_I_EN}{_NO_ACTION_EN}{_TASK}", is_speakers=True),
+    _Rule(rf"{_OWNER}{_WILL_EN}{_NO_ACTION_EN}{_TASK}"),
+    _Rule(rf"{_OWNER}{_MUST_EN}{_NO_ACTION_EN}{_TASK}"),
+    _Rule(rf"{_BEGIN}{_NAMED}\s+to\s+{_NO_ACTION_EN}{_TASK}", needs_due=True),
     _Rule(rf"\b[Ww]e\s+(?i:need\s+to|must|have\s+to|should)\s+{_TASK}", needs_due=True),
 ))  # fmt: skip
-# No rule fits a sentence that has none of these: most sentences are done with at one glance.
+# No rule fits a sentence that has none of these: most sentences end here.
 _SIGNS: Final = re.compile(
     r"tolong|mohon|harap|coba|lupa|pastikan|akan|bakal|saya|aku|gue|minta|tugas|tunjuk|tanggung|harus|wajib|perlu"
     r"|mesti|yang|pekerjaan|\bpr\b|tindak|action|to-?do|please|you|'ll|will|going|need|has|have|must|should"
@@ -113,14 +113,14 @@ _TAIL: Final = re.compile(r",?\s+(?:ya|please|pak|bu|oke|okay|thanks|terima\s+ka
 
 
 def action_in(sentence: Sentence) -> ActionItem | None:
-    """What a sentence says that somebody is to do."""
+    """Return the action item of a sentence."""
     # The apostrophe that software writes, by the plain one: both are one letter, so that places stay.
     text = sentence.text.replace("\u2019", "'")
     if _SIGNS.search(text) is None:
         return None
     is_question = text.rstrip("\"')] ").endswith("?")
     for rule, form in _RULES:
-        found = None if is_question and not rule.is_asked else form.search(text)
+        found = None if is_question and not rule.as_question else form.search(text)
         if found is not None and (item := _item(rule, found, sentence)) is not None:
             return item
     return None
@@ -128,12 +128,12 @@ def action_in(sentence: Sentence) -> ActionItem | None:
 
 def _item(rule: _Rule, found: re.Match[str], sentence: Sentence) -> ActionItem | None:
     begin = found.start("task")
-    said = sentence.text[begin : found.end("task")]
+    phrase = sentence.text[begin : found.end("task")]
     owner = sentence.text[slice(*found.span("owner"))] if "owner" in found.re.groupindex else None
-    due = due_in(said) or due_in(sentence.text[:begin])
+    due = due_in(phrase) or due_in(sentence.text[:begin])
     if rule.needs_due and due is None:
         return None
-    task = _TAIL.sub("", without_due(said).strip(_MARKS)).strip(_MARKS)
+    task = _TAIL.sub("", without_due(phrase).strip(_MARKS)).strip(_MARKS)
     if not task:
         return None
     owner = sentence.speaker if rule.is_speakers else owner

@@ -1,6 +1,6 @@
-"""When something is to be done, in the words used: "paling lambat tanggal 28", "by Friday".
+"""Due dates, in the speaker's words: "paling lambat tanggal 28", "by Friday".
 
-Owns the finding. Refuses to reckon: what "besok" is depends on a calendar that the words do not have.
+Owns the finding. Dates are not computed: what "besok" means depends on the day of the meeting.
 """
 
 import re
@@ -73,13 +73,13 @@ _END: Final = re.compile(r"[\s.,;:!?…]*(?:ya|please|pak|bu)?[\s.,;:!?…]*", r
 
 
 def due_in(text: str) -> str | None:
-    """The words that tell when, the first ones; those that follow at once belong to them."""
+    """The first due phrase, with the due words that follow at once."""
     found = _found(text)
     return None if found is None else text[found[0] : found[1]]
 
 
 def without_due(text: str) -> str:
-    """The same words without those at their end that tell when."""
+    """The text without a due phrase at its end."""
     found = _found(text)
     if found is None or not _END.fullmatch(text, found[1]):
         return text

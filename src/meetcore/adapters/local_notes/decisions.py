@@ -1,6 +1,6 @@
-"""Decisions, found by how people say them, in Indonesian and in English, both at once: meetings mix them.
+"""Decisions, found by patterns of Indonesian and English, both at once: meetings mix them.
 
-What is asked, wished, denied, left open or said of another time is no decision. Owns the table. Refuses to
+A question, a wish, a denial, an open point or another time is no decision. Owns the table. Refuses to
 look further than one sentence, but for "Setuju." after a proposal.
 """
 
@@ -31,7 +31,7 @@ _DECIDED: Final = tuple(
         r"\b(?:let's|let\s+us|we'll|we\s+will|we're\s+going\s+to|we\s+are\s+going\s+to)\s+(?:go|stick)\s+with\b",
     )
 )
-# What stands close before and takes the decision away: denied, open, wished, on a condition, still to come.
+# What rules a decision out close before it: denied, open, wished, on a condition, in future.
 _UNDECIDED: Final = re.compile(
     # "Kalau begitu" is no condition: it draws the conclusion.
     r"\b(?:belum|tidak|tak|bukan|nggak|gak|enggak|jika|kal(?:au|o)(?!\s+(?:be)?gitu\b)|apabila|bila"
@@ -52,9 +52,9 @@ _PROPOSES: Final = re.compile(
 )
 
 
-def decisions_in(said: Sequence[Sentence]) -> Iterator[Decision]:
+def decisions_in(sentences: Sequence[Sentence]) -> Iterator[Decision]:
     """What was decided, each with the sentence that it was decided with."""
-    for before, sentence in zip((None, *said), said, strict=False):
+    for before, sentence in zip((None, *sentences), sentences, strict=False):
         if _is_decision(sentence.text):
             yield Decision(sentence.text, sentence.text, sentence.at_s)
         elif before is not None and _AGREES.fullmatch(sentence.text) and _PROPOSES.search(before.text):

@@ -1,4 +1,4 @@
-"""Who is meant: names as they are said in a sentence.
+"""Names in a sentence.
 
 A word with a capital is a name unless it is one of the words that sentences begin with. Owns the list of
 those, and the patterns.

@@ -1,6 +1,6 @@
-"""What was said, cut into sentences; each is a stretch of one utterance, letter for letter.
+"""Transcripts split into sentences; each is an exact part of one utterance.
 
-Owns the cutting. What has no full stops, as speech that was only heard, is cut between words: no sentence is
+Owns the splitting. Text without full stops, as of some transcribers, is split between words: no sentence is
 longer than 400 letters, so that every rule has an end.
 """
 
@@ -29,7 +29,7 @@ _SHORT: Final = frozenset({"Bpk", "Dr", "Hj", "Ir", "Jl", "Mr", "Mrs", "Ms", "No
 
 @frozen
 class Sentence:
-    """One sentence, who said it, and the second at which the utterance that it is in begins."""
+    """One sentence, its speaker, and the second at which its utterance begins."""
 
     text: str = field(repr=False)
     at_s: float
@@ -60,7 +60,7 @@ def _stretches(text: str) -> Iterator[str]:
 
 
 def _pieces(text: str) -> Iterator[str]:
-    """A sentence, or what lies between two spaces of one that is too long."""
+    """A sentence, or a part between two spaces of one that is too long."""
     text = text.strip()
     while len(text) > _LONGEST:
         cut = text.rfind(" ", 1, _LONGEST)

@@ -1,4 +1,4 @@
-"""Words that mean nothing by themselves, of Indonesian and of English, spoken forms included."""
+"""Stop words of Indonesian and of English, spoken forms included."""
 
 from typing import Final
 

@@ -1,10 +1,10 @@
-"""The sentences and words that stand for the rest: TextRank, after Mihalcea and Tarau (2004).
+"""Main sentences and keywords: TextRank, after Mihalcea and Tarau (2004).
 
 Two sentences are alike by the words that they share. Comparing every one with every other is quadratic, so
 only `MOST_RANKED` take part: those whose words come most often in the meeting, for their length. For three
 hours that is a tenth of a second.
 
-Owns the choice. Refuses to write a sentence: what stands in a summary was said.
+Owns the choice. No sentence is written: all of a summary is quoted.
 """
 
 import re
@@ -24,28 +24,28 @@ MOST_RANKED: Final = 200
 _FEWEST_WORDS: Final = 4
 _MOST_TOPICS: Final = 8
 _FEWEST_LETTERS: Final = 3
-_ROUNDS: Final = 20
+_ITERATIONS: Final = 20
 _DAMPING: Final = 0.85
 _WORD: Final = re.compile(r"[^\W\d_](?:[\w'-]*\w)?")
 
 
-def main_sentences(said: Sequence[Sentence], most: int) -> list[Sentence]:
-    """The sentences that say most of what the others say, `most` of them at most, in the order of time."""
-    words = [frozenset(_words(one.text)) for one in said]
+def main_sentences(sentences: Sequence[Sentence], most: int) -> list[Sentence]:
+    """The most central sentences, `most` of them at most, in the order of time."""
+    words = [frozenset(_words(one.text)) for one in sentences]
     counts = Counter(word for one in words for word in one)
     worth = [sum(log(1 + counts[word]) for word in one) / (len(one) + 5) for one in words]
-    fitting = [at for at, one in enumerate(words) if len(one) >= _FEWEST_WORDS] or list(range(len(said)))
+    fitting = [at for at, one in enumerate(words) if len(one) >= _FEWEST_WORDS] or list(range(len(sentences)))
     entered = sorted(sorted(fitting, key=lambda at: (-worth[at], at))[:MOST_RANKED])
     ranks = _ranks([words[at] for at in entered])
     chosen: dict[str, int] = {}
     for at, _ in sorted(zip(entered, ranks, strict=True), key=lambda pair: (-pair[1], pair[0])):
-        chosen.setdefault(said[at].text.casefold(), at)
-    return [said[at] for at in sorted(list(chosen.values())[:most])]
+        chosen.setdefault(sentences[at].text.casefold(), at)
+    return [sentences[at] for at in sorted(list(chosen.values())[:most])]
 
 
-def keywords(said: Sequence[Sentence]) -> tuple[str, ...]:
-    """The words that come most often, in small letters, those that mean nothing by themselves left out."""
-    counts = Counter(word for one in said for word in _words(one.text) if len(word) > _FEWEST_LETTERS)
+def keywords(sentences: Sequence[Sentence]) -> tuple[str, ...]:
+    """The most frequent words, in lower case, without stop words."""
+    counts = Counter(word for one in sentences for word in _words(one.text) if len(word) > _FEWEST_LETTERS)
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     often = [word for word, count in ranked if count > 1] or [word for word, _ in ranked]
     return tuple(often[:_MOST_TOPICS])
@@ -57,7 +57,7 @@ def _words(text: str) -> list[str]:
 
 
 def _ranks(words: Sequence[frozenset[str]]) -> list[float]:
-    """How much each sentence is like those that are like others: the walk of a reader from like to like."""
+    """The centrality of each sentence: the random walk of TextRank."""
     count = len(words)
     links: list[list[tuple[int, float]]] = [[] for _ in range(count)]
     for one in range(count):
@@ -68,7 +68,7 @@ def _ranks(words: Sequence[frozenset[str]]) -> list[float]:
                 links[other].append((one, weight))
     given = [sum(weight for _, weight in each) for each in links]
     ranks = [1.0] * count
-    for _ in range(_ROUNDS):
+    for _ in range(_ITERATIONS):
         ranks = [
             1 - _DAMPING + _DAMPING * sum(ranks[at] * weight / given[at] for at, weight in each)
             for each in links

@@ -28,9 +28,9 @@ _OPENING: Final[Mapping[Language, str]] = MappingProxyType(
 
 
 class LocalNoteWriter:
-    """Writes notes out of the sentences that were said.
+    """Writes notes from sentences of the transcript.
 
-    The language asked for decides the summary's opening and nothing else: what was said is not translated.
+    The language sets only the summary's opening: quotes are not translated.
     """
 
     async def write(self, transcript: Transcript, language: Language) -> NoteDraft:
@@ -39,15 +39,15 @@ class LocalNoteWriter:
 
 
 def _draft(transcript: Transcript, language: Language) -> NoteDraft:
-    said = sentences_of(transcript)
-    most = min(_MOST_MAIN, _FEWEST_MAIN + len(said) // _SENTENCES_PER_MAIN)
-    lines = [_line(one) for one in main_sentences(said, most)]
-    actions = (action_in(one) for one in said)
+    sentences = sentences_of(transcript)
+    most = min(_MOST_MAIN, _FEWEST_MAIN + len(sentences) // _SENTENCES_PER_MAIN)
+    lines = [_line(one) for one in main_sentences(sentences, most)]
+    actions = (action_in(one) for one in sentences)
     return NoteDraft(
         summary="\n".join([_OPENING[language], "", *lines]),
-        decisions=tuple(dict.fromkeys(decisions_in(said)))[:_MOST_ITEMS],
+        decisions=tuple(dict.fromkeys(decisions_in(sentences)))[:_MOST_ITEMS],
         action_items=tuple(dict.fromkeys(one for one in actions if one is not None))[:_MOST_ITEMS],
-        topics=keywords(said),
+        topics=keywords(sentences),
     )
 
 

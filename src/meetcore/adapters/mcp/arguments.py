@@ -1,6 +1,6 @@
 """A tool's arguments, read as HTTP reads path, query, header and body: strictly, all problems at once.
 
-Owns which argument is which. The rules are the API's: `decoding` and `paging` carry them out.
+Owns the mapping of arguments. The rules are the API's: `decoding` and `paging` apply them.
 """
 
 from collections.abc import Mapping
@@ -24,14 +24,14 @@ Problems = dict[str, list[str]]
 
 
 def ids_of(operation: Operation, arguments: Arguments) -> dict[str, str] | None:
-    """The ids that an operation's path takes; None when one is missing or is no text."""
+    """Return the ids of an operation's path; `None` when one is missing or is no text."""
     found = {name: arguments.get(name) for name in path_names(operation)}
     texts = {name: value for name, value in found.items() if isinstance(value, str) and value}
     return texts if len(texts) == len(found) else None
 
 
 def read_arguments(operation: Operation, arguments: Arguments) -> ParsedRequest:
-    """Read what a tool is called with.
+    """Read the arguments of a tool call.
 
     Raises:
         InvalidRequest: names every argument that is missing, unknown, of a wrong type or breaks a rule.
@@ -40,10 +40,10 @@ def read_arguments(operation: Operation, arguments: Arguments) -> ParsedRequest:
     ids = _read_ids(operation, arguments, problems)
     key = _read_key(operation, arguments, problems)
     own = {*ids, KEY} if operation.is_mutating else {*ids}
-    rest = {name: value for name, value in arguments.items() if name not in own}
+    remaining = {name: value for name, value in arguments.items() if name not in own}
     parsed = ParsedRequest(API_ROOT + operation.path.format_map(ids), ids, key=key)
     try:
-        parsed = _read_rest(operation, rest, parsed)
+        parsed = _read_remaining(operation, remaining, parsed)
     except InvalidRequest as error:
         problems |= _fields_of(error)
     if problems:
@@ -76,33 +76,33 @@ def _read_key(operation: Operation, arguments: Arguments, problems: Problems) ->
     return str(key)
 
 
-def _read_rest(operation: Operation, rest: dict[str, Any], parsed: ParsedRequest) -> ParsedRequest:
+def _read_remaining(operation: Operation, remaining: dict[str, Any], parsed: ParsedRequest) -> ParsedRequest:
     if operation.listing is not None:
-        return evolve(parsed, page=_read_page(operation.listing, rest, parsed.place))
+        return evolve(parsed, page=_read_page(operation.listing, remaining, parsed.place))
     if operation.body is not None:
-        return evolve(parsed, value=rest, body=decode_body(rest, operation.body))
+        return evolve(parsed, value=remaining, body=decode_body(remaining, operation.body))
     options = chosen_options(operation)
-    chosen = {name: [_as_query(value)] for name, value in rest.items() if name in options}
+    chosen = {name: [_as_query(value)] for name, value in remaining.items() if name in options}
     # What takes no body over HTTP takes no further argument.
-    decode_body({name: value for name, value in rest.items() if name not in options}, NoBody)
+    decode_body({name: value for name, value in remaining.items() if name not in options}, NoBody)
     return evolve(parsed, options=read_options(chosen, options)) if chosen else parsed
 
 
 def _as_query(value: object) -> str:
-    """A value as a query would say it."""
+    """Format a value as a query would contain it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _read_page(listing: Listing, rest: Arguments, place: str) -> Page:
+def _read_page(listing: Listing, remaining: Arguments, place: str) -> Page:
     problems: Problems = {}
     query: dict[str, list[str]] = {}
-    for name, value in rest.items():
-        kind, told = (int, "an integer") if name == "limit" else (str, "a string")
+    for name, value in remaining.items():
+        kind, type_name = (int, "an integer") if name == "limit" else (str, "a string")
         # What the list does not know is left to it, whatever it is; a boolean is no integer.
         if type(value) is kind or name not in ("limit", "cursor", *listing.filters):
             query[name] = [str(value)]
         else:
-            problems[name] = [f"must be {told}"]
+            problems[name] = [f"must be {type_name}"]
     try:
         page = read_page(query, listing, place)
     except InvalidRequest as error:

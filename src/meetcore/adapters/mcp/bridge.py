@@ -1,8 +1,8 @@
 """The service's tools for programs that speak over standard input and output.
 
-`meetcore mcp` runs beside the agent, with an API key and nothing else: what is asked goes to the service's
-`/mcp`, what is answered comes back as it is. Owns the two ends. Refuses to decide anything: a database's
-address has no place on a desk, and a rule is carried out once.
+`meetcore mcp` runs beside the agent, with an API key and nothing else: requests go to the service's `/mcp`,
+answers come back unchanged. Owns the two ends and decides nothing: it needs no access to the database, and
+each rule is applied once, by the service.
 """
 
 from collections.abc import Awaitable, Callable
@@ -32,24 +32,24 @@ CONNECT_S = 10.0
 ANSWER_S = 60.0
 """Longer than the service lets a duplicate wait and a provider think."""
 
-_AWAY = "The service does not answer. Try again later."
-_AWAY_FROM_AN_INTENT = f"The service does not answer. Try again later, with the same {KEY}."
+_UNAVAILABLE = "The service does not answer. Try again later."
+_UNAVAILABLE_WITH_KEY = f"The service does not answer. Try again later, with the same {KEY}."
 
 Result = TypeVar("Result")
 
 
 class BridgeRefused(Exception):
-    """The service does not answer, or does not let this key in; the message says which."""
+    """The service does not answer, or refuses the key; the message says which."""
 
 
 async def bridge(base_url: str, api_key: str) -> None:
     """Serve standard input and output until the input ends.
 
-    A service that goes away meanwhile is told to the agent, call by call, until it is back.
+    While the service is unavailable, each call of the agent is answered with an error.
 
     Args:
         base_url: where the service is, without a slash at its end.
-        api_key: whose tools they are; never shown.
+        api_key: the key whose tools are served; never shown.
 
     Raises:
         BridgeRefused: nothing can be served.
@@ -61,13 +61,13 @@ async def bridge(base_url: str, api_key: str) -> None:
             server = await far.ask(_introduced)
         except MCPError as error:
             raise BridgeRefused(f"{base_url}: {error.message}") from None
-        async with stdio_server() as (heard, said):
-            await server.run(heard, said, server.create_initialization_options())
+        async with stdio_server() as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
 
 
 @frozen
 class _FarEnd:
-    """The service. Each request is a conversation of its own: one that fails must not take others with it.
+    """The service. Each request has its own session, so that one failure does not affect others.
 
     `mode` is the protocol's revision once it is known, so that nothing is negotiated twice.
     """
@@ -78,13 +78,13 @@ class _FarEnd:
     known: DiscoverResult | None = None
 
     async def ask(
-        self, question: Callable[["_FarEnd", Client], Awaitable[Result]], away: str = _AWAY
+        self, question: Callable[["_FarEnd", Client], Awaitable[Result]], away: str = _UNAVAILABLE
     ) -> Result:
-        """Put a question.
+        """Send one request.
 
         Args:
-            question: what to do with a conversation.
-            away: the words for a service that does not answer.
+            question: what to do with a session.
+            away: the message if the service does not answer.
 
         Raises:
             MCPError: the service refuses, or does not answer.
@@ -97,7 +97,7 @@ class _FarEnd:
                     return await question(self, client)
                 except MCPError as error:
                     refusal = error
-        except Exception as error:  # noqa: BLE001  (told apart by its first cause)
+        except Exception as error:  # noqa: BLE001  (classified by its first cause)
             refusal = _first(error, away)
         raise refusal from None
 
@@ -107,21 +107,21 @@ class _FarEnd:
         return await self.ask(lambda _, client: client.session.list_tools(params=wanted))
 
     async def call_tool(self, _: Any, params: CallToolRequestParams) -> CallToolResult:
-        """What the service answers, as it is: its shape was held against the schema where it was made."""
+        """Return the service's answer unchanged: the service has validated it against the schema."""
         wanted = CallToolRequest(params=CallToolRequestParams(name=params.name, arguments=params.arguments))
-        away = _AWAY_FROM_AN_INTENT if KEY in (params.arguments or {}) else _AWAY
+        away = _UNAVAILABLE_WITH_KEY if KEY in (params.arguments or {}) else _UNAVAILABLE
         return await self.ask(lambda _, client: client.session.send_request(wanted, CallToolResult), away)
 
 
 def _first(error: Exception, away: str) -> Exception:
-    """What went wrong first in a group of tasks, in the protocol's words where the line was at fault."""
+    """Return the first error in a group of tasks, as a protocol error if the connection failed."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return MCPError(INTERNAL_ERROR, away) if isinstance(error, httpx2.HTTPError) else error
 
 
 async def _introduced(far: _FarEnd, client: Client) -> Server[Any]:
-    """The near end, which says of itself what the service says."""
+    """Build the local server, which introduces itself as the service does."""
     info, session = client.server_info, client.session
     known = session.discover_result
     met = far if known is None else evolve(far, mode=client.protocol_version, known=known)

@@ -1,7 +1,7 @@
-"""The way to the door, built when somebody first takes it.
+"""The application of the agent interface, built at its first request.
 
-The protocol's package costs half a second and some 30 MB, which a service that no agent asks does not pay.
-Owns when the door is opened and closed; refuses to know what it does.
+The protocol's package costs half a second and some 30 MB, which a service without agents does not pay. Owns
+when the application is opened and closed.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ __all__ = ["LazyMcpApp"]
 
 
 class LazyMcpApp:
-    """The ASGI application of the agent interface; `open` it before it is asked.
+    """The ASGI application of the agent interface; `open` it before the first request.
 
     Args:
         table: the operations.
-        admit: who may come in, and how often.
-        world: the clock, and new request ids.
+        admit: authenticates and counts requests.
+        runtime: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
         limits: how slow the body of a request may be.
     """
@@ -45,42 +45,42 @@ class LazyMcpApp:
         self._parts = (table, admit, runtime, base_url, limits)
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
-        self._keeper: asyncio.Task[None] | None = None
+        self._lifespan_task: asyncio.Task[None] | None = None
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Let agents in until the block is left."""
+        """Serve agents until the block is left."""
         try:
             yield
         finally:
             self._closing.set()
-            if self._keeper is not None:
-                await self._keeper
+            if self._lifespan_task is not None:
+                await self._lifespan_task
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; the first one waits until the door is built."""
-        if self._keeper is None:
-            self._keeper = asyncio.create_task(self._keep())
-        door = await asyncio.shield(self._opened)  # who hangs up does not take it from the others
-        await door(scope, receive, send)
+        """Answer one request; the first one waits until the application is built."""
+        if self._lifespan_task is None:
+            self._lifespan_task = asyncio.create_task(self._run_lifespan())
+        app = await asyncio.shield(self._opened)  # a client that disconnects does not cancel it for others
+        await app(scope, receive, send)
 
-    async def _keep(self) -> None:
-        """Open the door and close it, in one task, as its package wants it."""
+    async def _run_lifespan(self) -> None:
+        """Open and close the application in one task, as its package requires."""
         try:
-            door = (await asyncio.to_thread(_door))(*self._parts)
-            async with door.open():
-                self._opened.set_result(door)
+            app = (await asyncio.to_thread(_app_class))(*self._parts)
+            async with app.open():
+                self._opened.set_result(app)
                 await self._closing.wait()
         except Exception as error:
             if self._opened.done():
                 raise
-            # Whoever waits is told, and whoever comes next tries again.
+            # Waiting requests get the error, and the next request tries again.
             failed, self._opened = self._opened, asyncio.get_running_loop().create_future()
-            self._keeper = None
+            self._lifespan_task = None
             failed.set_exception(error)
 
 
-def _door() -> type["McpApp"]:
+def _app_class() -> type["McpApp"]:
     from meetcore.adapters.mcp.mcp_app import McpApp  # an extra
 
     return McpApp

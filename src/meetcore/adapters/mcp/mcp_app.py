@@ -1,11 +1,11 @@
-"""Where agents come in: `{base_url}/mcp`, the Model Context Protocol over streamable HTTP.
+"""The agent interface: `{base_url}/mcp`, the Model Context Protocol over streamable HTTP.
 
-Each request walks as one of the API does: authenticate (401) → rate limit → scope → arguments → idempotency →
-the work, through the same reception and the same operations. A tool call counts as one, anything else as a
-read. Once somebody is let in, whatever refuses a tool call is the tool's own answer, so that the agent can
+Each request passes the same steps as in the API: authenticate (401) → rate limit → scope → arguments →
+idempotency → the work, through the same pipeline and the same operations. A tool call counts as one, anything
+else as a read. After authentication, a refusal of a tool call is the tool's own answer, so that the agent can
 read it; every other refusal has its HTTP status.
 
-Stateless: no request knows of another, so that any process may answer it.
+Stateless: any process can answer any request.
 """
 
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
@@ -43,18 +43,18 @@ from meetcore.usecases.runtime import Runtime
 
 __all__ = ["McpApp"]
 
-_VISIT = "meetcore.visit"
+_REQUEST_KEY = "meetcore.visit"
 
 log = structlog.get_logger("meetcore.mcp")
 
 
 class McpApp:
-    """The ASGI application of the agent interface; `open` it before it is asked.
+    """The ASGI application of the agent interface; `open` it before the first request.
 
     Args:
         table: the operations.
-        admit: who may come in, and how often.
-        world: the clock, and new request ids.
+        admit: authenticates and counts requests.
+        runtime: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
         limits: how slow the body of a request may be.
     """
@@ -86,12 +86,12 @@ class McpApp:
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
-        """Let agents in, once, until the block is left."""
+        """Serve agents, once, until the block is left."""
         async with self._manager.run():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request; nothing escapes but a client that hung up."""
+        """Answer one request; raise nothing but `ClientDisconnect`."""
         request = Request(scope, receive)
         try:
             message = await read_message(request, self._limits)
@@ -101,9 +101,9 @@ class McpApp:
         reply = _Reply(send, mcp_request)
         try:
             await self._admit(request, mcp_request)
-            inside = {**scope, _VISIT: mcp_request}
+            inside = {**scope, _REQUEST_KEY: mcp_request}
             await self._manager.handle_request(inside, _replayed(message.raw, receive), reply)
-        except Exception as error:  # noqa: BLE001  (whatever it is, the caller gets an error of ours)
+        except Exception as error:  # noqa: BLE001  (the caller gets an error of the service for any fault)
             refusal = self._pipeline.to_domain_error(error, mcp_request.context)
             if reply.status is None:
                 await self._refuse(refusal, mcp_request)(scope, receive, reply)
@@ -116,7 +116,7 @@ class McpApp:
         )  # fmt: skip
 
     async def _admit(self, request: Request, mcp_request: McpRequest) -> None:
-        """Let a visit in.
+        """Authenticate, count and read a request.
 
         Raises:
             DomainError: the request has no answer but this refusal.
@@ -125,11 +125,11 @@ class McpApp:
         if headers.get("origin", self._origin).lower() != self._origin:
             raise OriginNotAllowed
         try:
-            includes = self._peek(message, mcp_request.context.now)
+            includes = self._includes_of(message, mcp_request.context.now)
             mcp_request.caller = await self._pipeline.authenticate(
                 mcp_request.context, headers.get("authorization"), includes
             )
-        except Exception as error:  # noqa: BLE001  (a tool call tells it itself)
+        except Exception as error:  # noqa: BLE001  (a tool call returns it itself)
             refusal = self._pipeline.to_domain_error(error, mcp_request.context)
             if isinstance(refusal, InvalidApiKey) or not message.is_tool_call:
                 raise refusal from None
@@ -137,7 +137,7 @@ class McpApp:
         if message.problem is not None:
             raise message.problem
 
-    def _peek(self, message: Message, now: datetime) -> CallerIncludes:
+    def _includes_of(self, message: Message, now: datetime) -> CallerIncludes:
         tool = self._tools.get(message.tool or "")
         ids = None if tool is None else ids_of(tool.operation, message.arguments)
         return NO_INCLUDES if tool is None or ids is None else tool.operation.includes(ids, now)
@@ -184,17 +184,17 @@ class McpApp:
 
 
 class _Reply:
-    """Sends an answer on, with the headers that every answer leaves with."""
+    """Passes an answer on, with the headers of every answer."""
 
     def __init__(self, send: Send, mcp_request: McpRequest) -> None:
         self._send = send
-        self._visit = mcp_request
+        self._mcp_request = mcp_request
         self.status: int | None = None
 
     async def __call__(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self.status = int(message["status"])
-            headers = common_headers(self._visit.context)
+            headers = common_headers(self._mcp_request.context)
             own = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
             names = {name for name, _ in own}
             kept = [(name, value) for name, value in message["headers"] if name.lower() not in names]
@@ -203,7 +203,7 @@ class _Reply:
 
 
 def _replayed(raw: bytes, receive: Receive) -> Receive:
-    """The body that was read already, then what the connection says."""
+    """Receive the body that was read already, then the messages of the connection."""
     waiting: list[AsgiMessage] = [{"type": "http.request", "body": raw, "more_body": False}]
 
     async def replay() -> AsgiMessage:
@@ -220,6 +220,6 @@ def _version() -> str:
 
 
 def _mcp_request_of(context: Any) -> McpRequest:
-    mcp_request = context.request.scope[_VISIT]
+    mcp_request = context.request.scope[_REQUEST_KEY]
     assert isinstance(mcp_request, McpRequest)
     return mcp_request

@@ -1,7 +1,8 @@
-"""An agent's request on its way, as far as admission needs to know it.
+"""An agent's request, as far as admission needs to know it.
 
 Owns the reading of a message before the protocol does: whether it is a tool call, and of which tool with
-which arguments. What is judged here is what is carried out later; the protocol's own reading decides nothing.
+which arguments. The message checked here is the one executed later; the protocol's own reading decides
+nothing.
 """
 
 from collections.abc import Mapping
@@ -26,10 +27,10 @@ _MAX_SHOWN = 100
 
 @frozen
 class Message:
-    """What a request says.
+    """The message of a request.
 
-    `tool` and `arguments` are there for a well-formed tool call. `problem` is why it says nothing; who asks
-    comes first.
+    `tool` and `arguments` are there for a well-formed tool call. `problem` is why it is malformed, reported
+    after authentication.
     """
 
     raw: bytes = field(default=b"", repr=False)
@@ -52,7 +53,7 @@ class Message:
 
 @define
 class McpRequest:
-    """A message and what has become of it.
+    """A message and its result.
 
     `refusal` is a refusal that the tool call itself answers. `outcome` is the status of what the tool
     answered, for the log.
@@ -66,10 +67,10 @@ class McpRequest:
 
 
 async def read_message(request: Request, limits: RequestLimits = DEFAULT_LIMITS) -> Message:
-    """Read one message; what cannot be read is told in `problem`.
+    """Read one message; report what cannot be read in `problem`.
 
     Raises:
-        ClientDisconnect: the client hung up.
+        ClientDisconnect: the client disconnected.
     """
     if request.method != "POST":
         return Message(problem=MethodNotAllowed(request.method, "POST"))

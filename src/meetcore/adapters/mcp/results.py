@@ -19,7 +19,7 @@ _REFUSED = -32000
 
 
 def tool_listing(tool: KnownTool) -> Tool:
-    """A tool as it is listed."""
+    """Build the listing of a tool."""
     return Tool(
         name=tool.name,
         title=tool.operation.summary,
@@ -36,10 +36,10 @@ def tool_listing(tool: KnownTool) -> Tool:
 
 
 def tool_result(rendered: ApiResponse, context: RequestContext, *, is_replay: bool) -> CallToolResult:
-    """An answer of the API as a tool's: the same JSON as text, and as a value.
+    """Turn an answer of the API into a tool result: the same JSON as text, and as a value.
 
-    A refusal's value is in `_meta`: there are clients that hold any structured content against the shape of
-    what the tool tells when it does its work, and drop what does not fit.
+    A refusal's value is in `_meta`: some clients validate any structured content against the tool's output
+    schema, and drop what does not fit.
     """
     meta: dict[str, object] = {REQUEST_ID: context.request_id}
     if is_replay:
@@ -52,18 +52,18 @@ def tool_result(rendered: ApiResponse, context: RequestContext, *, is_replay: bo
 
 
 def refused(error: DomainError, base_url: str, request_id: str) -> ApiResponse:
-    """A refusal as an answer. What HTTP says in `Retry-After` is in its details: agents see no headers."""
+    """Render a refusal. The value of `Retry-After` is in its details: agents see no headers."""
     details = dict(error.details)
     if isinstance(error, RateLimited | ServiceUnavailable):
         details["retry_after_seconds"] = error.retry_after_s
-    told = envelope_of(error.code, error.message, base_url, request_id, details)
-    return ApiResponse(status_of(error), msgspec.json.encode(told))
+    envelope = envelope_of(error.code, error.message, base_url, request_id, details)
+    return ApiResponse(status_of(error), msgspec.json.encode(envelope))
 
 
 def protocol_refusal(error: DomainError, id_: str | int | None, base_url: str, request_id: str) -> bytes:
-    """The body of a refused request: a JSON-RPC error whose `data` is the error of spec part 7."""
-    told = msgspec.json.decode(refused(error, base_url, request_id).body)["error"]
+    """Build the body of a refused request: a JSON-RPC error whose `data` is the error of spec part 7."""
+    error_data = msgspec.json.decode(refused(error, base_url, request_id).body)["error"]
     code = _INVALID_REQUEST if isinstance(error, InvalidRequest) else _REFUSED
     return msgspec.json.encode(
-        {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": error.message, "data": told}}
+        {"jsonrpc": "2.0", "id": id_, "error": {"code": code, "message": error.message, "data": error_data}}
     )

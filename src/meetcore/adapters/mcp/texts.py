@@ -1,6 +1,6 @@
-"""What an agent is told in sentences: when to use a tool, what it costs, how to retry.
+"""The texts for agents: when to use a tool, what it costs, how to retry.
 
-Owns words. Facts (arguments, results, scopes) come from the code that carries them out.
+Owns texts only. Facts (arguments, results, scopes) come from the code that implements them.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
-"""The tools, derived from the table of operations: what an agent is told of each.
+"""The tools, derived from the table of operations, as they are described to agents.
 
 One operation is one tool, so that an agent can do what its key could do over HTTP and no more. Owns the
-shape of arguments and the hints. Refuses to know the protocol's package: these are values.
+shape of arguments and the hints. Independent of the protocol's package: these are values.
 """
 
 import re
@@ -45,7 +45,7 @@ _ID: Json = {
 
 @frozen
 class Tool:
-    """An operation as an agent sees it. The schemas are whole: they point nowhere."""
+    """An operation as an agent sees it. The schemas contain no references."""
 
     operation: Operation
     description: str
@@ -83,10 +83,10 @@ class Tool:
 
 
 def tools_of(table: Iterable[Operation]) -> tuple[Tool, ...]:
-    """Every operation as a tool, but for those that are left out on purpose.
+    """Return every operation as a tool, but for those that are left out on purpose.
 
     Raises:
-        KeyError: nobody has written when an operation is used.
+        KeyError: an operation has no text on when to use it.
         ValueError: two arguments of an operation would have one name.
     """
     known = [operation for operation in table if operation.name not in LEFT_OUT]
@@ -108,7 +108,7 @@ def costs(operation: Operation) -> bool:
 
 
 def path_names(operation: Operation) -> list[str]:
-    """The names of the ids in its path."""
+    """Return the names of the ids in its path."""
     return _PATH_NAME.findall(operation.path)
 
 
@@ -130,8 +130,8 @@ def _input(operation: Operation) -> Json:
             raise ValueError(f"{operation.name} has two arguments of one name: {sorted(taken)}")
         properties |= group
     required = [name for group in (*groups, body) for name in group["required"]]
-    told = {"type": "object", "properties": properties, "additionalProperties": False}
-    return told | ({"required": required} if required else {})
+    schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    return schema | ({"required": required} if required else {})
 
 
 def _arguments(properties: Json, required: Sequence[str] = ()) -> Json:
@@ -155,7 +155,7 @@ def _key_argument(operation: Operation) -> Json:
 
 
 def chosen_options(operation: Operation) -> Mapping[str, Filter]:
-    """What is left to choose of an operation, but for what agents have no use for."""
+    """Return the options of an operation, but for those of no use to agents."""
     left_out = LEFT_OUT_OPTIONS.get(operation.name, {})
     return {name: each for name, each in operation.options.items() if name not in left_out}
 
@@ -190,7 +190,7 @@ def _body_arguments(body: type | OneOfBody | None) -> Json:
 
 
 def _choice_arguments(choice: OneOfBody) -> Json:
-    """One object for several bodies: models read no alternatives at the root of a schema."""
+    """Build one object for several bodies: models read no alternatives at the root of a schema."""
     schemas = {tag: _whole(body) for tag, body in choice.bodies.items()}
     names = dict.fromkeys(name for schema in schemas.values() for name in schema["properties"])
     tag: Json = {"type": "string", "enum": list(schemas), "description": "What it is about."}
@@ -199,16 +199,16 @@ def _choice_arguments(choice: OneOfBody) -> Json:
 
 
 def _of_some(name: str, tag: str, schemas: Mapping[str, Json]) -> Json:
-    """A field as those bodies have it that have it, and which they are."""
+    """Build the schema of a field that some of the bodies have, and name those bodies."""
     owners = [each for each, schema in schemas.items() if name in schema["properties"]]
-    told: Json = dict(schemas[owners[0]]["properties"][name])
+    field: Json = dict(schemas[owners[0]]["properties"][name])
     if all(name in schemas[owner].get("required", ()) for owner in owners):
         note = f"Required with {tag} {' or '.join(owners)}"
     else:
         note = f"With {tag} {' or '.join(owners)}"
     if len(owners) < len(schemas):
         note += " only"
-    return told | {"description": f"{told.get('description', '')} {note}.".strip()}
+    return field | {"description": f"{field.get('description', '')} {note}.".strip()}
 
 
 def _output(operation: Operation) -> Json:
@@ -217,7 +217,7 @@ def _output(operation: Operation) -> Json:
 
 
 def _whole(shape: type) -> Json:
-    """The schema of a class with everything in it that it points to."""
+    """Build the schema of a class with all references replaced by their targets."""
     schemas = schemas_of([shape], _POINTER + "{name}")
 
     def resolved(value: Any) -> Any:
@@ -239,16 +239,16 @@ def _beside(pointing: Mapping[str, Any]) -> Json:
     return {name: value for name, value in pointing.items() if name != "$ref"}
 
 
-def _renamed(told: Any, names: Mapping[str, str]) -> Any:
-    """Sentences that name an operation by its method and path name its tool."""
-    match told:
+def _renamed(value: Any, names: Mapping[str, str]) -> Any:
+    """Replace the method and path of an operation by its tool's name, in all texts."""
+    match value:
         case str():
             for place, name in names.items():
-                told = re.sub(rf"`?{re.escape(place)}(?![\w/{{-])`?", name, told)
-            return told
+                value = re.sub(rf"`?{re.escape(place)}(?![\w/{{-])`?", name, value)
+            return value
         case dict():
-            return {name: _renamed(each, names) for name, each in told.items()}
+            return {name: _renamed(each, names) for name, each in value.items()}
         case list():
-            return [_renamed(each, names) for each in told]
+            return [_renamed(each, names) for each in value]
         case _:
-            return told
+            return value

@@ -1,7 +1,7 @@
 """How a process begins that works on media: this room can be imported by its name, nothing else of meetcore.
 
 Run as a script, by path, in Python's isolated mode: what else lies beside the script, and what loading all of
-meetcore would cost, stays away. What it is told and what it says is in `acts`.
+meetcore would cost, stays away. Its arguments and its answer are described in `commands`.
 """
 
 import os

@@ -6,7 +6,7 @@ tenth of the computing that encoding anew takes. The stretch begins with its sam
 whose last samples may lie behind the end.
 
 Owns when packets may be copied. Refuses everything but one whole run of them: gaps, damage and other codecs
-are for whoever decodes.
+are for the decoder.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ MAX_BYTES = 24_000_000
 _PACKET_SAMPLES = 1024
 # What a table in the file needs for one packet, at most.
 _ENTRY_BYTES = 16
-# A packet is heard together with the one before it.
+# A packet is decoded together with the one before it.
 _BEFORE_SAMPLES = 2 * _PACKET_SAMPLES
 
 
@@ -91,7 +91,7 @@ def _run(
 ) -> Iterator[tuple[int, Packet[AudioStream], int]]:
     """The packets that are needed: each with its place, from the beginning of the stretch, and its length.
 
-    In samples. The last packet of the media may have fewer to hear than it has.
+    In samples. The last packet of the media may have fewer audible samples than it holds.
     """
     rate, base_s = stream.codec_context.sample_rate, float(base_of(stream))
     start_at = go_to(media, stream, from_s)
@@ -111,6 +111,6 @@ def _run(
             raise NotCopied
         if place >= total:
             return
-        told = round((packet.duration or 0) * base_s * rate)
-        yield place, packet, told if 0 < told < _PACKET_SAMPLES else _PACKET_SAMPLES
+        length = round((packet.duration or 0) * base_s * rate)
+        yield place, packet, length if 0 < length < _PACKET_SAMPLES else _PACKET_SAMPLES
         place += _PACKET_SAMPLES

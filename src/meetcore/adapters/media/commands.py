@@ -1,12 +1,12 @@
 """One act on one file of media, in a process of its own.
 
-It is told the seconds of computing and by the clock that it may take, and the share of a processor; then
+Its arguments are the limits of CPU and wall-clock seconds, and the share of a processor; then
 `measure` and the descriptor of the media; or `copy` or `encode`, from which second, how many seconds, the
 media's descriptor and that of an empty file. `copy` encodes what cannot be copied. It writes one line of
 JSON: `seconds`, and of a stretch whether it `is_copied`; or `unreadable` and why; or `failed` and why, where
 this machine is at its end, or there is a fault in here, and the file may be fine.
 
-Owns that conversation. Refuses to let anything out of the process but such a line: a text of ffmpeg's may
+Owns that protocol. Nothing but such a line leaves the process: a text of ffmpeg's may
 quote what is in the file.
 """
 
@@ -29,18 +29,18 @@ _FAULTS = (OSError, ValueError, ArithmeticError, MemoryError, LookupError)
 
 
 def main(arguments: list[str]) -> int:
-    """Carry out one act and say what came of it."""
-    cpu_s, within_s, share, name, *told = arguments
+    """Run one command and report its result."""
+    cpu_s, within_s, share, name, *values = arguments
     end_with_parent()
     signal.signal(signal.SIGXCPU, _out_of_time)
     limit(int(cpu_s), float(within_s))
     throttle_cpu(float(share))
     try:
-        import av  # noqa: F401  (what is missing is told apart from what cannot be read)
+        import av  # noqa: F401  (a missing library is not an unreadable file)
     except ImportError:
         return reply({"missing": "av"})
     try:
-        return reply(run(name, told))
+        return reply(run(name, values))
     except Unreadable as error:
         return reply({"unreadable": str(error)})
     except _FAULTS as error:
@@ -61,16 +61,16 @@ def _out_of_time(*_: object) -> None:
     os._exit(0)
 
 
-def run(name: str, told: list[str]) -> dict[str, object]:
+def run(name: str, values: list[str]) -> dict[str, object]:
     """Measure, copy or encode.
 
     Raises:
         Unreadable: see `measure`, `copy` and `encode`.
     """
-    # Only what the act needs: a process lives for a moment.
+    # Only what the command needs: a process is short-lived.
     if name == "measure":
-        return {"seconds": measure(int(told[0]))}
-    from_s, length_s, media, into = float(told[0]), float(told[1]), int(told[2]), int(told[3])
+        return {"seconds": measure(int(values[0]))}
+    from_s, length_s, media, into = float(values[0]), float(values[1]), int(values[2]), int(values[3])
     index = longest(media)
     if name == "copy":
         from meetcore.adapters.media.aac import NotCopied, copy
@@ -85,8 +85,8 @@ def run(name: str, told: list[str]) -> dict[str, object]:
     return {"seconds": encode(media, index, into, from_s, length_s), "is_copied": False}
 
 
-def reply(told: dict[str, object]) -> int:
-    """One line for whoever waits."""
-    sys.stdout.write(json.dumps(told) + "\n")
+def reply(values: dict[str, object]) -> int:
+    """Write one line for the parent."""
+    sys.stdout.write(json.dumps(values) + "\n")
     sys.stdout.flush()
     return 0

@@ -1,14 +1,14 @@
-"""The `AudioEditor` whose acts are processes: what breaks in there breaks nothing here.
+"""The `AudioEditor` that runs each command in a process: a crash there breaks nothing here.
 
 A process gets the open files by their descriptors, no environment and no path, works at a low priority with
 rests, and under limits of memory, time and output that it puts on itself. Its standard input is a pipe whose
-other end only we hold: whoever kills us ends it too. It is killed when its time is over or nobody waits for
-it now.
+other end only we hold: if this process is killed, it ends too. It is killed when its time is over or no
+caller waits for it now.
 
-Only what the process answers says something of the file. A process that ends without an answer, by a signal
-or by a fault of ours, is `EditingFailed`: the file may be fine.
+Only an answer of the process is a statement about the file. A process that ends without one, by a signal or
+by a fault of ours, is `EditingFailed`: the file may be fine.
 
-Owns the processes and the scratch files. Refuses to load ffmpeg here.
+Owns the processes and the scratch files. ffmpeg is never loaded here.
 """
 
 import asyncio
@@ -37,10 +37,10 @@ WITHIN_S: Final = 1800.0
 MAX_PIECE_S: Final = 7200.0
 """The longest stretch that is cut at once, in seconds: at 24 kbit/s it stays below 25 MB."""
 
-_START: Final = str(Path(__file__).with_name("start.py"))
+_START: Final = str(Path(__file__).with_name("__main__.py"))
 _MAX_ANSWER_BYTES: Final = 64 * 1024
 _MAX_LOGGED_BYTES: Final = 4096
-# What the loader may need to find the interpreter's libraries. Nothing else of ours: our secrets lie there.
+# What the loader may need to find the interpreter's libraries. Nothing else: the environment holds secrets.
 _ENVIRONMENT: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 
 log = structlog.get_logger("meetcore")
@@ -102,7 +102,7 @@ class AvAudioEditor:
         """A stretch of the longest stream of sound: 16 kHz, one channel, Opus in Ogg at 24 kbit/s.
 
         Pieces that are cut one after the other join without a gap. Where the media has a gap, or ends within
-        its last 0.2 s, there is silence: nobody who hears takes less than that. What may be copied is, where
+        its last 0.2 s, there is silence: no transcriber takes less than that. What may be copied is, where
         the media has it in plain AAC without a gap, and not in more than 24 MB.
 
         Raises:
@@ -115,12 +115,12 @@ class AvAudioEditor:
         run = "copy" if may_copy else "encode"
         piece = self.scratch()
         try:
-            told = await self._work([run, repr(float(from_s)), repr(float(length_s))], media, piece)
+            result = await self._work([run, repr(float(from_s)), repr(float(length_s))], media, piece)
             piece.seek(0)
         except BaseException:
             piece.close()
             raise
-        return Sound(piece, told.seconds, told.is_copied)
+        return Sound(piece, result.seconds, result.is_copied)
 
     async def _work(self, run: list[str], *files: BinaryIO) -> _Done:
         for file in files:
@@ -159,7 +159,7 @@ async def _answer(process: Process) -> tuple[bytes, bytes]:
 
 
 async def _read(stream: asyncio.StreamReader, at_most: int) -> bytes:
-    """Read to the end and keep the first bytes: a pipe that nobody empties would block the process."""
+    """Read to the end and keep the first bytes: a full pipe would block the process."""
     kept = bytearray()
     while piece := await stream.read(at_most):
         kept += piece[: at_most - len(kept)]
@@ -177,23 +177,23 @@ async def _end(process: Process) -> None:
 def _done(run: str, answer: bytes, status: int | None, stderr: bytes) -> _Done:
     """Read an answer; log what is not a length."""
     try:
-        told = json.loads(answer)
+        result = json.loads(answer)
     except ValueError:
-        # Nothing of the file is in there: `acts` lets no exception out, and the rest is the interpreter's.
+        # It quotes nothing of the file: `commands` lets no exception out, and the rest is the interpreter's.
         log.warning(
             "media process ended without an answer", run=run, ended=_ended(status),
             stderr=stderr.decode("utf-8", "replace"),
         )  # fmt: skip
         raise EditingFailed(f"the process ended without an answer: {_ended(status)}") from None
-    if "missing" in told:
+    if "missing" in result:
         raise RuntimeError("PyAV cannot be loaded: pip install 'meetcore[server]'")
-    if "failed" in told:
-        log.warning("media process failed", run=run, cause=told["failed"])
-        raise EditingFailed(f"the process could not go on: {told['failed']}")
-    if "unreadable" in told:
-        log.info("media unreadable", run=run, cause=told["unreadable"])
-        raise MediaUnreadable(str(told["unreadable"]))
-    return _Done(float(told["seconds"]), bool(told.get("is_copied")))
+    if "failed" in result:
+        log.warning("media process failed", run=run, cause=result["failed"])
+        raise EditingFailed(f"the process could not go on: {result['failed']}")
+    if "unreadable" in result:
+        log.info("media unreadable", run=run, cause=result["unreadable"])
+        raise MediaUnreadable(str(result["unreadable"]))
+    return _Done(float(result["seconds"]), bool(result.get("is_copied")))
 
 
 def _ended(status: int | None) -> str:

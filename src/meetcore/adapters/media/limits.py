@@ -1,6 +1,6 @@
 """What a process that works on media may take: time, memory, output, and how much of a processor at once.
 
-Owns the limits, which the process puts on itself before it opens anything. Refuses to know what it does.
+Owns the limits, which the process puts on itself before it opens anything. Knows nothing of its task.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def end_with_parent() -> None:
 
 def limit(cpu_s: int, within_s: float) -> None:
     """Put the limits on this process: priority, seconds, memory, output, no core of a meeting's sound."""
-    signal.setitimer(signal.ITIMER_REAL, within_s + 1.0)  # ends it if nobody else does
+    signal.setitimer(signal.ITIMER_REAL, within_s + 1.0)  # ends it if nothing else does
     for what, most in (
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_AS, MAX_MEMORY_BYTES),
@@ -53,7 +53,7 @@ def lower_priority() -> None:
     """Take a small share where others want the time, too.
 
     Where Linux shares its processors between sessions first, a process's own priority counts for nothing
-    outside of its session: ours, in which there is nobody else, has one too.
+    outside of its session: this one, in which it is alone, has one too.
     """
     os.nice(LOWER_BY)
     if os.getsid(0) == os.getpid():
@@ -65,21 +65,21 @@ def lower_priority() -> None:
 
 
 def throttle_cpu(share: float) -> None:
-    """Rest after each turn of computing, so long that no more than this share of a processor is taken.
+    """Pause after each turn of computing, so that no more than this share of a processor is used.
 
-    A low priority is not enough on a machine of few processors: whoever is woken there still waits until this
-    one has been put off, several times for each webhook. Where a processor was waited for, that counts as
-    rest; nothing is saved up for later.
+    A low priority is not enough on a machine of few processors: a process that wakes up there still waits
+    until this one is preempted, several times for each webhook. Time spent waiting for a processor counts as
+    a pause; nothing is saved up for later.
     """
     if share >= 1:
         return
-    computed_s, rested_at_s = time.process_time(), time.monotonic()
+    computed_s, resumed_at_s = time.process_time(), time.monotonic()
 
-    def rest(*_: object) -> None:
-        nonlocal computed_s, rested_at_s
+    def pause(*_: object) -> None:
+        nonlocal computed_s, resumed_at_s
         turn_s = time.process_time() - computed_s
-        time.sleep(max(0.0, turn_s / share - (time.monotonic() - rested_at_s)))
-        computed_s, rested_at_s = time.process_time(), time.monotonic()
+        time.sleep(max(0.0, turn_s / share - (time.monotonic() - resumed_at_s)))
+        computed_s, resumed_at_s = time.process_time(), time.monotonic()
 
-    signal.signal(signal.SIGPROF, rest)
+    signal.signal(signal.SIGPROF, pause)
     signal.setitimer(signal.ITIMER_PROF, TURN_S, TURN_S)

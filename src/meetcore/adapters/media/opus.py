@@ -61,21 +61,23 @@ def _listen(media: InputContainer, index: int, from_s: float, piece: Piece, *, i
         return False
     sound = Resampled(piece.put)
     end_s = piece.total / RATE + JITTER_S
-    has_heard = False
+    has_frames = False
     for time_s, frame in _frames(media, stream):
         at_s = time_s - start_at - from_s
-        if not has_heard and is_seeking and at_s > 0 and from_s > 0:
-            return False  # between two packets, or the seek lies: only from the beginning can it be told
-        has_heard = True
+        if not has_frames and is_seeking and at_s > 0 and from_s > 0:
+            return (
+                False  # between two packets, or an inexact seek: only decoding from the beginning shows which
+            )
+        has_frames = True
         if at_s >= end_s:
             sound.flush()
             piece.fill(piece.total)  # it goes on: what is missing until there is a gap
             return True
         sound.put(at_s, frame)
     sound.flush()
-    if not has_heard and not is_seeking:
+    if not has_frames and not is_seeking:
         raise Unreadable("no sound that can be decoded")
-    return has_heard
+    return has_frames
 
 
 def _frames(media: InputContainer, stream: AudioStream) -> Iterator[tuple[float, AudioFrame]]:

@@ -3,7 +3,7 @@
 The formats and codecs that meetings are recorded in are listed, and nothing else is tried: ffmpeg also reads
 lists of other files and addresses. It is given the one open file and opens none by itself.
 
-Owns that list and those times. Refuses whatever has no sound.
+Owns that list and those times. Media without sound are refused.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CODECS = (
     "aac,aac_fixed,alac,flac,mp3,mp3float,opus,libopus,vorbis,ac3,eac3,"
     "pcm_s16le,pcm_s16be,pcm_s24le,pcm_s32le,pcm_f32le,pcm_u8,pcm_mulaw,pcm_alaw"
 )
-MAX_LENGTH_S = 48 * 3600  # what says to be longer has times that cannot be believed
+MAX_LENGTH_S = 48 * 3600  # longer media have invalid times
 
 JITTER_S = 0.03
 """Times in a file are rounded, to milliseconds in some; what is further off is a gap."""
@@ -34,12 +34,12 @@ LEAST_S = 0.2
 
 # A decoder that starts in the middle needs what is before: a few frames, and for MP3 its reservoir.
 _PREROLL_S = 1.0
-# A header that is shorter by less than a frame tells of the padding in the last one.
+# A header that is shorter by less than a frame accounts for the padding in the last one.
 _PADDING_S = 0.1
 
 
 class Unreadable(Exception):
-    """No media, or none with sound."""
+    """No media, or media without sound."""
 
 
 class OpenMedia:
@@ -72,7 +72,7 @@ def opened(descriptor: int) -> Iterator[InputContainer]:
     """The media in a file; all streams but those of sound are passed over.
 
     Raises:
-        Unreadable: it is none, or has no sound.
+        Unreadable: it is no media, or has no sound.
     """
     import av
 
@@ -106,7 +106,7 @@ def longest(descriptor: int) -> int:
     """The index of the longest stream of sound.
 
     Raises:
-        Unreadable: there is none.
+        Unreadable: there is no sound.
     """
     with opened(descriptor) as media:
         audio = media.streams.audio
@@ -120,7 +120,7 @@ def measure(descriptor: int) -> float:
     """The seconds of the longest stream of sound.
 
     Raises:
-        Unreadable: there is none.
+        Unreadable: there is no sound.
     """
     with opened(descriptor) as media:
         return max(lengths(media).values())
@@ -129,11 +129,11 @@ def measure(descriptor: int) -> float:
 def lengths(media: InputContainer) -> dict[int, float]:
     """How long each stream of sound is, by its index: from its beginning to the end of its last packet.
 
-    What is cut off at the end of a file is not there, whatever the header says. The header may only take
+    What is cut off at the end of a file does not count, whatever the header says. The header may only take
     away what the last frame was filled up with.
 
     Raises:
-        Unreadable: no packet of sound, or times that cannot be believed.
+        Unreadable: no packet of sound, or invalid times.
     """
     import av
 
@@ -161,15 +161,15 @@ def lengths(media: InputContainer) -> dict[int, float]:
 def _length_s(stream: AudioStream, last: int) -> float:
     base = base_of(stream)
     length_s = float((last - _beginning(stream)) * base)
-    told_s = length_s if stream.duration is None else float(stream.duration * base)
-    return told_s if 0 < length_s - told_s < _PADDING_S else length_s
+    declared_s = length_s if stream.duration is None else float(stream.duration * base)
+    return declared_s if 0 < length_s - declared_s < _PADDING_S else length_s
 
 
 def base_of(stream: AudioStream) -> Fraction:
     """The seconds in which its times are counted.
 
     Raises:
-        Unreadable: it has none.
+        Unreadable: it has no times.
     """
     if not stream.time_base:
         raise Unreadable("sound without times")
@@ -177,12 +177,12 @@ def base_of(stream: AudioStream) -> Fraction:
 
 
 def _beginning(stream: AudioStream) -> int:
-    """When the first sample is heard; packets before it only prepare the decoder."""
+    """The time of the first audible sample; packets before it only prepare the decoder."""
     return stream.start_time or 0
 
 
 def go_to(media: InputContainer, stream: AudioStream, from_s: float) -> float | None:
-    """Go to shortly before this second; gives the media's own time of its beginning, none where it cannot."""
+    """Seek to shortly before this second; return the media's own start time, `None` where it cannot."""
     import av
 
     base = base_of(stream)

@@ -51,7 +51,7 @@ class MemoryLedgerSnapshot:
         return [*self._unbalanced(), *self._refunds(), *self._usage()]
 
     def _unbalanced(self) -> Iterator[Flaw]:
-        """None: legs are derived here."""
+        """Return no flaws: legs are derived here."""
         for entry in self._tables.entries.values():
             if sum(leg.amount for leg in legs(entry.transfer)):
                 yield _flaw(entry, FlawKind.UNBALANCED)

@@ -92,7 +92,7 @@ class MemoryDeliveryRepository:
         )
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
-        """Those deliveries, with their endpoints, whose claim is still the bearer's."""
+        """Those deliveries, with their endpoints, whose claim is still held."""
         now = self._clock.now()
         found = []
         for one in claimed:

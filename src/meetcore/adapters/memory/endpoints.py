@@ -76,7 +76,7 @@ class MemoryEndpointRepository:
             hold_waiting(self._tables, endpoint, self._clock.now())
 
     async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
-        """Forget an endpoint and its deliveries that wait."""
+        """Delete an endpoint and its waiting deliveries."""
         removed = self._tables.endpoints.pop((account_id, endpoint_id), None)
         if removed is None:
             return False

@@ -36,19 +36,19 @@ class MemoryHostKeyRepository:
         return [DueHostKey(host.id, host.provider_user_id, lease.token) for host in due[:limit]]
 
     async def save(self, host_id: UUID, token: UUID, host_key: str) -> bool:
-        """Write the key that the provider was given, for the bearer of the token only."""
-        if not self._is_borne(host_id, token):
+        """Write the key that the provider was given, for the holder of the token only."""
+        if not self._is_claimed(host_id, token):
             return False
         self._tables.host_keys[host_id] = StoredHostKey(host_key)
         return True
 
     async def postpone(self, host_id: UUID, token: UUID, seconds: float) -> None:
-        """Make the host due later, for the bearer of the token only."""
-        if self._is_borne(host_id, token):
+        """Make the host due later, for the holder of the token only."""
+        if self._is_claimed(host_id, token):
             due_at = self._clock.now() + timedelta(seconds=seconds)
             self._tables.host_keys[host_id] = StoredHostKey(due_at=due_at)
 
-    def _is_borne(self, host_id: UUID, token: UUID) -> bool:
+    def _is_claimed(self, host_id: UUID, token: UUID) -> bool:
         stored = self._tables.host_keys.get(host_id)
         return stored is not None and stored.token == token
 

@@ -15,7 +15,7 @@ _A_SECOND = timedelta(seconds=1)
 
 
 class HostRoom:
-    """What is left of the limits of every host while one claim is carried out."""
+    """What is left of the limits of every host during one claim."""
 
     def __init__(
         self, tables: Tables, limits: ClaimLimits, in_flight: Iterable[Delivery], now: datetime
@@ -30,7 +30,7 @@ class HostRoom:
             self._count(self._host_of(delivery), delivery.account_id)
 
     def take(self, delivery: Delivery) -> timedelta | None:
-        """Take a place, or tell after how long the delivery may look for one again."""
+        """Take a place, or return after how long the delivery may try again."""
         host, limits = self._host_of(delivery), self._limits
         claimed_at = [at for at in self._tables.host_claims.get(host, ()) if at > self._now - _A_SECOND]
         has_room = self._posts[host] < limits.per_host and len(claimed_at) < limits.per_host_per_s

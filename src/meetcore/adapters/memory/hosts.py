@@ -20,7 +20,7 @@ __all__ = [
 
 
 def free_slot(tables: Tables, host: Host, start_at: datetime, end_at: datetime) -> int | None:
-    """The first slot of a host that nothing occupies in the range, or none."""
+    """The first free slot of a host in the range, or `None`."""
     taken = {
         one.slot
         for one in tables.reservations.values()
@@ -32,7 +32,7 @@ def free_slot(tables: Tables, host: Host, start_at: datetime, end_at: datetime) 
 def reserve(
     tables: Tables, owner: tuple[UUID, UUID], host_id: UUID, start_at: datetime, end_at: datetime
 ) -> Host | None:
-    """Take a slot of a host for a meeting (account and meeting id), or none if there is none."""
+    """Take a slot of a host for a meeting (account and meeting id), or return `None`."""
     host = tables.hosts.get(host_id)
     if host is None or not host.is_active or owner in tables.reservations:
         return None
@@ -86,7 +86,7 @@ def next_creation_at(tables: Tables, wanted: FreeStartQuery) -> datetime | None:
 
 
 def next_free_start(tables: Tables, wanted: FreeStartQuery) -> datetime | None:
-    """The earliest instant at which a host could carry such a meeting: the wished one, or another's end."""
+    """The earliest instant at which a host is free for such a meeting: the wanted start, or another's end."""
     latest = min(wanted.start_at + FREE_START_WITHIN, wanted.now + timedelta(days=MAX_DAYS_AHEAD))
     ends = sorted(one.end_at for one in tables.reservations.values() if one.end_at > wanted.start_at)
     fitting = [

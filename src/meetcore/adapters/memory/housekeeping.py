@@ -16,7 +16,7 @@ class MemoryHousekeeping:
         self._clock = clock
 
     async def purge_idempotency(self, older_than_s: float) -> int:
-        """Forget keys first seen longer ago than this, unless work under them still runs."""
+        """Delete keys first seen longer ago than this, unless work under them still runs."""
         limit = self._clock.now() - timedelta(seconds=older_than_s)
         async with self._state.change() as tables:
             old = [
@@ -29,7 +29,7 @@ class MemoryHousekeeping:
         return len(old)
 
     async def purge_provider_events(self, older_than_s: float) -> int:
-        """Forget events of providers that were told longer ago than this and are done."""
+        """Delete provider events that were received longer ago than this and are done."""
         limit = self._clock.now() - timedelta(seconds=older_than_s)
         async with self._state.change() as tables:
             old = [
@@ -42,7 +42,7 @@ class MemoryHousekeeping:
         return len(old)
 
     async def purge_creations(self, before: date) -> int:
-        """Forget how many meetings accounts had made on days before this one."""
+        """Delete the counts of meetings that accounts made on days before this one."""
         async with self._state.change() as tables:
             old = [name for name in tables.creations if name[1] < before]
             for name in old:

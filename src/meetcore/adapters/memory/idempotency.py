@@ -14,7 +14,7 @@ __all__ = ["MemoryIdempotencyRepository", "claim_key", "end_claim", "finish_key"
 
 
 def key_view(tables: Tables, account_id: UUID, key: str | None, now: datetime) -> KeyView:
-    """What is remembered of a key, if one was sent."""
+    """The record of a key, if one was sent."""
     return KeyView(None if key is None else tables.idempotency.get((account_id, key)), now)
 
 
@@ -52,7 +52,7 @@ def end_claim(tables: Tables, account_id: UUID, claim: Claim | None) -> None:
 
 
 class MemoryIdempotencyRepository:
-    """What is remembered of requests, on one open transaction."""
+    """Idempotency records, on one open transaction."""
 
     def __init__(self, tables: Tables, clock: Clock) -> None:
         self._tables = tables

@@ -50,7 +50,7 @@ class MemoryMeetingRepository:
         self._entropy = entropy
 
     async def load_creation(self, query: CreationQuery) -> CreationView:
-        """Everything that the decision on a new meeting needs. No host is ever in other hands."""
+        """Everything that the decision on a new meeting needs. No host is ever locked by another."""
         tables, account_id = self._tables, query.account_id
         key = tables.keys.get(query.api_key_id)
         charged = entry_of_operation(tables, account_id, query.operation)
@@ -76,7 +76,7 @@ class MemoryMeetingRepository:
         return choose_host(free, query.seats)
 
     async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
-        """Write meeting, hold, reservation, lease and claim; none when the host was taken."""
+        """Write meeting, hold, reservation, lease and claim; `None` when the host was taken."""
         tables, meeting, hold = self._tables, provisioning.meeting, provisioning.hold
         owner = meeting.account_id, meeting.id
         host = None
@@ -105,7 +105,7 @@ class MemoryMeetingRepository:
         return await self.load_leased(meeting.account_id, meeting.id, lease.token)
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
-        """The meeting in progress, if the lease is still the bearer's."""
+        """The meeting in progress, if the lease is still held."""
         tables = self._tables
         stored = tables.meetings.get((account_id, meeting_id))
         if stored is None or stored.lease is None or stored.lease.token != token:
@@ -128,7 +128,7 @@ class MemoryMeetingRepository:
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
         events: Sequence[Event], answer: bytes | None,
     ) -> int | None:  # fmt: skip
-        """The hold becomes the charge, the meeting is there; none when the view is no longer true."""
+        """Turn the hold into the charge and complete the meeting; `None` when the view is outdated."""
         tables, account_id = self._tables, meeting.account_id
         # No version is kept here: the view itself is compared, which is what a version stands for.
         if await self.load_leased(account_id, meeting.id, view.token) != view:
@@ -150,7 +150,7 @@ class MemoryMeetingRepository:
             due_at=meeting.end_at,
         )
         finish_key(tables, account_id, view.claim, answer)
-        return self._tell(account_id, events)
+        return self._add_events(account_id, events)
 
     def _check_provider_id(self, meeting: Meeting) -> None:
         if meeting.provider_meeting_id is None:
@@ -172,7 +172,7 @@ class MemoryMeetingRepository:
         move_check(self._tables, (account_id, meeting.id), now, look_again_s)
         if not was_made:
             self._give_back(meeting)
-        self._let_rest(meeting, host_unavailable_until)
+        self._mark_unavailable(meeting, host_unavailable_until)
         free_host(self._tables, (account_id, meeting.id), now, invalidates_host_key=False)
         end_claim(self._tables, account_id, view.claim)
 
@@ -183,12 +183,12 @@ class MemoryMeetingRepository:
         self._tables.hosts[host.id] = host
         count_creation(self._tables, meeting.account_id, host.id, meeting.created_at, -1)
 
-    def _let_rest(self, meeting: Meeting, until: datetime | None) -> None:
+    def _mark_unavailable(self, meeting: Meeting, until: datetime | None) -> None:
         if meeting.host_id is None:
             return
         host = self._tables.hosts[meeting.host_id]
-        rests = [each for each in (host.rests_until, until) if each is not None]
-        self._tables.hosts[host.id] = evolve(host, rests_until=max(rests, default=None))
+        until_times = [each for each in (host.rests_until, until) if each is not None]
+        self._tables.hosts[host.id] = evolve(host, rests_until=max(until_times, default=None))
 
     async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
@@ -232,7 +232,7 @@ class MemoryMeetingRepository:
         owner = account_id, meeting.id
         free_host(self._tables, owner, self._clock.now(), invalidates_host_key=invalidates_host_key)
         finish_key(self._tables, account_id, view.claim, answer)
-        return self._tell(account_id, events)
+        return self._add_events(account_id, events)
 
     async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
         """Put a meeting back that the provider would not let go of; its key may try again."""
@@ -241,7 +241,7 @@ class MemoryMeetingRepository:
         end_claim(self._tables, meeting.account_id, view.claim)
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
-        """Find the meeting that a provider speaks of."""
+        """Find the meeting that a provider names."""
         return meeting_at_provider(self._tables, provider, provider_meeting_id)
 
     async def save_lifecycle(
@@ -256,7 +256,7 @@ class MemoryMeetingRepository:
         self._tables.meetings[name] = evolve(stored, meeting=changed, due_at=due_at)
         if is_over:
             free_host(self._tables, name, self._clock.now(), invalidates_host_key=invalidates_host_key)
-        return self._tell(meeting.account_id, events)
+        return self._add_events(meeting.account_id, events)
 
     async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
         """Meetings that the clock must see to, the longest due first."""
@@ -285,7 +285,7 @@ class MemoryMeetingRepository:
         self._tables.meetings[name] = evolve(self._tables.meetings[name], due_at=due_at)
 
     async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
-        """Take over meetings whose lease ran out, the longest lapsed first."""
+        """Take over meetings whose lease ran out, the longest expired first."""
         now = self._clock.now()
         expired = [
             (stored.lease.until, stored.meeting)
@@ -322,7 +322,7 @@ class MemoryMeetingRepository:
         return "" if meeting.host_id is None else self._tables.hosts[meeting.host_id].provider_user_id
 
     def _put(self, meeting: Meeting, due_at: datetime | None = None) -> None:
-        """Write a meeting that nobody works on any more."""
+        """Write a meeting that is no longer in progress."""
         name = meeting.account_id, meeting.id
         self._tables.meetings[name] = StoredMeeting(meeting, None, None, None, due_at)
 
@@ -334,7 +334,7 @@ class MemoryMeetingRepository:
     def _lease(self, lease: Lease) -> HeldLease:
         return HeldLease(lease.token, self._clock.now() + timedelta(seconds=lease.seconds))
 
-    def _tell(self, account_id: UUID, events: Sequence[Event]) -> int:
+    def _add_events(self, account_id: UUID, events: Sequence[Event]) -> int:
         return write_events(self._tables, account_id, events, self._clock.now(), self._entropy)
 
 

@@ -37,7 +37,7 @@ class MemoryNoteRepository:
         tables, account_id = self._tables, query.account_id
         account = account_of(tables, account_id)
         key = tables.keys.get(query.api_key_id)
-        rivals = (
+        existing_notes = (
             note
             for note in self._of_recording(account_id, query.recording_id)
             if note.language is query.language and blocks_new_note(note)
@@ -48,7 +48,7 @@ class MemoryNoteRepository:
             or CapUsage(query.api_key_id, query.cap_day),
             None if key is None else key.daily_cap,
             recording_by_id(tables, account_id, query.recording_id),
-            next(rivals, None),
+            next(existing_notes, None),
         )
 
     async def save_queued(self, note: Note, hold: Hold, funds: Funds, usage: CapUsage) -> None:
@@ -63,7 +63,7 @@ class MemoryNoteRepository:
         """Write a note that failed before it began."""
         self._check_new(note)
         self._put(StoredNote(note, None, None))
-        return self._tell(note, events)
+        return self._add_events(note, events)
 
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
         """Take notes that are due, one of a recording, of the account with the least in progress first."""
@@ -94,42 +94,44 @@ class MemoryNoteRepository:
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
         """Keep a claim for so many seconds from now; false when it is lost."""
-        stored = self._borne(task)
+        stored = self._claimed(task)
         if stored is not None:
             self._put(evolve(stored, due_at=self._clock.now() + timedelta(seconds=seconds)))
         return stored is not None
 
     async def save_step(self, task: NoteTask, note: Note) -> bool:
         """Write how far a note has come; false when the claim is lost."""
-        stored = self._borne(task)
+        stored = self._claimed(task)
         if stored is not None:
             self._put(evolve(stored, note=note))
         return stored is not None
 
     async def postpone(self, task: NoteTask, note: Note, seconds: float) -> bool:
         """Write a note and give it back, due in so many seconds; false when the claim is lost."""
-        stored = self._borne(task)
+        stored = self._claimed(task)
         if stored is not None:
             due_at = self._clock.now() + timedelta(seconds=seconds)
             self._put(evolve(stored, note=note, due_at=due_at, token=None))
         return stored is not None
 
-    async def load_heard(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
-        """What was heard of the task's recording so far, by the number of the piece."""
+    async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
+        """The transcript chunks of the task's recording so far, by chunk number."""
         name = task.note.account_id, task.note.recording_id, source
-        return {known[3]: heard for known, heard in self._tables.heard.items() if known[:3] == name}
+        return {known[3]: transcript for known, transcript in self._tables.heard.items() if known[:3] == name}
 
-    async def save_heard(self, task: NoteTask, source: str, piece: int, heard: Transcript) -> bool:
-        """Keep what was heard of a piece; false when the claim is lost."""
-        is_borne = self._borne(task) is not None
-        if is_borne:
-            self._tables.heard[task.note.account_id, task.note.recording_id, source, piece] = heard
-        return is_borne
+    async def save_transcript_chunk(
+        self, task: NoteTask, source: str, piece: int, transcript: Transcript
+    ) -> bool:
+        """Save the transcript of a chunk; false when the claim is lost."""
+        is_claimed = self._claimed(task) is not None
+        if is_claimed:
+            self._tables.heard[task.note.account_id, task.note.recording_id, source, piece] = transcript
+        return is_claimed
 
     async def load_settlement(
         self, account_id: UUID, note_id: UUID, token: UUID | None
     ) -> NoteSettlement | None:
-        """A note in progress and its money; none when it is over, or the lease is lost."""
+        """A note in progress and its money; `None` when it is over, or the lease is lost."""
         stored = self._tables.notes.get((account_id, note_id))
         if stored is None or stored.hold_id is None or (token is not None and stored.token != token):
             return None
@@ -152,7 +154,7 @@ class MemoryNoteRepository:
         write_funds(self._tables, funds)
         write_usage(self._tables, note.account_id, usage)
         self._put(StoredNote(note, None, None))
-        return self._tell(note, events)
+        return self._add_events(note, events)
 
     async def load_of_recording(self, account_id: UUID, recording_id: UUID) -> Sequence[Note]:
         """Every note on a recording that is not erased."""
@@ -161,13 +163,13 @@ class MemoryNoteRepository:
             (note for note in notes if note.status is not NoteStatus.ERASED), key=lambda note: note.id
         )
 
-    async def drop_heard(self, account_id: UUID, recording_id: UUID) -> None:
-        """Forget what was heard of a recording."""
+    async def delete_transcript_chunks(self, account_id: UUID, recording_id: UUID) -> None:
+        """Delete the transcript chunks of a recording."""
         for name in [name for name in self._tables.heard if name[:2] == (account_id, recording_id)]:
             del self._tables.heard[name]
 
     async def save_erased(self, note: Note) -> None:
-        """Write an erased note; its events, their deliveries and attempts go with what they told."""
+        """Write an erased note; its events, their deliveries and attempts are deleted."""
         self._put(StoredNote(note, None, None))
         tables, account_id = self._tables, note.account_id
         events = {
@@ -188,9 +190,9 @@ class MemoryNoteRepository:
             del tables.attempts[name]
 
     def _check_new(self, note: Note) -> None:
-        rivals = self._of_recording(note.account_id, note.recording_id)
+        existing_notes = self._of_recording(note.account_id, note.recording_id)
         if blocks_new_note(note) and any(
-            one.language is note.language and blocks_new_note(one) for one in rivals
+            one.language is note.language and blocks_new_note(one) for one in existing_notes
         ):
             raise ConstraintBroken(f"recording {note.recording_id} has a note in {note.language} already")
 
@@ -199,13 +201,13 @@ class MemoryNoteRepository:
         notes = (stored.note for stored in self._tables.notes.values())
         return [note for note in notes if (note.account_id, note.recording_id) == name]
 
-    def _borne(self, task: NoteTask) -> StoredNote | None:
+    def _claimed(self, task: NoteTask) -> StoredNote | None:
         stored = self._tables.notes.get((task.note.account_id, task.note.id))
-        is_borne = stored is not None and stored.token == task.token and is_in_progress(stored.note)
-        return stored if is_borne else None
+        is_claimed = stored is not None and stored.token == task.token and is_in_progress(stored.note)
+        return stored if is_claimed else None
 
     def _put(self, stored: StoredNote) -> None:
         self._tables.notes[stored.note.account_id, stored.note.id] = stored
 
-    def _tell(self, note: Note, events: Sequence[Event]) -> int:
+    def _add_events(self, note: Note, events: Sequence[Event]) -> int:
         return write_events(self._tables, note.account_id, events, self._clock.now(), self._entropy)

@@ -20,7 +20,7 @@ def open_check(tables: Tables, owner: tuple[UUID, UUID], since: datetime, window
 
 
 def move_check(tables: Tables, owner: tuple[UUID, UUID], now: datetime, after_s: float | None) -> None:
-    """Make the check of a meeting due in so many seconds, opened if there is none; none closes it."""
+    """Make the check of a meeting due in so many seconds, opened if there is none; `None` closes it."""
     if after_s is None:
         tables.orphan_checks.pop(owner, None)
         return
@@ -64,7 +64,7 @@ class MemoryOrphanCheckRepository:
     async def postpone(
         self, check: OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
     ) -> None:
-        """Look again in so many seconds, unless somebody else has the check now."""
+        """Schedule the next check in so many seconds, unless another worker holds it now."""
         owner, now = (check.meeting.account_id, check.meeting.id), self._clock.now()
         stored = self._tables.orphan_checks.get(owner)
         if stored is not None and stored.token == check.token:
@@ -73,7 +73,7 @@ class MemoryOrphanCheckRepository:
             )
 
     async def close(self, check: OrphanCheck) -> None:
-        """Look no more, unless somebody else has the check now."""
+        """Close the check, unless another worker holds it now."""
         owner = check.meeting.account_id, check.meeting.id
         stored = self._tables.orphan_checks.get(owner)
         if stored is not None and stored.token == check.token:

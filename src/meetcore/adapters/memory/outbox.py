@@ -40,7 +40,7 @@ def write_events(
 
 
 def hold_waiting(tables: Tables, endpoint: Endpoint, now: datetime) -> None:
-    """Set the waiting deliveries of an inactive endpoint aside; a post in flight is judged when it ends."""
+    """Hold the waiting deliveries of an inactive endpoint; a post in flight is judged when it ends."""
     for name, stored in tables.deliveries.items():
         one = stored.delivery
         is_there = (one.account_id, one.endpoint_id) == (endpoint.account_id, endpoint.id)

@@ -1,4 +1,4 @@
-"""What providers told, in memory: claimed by pushing the due time past a lease."""
+"""Provider webhook events in memory: claimed by pushing the due time past a lease."""
 
 from collections.abc import Sequence
 from datetime import timedelta
@@ -53,17 +53,17 @@ class MemoryProviderEventInbox:
 
     async def postpone(self, id: UUID, token: UUID, seconds: float) -> None:
         """Give an event back, due in so many seconds; a lost claim changes nothing."""
-        stored = self._borne(id, token)
+        stored = self._claimed(id, token)
         if stored is not None:
             due_at = self._clock.now() + timedelta(seconds=seconds)
             self._tables.provider_events[id] = evolve(stored, token=None, due_at=due_at)
 
     async def done(self, id: UUID, token: UUID) -> None:
         """Be done with an event for good; a lost claim changes nothing."""
-        stored = self._borne(id, token)
+        stored = self._claimed(id, token)
         if stored is not None:
             self._tables.provider_events[id] = evolve(stored, token=None, due_at=None, event=None)
 
-    def _borne(self, id: UUID, token: UUID) -> StoredProviderEvent | None:
+    def _claimed(self, id: UUID, token: UUID) -> StoredProviderEvent | None:
         stored = self._tables.provider_events.get(id)
         return None if stored is None or stored.token != token else stored

@@ -34,7 +34,7 @@ __all__ = ["MemoryQueries"]
 
 
 class MemoryQueries:
-    """What is asked often and must be cheap."""
+    """Frequent reads that must be cheap."""
 
     def __init__(self, state: MemoryState, clock: Clock) -> None:
         self._state = state
@@ -221,15 +221,16 @@ def _is_wanted_entry(entry: Entry, wanted: TransactionFilter) -> bool:
 
 
 def _with_host_key(tables: Tables, meeting: Meeting) -> Meeting:
-    """The meeting with the key of its host, if nobody is on the host before it."""
-    mine = tables.reservations.get((meeting.account_id, meeting.id))
-    if mine is None or tables.hosts[mine.host_id].max_concurrent > 1:
+    """The meeting with the key of its host, if no earlier meeting is on the host."""
+    reservation = tables.reservations.get((meeting.account_id, meeting.id))
+    if reservation is None or tables.hosts[reservation.host_id].max_concurrent > 1:
         return meeting
     if any(
-        one.host_id == mine.host_id and one.start_at < mine.start_at for one in tables.reservations.values()
+        one.host_id == reservation.host_id and one.start_at < reservation.start_at
+        for one in tables.reservations.values()
     ):
         return meeting
-    stored = tables.host_keys.get(mine.host_id)
+    stored = tables.host_keys.get(reservation.host_id)
     return meeting if stored is None else evolve(meeting, host_key=stored.host_key)
 
 

@@ -1,7 +1,7 @@
 """Rate counters in the memory of this process.
 
 It owns counting for one process: right for tests, for a program with a single process, and for the
-time during which a shared store is away. It refuses to be shared: two processes count apart, and each
+time during which a shared store is unavailable. It is not shared: two processes count apart, and each
 admits the full quota.
 """
 
@@ -16,7 +16,7 @@ class MemoryRateCounters:
     """Counters for one event loop, bounded in windows and in counters.
 
     Args:
-        windows: minutes remembered. More than one, so that a clock set back finds its counts again.
+        windows: minutes kept. More than one, so that a clock set back finds its counts again.
         counters_per_window: keys and classes counted in one minute; beyond it the ones counted
             first start anew, for memory is worth more than the last word of precision.
     """

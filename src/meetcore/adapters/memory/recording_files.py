@@ -1,6 +1,6 @@
-"""Files of recordings in memory: told by the test, gone with it.
+"""Files of recordings in memory, set by the test.
 
-Owns the bytes that it was given. Refuses to be used for anything that is longer than a test.
+Owns the bytes that it was given. For tests only.
 """
 
 from collections.abc import AsyncIterator
@@ -15,14 +15,14 @@ _CHUNK_BYTES = 64 * 1024
 
 
 class MemoryRecordingFiles:
-    """What a test says is there.
+    """The files that a test provides.
 
     Args:
         provider: whose files these are.
 
     Attributes:
         is_away: whether every call raises `FilesUnavailable`.
-        breaks_after: how many bytes of a file come before it breaks off; none for all.
+        breaks_after: how many bytes of a file are read before it breaks off; `None` for all.
         opened: the ids of the files that were opened, in order.
     """
 
@@ -45,7 +45,7 @@ class MemoryRecordingFiles:
         self._contents[file.provider_file_id] = content
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """The files that it was told of."""
+        """The files that the test put here."""
         self._check()
         return tuple(self._files.get(provider_meeting_id, {}).values())
 
@@ -66,7 +66,7 @@ class MemoryRecordingFiles:
         yield OpenFile(len(content), first, last, self._chunks(content[first : last + 1]))
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Forget a file."""
+        """Delete a file."""
         self._check()
         if self._files.get(provider_meeting_id, {}).pop(file.provider_file_id, None) is not None:
             del self._contents[file.provider_file_id]

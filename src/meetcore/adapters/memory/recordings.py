@@ -80,14 +80,14 @@ class MemoryRecordingRepository:
 
     async def renew(self, task: RecordingTask, seconds: float) -> bool:
         """Keep a claim for so many seconds from now; false when it is lost."""
-        stored = self._borne(task)
+        stored = self._claimed(task)
         if stored is not None:
             self._put(evolve(stored, due_at=self._clock.now() + timedelta(seconds=seconds)))
         return stored is not None
 
     async def postpone(self, task: RecordingTask, seconds: float) -> None:
         """Give a recording back, due in so many seconds; a lost claim changes nothing."""
-        stored = self._borne(task)
+        stored = self._claimed(task)
         if stored is not None:
             self._put(evolve(stored, due_at=self._clock.now() + timedelta(seconds=seconds), token=None))
 
@@ -102,7 +102,7 @@ class MemoryRecordingRepository:
         outlived.sort(key=lambda recording: recording.expires_at)
         return [(recording.account_id, recording.meeting_id) for recording in outlived[:limit]]
 
-    def _borne(self, task: RecordingTask) -> StoredRecording | None:
+    def _claimed(self, task: RecordingTask) -> StoredRecording | None:
         stored = self._tables.recordings.get((task.recording.account_id, task.recording.meeting_id))
         return None if stored is None or stored.token != task.token else stored
 

@@ -58,7 +58,7 @@ class MemoryRegistry:
             return _stored(tables.accounts[account_id])
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
-        """Change when `credit.low` is told; an account below the new threshold counts as told."""
+        """Change the threshold of `credit.low`; below the new one, the event counts as sent."""
         async with self._state.change() as tables:
             account = account_of(tables, account_id)
             is_low = account.funds.available < credits
@@ -77,8 +77,8 @@ class MemoryRegistry:
     async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
         """Every key, newest first; of one account where given."""
         keys = self._state.committed.keys.values()
-        mine = [key for key in keys if account_id is None or key.account_id == account_id]
-        return sorted(mine, key=lambda key: key.id, reverse=True)
+        matching = [key for key in keys if account_id is None or key.account_id == account_id]
+        return sorted(matching, key=lambda key: key.id, reverse=True)
 
     async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
         """Revoke a key from `at` on; a second call never puts it off."""
@@ -89,7 +89,7 @@ class MemoryRegistry:
             return tables.keys[key_id]
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        """Change a key's cap in credits a day; none takes it away."""
+        """Change a key's cap in credits a day; `None` removes it."""
         async with self._state.change() as tables:
             tables.keys[key_id] = evolve(_key_of(tables, key_id), daily_cap=daily_cap)
             return tables.keys[key_id]

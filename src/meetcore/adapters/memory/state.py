@@ -1,7 +1,7 @@
-"""What the memory adapters remember: tables of immutable values, changed one transaction at a time.
+"""The state of the memory adapters: tables of immutable values, changed one transaction at a time.
 
 A transaction works on shallow copies of the tables. They take the place of the originals at its
-clean end and are dropped at an exception, so that nobody sees half a change. A transaction opened
+clean end and are dropped at an exception, so that no half change is visible. A transaction opened
 inside another one of the same state waits for ever: they are strictly one after another.
 
 Owns the tables, the one lock and the rules that a database would keep by constraints. Refuses to
@@ -98,7 +98,7 @@ class StoredOrphanCheck:
 
 @frozen
 class StoredHostKey:
-    """A host's key, none while it is another meeting's; when it is due to be replaced, and by whom."""
+    """A host's key, `None` while it is another meeting's; when it is due to be replaced, and by whom."""
 
     host_key: str | None = field(default=None, repr=False)
     due_at: datetime | None = None
@@ -132,14 +132,14 @@ class StoredDelivery:
     token: UUID | None = field(default=None, repr=False)
 
     def is_in_flight(self, now: datetime) -> bool:
-        """Whether somebody has it under a lease that lasts."""
+        """Whether a valid lease holds it."""
         due = self.delivery.next_attempt_at
         return self.token is not None and due is not None and due > now
 
 
 @frozen
 class StoredProviderEvent:
-    """What a provider told. Once it is done the event is forgotten, and nothing is due."""
+    """A provider's webhook event. Once it is done the event is deleted, and nothing is due."""
 
     provider: str
     digest: bytes
@@ -171,7 +171,7 @@ class StoredNote:
     deaths: int = 0
 
     def is_leased(self, now: datetime) -> bool:
-        """Whether somebody works on it under a lease that lasts."""
+        """Whether a valid lease holds it."""
         return self.token is not None and self.due_at is not None and self.due_at > now
 
 

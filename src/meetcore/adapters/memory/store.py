@@ -37,7 +37,7 @@ class MemoryTransaction:
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:
-        """What is remembered of requests."""
+        """Idempotency records."""
         return self._idempotency
 
     @property
@@ -62,7 +62,7 @@ class MemoryTransaction:
 
     @property
     def inbox(self) -> MemoryProviderEventInbox:
-        """What providers told."""
+        """Provider webhook events."""
         return self._inbox
 
     @property
@@ -92,7 +92,7 @@ class MemoryStore:
     Args:
         clock: by which leases and due times run.
         entropy: for the ids of deliveries.
-        state: shared with `MemoryQueries` and `MemoryRegistry`; an empty one when none.
+        state: shared with `MemoryQueries` and `MemoryRegistry`; an empty one when `None`.
     """
 
     def __init__(self, clock: Clock, entropy: Entropy, state: MemoryState | None = None) -> None:

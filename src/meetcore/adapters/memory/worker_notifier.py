@@ -6,18 +6,18 @@ __all__ = ["MemoryWorkerNotifier"]
 
 
 class MemoryWorkerNotifier:
-    """Counts its rings and passes each on to `on_ring`, which must neither block nor raise.
+    """Counts its notifications and passes each on to `on_notify`, which must neither block nor raise.
 
     Attributes:
-        rings: how often it was rung so far.
+        rings: how often it was notified so far.
     """
 
-    def __init__(self, on_ring: Callable[[], None] | None = None) -> None:
-        self._on_ring = on_ring
+    def __init__(self, on_notify: Callable[[], None] | None = None) -> None:
+        self._on_notify = on_notify
         self.rings = 0
 
     def ring(self) -> None:
-        """Say that something is due; look now."""
+        """Notify the worker that something is due."""
         self.rings += 1
-        if self._on_ring is not None:
-            self._on_ring()
+        if self._on_notify is not None:
+            self._on_notify()

@@ -1,7 +1,7 @@
-"""Any endpoint that speaks OpenAI's API: speech to text, and the writing of notes.
+"""Any endpoint with OpenAI's API: speech to text, and the writing of notes.
 
-`transcriber` and `writer` fill the ports `Transcriber` and `NoteWriter` over `line` (one exchange) and
-`outcomes` (what an answer means for the note). Nothing that was said is ever logged, and no key.
+`transcriber` and `writer` fill the ports `Transcriber` and `NoteWriter` over `http` (one request) and
+`errors` (what an answer means for the note). No transcript and no key is ever logged.
 """
 
 from meetcore.adapters.openai.access import AiAccess

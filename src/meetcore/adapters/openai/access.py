@@ -1,4 +1,4 @@
-"""Which endpoint, which models, and who is told what to mend. Owns no connection."""
+"""Which endpoint, which models, and the log for operators. Owns no connection."""
 
 from typing import Protocol
 
@@ -15,7 +15,7 @@ class Log(Protocol):
         ...
 
     def error(self, event: str, /, **fields: object) -> object:
-        """Write one line that somebody must act on."""
+        """Write one line that an operator must act on."""
         ...
 
 
@@ -25,11 +25,11 @@ class AiAccess:
 
     Attributes:
         base_url: where its paths begin, with the version and without a slash.
-        api_key: none is sent where it is empty, as endpoints in one's own house want it.
-        transcribe_model: hears.
+        api_key: none is sent where it is empty, as for self-hosted endpoints.
+        transcribe_model: for speech to text.
         write_model: writes.
         timeout_s: for one call as a whole, the sending of the sound included.
-        tells_times: whether the model that hears gives `verbose_json`, with the second of each segment. One
+        returns_timestamps: whether the model gives `verbose_json`, with the second of each segment. One
             that does not gives bare text, and is given shorter pieces.
         context_chars: how many characters of a transcript one call is given; a longer one is written part by
             part.
@@ -40,5 +40,5 @@ class AiAccess:
     transcribe_model: str
     write_model: str
     timeout_s: float = 120.0
-    tells_times: bool = True
+    returns_timestamps: bool = True
     context_chars: int = 200_000

@@ -1,9 +1,9 @@
-"""From what a model wrote to a note that can be trusted as far as that goes.
+"""Turn a model's output into a checked note draft.
 
 Every quote is the transcript's own text at its own second, or the item is dropped; an owner or a due date
-that nobody said is dropped from its item.
+that does not occur in the transcript is dropped from its item.
 
-Owns that and the bounds on a note's size. Refuses to judge what the model made of it all.
+Owns that and the bounds on a note's size. The content itself is not judged.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from typing import Final
 
 from meetcore.adapters.openai.schemas import WrittenAction, WrittenDecision, WrittenNotes, WrittenSummary
 from meetcore.adapters.openai.text import one_line, paragraphs
-from meetcore.domain.citations import find_citation, is_said, vocabulary
+from meetcore.domain.citations import find_citation, is_in_vocabulary, vocabulary
 from meetcore.domain.notes import ActionItem, Decision, NoteDraft
 from meetcore.domain.transcripts import Transcript
 
@@ -28,7 +28,7 @@ def draft_of(transcript: Transcript, parts: Sequence[WrittenNotes], whole: Writt
     """The note's content.
 
     Args:
-        transcript: what was said, as the model's numbers count it.
+        transcript: the utterances, numbered as for the model.
         parts: what was written on each part, in the order of time.
         whole: what they come to; of one part, that part.
     """
@@ -55,13 +55,13 @@ def _action(transcript: Transcript, among: frozenset[str], written: WrittenActio
     quote = find_citation(transcript, written.quote, written.utterance)
     if not task or quote is None:
         return None
-    owner, due = (_said(told, among) for told in (written.owner, written.due))
+    owner, due = (_spoken(value, among) for value in (written.owner, written.due))
     return ActionItem(task, quote.text[:_MOST_CHARS], quote.at_s, owner, due)
 
 
-def _said(told: str | None, among: frozenset[str]) -> str | None:
-    text = one_line(told or "", _MOST_NAME_CHARS)
-    return text if is_said(text, among) else None
+def _spoken(value: str | None, among: frozenset[str]) -> str | None:
+    text = one_line(value or "", _MOST_NAME_CHARS)
+    return text if is_in_vocabulary(text, among) else None
 
 
 def _topics(written: Iterable[str]) -> tuple[str, ...]:

@@ -10,9 +10,9 @@ status                           the note
 any other                        cannot be made: what was sent is refused
 ===============================  ==================================================================
 
-A 400 that names a parameter of ours is a wrong setting too: the endpoint does not know what we ask for.
+A 400 that names a parameter of ours is a wrong setting too: the endpoint does not support the request.
 
-Owns that table. Refuses to wait, and to log an answer's words: they may repeat what was said.
+Owns that table. It never waits, and never logs an answer's text: it may quote the meeting.
 """
 
 import re
@@ -50,11 +50,11 @@ class _Refusal:
 
 
 def require_done(answer: Answer, log: Log, now: Callable[[], datetime]) -> bytes:
-    """The body of an answer that did what was asked.
+    """The body of a successful answer.
 
     Args:
         answer: what came back.
-        log: told what an operator should mend.
+        log: takes what an operator should fix.
         now: the present instant, aware, for a `Retry-After` that names one.
 
     Raises:
@@ -78,7 +78,7 @@ def require_done(answer: Answer, log: Log, now: Callable[[], datetime]) -> bytes
 
 
 def retry_after_s(answer: Answer, now: datetime) -> float | None:
-    """Seconds that the answer asks to be left alone for, a day at most; none where it does not."""
+    """Seconds to wait before the next request by the answer, a day at most; `None` where it names none."""
     text = answer.headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         return min(float(text[:12]), _LONGEST_WAIT_S)
@@ -97,6 +97,6 @@ def _fault(body: bytes) -> _Fault:
         return _Fault()
 
 
-def _token(told: str | int | None) -> str | None:
+def _token(value: str | int | None) -> str | None:
     """A name that the endpoint gives; nothing that could be a sentence."""
-    return str(told) if told is not None and _TOKEN.fullmatch(str(told)) else None
+    return str(value) if value is not None and _TOKEN.fullmatch(str(value)) else None

@@ -1,6 +1,6 @@
-"""One exchange with the endpoint: sent as a whole and answered as a whole, or away.
+"""One request to the endpoint: a whole answer, or `AiUnavailable`.
 
-Owns the connections, the one clock over an exchange and the cap on an answer's size. Refuses to follow
+Owns the connections, the one time limit of a request and the cap on an answer's size. Refuses to follow
 redirects, to look at the environment for proxies, to repeat anything, and to let a text of the HTTP client
 out: it may hold a header, and a header holds the key.
 """
@@ -24,7 +24,7 @@ _LIMITS: Final = httpx.Limits(max_connections=64, max_keepalive_connections=8, k
 
 @frozen
 class Answer:
-    """What came back, whatever it says."""
+    """An answer of any status."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -59,7 +59,7 @@ class HttpClient:
         Raises:
             AiUnavailable: there is no whole answer, or it is longer than 4 MiB.
         """
-        return await self._exchange(self._http.build_request("POST", self._base_url + path, json=body))
+        return await self._send(self._http.build_request("POST", self._base_url + path, json=body))
 
     async def post_file(self, path: str, fields: Mapping[str, str], form: FileForm, file: BinaryIO) -> Answer:
         """Send a form with a file, read from where it is.
@@ -71,13 +71,13 @@ class HttpClient:
             "POST", self._base_url + path, data=dict(fields),
             files={"file": (form.name, file, form.media_type)},
         )  # fmt: skip
-        return await self._exchange(request)
+        return await self._send(request)
 
     async def aclose(self) -> None:
         """Close the connections."""
         await self._http.aclose()
 
-    async def _exchange(self, request: httpx.Request) -> Answer:
+    async def _send(self, request: httpx.Request) -> Answer:
         try:
             async with asyncio.timeout(self._timeout_s):
                 answer = await self._http.send(request, stream=True)

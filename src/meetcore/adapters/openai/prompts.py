@@ -1,10 +1,10 @@
-"""What the model is told, and how a transcript is laid before it.
+"""The model's instructions, and the form of the transcript in a prompt.
 
 The transcript is data. It stands apart, in the user's message, one JSON array to a line: the utterance's
-number, who speaks, what is said. Nothing that is said can break out of its line, and the model is told that
-none of it is said to it. It answers with numbers of utterances, so that it need not remember seconds.
+number, speaker, text. No text can break out of its line, and the instructions say that none of it is
+addressed to the model. It answers with numbers of utterances instead of seconds.
 
-Owns the words. Refuses to send anything.
+Owns the texts only.
 """
 
 import json
@@ -91,16 +91,16 @@ def parts_of(transcript: Transcript, most_chars: int) -> tuple[Part, ...]:
 def writing(part: Part, language: Language, is_whole: bool) -> list[Message]:
     """Ask for notes on a part."""
     portion = "the whole" if is_whole else "one part"
-    told = _WRITING.format(language=_NAMES[language], portion=portion, data=_DATA)
-    return [{"role": "system", "content": told}, {"role": "user", "content": "\n".join(part)}]
+    instructions = _WRITING.format(language=_NAMES[language], portion=portion, data=_DATA)
+    return [{"role": "system", "content": instructions}, {"role": "user", "content": "\n".join(part)}]
 
 
 def merging(summaries: Sequence[str], language: Language, most_chars: int) -> list[Message]:
     """Ask for one summary of several; each is shown by its beginning where they are too long together."""
     share = max(1, most_chars // len(summaries))
     lines = [json.dumps(summary[:share], ensure_ascii=False) for summary in summaries]
-    told = _MERGING.format(language=_NAMES[language], data=_DATA)
-    return [{"role": "system", "content": told}, {"role": "user", "content": "\n".join(lines)}]
+    instructions = _MERGING.format(language=_NAMES[language], data=_DATA)
+    return [{"role": "system", "content": instructions}, {"role": "user", "content": "\n".join(lines)}]
 
 
 def repairing(messages: list[Message], content: str, fault: str) -> list[Message]:

@@ -1,6 +1,6 @@
 """The shape of what the model writes: one set of classes that makes the schema and reads the answer.
 
-Owns both, so that they cannot differ. Refuses to believe an answer that has the shape: `drafts` does that.
+Owns both, so that they cannot differ. An answer of the right shape is checked by `drafts`.
 """
 
 from typing import Any, TypeVar
@@ -22,7 +22,7 @@ T = TypeVar("T", bound="WrittenSummary")
 
 
 class WrongShape(Exception):
-    """An answer that is not what was asked for; the text names the place and not what stands there."""
+    """An answer of another shape; the text names the place and not the value."""
 
 
 @frozen
@@ -73,10 +73,10 @@ def schema_of(kind: type[WrittenSummary]) -> dict[str, Any]:
 
 
 def read(content: str, kind: type[T]) -> T:
-    """An answer in its shape; what stands around the JSON object, such as a fence, is passed over.
+    """Decode an answer; text around the JSON object, such as a fence, is ignored.
 
     Raises:
-        WrongShape: it is not in it, or says nothing.
+        WrongShape: the answer has another shape, or is empty.
     """
     begin, end = content.find("{"), content.rfind("}")
     if begin < 0 or end < begin:

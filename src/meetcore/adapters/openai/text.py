@@ -1,4 +1,4 @@
-"""Text from a stranger made fit to be kept and shown: no control characters, no half letters, an end.
+"""Make untrusted text fit for storage and display: no control characters, no lone surrogates, bounded.
 
 Owns that and nothing else.
 """
@@ -15,12 +15,12 @@ _BREAKS: Final = re.compile(r" ?\n[ \n]*")
 
 
 def one_line(text: str, most: int) -> str:
-    """The words in one line, `most` characters at most."""
+    """The text in one line, `most` characters at most."""
     return " ".join(_UNSEEN.sub(" ", text).split())[:most].strip()
 
 
 def paragraphs(text: str, most: int) -> str:
-    """The words with their line breaks, two in a row at most."""
+    """The text with its line breaks, two in a row at most."""
     spaced = _SPACES.sub(" ", _UNSEEN.sub(" ", text.replace("\r\n", "\n")))
     return (
         _BREAKS.sub(lambda found: "\n\n" if found[0].count("\n") > 1 else "\n", spaced).strip()[:most].strip()

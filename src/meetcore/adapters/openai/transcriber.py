@@ -1,7 +1,8 @@
 """Speech to text at the endpoint: `POST /audio/transcriptions`.
 
-Owns what is asked and what the answer's segments mean. Refuses to send what the endpoint would not take, and
-to believe times: they are brought into order, and what the model itself doubts that anybody said is left out.
+Owns the request and the meaning of the answer's segments. Nothing is sent that the endpoint would not take,
+and times are not trusted: they are brought into order, and segments that the model itself marks as unlikely
+are left out.
 """
 
 import os
@@ -27,8 +28,8 @@ MAX_FILE_BYTES: Final = 25 * 1024 * 1024
 """What an endpoint takes at most for one file."""
 
 _PIECE_S: Final = 600
-# Without times, a sentence's second is guessed from where it stands in the text: the shorter the piece, the
-# nearer the guess.
+# Without times, a sentence's second is estimated from its place in the text: the shorter the piece, the
+# better the estimate.
 _PIECE_WITHOUT_TIMES_S: Final = 60
 # What an endpoint refuses for its shortness: the last moment of a recording must not be the end of its note.
 _SHORTEST_S: Final = 0.1
@@ -36,7 +37,7 @@ _LONGEST_TEXT: Final = 10_000
 # An endpoint goes by the name.
 _AS_RECORDED: Final = FileForm("piece.m4a", "audio/mp4")
 _ENCODED_HERE: Final = FileForm("piece.ogg", "audio/ogg")
-# Whisper's own rule for silence that it made words of.
+# Whisper's own rule for text that it made of silence.
 _DOUBT: Final = 0.6
 _UNLIKELY: Final = -1.0
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?…。？！])\s+")  # noqa: RUF001  # full-width marks are meant
@@ -52,17 +53,17 @@ class _Segment:
 
 
 @frozen
-class _Heard:
+class _Transcription:
     text: str = ""
     segments: list[_Segment] | None = None
 
 
 class OpenAiTranscriber:
-    """Hears with a model of the endpoint; the language is the model's own guess.
+    """Transcribes with a model of the endpoint, which detects the language itself.
 
     Args:
         access: the endpoint.
-        log: told what an operator should mend.
+        log: takes what an operator should fix.
         now: the present instant, aware.
     """
 
@@ -74,8 +75,8 @@ class OpenAiTranscriber:
 
     @property
     def max_piece_s(self) -> int:
-        """Ten minutes, or one where the model tells no times."""
-        return _PIECE_S if self._access.tells_times else _PIECE_WITHOUT_TIMES_S
+        """Ten minutes, or one where the model returns no timestamps."""
+        return _PIECE_S if self._access.returns_timestamps else _PIECE_WITHOUT_TIMES_S
 
     @property
     def takes_copies(self) -> bool:
@@ -83,7 +84,7 @@ class OpenAiTranscriber:
         return True
 
     async def transcribe(self, sound: Sound) -> Transcript:
-        """What is said in a piece: see `Transcriber`."""
+        """The utterances of a piece: see `Transcriber`."""
         if sound.file.seek(0, os.SEEK_END) > MAX_FILE_BYTES:
             raise AiRefused("ai: a piece of sound that is larger than 25 MiB")
         if sound.length_s < _SHORTEST_S:
@@ -91,7 +92,7 @@ class OpenAiTranscriber:
         sound.file.seek(0)
         fields = {
             "model": self._access.transcribe_model,
-            "response_format": "verbose_json" if self._access.tells_times else "json",
+            "response_format": "verbose_json" if self._access.returns_timestamps else "json",
         }
         form = _AS_RECORDED if sound.is_copied else _ENCODED_HERE
         answer = await self._line.post_file("/audio/transcriptions", fields, form, sound.file)
@@ -104,19 +105,19 @@ class OpenAiTranscriber:
 
 def _transcript(body: bytes, length_s: float) -> Transcript:
     try:
-        heard = msgspec.json.decode(body, type=_Heard)
+        transcription = msgspec.json.decode(body, type=_Transcription)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise AiUnavailable("ai: a transcript that cannot be read") from None
-    if heard.segments is None:
-        return tuple(_spread(one_line(heard.text, _LONGEST_TEXT * 10), length_s))
-    return tuple(sorted(_told(heard.segments, length_s), key=lambda one: one.at_s))
+    if transcription.segments is None:
+        return tuple(_spread(one_line(transcription.text, _LONGEST_TEXT * 10), length_s))
+    return tuple(sorted(_utterances(transcription.segments, length_s), key=lambda one: one.at_s))
 
 
-def _told(segments: list[_Segment], length_s: float) -> Iterator[Utterance]:
+def _utterances(segments: list[_Segment], length_s: float) -> Iterator[Utterance]:
     for segment in segments:
-        is_doubted = (segment.no_speech_prob or 0) > _DOUBT and (segment.avg_logprob or 0) < _UNLIKELY
+        is_unlikely = (segment.no_speech_prob or 0) > _DOUBT and (segment.avg_logprob or 0) < _UNLIKELY
         text = one_line(segment.text, _LONGEST_TEXT)
-        if text and not is_doubted:
+        if text and not is_unlikely:
             at_s = min(max(0.0, segment.start), length_s)
             yield Utterance(at_s, min(max(at_s, segment.end), length_s), text)
 

@@ -33,14 +33,14 @@ _LONGEST_REPEATED: Final = 20_000
 
 
 @frozen
-class _Said:
+class _Message:
     content: str | None = field(default=None, repr=False)
     refusal: str | None = field(default=None, repr=False)
 
 
 @frozen
 class _Choice:
-    message: _Said
+    message: _Message
     finish_reason: str | None = None
 
 
@@ -54,7 +54,7 @@ class OpenAiNoteWriter:
 
     Args:
         access: the endpoint.
-        log: told what an operator should mend.
+        log: takes what an operator should fix.
         now: the present instant, aware.
     """
 
@@ -73,7 +73,7 @@ class OpenAiNoteWriter:
             raise AiRefused("ai: a transcript without a word")
         written = [await self._ask(writing(part, language, len(parts) == 1), WrittenNotes) for part in parts]
         whole = await self._whole(written, language)
-        # Searching what was said for each quote takes its time, and others wait for this loop.
+        # Searching the transcript for each quote takes time, and other tasks need this loop.
         return await asyncio.to_thread(draft_of, transcript, written, whole)
 
     async def aclose(self) -> None:
@@ -87,7 +87,7 @@ class OpenAiNoteWriter:
         return await self._ask(merging(summaries, language, self._access.context_chars), WrittenSummary)
 
     async def _ask(self, messages: list[Message], kind: type[T]) -> T:
-        """One answer in its shape, asked for twice at most."""
+        """One answer in its shape, in two requests at most."""
         content = await self._complete(messages, kind)
         try:
             return read(content, kind)

@@ -1,6 +1,6 @@
 """Reading the whole ledger in PostgreSQL, in repeatable-read transactions of one moment, portion by portion.
 
-Entries come as texts in the words of their hash, in the binary form and without an object for each id, and they
+Entries are read as texts in the form that their hash covers, in the binary form and without an object for each id, and they
 stream: a cursor would keep each of them once more. That is what lets a hundred thousand of them be proven in a
 second. While one chunk is proven the database reads on, as far as the connection's buffers reach.
 """
@@ -55,7 +55,7 @@ FROM accounts a LEFT JOIN ledger_seals s ON s.account_id = a.id WHERE a.id > %(a
 
 # Entries in the order of their index, each with its transfer looked up: whatever else the planner would rather do sorts
 # the whole ledger first. The texts of instants and days are those of the settings, and cheaper than to_char.
-_WALK = """
+_SET_SEQUENTIAL = """
 SELECT set_config('enable_hashjoin', %(way)s, true), set_config('enable_mergejoin', %(way)s, true),
     set_config('enable_sort', %(way)s, true)
 """
@@ -184,7 +184,7 @@ class PostgresLedgerSnapshot:
     async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
         """The customer entries of these accounts, in chunks, by account, then by number."""
         span = {"first": portion[0].funds.account_id, "last": portion[-1].funds.account_id}
-        await self._connection.execute(_WALK, {"way": "off"})
+        await self._connection.execute(_SET_SEQUENTIAL, {"way": "off"})
         async with self._connection.cursor(row_factory=_entry_line) as cursor:
             streaming = cursor.stream(_ENTRIES, span, binary=True, size=_ENTRIES_READ_AT_ONCE)
             # It is a generator: closed, it gives the connection back.
@@ -197,7 +197,7 @@ class PostgresLedgerSnapshot:
                         chunk = []
                 if chunk:
                     yield chunk
-        await self._connection.execute(_WALK, {"way": "on"})
+        await self._connection.execute(_SET_SEQUENTIAL, {"way": "on"})
 
     async def flaws(self) -> Sequence[Flaw]:
         """What does not hang together, looked for beside the entries where there is a second connection."""

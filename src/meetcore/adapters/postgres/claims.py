@@ -1,11 +1,11 @@
 """Which deliveries are posted next, in PostgreSQL.
 
 Two statements: the first locks the endpoints that something is due at and their hosts, the second, with a
-snapshot taken under those locks, counts what is in flight and takes what there is room for. Whoever records
-an attempt holds the same locks of endpoints, so that nothing is parked behind a post that is already over.
-The lock of a host makes its limits hold over all workers; those who record need none, they only make room.
+snapshot taken under those locks, counts what is in flight and takes what there is room for. A transaction
+that records an attempt holds the same locks of endpoints, so that nothing is parked behind a post that is already over.
+The lock of a host makes its limits hold over all workers; recording an attempt needs none: it only frees room.
 
-Refuses to wait: what another worker is looking at is passed over, and comes in the next round.
+Rows that another worker has locked are skipped until the next round.
 """
 
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ LOOK_AHEAD = 4
 LOOK_AT_LEAST = 200
 LOOKS = 16
 
-# Locks the endpoints of the longest due deliveries, in any state, with their hosts, and tells how many deliveries those
+# Locks the endpoints of the longest due deliveries, in any state, with their hosts, and returns how many deliveries those
 # are. The time
 # is the statement's: a volatile one could not bound the scan of the index.
 _LOCK_ENDPOINTS = """
@@ -51,7 +51,7 @@ FOR NO KEY UPDATE OF w, h SKIP LOCKED
 # a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
 # fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
 # least in flight is first, and half of the places are the most that one has. What is due at an inactive endpoint is
-# held. Until its lease runs out what was taken is due to nobody.
+# held. Claimed rows are not due until their lease ends.
 _CLAIM = """
 WITH place AS (
     SELECT w.account_id, w.id, w.state, w.host, (

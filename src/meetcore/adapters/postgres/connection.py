@@ -1,8 +1,8 @@
-"""One connection to PostgreSQL that nobody waits for without end.
+"""One connection to PostgreSQL whose waits are all bounded.
 
 A server that is frozen or cut off keeps its TCP connections: the driver would wait for it as long as it is
 silent, and cancelling a statement waits for the server too. Such a connection is dropped instead: its socket is
-shut down on this side, so that whatever waits for it ends at once. A statement whose connection was dropped has
+shut down on this side, so that every wait on it ends at once. A statement whose connection was dropped has
 an unknown outcome, as with any connection that is lost.
 """
 
@@ -57,7 +57,7 @@ class Connection(AsyncConnection[DictRow]):
             raise
 
     def is_lost(self) -> bool:
-        """Whether the server has closed this idle connection. Asks the socket, not the server.
+        """Whether the server has closed this idle connection. Reads the socket state; sends nothing.
 
         A server sends nothing to an idle connection but its farewell. For a change of its settings, which it also
         reports, a new connection is a small price.

@@ -40,7 +40,7 @@ __all__ = ["SAVE_ABANDONED", "SAVE_SCHEDULED", "load_creation", "save_provisioni
 
 # Everything that the decision on a new meeting needs, under the account's lock: its funds, the
 # key's usage and cap, what the operation charged before, the idempotency key, and the best fitting
-# free host (`domain.hosts.choose_host`), locked so that nobody else takes it before we are done.
+# free host (`domain.hosts.choose_host`), locked until the transaction ends.
 # The join on `locked` makes sure that the account is locked before the host. Contended is what is
 # free, but for others' locks.
 _LOAD = f"""
@@ -75,7 +75,7 @@ SELECT waited.id FROM locked CROSS JOIN LATERAL (
 """
 
 # Writes a meeting that is about to be made, all or nothing: without the slot of the host that it needs no row
-# is written and none is returned.
+# is written and no row is returned.
 _SAVE_PROVISIONING = f"""
 WITH reserved AS (
     INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
@@ -131,7 +131,7 @@ RETURNING version
 """
 
 # The hold becomes the charge, the meeting gets its link, the key its answer, the events go out; all
-# of it or nothing, if the account is as it was when this was decided and the lease is the bearer's.
+# of it or nothing, if the account is unchanged since the decision and the lease is still held.
 SAVE_SCHEDULED = f"""
 WITH guard AS MATERIALIZED (
     SELECT a.id AS account_id, m.id AS meeting_id
@@ -157,7 +157,7 @@ SELECT (SELECT count(*) FROM delivery WHERE status = 'pending') AS due FROM guar
 """
 
 # Given up: hold, cap and host are given back, and the key may try again. What was not made counts for nothing in
-# the day of host and account; the host may have to rest, and the provider is looked at for orphans or not.
+# the day of host and account; the host may be paused, and an orphan check may be opened.
 SAVE_ABANDONED = f"""
 WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     DELETE FROM ledger_holds WHERE account_id = %(account_id)s AND id = %(hold_id)s
@@ -235,7 +235,7 @@ async def load_creation(connection: Connection, cipher: Cipher, query: CreationQ
 
 
 async def save_provisioning(connection: Connection, cipher: Cipher, order: Provisioning) -> LeaseView | None:
-    """Write a meeting that is about to be made; none when its host was taken meanwhile."""
+    """Write a meeting that is about to be made; `None` when its host was taken meanwhile."""
     meeting, hold, claim = order.meeting, order.hold, order.claim
     context = rows.password_context(meeting.account_id, meeting.id)
     parameters = (

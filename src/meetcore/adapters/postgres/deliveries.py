@@ -29,7 +29,7 @@ __all__ = ["PostgresDeliveryRepository"]
 
 # Claimed deliveries with their hosts and endpoints, all locked: the hosts first, then the endpoints, each in one order,
 # so that no two batches wait for each other crosswise. A host that fails changes endpoints that are not in the batch:
-# nobody else records an attempt at them meanwhile.
+# no other transaction records an attempt at them meanwhile.
 _LOAD = f"""
 WITH claim AS (
     SELECT * FROM jsonb_to_recordset(%(claimed)s::jsonb) AS c (account_id uuid, id uuid, token uuid)
@@ -106,7 +106,7 @@ WITH seen AS (
 SELECT (SELECT count(*) FROM unparked) AS due
 """
 
-# Disables what fails at hosts that have failed too often in a row, and holds what waits there; tells which endpoints
+# Disables what fails at hosts that have failed too often in a row, and holds what waits there; returns which endpoints
 # those are. The endpoints of the batch have been saved before.
 _DISABLE_AT_HOSTS = f"""
 WITH failing AS (
@@ -146,7 +146,7 @@ class PostgresDeliveryRepository:
         return await claim_due(self._connection, self._cipher, limits, lease)
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
-        """Those deliveries, with their endpoints, whose claim is still the bearer's."""
+        """Those deliveries, with their endpoints, whose claim is still held."""
         named = [{"account_id": one.account_id, "id": one.delivery_id, "token": one.token} for one in claimed]
         found = await (await self._connection.execute(_LOAD, {"claimed": _json(named)})).fetchall()
         endpoints: dict[object, Endpoint] = {}
@@ -189,7 +189,7 @@ class PostgresDeliveryRepository:
         return await release_held(self._connection, account_id, endpoint_id, pace)
 
     async def sweep(self, pace: ReleasePace) -> int:
-        """Mend what nobody else will."""
+        """Repair deliveries that no other process moves on."""
         return await sweep(self._connection, pace)
 
 

@@ -1,7 +1,7 @@
 """The statements that a meeting ends by: cancelled, ended, or put back because it could not be.
 
 Each is one write under the account's lock. What occupied the host is freed here, and here alone it is
-decided that the host's key was shown to somebody and must be replaced.
+decided that the host's key was exposed and must be replaced.
 """
 
 from meetcore.adapters.postgres.ledger import APPEND_ENTRY, GUARD_LOCKED, WRITE_FUNDS
@@ -33,7 +33,7 @@ UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
 """
 
 # Frees the host of a meeting that is over. Its key was this meeting's to show, unless an earlier meeting of the
-# host is not over: then it is forgotten, and whoever replaces it at this moment does so in vain.
+# host is not over: then it is deleted, and a replacement under way has no effect.
 _FREE_HOST = """
     freed AS (
         DELETE FROM host_reservations
@@ -47,7 +47,7 @@ _FREE_HOST = """
             WHERE r.host_id = freed.host_id AND r.during && tstzrange(NULL, freed.start_at))
     )"""
 
-# What was recorded of a meeting that took place is looked for from its end on; else nobody need see to it again.
+# What was recorded of a meeting that took place is looked for from its end on; otherwise it needs no further check.
 _LOOKED_FOR = """due_at = CASE
             WHEN %(status)s = 'ended' AND with_recording THEN clock_timestamp()
             WHEN %(is_over)s THEN NULL

@@ -21,7 +21,7 @@ ENDPOINT_COLUMNS = """
     w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
     w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret"""
 
-# Takes the account's lock and tells waiting readers to read again.
+# Takes the account's lock and raises the version, so that waiting readers read again.
 _LOCK = "UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id"
 
 # The endpoint registered under a normalised URL.
@@ -70,7 +70,7 @@ WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'pending
     AND (lease_token IS NULL OR due_at <= statement_timestamp())
 """
 
-# Waits for whoever writes a delivery to the endpoint or records one: what they wrote is seen by the
+# Waits for transactions that write or record a delivery to the endpoint: their rows are seen by the
 # statements that follow, and would not be by this one. Its account's row of the host is locked first, as by those
 # who record.
 _LOCK_ENDPOINT = """
@@ -100,7 +100,7 @@ DELETE FROM webhook_endpoints WHERE account_id = %(account_id)s AND id = %(id)s
 _LOCK_HOST = "SELECT host FROM webhook_hosts WHERE host = %(host)s FOR UPDATE"
 
 # Forgets a host with the account's last endpoint there, and altogether with the last of all accounts.
-_FORGET_HOST = """
+_DELETE_HOST = """
 WITH account_host AS (
     DELETE FROM webhook_account_hosts h WHERE h.account_id = %(account_id)s AND h.host = %(host)s
         AND NOT EXISTS (SELECT FROM webhook_endpoints w WHERE w.account_id = h.account_id AND w.host = h.host)
@@ -126,7 +126,7 @@ WHERE w.account_id = %(account_id)s AND w.id = %(id)s AND d.id = %(delivery_id)s
 FOR NO KEY UPDATE OF w
 """
 
-# Writes an event that only one endpoint is told of, and its delivery.
+# Writes an event for one endpoint only, and its delivery.
 _POST_EVENT = """
 WITH event AS (
     INSERT INTO events (account_id, id, kind, payload, created_at)
@@ -195,7 +195,7 @@ class PostgresEndpointRepository:
         await self._connection.execute(_SAVE, self._parameters(endpoint))
 
     async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
-        """Forget an endpoint and its deliveries that wait, a claimed one included."""
+        """Delete an endpoint and its waiting deliveries, a claimed one included."""
         named = {"account_id": account_id, "id": endpoint_id}
         cursor = await self._connection.execute(_LOCK_ENDPOINT, named)
         row = await cursor.fetchone()
@@ -203,7 +203,7 @@ class PostgresEndpointRepository:
             return False
         await self._connection.execute(_REMOVE, named)
         await self._connection.execute(_LOCK_HOST, row)
-        await self._connection.execute(_FORGET_HOST, named | row)
+        await self._connection.execute(_DELETE_HOST, named | row)
         return True
 
     async def load_for_posting(
@@ -222,7 +222,7 @@ class PostgresEndpointRepository:
         return PostingView(rows.endpoint(row, self._cipher), earlier, row["now"])
 
     async def post_event(self, event: Event, delivery: Delivery) -> None:
-        """Write an event and one delivery of it, which nobody's subscription decided."""
+        """Write an event and one delivery of it, regardless of subscriptions."""
         context = rows.event_context(event.account_id, event.id)
         payload = {
             "payload": self._cipher.seal(encode_event(event), context),

@@ -1,10 +1,10 @@
 """Which hosts are free for a range of time, as pieces of statements that choose one.
 
-Nearly always one of the hosts that come first is free: those few are looked at one by one. Only where none of
-them is, everything that is reserved in the range is read once and set against all hosts. So a crowded hour costs
+Nearly always one of the first hosts is free: those few are checked one by one. Only where none of
+them is, everything that is reserved in the range is read once and set against all hosts. So a busy hour costs
 one pass over its meetings, and any other hour does not depend on how many hosts or reservations there are.
 
-Refuses to lock: what is free is known to be free in the statement's snapshot, and whoever reserves looks again.
+Nothing is locked: a host is free in the statement's snapshot, and the reservation checks again.
 """
 
 __all__ = [
@@ -18,9 +18,9 @@ __all__ = [
     "OPEN_HOSTS",
 ]
 
-# How many hosts are looked at one by one, and how many free ones are told: more than requests that hold one.
-LOOKED_AT = 32
-TOLD = 8
+# How many hosts are checked one by one, and how many free ones are returned: more than requests that hold one.
+MOST_CHECKED_HOSTS = 32
+MOST_FREE_HOSTS = 8
 
 # Whether a host may be given a meeting at all (`domain.hosts.Host.can_take`).
 CAN_TAKE = """h.is_active AND (h.rests_until IS NULL OR h.rests_until <= %(now)s)
@@ -42,16 +42,16 @@ FREE_SLOT = """
         ORDER BY lower(r.during) DESC LIMIT 1), true)
     ORDER BY n LIMIT 1"""
 
-# The best of the fitting hosts that are free, `open_hosts`; none only if there is none. What reaches into the range
+# The best of the fitting hosts that are free, `open_hosts`; empty only if there is none. What reaches into the range
 # ends within the length of the longest reservation after it. `elsewhere` is materialized for the planner: under a
 # limit it would take nested loops.
 OPEN_HOSTS = f"""
     nearby AS MATERIALIZED (
         SELECT h.id, h.capacity FROM (
             SELECT h.id, h.capacity, h.uses, h.max_concurrent FROM hosts h
-            WHERE {FITS} ORDER BY {BEST_FIRST} LIMIT {LOOKED_AT}
+            WHERE {FITS} ORDER BY {BEST_FIRST} LIMIT {MOST_CHECKED_HOSTS}
         ) AS h
-        WHERE EXISTS ({FREE_SLOT}) ORDER BY {BEST_FIRST} LIMIT {TOLD}
+        WHERE EXISTS ({FREE_SLOT}) ORDER BY {BEST_FIRST} LIMIT {MOST_FREE_HOSTS}
     ), busy AS (
         SELECT r.host_id, array_agg(r.slot) AS slots FROM host_reservations r
         WHERE NOT EXISTS (SELECT FROM nearby) AND upper(r.during) > %(start_at)s AND lower(r.during) < %(end_at)s
@@ -67,11 +67,11 @@ OPEN_HOSTS = f"""
     ), open_hosts AS MATERIALIZED (
         SELECT id, capacity FROM nearby
         UNION ALL
-        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY {BEST_FIRST} LIMIT {TOLD})
+        (SELECT h.id, h.capacity FROM elsewhere h ORDER BY {BEST_FIRST} LIMIT {MOST_FREE_HOSTS})
     )"""
 
-# Of these, the ones of the least capacity. A larger host is not taken because the smaller ones are in others' hands
-# for a moment: who is waited for may leave one, and a large meeting would find none.
+# Of these, the ones of the least capacity. A larger host is not taken while the smaller ones are only locked: one
+# may be released, and a large meeting would find none.
 LEAST_OPEN = "SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts)"
 
 # How many creations of the day the hosts with the seats have left (`domain.hosts.Host.creations_left`).

@@ -24,7 +24,7 @@ SET host_key = NULL, key_token = %(token)s, key_due_at = clock_timestamp() + %(l
 FROM due WHERE h.id = due.id RETURNING h.id AS host_id, h.provider_user_id
 """
 
-# The key is in place, if nobody has made it due again.
+# The key is in place, unless it became due again.
 _SAVE = """
 UPDATE hosts SET host_key = %(host_key)s, key_token = NULL, key_due_at = NULL
 WHERE id = %(host_id)s AND key_token = %(token)s RETURNING id
@@ -53,12 +53,12 @@ class PostgresHostKeyRepository:
         ]
 
     async def save(self, host_id: UUID, token: UUID, host_key: str) -> bool:
-        """Write the key that the provider was given, for the bearer of the token only."""
+        """Write the key that the provider was given, for the holder of the token only."""
         sealed = rows.seal_text(self._cipher, host_key, rows.host_key_context(host_id))
         parameters = {"host_id": host_id, "token": token, "host_key": sealed}
         cursor = await self._connection.execute(_SAVE, parameters)
         return await cursor.fetchone() is not None
 
     async def postpone(self, host_id: UUID, token: UUID, seconds: float) -> None:
-        """Make the host due later, for the bearer of the token only."""
+        """Make the host due later, for the holder of the token only."""
         await self._connection.execute(_POSTPONE, {"host_id": host_id, "token": token, "seconds": seconds})

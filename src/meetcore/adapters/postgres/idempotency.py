@@ -15,7 +15,7 @@ __all__ = ["KEY_COLUMNS", "PostgresIdempotencyRepository"]
 KEY_COLUMNS = """
     i.key, i.fingerprint, i.is_done, i.subject_id, i.lease_until AS key_lease_until, i.answer"""
 
-# Takes the account's lock and reads what is remembered of a key.
+# Takes the account's lock and reads the record of a key.
 _LOAD = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.account_id, locked.version, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
@@ -36,7 +36,7 @@ UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s
 
 
 class PostgresIdempotencyRepository:
-    """What is remembered of requests, on one open transaction."""
+    """Idempotency records, on one open transaction."""
 
     def __init__(self, connection: Connection, cipher: Cipher) -> None:
         self._connection = connection

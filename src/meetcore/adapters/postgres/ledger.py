@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 # Takes the account's lock and reads its funds. Rows of other tables in the same statement come
-# from a snapshot taken before the lock was waited for: `seen_version` tells.
+# from a snapshot taken before the lock was waited for: `seen_version` shows it.
 LOCK_ACCOUNT = """
     locked AS MATERIALIZED (
         SELECT id AS account_id, version, balance, held, low_threshold, is_low, entries, last_hash, last_at
@@ -63,7 +63,7 @@ APPEND_ENTRY = """
             (%(house)s, -%(signed)s::bigint, NULL, NULL, NULL)) AS leg (book, amount, balance_after, hash, chain_key)
     )"""
 
-# Writes the funds that were decided on, and tells waiting readers to read again.
+# Writes the funds that were decided on and the version, so that waiting readers read again.
 WRITE_FUNDS = """
     account AS (
         UPDATE accounts SET balance = %(balance)s, held = %(held)s, is_low = %(is_low)s, entries = %(entries)s,
@@ -91,8 +91,8 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 async def fetch_locked(connection: Connection, query: str, parameters: dict[str, Any]) -> rows.Row | None:
     """Read under the account's lock, again if the lock was waited for.
 
-    Whoever held the lock changed what this statement's snapshot shows of other rows; the lock is
-    ours now, so the second reading is true to the end of the transaction.
+    The former holder of the lock may have changed rows that this snapshot shows; the lock is
+    held now, so the second reading is true to the end of the transaction.
     """
     cursor = await connection.execute(query, parameters)
     row = await cursor.fetchone()

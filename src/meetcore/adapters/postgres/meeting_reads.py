@@ -1,6 +1,6 @@
 """Reads of meetings in PostgreSQL: one with its host's key, a page of an account's, the next free start.
 
-Each is one statement, outside any transaction. Refuses to lock and to decide what is shown: the domain does.
+Each is one statement, outside any transaction. Nothing is locked; the domain decides what is shown.
 """
 
 from datetime import UTC, timedelta
@@ -32,7 +32,7 @@ __all__ = [
 _NEWEST = UUID(int=(1 << 128) - 1)  # no record has it, and every id is less
 
 # The key of a meeting's host, where it is in place and the meeting is the first on the host: what it reserved is
-# there, and nobody's reservation begins before.
+# there, and no reservation begins before.
 HOST_KEY = """(
         SELECT h.host_key FROM host_reservations r
         JOIN hosts h ON h.id = r.host_id AND h.max_concurrent = 1 AND h.key_due_at IS NULL
@@ -65,12 +65,12 @@ _STANDS: dict[MeetingStatus | None, tuple[str, ...]] = {
 }
 
 # Of a range of starts, so many meetings are read whole and sorted. Where there are more, the first of them are near
-# when one walks down from the newest that can be among them.
+# when scanning down from the newest possible one.
 _READ_WHOLE = 2_000
 
 # The next of an account's meetings, by the ids backwards. The inner limit is for the planner: of a parameter it would
 # expect a tenth of the table, and sort that instead of reading an index backwards.
-_WALK = f"""SELECT * FROM (
+_PAGE = f"""SELECT * FROM (
         SELECT m.id FROM meetings m
         WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND {{condition}}
         ORDER BY m.id DESC LIMIT {MAX_PAGE}
@@ -78,16 +78,16 @@ _WALK = f"""SELECT * FROM (
 
 
 def _page_by_id(status: MeetingStatus | None) -> str:
-    walk = _WALK.format(condition=f"({' OR '.join(_STANDS[status])})")
+    page = _PAGE.format(condition=f"({' OR '.join(_STANDS[status])})")
     return f"""
 SELECT m.account_id, {MEETING_COLUMNS}, {HOST_KEY}
-FROM ({walk}) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+FROM ({page}) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
 ORDER BY m.id DESC
 """
 
 
 def _page_in_time(status: MeetingStatus | None) -> str:
-    # A page of a range of starts: of all there are, or walking past what lies outside. In the walk the start is
+    # A page of a range of starts: of all there are, or a scan that skips what lies outside. In the scan the start is
     # hidden from the planner, which takes any range for a small one and would sort it.
     parts = [
         f"""m.account_id = %(account_id)s AND m.start_at >= %(from)s AND m.start_at < %(to)s
@@ -103,14 +103,14 @@ def _page_in_time(status: MeetingStatus | None) -> str:
     )
     in_time = "m.start_at + interval '0' >= %(from)s AND m.start_at + interval '0' < %(to)s"
     stands = " OR ".join(_STANDS[status])
-    walk = _WALK.format(condition=f"NOT (SELECT is_small FROM probe) AND ({stands}) AND {in_time}")
+    page = _PAGE.format(condition=f"NOT (SELECT is_small FROM probe) AND ({stands}) AND {in_time}")
     return f"""
 WITH probe AS MATERIALIZED (
     SELECT count(*) <= {_READ_WHOLE} AS is_small FROM ({counted}) AS counted
 ), page AS (
     (SELECT * FROM ({whole}) AS whole ORDER BY id DESC LIMIT %(limit)s)
     UNION ALL
-    ({walk})
+    ({page})
 )
 SELECT m.account_id, {MEETING_COLUMNS}, {HOST_KEY}
 FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id

@@ -1,6 +1,6 @@
-"""Meetings in PostgreSQL: fenced work in progress, cancellation, and what dead processes left.
+"""Meetings in PostgreSQL: fenced work in progress, cancellation, and takeover after a crash.
 
-Making a meeting has its statements in `creations`; this module owns the rest of a meeting's life.
+Making a meeting has its statements in `creations`; this module owns the later states of a meeting.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,12 @@ from meetcore.adapters.postgres.ledger import (
 )
 from meetcore.adapters.postgres.outbox import event_parameters
 from meetcore.adapters.postgres.pool import Connection
-from meetcore.adapters.postgres.takeovers import CLAIM_LAPSED, LEASE_LAPSED, SAVE_SEEN_TO, claim_due
+from meetcore.adapters.postgres.takeovers import (
+    CLAIM_EXPIRED,
+    CLAIM_ONE_EXPIRED,
+    SCHEDULE_NEXT_CHECK,
+    claim_due,
+)
 from meetcore.domain.events import Event
 from meetcore.domain.holds import CapUsage
 from meetcore.domain.ledger import Entry, Funds
@@ -59,8 +64,8 @@ MEETING_COLUMNS = """
     m.host_id, m.provider, m.created_at, m.password, m.join_url, m.sealed_join_url, m.provider_meeting_id, m.charge_id,
     m.credits_refunded"""
 
-# The meeting in progress with its money, under the account's lock, for the bearer of the lease only.
-# The meeting's row is locked too, because a lapsed lease is taken over without the account's lock.
+# The meeting in progress with its money, under the account's lock, for the holder of the lease only.
+# The meeting's row is locked too, because an expired lease is taken over without the account's lock.
 _LOAD_LEASED = f"""
 WITH {LOCK_ACCOUNT}
 SELECT locked.*, (SELECT version FROM accounts WHERE id = %(account_id)s) AS seen_version,
@@ -91,7 +96,7 @@ JOIN meetings m ON m.account_id = locked.account_id AND m.id = %(meeting_id)s
 LEFT JOIN idempotency_keys i ON i.account_id = locked.account_id AND i.key = %(key)s::text
 """
 
-# Which account's meeting a provider speaks of, the latest that had the id; nothing is locked yet.
+# The account of the meeting that a provider names, the latest that had the id; nothing is locked yet.
 _FIND_AT_PROVIDER = """
 SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s ORDER BY id DESC LIMIT 1
 """
@@ -111,11 +116,11 @@ class PostgresMeetingRepository:
         return await load_creation(self._connection, self._cipher, query)
 
     async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
-        """Write meeting, hold, reservation, lease and claim; none when the host was taken."""
+        """Write meeting, hold, reservation, lease and claim; `None` when the host was taken."""
         return await save_provisioning(self._connection, self._cipher, provisioning)
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
-        """The meeting in progress, if the lease is still the bearer's."""
+        """The meeting in progress, if the lease is still held."""
         parameters = {"account_id": account_id, "meeting_id": meeting_id, "token": token}
         row = await fetch_locked(self._connection, _LOAD_LEASED, parameters)
         if row is None:
@@ -145,7 +150,7 @@ class PostgresMeetingRepository:
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
         events: Sequence[Event], answer: bytes | None,
     ) -> int | None:  # fmt: skip
-        """The hold becomes the charge, the meeting is there; none when the view is no longer true."""
+        """Turn the hold into the charge and complete the meeting; `None` when the view is outdated."""
         context = rows.password_context(meeting.account_id, meeting.id)
         link_context = rows.join_url_context(meeting.account_id, meeting.id)
         parameters = (
@@ -232,7 +237,7 @@ class PostgresMeetingRepository:
         await self._connection.execute(SAVE_CANCEL_FAILED, self._ending(view, meeting, None))
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
-        """Find the meeting that a provider speaks of, take its account's lock and read it again."""
+        """Find the meeting that a provider names, take its account's lock and read it again."""
         parameters = {"provider": provider, "provider_meeting_id": provider_meeting_id}
         cursor = await self._connection.execute(_FIND_AT_PROVIDER, parameters)
         row = await cursor.fetchone()
@@ -265,13 +270,13 @@ class PostgresMeetingRepository:
     async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
         """The clock need not see to this meeting again, or not before so many seconds."""
         parameters = {"account_id": meeting.account_id, "meeting_id": meeting.id, "again_s": again_s}
-        await self._connection.execute(SAVE_SEEN_TO, parameters)
+        await self._connection.execute(SCHEDULE_NEXT_CHECK, parameters)
 
     async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
         """Take over meetings whose lease ran out."""
         parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
-        cursor = await self._connection.execute(CLAIM_LAPSED, parameters)
-        return [_lapsed(row) for row in await cursor.fetchall()]
+        cursor = await self._connection.execute(CLAIM_EXPIRED, parameters)
+        return [_expired_lease(row) for row in await cursor.fetchall()]
 
     async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
         """Take over one meeting if its lease ran out."""
@@ -281,9 +286,9 @@ class PostgresMeetingRepository:
             "token": lease.token,
             "lease_s": lease.seconds,
         }
-        cursor = await self._connection.execute(LEASE_LAPSED, parameters)
+        cursor = await self._connection.execute(CLAIM_ONE_EXPIRED, parameters)
         row = await cursor.fetchone()
-        return None if row is None else _lapsed(row)
+        return None if row is None else _expired_lease(row)
 
     def _ending(self, view: LeaseView, meeting: Meeting, answer: bytes | None) -> dict[str, Any]:
         key = None if view.claim is None else view.claim.key
@@ -304,5 +309,5 @@ class PostgresMeetingRepository:
         return 0 if row is None else int(row["due"])
 
 
-def _lapsed(row: rows.Row) -> ExpiredLease:
+def _expired_lease(row: rows.Row) -> ExpiredLease:
     return ExpiredLease(row["account_id"], row["id"], row["lease_token"])

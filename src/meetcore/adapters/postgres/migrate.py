@@ -4,7 +4,7 @@ Safe to run from many hosts at once: one holds an advisory lock, the others poll
 `pg_advisory_lock` would deadlock a `CREATE INDEX CONCURRENTLY`). A file that changed after it was
 applied is refused. Owns the schema's history; refuses to seed data.
 
-A step waits 2 s at most for a lock: whatever comes after it waits behind it, so that a long transaction of somebody
+A step waits 2 s at most for a lock: every later lock request queues behind it, so that a long transaction of somebody
 else would stop the service through a migration that only waits. It is tried again after a pause.
 """
 
@@ -86,7 +86,7 @@ def migrate(
         timeout_s: how long to wait for another host that migrates at this moment, and how long each step tries to get
             its locks.
         lock_timeout_s: how long a try waits for a lock.
-        on_step: told each step, its place and how many there are, before it runs.
+        on_step: called with each step, its number and the total, before it runs.
         on_wait: called with a step that did not get a lock and the seconds until its next try.
 
     Returns:

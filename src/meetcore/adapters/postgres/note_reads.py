@@ -43,7 +43,7 @@ ORDER BY n.id DESC LIMIT %(limit)s
 """
 
 # The notes on one recording, which are few: all are found by the recording's own index, then sorted. The offset keeps
-# the planner from walking through all of an account's notes instead, in the order that is asked for.
+# the planner from scanning all of an account's notes instead, in the requested order.
 _OF_RECORDING = "n.recording_id = %(recording_id)s"
 
 # A meeting has at most one recording, and the notes of a meeting are those on it.

@@ -16,14 +16,14 @@ from meetcore.ports.cipher import Cipher, CipherRefused
 __all__ = [
     "NOTE_COLUMNS",
     "RECORDING_COLUMNS",
-    "heard",
-    "heard_sealed",
     "note",
     "note_parameters",
     "readable_note",
     "readable_recording",
     "recording",
     "recording_parameters",
+    "sealed_transcript_chunk",
+    "transcript_chunk",
 ]
 
 RECORDING_COLUMNS = """
@@ -38,7 +38,7 @@ NOTE_COLUMNS = """
 
 @frozen
 class _Content:
-    """What was written and what was said, as one document."""
+    """The draft and the transcript, as one document."""
 
     draft: NoteDraft | None
     transcript: Transcript
@@ -49,7 +49,7 @@ log = structlog.get_logger("meetcore.postgres")
 _encoder = msgspec.json.Encoder()
 _files = msgspec.json.Decoder(tuple[RecordingFile, ...])
 _content = msgspec.json.Decoder(_Content)
-_heard = msgspec.json.Decoder(Transcript)
+_transcript = msgspec.json.Decoder(Transcript)
 
 
 def _files_context(account_id: UUID, recording_id: UUID) -> str:
@@ -60,7 +60,7 @@ def _note_context(account_id: UUID, note_id: UUID) -> str:
     return f"{account_id}/notes/{note_id}/content"
 
 
-def _heard_context(account_id: UUID, recording_id: UUID, source: str, piece: int) -> str:
+def _chunk_context(account_id: UUID, recording_id: UUID, source: str, piece: int) -> str:
     return f"{account_id}/recordings/{recording_id}/heard/{source}/{piece}"
 
 
@@ -84,7 +84,7 @@ def recording(row: Row, cipher: Cipher) -> Recording:
 
 
 def readable_recording(row: Row, cipher: Cipher) -> Recording:
-    """A recording for a reader: one whose files do not open has none, which is logged.
+    """A recording for a reader; without files, and logged, where they do not open.
 
     Not for what is written back: the files may open again under another key.
     """
@@ -140,7 +140,7 @@ def note(row: Row, cipher: Cipher) -> Note:
 
 
 def readable_note(row: Row, cipher: Cipher) -> Note:
-    """A note for a reader: one whose content does not open says nothing, which is logged.
+    """A note for a reader; without content, and logged, where it does not open.
 
     Not for what is written back: the content may open again under another key.
     """
@@ -152,7 +152,7 @@ def readable_note(row: Row, cipher: Cipher) -> Note:
 
 
 def note_parameters(note: Note, cipher: Cipher) -> dict[str, Any]:
-    """The columns of a note. One that keeps nothing of what was said has no content."""
+    """The columns of a note. One without draft and transcript has no content."""
     sealed = None
     if note.draft is not None or note.transcript:
         document = _encoder.encode(_Content(note.draft, note.transcript))
@@ -177,14 +177,14 @@ def note_parameters(note: Note, cipher: Cipher) -> dict[str, Any]:
     }
 
 
-def heard(row: Row, cipher: Cipher) -> Transcript:
-    """What was heard of a piece."""
-    context = _heard_context(row["account_id"], row["recording_id"], row["source"], row["piece"])
-    return _heard.decode(cipher.open(row["heard"], context))
+def transcript_chunk(row: Row, cipher: Cipher) -> Transcript:
+    """The transcript of a chunk."""
+    context = _chunk_context(row["account_id"], row["recording_id"], row["source"], row["piece"])
+    return _transcript.decode(cipher.open(row["heard"], context))
 
 
-def heard_sealed(
-    account_id: UUID, recording_id: UUID, source: str, piece: int, said: Transcript, cipher: Cipher
+def sealed_transcript_chunk(
+    account_id: UUID, recording_id: UUID, source: str, piece: int, transcript: Transcript, cipher: Cipher
 ) -> bytes:
-    """What was heard of a piece, sealed."""
-    return cipher.seal(_encoder.encode(said), _heard_context(account_id, recording_id, source, piece))
+    """The transcript of a chunk, sealed."""
+    return cipher.seal(_encoder.encode(transcript), _chunk_context(account_id, recording_id, source, piece))

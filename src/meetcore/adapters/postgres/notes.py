@@ -1,7 +1,7 @@
-"""Notes in PostgreSQL: their place in the queue, what was heard for them, and their money.
+"""Notes in PostgreSQL: their queue, the transcripts made for them, and their money.
 
 Claims are taken one after another, under a lock of their own that ends with the claim: so the bound on what is in
-progress over all workers is exact, and no recording is heard by two at a time.
+progress over all workers is exact, and no recording is transcribed twice at a time.
 """
 
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ SELECT {RECORDING_COLUMNS} FROM recordings r WHERE r.account_id = %(account_id)s
 """
 
 # The note that is in the place of a new one. The account is locked by now.
-_LOAD_RIVAL = f"""
+_LOAD_EXISTING = f"""
 SELECT {NOTE_COLUMNS} FROM notes n
 WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.language = %(language)s
     AND n.status IN ('queued', 'processing', 'completed')
@@ -86,7 +86,7 @@ WITH {GUARD_LOCKED}, note AS ({_INSERT}
 SELECT 1
 """
 
-# Writes a note that failed before it began, and tells it.
+# Writes a note that failed before it began, and its event.
 _SAVE_REFUSED = f"""
 WITH {GUARD_LOCKED}, note AS ({_INSERT}
 ), {WRITE_EVENTS}, account AS (
@@ -98,8 +98,8 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 # Claims are one after another; the lock goes with the transaction. The number stands for this and nothing else.
 _LOCK_CLAIMS = "SELECT pg_advisory_xact_lock(6072401001)"
 
-# Takes notes that are due, as many as the bound on those in progress lets in: one of a recording, and none whose
-# recording somebody is at; each account's in turn, after what it has in progress already.
+# Takes notes that are due, as many as the bound on those in progress allows: one for each recording that no
+# other note is working on; each account's in turn, after what it has in progress already.
 _CLAIM = f"""
 WITH leased AS MATERIALIZED (
     SELECT account_id, recording_id FROM notes WHERE due_at > statement_timestamp() AND lease_token IS NOT NULL
@@ -129,13 +129,13 @@ FROM n JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_i
 ORDER BY n.turn, n.was_due_at, n.id
 """
 
-# Gives back a note that cannot be read, for long enough that it takes nobody's turn.
-_SET_ASIDE = """
+# Postpones a note that cannot be read, long enough that it delays no other.
+_POSTPONE_UNREADABLE = """
 UPDATE notes SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
 WHERE account_id = %(account_id)s AND id = %(note_id)s
 """
 
-# Keeps a claim, for its bearer only.
+# Keeps a claim, for its holder only.
 _RENEW = """
 UPDATE notes SET due_at = clock_timestamp() + %(seconds)s * interval '1 second'
 WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s
@@ -144,7 +144,7 @@ WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token
 _STEP = """
     UPDATE notes SET step = %(step)s, duration_s = %(duration_s)s, tries = %(tries)s, content = %(content)s"""
 
-# Writes how far a note has come, for the bearer of its claim only.
+# Writes how far a note has come, for the holder of its claim only.
 _SAVE_STEP = f"""{_STEP}
 WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s
 """
@@ -154,21 +154,21 @@ _POSTPONE = f"""{_STEP}, lease_token = NULL, due_at = clock_timestamp() + %(seco
 WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s
 """
 
-# What was heard of a recording.
-_LOAD_HEARD = """
+# The transcript chunks of a recording.
+_LOAD_CHUNKS = """
 SELECT account_id, recording_id, source, piece, heard FROM heard_pieces
 WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s AND source = %(source)s
 """
 
-# Keeps what was heard of a piece, for the bearer of the note's claim only.
-_SAVE_HEARD = """
+# Saves the transcript of a chunk, for the holder of the note's claim only.
+_SAVE_CHUNK = """
 INSERT INTO heard_pieces (account_id, recording_id, source, piece, heard)
 SELECT %(account_id)s, %(recording_id)s, %(source)s, %(piece)s, %(heard)s
 FROM notes WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s FOR NO KEY UPDATE
 ON CONFLICT (account_id, recording_id, source, piece) DO UPDATE SET heard = EXCLUDED.heard
 """
 
-# A note in progress with its money, under the account's lock, and under a lock of its own: its bearer writes steps
+# A note in progress with its money, under the account's lock, and under a lock of its own: its holder writes steps
 # without the account's.
 _LOAD_SETTLEMENT = f"""
 WITH {LOCK_ACCOUNT}
@@ -216,11 +216,13 @@ SELECT {NOTE_COLUMNS} FROM notes n
 WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.status <> 'erased' ORDER BY n.id
 """
 
-_DROP_HEARD = "DELETE FROM heard_pieces WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s"
+_DELETE_CHUNKS = (
+    "DELETE FROM heard_pieces WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s"
+)
 
-# Locks the endpoints that were told of a note: who claims, records or sends again there holds the same locks, so that
-# nothing is written of what is erased by the next statement. The kinds are said as the index says them.
-_LOCK_TOLD = """
+# Locks the endpoints that were notified of a note: claiming, recording and resending take the same locks, so that
+# nothing is written of what is erased by the next statement. The kinds are spelled as in the index.
+_LOCK_NOTIFIED = """
 SELECT id FROM webhook_endpoints WHERE account_id = %(account_id)s AND id IN (
     SELECT d.endpoint_id FROM events e JOIN deliveries d ON d.account_id = e.account_id AND d.event_id = e.id
     WHERE e.account_id = %(account_id)s AND e.subject_id = %(note_id)s
@@ -228,7 +230,7 @@ SELECT id FROM webhook_endpoints WHERE account_id = %(account_id)s AND id IN (
 ORDER BY id FOR NO KEY UPDATE
 """
 
-# Leaves the ids of a note and its money; what told of it goes, sent or not.
+# Keeps the ids of a note and its money; its events are deleted, sent or not.
 _ERASE = """
 WITH told AS (
     DELETE FROM events WHERE account_id = %(account_id)s AND subject_id = %(note_id)s RETURNING id
@@ -268,7 +270,7 @@ class PostgresNoteRepository:
         if row is None:
             raise NotFound("No account with this id.")
         recording = await self._one(_LOAD_RECORDING, parameters)
-        existing_note = None if recording is None else await self._one(_LOAD_RIVAL, parameters)
+        existing_note = None if recording is None else await self._one(_LOAD_EXISTING, parameters)
         return NoteCreationView(
             rows.funds(row),
             rows.usage(row, query.api_key_id, query.cap_day),
@@ -302,7 +304,7 @@ class PostgresNoteRepository:
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
         """Take notes that are due, each under the lease.
 
-        One that does not open is logged and set aside for an hour: a key that went missing stops such notes and
+        One that does not open is logged and postponed for an hour: a key that went missing stops such notes and
         nothing else.
         """
         await self._connection.execute(_LOCK_CLAIMS)
@@ -314,7 +316,7 @@ class PostgresNoteRepository:
                 note, recording = note_rows.note(row, self._cipher), note_rows.recording(row, self._cipher)
             except (CipherRefused, msgspec.DecodeError):
                 log.exception("note does not open", note_id=str(row["note_id"]))
-                await self._connection.execute(_SET_ASIDE, row)
+                await self._connection.execute(_POSTPONE_UNREADABLE, row)
             else:
                 tasks.append(NoteTask(lease.token, note, recording, row["deaths"]))
         return tasks
@@ -332,28 +334,34 @@ class PostgresNoteRepository:
         parameters = note_rows.note_parameters(note, self._cipher) | _bearer(task) | {"seconds": seconds}
         return await self._changed(_POSTPONE, parameters)
 
-    async def load_heard(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
-        """What was heard of the task's recording so far, by the number of the piece."""
+    async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
+        """The transcript chunks of the task's recording so far, by chunk number."""
         parameters = _bearer(task) | {"recording_id": task.note.recording_id, "source": source}
-        cursor = await self._connection.execute(_LOAD_HEARD, parameters)
-        return {row["piece"]: note_rows.heard(row, self._cipher) for row in await cursor.fetchall()}
+        cursor = await self._connection.execute(_LOAD_CHUNKS, parameters)
+        return {
+            row["piece"]: note_rows.transcript_chunk(row, self._cipher) for row in await cursor.fetchall()
+        }
 
-    async def save_heard(self, task: NoteTask, source: str, piece: int, heard: Transcript) -> bool:
-        """Keep what was heard of a piece; false when the claim is lost."""
+    async def save_transcript_chunk(
+        self, task: NoteTask, source: str, piece: int, transcript: Transcript
+    ) -> bool:
+        """Save the transcript of a chunk; false when the claim is lost."""
         account_id, recording_id = task.note.account_id, task.note.recording_id
-        sealed = note_rows.heard_sealed(account_id, recording_id, source, piece, heard, self._cipher)
+        sealed = note_rows.sealed_transcript_chunk(
+            account_id, recording_id, source, piece, transcript, self._cipher
+        )
         parameters = _bearer(task) | {
             "recording_id": recording_id,
             "source": source,
             "piece": piece,
             "heard": sealed,
         }
-        return await self._changed(_SAVE_HEARD, parameters)
+        return await self._changed(_SAVE_CHUNK, parameters)
 
     async def load_settlement(
         self, account_id: UUID, note_id: UUID, token: UUID | None
     ) -> NoteSettlement | None:
-        """A note in progress and its money; none when it is over, or the lease is lost."""
+        """A note in progress and its money; `None` when it is over, or the lease is lost."""
         parameters = {"account_id": account_id, "note_id": note_id, "token": token}
         row = await fetch_locked(self._connection, _LOAD_SETTLEMENT, parameters)
         if row is None:
@@ -382,15 +390,15 @@ class PostgresNoteRepository:
         cursor = await self._connection.execute(_LOAD_OF_RECORDING, parameters)
         return [note_rows.note(row, self._cipher) for row in await cursor.fetchall()]
 
-    async def drop_heard(self, account_id: UUID, recording_id: UUID) -> None:
-        """Forget what was heard of a recording."""
+    async def delete_transcript_chunks(self, account_id: UUID, recording_id: UUID) -> None:
+        """Delete the transcript chunks of a recording."""
         parameters = {"account_id": account_id, "recording_id": recording_id}
-        await self._connection.execute(_DROP_HEARD, parameters)
+        await self._connection.execute(_DELETE_CHUNKS, parameters)
 
     async def save_erased(self, note: Note) -> None:
-        """Write an erased note; its events, their deliveries and attempts go with what they told."""
+        """Write an erased note; its events, their deliveries and attempts are deleted."""
         parameters = {"account_id": note.account_id, "note_id": note.id, "status": note.status.value}
-        await self._connection.execute(_LOCK_TOLD, parameters)
+        await self._connection.execute(_LOCK_NOTIFIED, parameters)
         await self._connection.execute(_ERASE, parameters)
 
     def _ended(

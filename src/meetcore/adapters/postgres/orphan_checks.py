@@ -13,7 +13,7 @@ from meetcore.ports.orphan_checks import OrphanCheck
 
 __all__ = ["PostgresOrphanCheckRepository"]
 
-# Makes the check of a meeting due now, as if an orphan had just been seen. Whoever is looking has it no more.
+# Makes the check of a meeting due now, as if an orphan had just been seen. A worker that holds it loses it.
 _OPEN = """
 INSERT INTO orphan_checks (account_id, meeting_id, since, due_at)
 VALUES (%(account_id)s, %(meeting_id)s, clock_timestamp(), clock_timestamp())
@@ -39,7 +39,7 @@ FROM taken JOIN meetings m ON m.account_id = taken.account_id AND m.id = taken.m
 LEFT JOIN hosts h ON h.id = m.host_id
 """
 
-# Makes a check due again, for the bearer of its lease only.
+# Makes a check due again, for the holder of its lease only.
 _POSTPONE = """
 UPDATE orphan_checks SET lease_token = NULL, failures = %(failures)s,
     due_at = clock_timestamp() + %(after_s)s::float8 * interval '1 second',
@@ -47,7 +47,7 @@ UPDATE orphan_checks SET lease_token = NULL, failures = %(failures)s,
 WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND lease_token = %(token)s
 """
 
-# Ends a check, for the bearer of its lease only.
+# Ends a check, for the holder of its lease only.
 _CLOSE = """
 DELETE FROM orphan_checks
 WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s AND lease_token = %(token)s
@@ -83,12 +83,12 @@ class PostgresOrphanCheckRepository:
     async def postpone(
         self, check: OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
     ) -> None:
-        """Look again in so many seconds, unless somebody else has the check now."""
-        told = {"after_s": after_s, "failures": failures, "is_sighting": is_sighting}
-        await self._connection.execute(_POSTPONE, _named(check) | told)
+        """Schedule the next check in so many seconds, unless another worker holds it now."""
+        values = {"after_s": after_s, "failures": failures, "is_sighting": is_sighting}
+        await self._connection.execute(_POSTPONE, _named(check) | values)
 
     async def close(self, check: OrphanCheck) -> None:
-        """Look no more, unless somebody else has the check now."""
+        """Close the check, unless another worker holds it now."""
         await self._connection.execute(_CLOSE, _named(check))
 
 

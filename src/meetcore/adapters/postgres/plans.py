@@ -2,7 +2,7 @@
 
 A statement is planned once for each connection. The plan of a table that was empty reads it from end to end, and
 goes on doing so while thousands of rows come, until the server's own statistics are renewed, which takes minutes.
-So each connection remembers how many rows the tables had when its plans were made, and lets go of all plans, those
+So each connection keeps how many rows the tables had when its plans were made, and discards all plans, those
 of foreign keys included, once a table has doubled. The planner goes by the size that the table has at that moment.
 
 The counts are those that the server collects for its statistics: reading them takes no lock.
@@ -25,7 +25,7 @@ WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace
 
 
 async def remember_sizes(connection: Connection) -> None:
-    """Remember how many rows each table has: plans are made for these."""
+    """Store how many rows each table has: plans are made for these."""
     connection.planned_rows = await _sizes(connection)
     connection.planned_at = monotonic()
 

@@ -35,7 +35,7 @@ _SERVER_ENDS_EARLIER_S = 2
 # Attempts to connect follow each other after 1 and 2 s; after that the next caller makes one at once.
 _RECONNECT_S = 3.0
 
-# A connection that is refused has no error code for the driver, only the server's words. Those of a server that speaks
+# A connection that is refused has no error code for the driver, only the server's message. That of a server that speaks
 # another language are not known: it counts as one that does not answer.
 _IS_FULL = re.compile(r"too many (clients|connections)|connection slots are reserved")
 _IS_LOGIN_REFUSED = re.compile(
@@ -52,7 +52,7 @@ _SPOILT = (*ENDED_BY_SERVER, _READ_ONLY)
 class Pool(AsyncConnectionPool[Connection]):
     """Lends connections that were open a moment ago, each for a limited time.
 
-    `deadline_s` is that time in seconds, from when a connection is asked for.
+    `deadline_s` is that time in seconds, from the request for a connection.
     """
 
     deadline_s: float = DEADLINE_S
@@ -72,7 +72,7 @@ class Pool(AsyncConnectionPool[Connection]):
 
         Raises:
             psycopg.OperationalError: the server did not answer in time, or the connection was lost.
-            PoolTimeout: none became free in time.
+            PoolTimeout: no connection became free in time.
         """
         limit_s = self.deadline_s if deadline_s is None else deadline_s
         loop = asyncio.get_running_loop()
@@ -141,7 +141,7 @@ def make_pool(
         url: a libpq connection string.
         max_size: connections at most; callers beyond it wait `timeout_s` seconds.
         min_size: connections kept open.
-        timeout_s: how long a caller waits before the store counts as away.
+        timeout_s: how long a caller waits before the store counts as unavailable.
         idle_s: after how long without use a connection is given back, down to `min_size`: a server has a hundred for
             all processes, and a burst of one must not keep them from the others.
         deadline_s: for how long a connection is lent, the wait for it included. The server itself ends a statement
@@ -200,13 +200,13 @@ def _options(deadline_s: int) -> str:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Turn the driver's "away" into the port's; a broken statement stays the bug that it is.
+    """Translate the driver's connection errors into the port's; a broken statement stays the bug that it is.
 
     Raises:
-        StoreFull, StoreLoginRefused: the server refused a connection, and said so.
+        StoreFull, StoreLoginRefused: the server refused a connection explicitly.
         StoreReadOnly: the server takes no writes, as a standby does.
         StoreUnavailable: no connection, a lost one, a time limit, a deadlock. The cause is chained, for
-            the log: its words name addresses.
+            the log: its text names addresses.
     """
     try:
         yield
@@ -220,9 +220,9 @@ def translated() -> Iterator[None]:
         raise
 
 
-def _away(words: str) -> StoreUnavailable:
-    if _IS_FULL.search(words):
+def _away(message: str) -> StoreUnavailable:
+    if _IS_FULL.search(message):
         return StoreFull("the database has no connection left")
-    if _IS_LOGIN_REFUSED.search(words):
+    if _IS_LOGIN_REFUSED.search(message):
         return StoreLoginRefused("the database refuses the login")
     return StoreUnavailable("the database does not answer")

@@ -1,4 +1,4 @@
-"""What providers told, in PostgreSQL: an inbox whose events are claimed by pushing their due time past a lease."""
+"""Provider webhook events in PostgreSQL: an inbox whose events are claimed by pushing their due time past a lease."""
 
 from collections.abc import Sequence
 from uuid import UUID
@@ -41,14 +41,14 @@ WITH due AS (
 SELECT id, payload, tries FROM claimed ORDER BY was_due_at, id
 """
 
-# Gives an event back until later, for the bearer of its claim only.
+# Gives an event back until later, for the holder of its claim only.
 _POSTPONE = """
 UPDATE provider_events
 SET lease_token = NULL, due_at = clock_timestamp() + %(seconds)s * interval '1 second'
 WHERE id = %(id)s AND lease_token = %(token)s
 """
 
-# Leaves the digest of an event, for the bearer of its claim only.
+# Leaves the digest of an event, for the holder of its claim only.
 _DONE = """
 UPDATE provider_events SET payload = NULL, lease_token = NULL, due_at = NULL
 WHERE id = %(id)s AND lease_token = %(token)s

@@ -35,18 +35,18 @@ from meetcore.ports.queries import (
 
 __all__ = ["PostgresQueries"]
 
-# The meeting that a provider speaks of, the latest that had the id.
+# The meeting that a provider names, the latest that had the id.
 _FIND_AT_PROVIDER = f"""
 SELECT m.account_id, {MEETING_COLUMNS} FROM meetings m
 WHERE m.provider = %(provider)s AND m.provider_meeting_id = %(provider_meeting_id)s ORDER BY m.id DESC LIMIT 1
 """
 
-# Whether a process works on a meeting now. Asked again and again by duplicates: it locks nothing.
+# Whether a process works on a meeting now. Polled by duplicate requests: it locks nothing.
 _IS_IN_PROGRESS = """
 SELECT 1 FROM meetings WHERE account_id = %(account_id)s AND id = %(id)s AND lease_until > clock_timestamp()
 """
 
-# Whoever registered a URL.
+# The endpoints registered for a URL.
 _FIND_BY_URL = f"""
 SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w WHERE w.url_key = %(url_key)s
 """
@@ -93,8 +93,8 @@ ORDER BY d.delivery_id DESC, a.number
 
 _LIST_DELIVERIES = _page_of_deliveries()
 
-# Those that succeeded, which most have; and those in another status: that they have not succeeded is said once
-# more, as an index over the few that have not says it.
+# Those that succeeded, which most have; and those in another status: the condition is repeated in the form of
+# the partial index over them.
 _LIST_SUCCEEDED = _page_of_deliveries("AND d.status = 'succeeded'")
 _LIST_NOT_SUCCEEDED = _page_of_deliveries("AND d.status = %(status)s AND d.status <> 'succeeded'")
 
@@ -119,7 +119,7 @@ _NEWEST = UUID(int=(1 << 128) - 1)  # no record has it, and every id is less
 
 
 class PostgresQueries:
-    """What is asked often and must be cheap."""
+    """Frequent reads that must be cheap."""
 
     def __init__(self, pool: Pool, cipher: Cipher) -> None:
         self._pool = pool
@@ -265,7 +265,7 @@ class PostgresQueries:
 
 
 def _histories(found: Sequence[rows.Row]) -> list[DeliveryHistory]:
-    """Rows of one attempt each, or of none, gathered by their deliveries in the order of the rows."""
+    """Rows of at most one attempt each, gathered by their deliveries in the order of the rows."""
     gathered: dict[UUID, list[rows.Row]] = {}
     for row in found:
         if row["delivery_id"] is not None:

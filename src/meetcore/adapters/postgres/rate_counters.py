@@ -4,7 +4,7 @@ It owns one UNLOGGED table, `rate_counters`: the counts of a minute need not sur
 the log one hot key counts ten times as fast. The window leads the table's key, so that `purge` reads only
 what it deletes; half of each page stays free, so that a hot counter is updated in place.
 
-It refuses to take part in anybody's transaction: a request that is undone would uncount itself, and the
+It takes part in no other transaction: a request that is undone would uncount itself, and the
 counter's row would stay locked through the flush.
 """
 
@@ -19,7 +19,7 @@ from meetcore.ports.store import StoreUnavailable
 
 __all__ = ["PostgresRateCounters"]
 
-# Adds one to the counter of a key, class and minute and tells the count: one trip, one row lock.
+# Adds one to the counter of a key, class and minute and returns the count: one trip, one row lock.
 _HIT = """
 INSERT INTO rate_counters AS counter (window_start, api_key_id, class, hits)
 VALUES (%(window_start)s, %(key_id)s, %(class)s, 1)
@@ -35,8 +35,8 @@ class PostgresRateCounters:
     """Counters on a pool of connections in autocommit mode.
 
     Args:
-        pool: from `make_pool`; opened and closed by whoever made it.
-        timeout_s: seconds that a hit may take in all before the store counts as away.
+        pool: from `make_pool`; opened and closed by the caller.
+        timeout_s: seconds that a hit may take in all before the store counts as unavailable.
     """
 
     def __init__(self, pool: Pool, *, timeout_s: float = 2.0) -> None:
@@ -60,7 +60,7 @@ class PostgresRateCounters:
         return int(row["hits"])
 
     async def purge(self, before: int) -> int:
-        """Forget the windows that started before a unix second; return how many counters went.
+        """Delete the windows that started before a unix second; return how many counters went.
 
         Keep some minutes, for a clock that is set back.
 

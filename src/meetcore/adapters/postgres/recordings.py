@@ -35,11 +35,11 @@ SELECT {RECORDING_COLUMNS} FROM recordings r
 WHERE r.account_id = %(account_id)s AND r.id = %(id)s
 """
 
-# Whether whoever is at a recording, or waits with it, goes on with the same work.
+# Whether the current or waiting work on a recording stays the same.
 _GOES_ON = "%(needs_work)s AND (EXCLUDED.status <> 'expired' OR known.status = 'expired')"
 
 # Writes a recording whole. A second one of the same meeting is refused by its key. One that needs work is due at
-# once, or when it was; one that has just expired, or needs no work, is nobody's any more.
+# once, or when it was; one that has just expired, or needs no work, is released.
 _SAVE = f"""
 WITH {GUARD_LOCKED}, {WRITE_EVENTS}, recording AS (
     INSERT INTO recordings AS known (account_id, id, meeting_id, provider, provider_meeting_id, status, files,
@@ -71,13 +71,13 @@ WITH due AS (
 SELECT {RECORDING_COLUMNS}, r.tries FROM r ORDER BY r.was_due_at, r.id
 """
 
-# Gives back a recording that cannot be read, for long enough that it takes nobody's turn.
-_SET_ASIDE = """
+# Postpones a recording that cannot be read, long enough that it delays no other.
+_POSTPONE_UNREADABLE = """
 UPDATE recordings SET lease_token = NULL, due_at = clock_timestamp() + interval '1 hour'
 WHERE account_id = %(account_id)s AND id = %(recording_id)s
 """
 
-# When a recording is due next, for the bearer of its claim only, who keeps it or gives it back.
+# When a recording is due next, for the holder of its claim only, who keeps it or gives it back.
 _SET_DUE = """
 UPDATE recordings SET due_at = clock_timestamp() + %(seconds)s * interval '1 second',
     lease_token = CASE WHEN %(keeps)s THEN lease_token END
@@ -117,7 +117,7 @@ class PostgresRecordingRepository:
         return 0 if row is None else int(row["due"])
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[RecordingTask]:
-        """Take recordings that are due, each under the lease; one that does not open is set aside for an hour."""
+        """Take recordings that are due, each under the lease; one that does not open is postponed for an hour."""
         parameters = {"limit": limit, "token": lease.token, "lease_s": lease.seconds}
         cursor = await self._connection.execute(_CLAIM, parameters)
         tasks = []
@@ -126,7 +126,7 @@ class PostgresRecordingRepository:
                 recording = note_rows.recording(row, self._cipher)
             except (CipherRefused, msgspec.DecodeError):
                 log.exception("recording does not open", recording_id=str(row["recording_id"]))
-                await self._connection.execute(_SET_ASIDE, row)
+                await self._connection.execute(_POSTPONE_UNREADABLE, row)
             else:
                 tasks.append(RecordingTask(lease.token, recording, row["tries"]))
         return tasks

@@ -24,7 +24,7 @@ _TAKE_EMAIL = "SELECT pg_advisory_xact_lock(hashtextextended('account of ' || lo
 
 _ACCOUNT_OF_EMAIL = "SELECT id FROM accounts WHERE lower(email) = lower(%(email)s) ORDER BY id LIMIT 1"
 
-# Opens an account with empty funds; an empty account counts as told that it is low.
+# Opens an account with empty funds; the low-credit event of an empty account counts as sent.
 _ADD_ACCOUNT = """
 INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low)
 VALUES (%(id)s, %(user_id)s, %(email)s, %(full_name)s, %(created_at)s, %(low)s, %(low)s > 0)
@@ -51,7 +51,7 @@ _RESUME = f"""
 UPDATE accounts SET suspended_at = NULL, version = version + 1 WHERE id = %(id)s RETURNING {_ACCOUNT_COLUMNS}
 """
 
-# Changes the threshold; an account below the new one counts as told, one at or above it as not.
+# Changes the threshold; the low-credit event of an account below the new one counts as sent, else as not.
 _SET_LOW = """
 UPDATE accounts SET low_threshold = %(low)s, is_low = balance - held < %(low)s, version = version + 1
 WHERE id = %(id)s RETURNING id
@@ -133,7 +133,7 @@ class PostgresRegistry:
         return _one_account(await self._all(_RESUME, {"id": account_id}))
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
-        """Change when `credit.low` is told."""
+        """Change the threshold of `credit.low`."""
         if not await self._all(_SET_LOW, {"id": account_id, "low": credits}):
             raise NotFound("No account with this id.")
 
@@ -163,7 +163,7 @@ class PostgresRegistry:
         return self._key(await self._all(_REVOKE, {"id": key_id, "at": at}))
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        """Change a key's cap in credits a day; none takes it away."""
+        """Change a key's cap in credits a day; `None` removes it."""
         return self._key(await self._all(_SET_CAP, {"id": key_id, "cap": daily_cap}))
 
     async def add_host(self, host: Host, at: datetime) -> None:

@@ -1,7 +1,7 @@
 """Two roles: the owner of the tables, who migrates, and the service's, who can only add to the ledger.
 
 Who owns a table can do anything to it, triggers or not. The service's role is given no DDL, and neither UPDATE
-nor DELETE nor TRUNCATE on the ledger; who has its password cannot change what the ledger says.
+nor DELETE nor TRUNCATE on the ledger; its password does not suffice to change the ledger.
 """
 
 from typing import Any, Final

@@ -83,7 +83,7 @@ def event_context(account_id: UUID, event_id: UUID) -> str:
 
 
 def answer_context(account_id: UUID, key_: str) -> str:
-    """What a remembered answer is sealed for."""
+    """The sealing context of a stored answer."""
     return f"{account_id}/idempotency/{key_}"
 
 
@@ -103,7 +103,7 @@ def open_text(cipher: Cipher, sealed: bytes | None, context: str) -> str | None:
 
 
 def _readable(cipher: Cipher, sealed: bytes | None, context: str) -> str | None:
-    """A text of a record, or none where it does not open: that is logged and spoils no other record."""
+    """A text of a record, or `None`, logged, where it does not open; other records are unaffected."""
     try:
         return open_text(cipher, sealed, context)
     except CipherRefused:
@@ -219,7 +219,7 @@ def key(row: Row) -> ApiKey:
 
 
 def idempotency(row: Row, cipher: Cipher) -> IdempotencyRecord | None:
-    """What is remembered of a key, if anything, its answer opened."""
+    """The record of a key, if any, with its answer opened."""
     if row["fingerprint"] is None:
         return None
     answer = row["answer"]
@@ -283,7 +283,7 @@ def _join_url(row: Row, cipher: Cipher) -> str | None:
 
 
 def endpoint(row: Row, cipher: Cipher) -> Endpoint:
-    """A webhook endpoint, its secret opened; none where it does not open."""
+    """A webhook endpoint, its secret opened; `None` where it does not open."""
     context = endpoint_context(row["account_id"], row["endpoint_id"])
     return Endpoint(
         id=row["endpoint_id"],

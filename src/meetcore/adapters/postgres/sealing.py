@@ -1,7 +1,7 @@
 """Sealing what an earlier release wrote in the clear, some hundred rows at a time.
 
-It can be stopped at any row and goes on where it was; two that do it at once do it once. Refuses to change what
-somebody else has changed meanwhile.
+It can be stopped at any row and goes on where it was; two concurrent runs do the work once. A row that changed
+meanwhile is left alone.
 """
 
 from meetcore.adapters.postgres import rows
@@ -12,7 +12,7 @@ __all__ = ["seal_join_urls"]
 
 PORTION = 500
 
-# Some meetings whose links lie in the clear.
+# Some meetings whose links are stored unsealed.
 _FIND = """
 SELECT account_id, id, join_url FROM meetings WHERE join_url IS NOT NULL LIMIT %(portion)s
 """
@@ -27,7 +27,7 @@ WHERE m.account_id = sealed.account_id AND m.id = sealed.id AND m.join_url = sea
 
 
 async def seal_join_urls(pool: Pool, cipher: Cipher, *, portion: int = PORTION, portions: int = 100) -> int:
-    """Seal links of meetings that lie in the clear, so many portions at most; how many were sealed.
+    """Seal unsealed links of meetings, so many portions at most; return how many were sealed.
 
     Raises:
         StoreUnavailable: the database does not answer.

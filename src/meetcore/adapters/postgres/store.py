@@ -25,7 +25,7 @@ __all__ = ["PostgresStore", "PostgresTransaction"]
 
 
 class PostgresTransaction:
-    """The repositories of one open transaction, each made when it is first asked for."""
+    """The repositories of one open transaction, each made at its first use."""
 
     def __init__(self, connection: Connection, cipher: Cipher) -> None:
         self._connection = connection
@@ -33,7 +33,7 @@ class PostgresTransaction:
 
     @cached_property
     def idempotency(self) -> PostgresIdempotencyRepository:
-        """What is remembered of requests."""
+        """Idempotency records."""
         return PostgresIdempotencyRepository(self._connection, self._cipher)
 
     @cached_property
@@ -58,7 +58,7 @@ class PostgresTransaction:
 
     @cached_property
     def inbox(self) -> PostgresProviderEventInbox:
-        """What providers told."""
+        """Provider webhook events."""
         return PostgresProviderEventInbox(self._connection, self._cipher)
 
     @cached_property

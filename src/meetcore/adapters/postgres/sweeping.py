@@ -1,4 +1,4 @@
-"""Deliveries that nobody else will move on, in PostgreSQL: the held, the expired, the parked, the orphaned.
+"""Deliveries that no other process moves on, in PostgreSQL: the held, the expired, the parked, the orphaned.
 
 Each statement finds its rows by an index made for them, however many deliveries there are. Refuses to
 post and to claim.
@@ -15,7 +15,7 @@ __all__ = ["release_held", "sweep"]
 SWEPT_AT_ONCE = 1_000
 
 # The next portion of what is held at the endpoints `at`, the oldest first and one by one, where the portion before
-# is through. One that is inactive keeps all of it; one that somebody works on has its turn in the next round.
+# is through. An inactive one keeps all of it; a locked one comes in the next round.
 _RELEASE = """
 free AS (
     SELECT account_id, id FROM webhook_endpoints
@@ -73,7 +73,7 @@ WITH RECURSIVE at AS (
 """
 
 # Each endpoint that anything is parked at, by a loose scan. Where no post is in flight any more, the next come out:
-# whoever parked them has died with its posts, or the endpoint has been idle since.
+# the process that parked them crashed, or the endpoint has been idle since.
 _UNPARK = """
 WITH RECURSIVE parked_at AS (
     (SELECT account_id, endpoint_id FROM deliveries WHERE is_parked ORDER BY account_id, endpoint_id LIMIT 1)
@@ -111,13 +111,13 @@ WHERE d.account_id = old.account_id AND d.id = old.id
 
 
 async def release_held(connection: Connection, account_id: UUID, endpoint_id: UUID, pace: ReleasePace) -> int:
-    """Release the next portion at one endpoint; tells how many."""
+    """Release the next portion at one endpoint; return how many."""
     parameters = _paced(pace) | {"account_id": account_id, "id": endpoint_id}
     return await _count(connection, _RELEASE_ONE, parameters)
 
 
 async def sweep(connection: Connection, pace: ReleasePace) -> int:
-    """Mend everything; tells how many deliveries may be claimed that could not be before."""
+    """Repair everything; return how many deliveries became claimable."""
     portion = {"portion": SWEPT_AT_ONCE}
     await connection.execute(_EXPIRE, portion | {"held_s": HELD_FOR.total_seconds()})
     await connection.execute(_DROP_ORPHANS, portion)

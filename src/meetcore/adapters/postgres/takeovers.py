@@ -1,4 +1,4 @@
-"""The statements that find what nobody sees to: leases that ran out, and meetings whose time has come.
+"""The statements that find due work: expired leases, and meetings whose time has come.
 
 Each row is taken by one caller only, by its lock. These statements take a meeting's row without its
 account's lock, so they lock nothing of the account after it but the key that waits for the meeting.
@@ -7,9 +7,9 @@ What is searched for is bounded by the statement's time: a volatile one could no
 all meetings that are still to come would be read each time.
 """
 
-__all__ = ["CLAIM_LAPSED", "LEASE_LAPSED", "SAVE_SEEN_TO", "claim_due"]
+__all__ = ["CLAIM_EXPIRED", "CLAIM_ONE_EXPIRED", "SCHEDULE_NEXT_CHECK", "claim_due"]
 
-# What is lapsed gets a lease of ours, and so does the idempotency key that waits for it: who repeats the
+# An expired row gets a new lease, and so does the idempotency key that waits for it: a repeat of the
 # request meanwhile finds it running. The meeting's row is locked before the key's, as everywhere.
 _TAKE_OVER = """taken AS (
     UPDATE meetings m
@@ -23,8 +23,8 @@ _TAKE_OVER = """taken AS (
 )
 SELECT account_id, id, lease_token FROM taken"""
 
-# Takes over what dead processes left, the longest lapsed first.
-CLAIM_LAPSED = f"""
+# Takes over work with an expired lease, the longest expired first.
+CLAIM_EXPIRED = f"""
 WITH lapsed AS (
     SELECT account_id, id FROM meetings WHERE lease_until <= statement_timestamp()
     ORDER BY lease_until LIMIT %(limit)s FOR UPDATE SKIP LOCKED
@@ -32,7 +32,7 @@ WITH lapsed AS (
 """
 
 # Takes over one meeting, if its lease ran out.
-LEASE_LAPSED = f"""
+CLAIM_ONE_EXPIRED = f"""
 WITH lapsed AS (
     SELECT account_id, id FROM meetings
     WHERE account_id = %(account_id)s AND id = %(meeting_id)s AND lease_until <= clock_timestamp()
@@ -59,7 +59,7 @@ FROM taken m LEFT JOIN hosts h ON h.id = m.host_id
 
 
 # The clock sees to a meeting again in so many seconds, or never.
-SAVE_SEEN_TO = """
+SCHEDULE_NEXT_CHECK = """
 UPDATE meetings SET due_at = clock_timestamp() + %(again_s)s::float8 * interval '1 second'
 WHERE account_id = %(account_id)s AND id = %(meeting_id)s
 """

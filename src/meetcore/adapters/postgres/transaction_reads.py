@@ -2,7 +2,7 @@
 
 A page is found by the numbers of the entries, so that the last one of a long history costs what the first
 does. A range of time is one of numbers, too: entries are numbered without gaps, and none is older than the one
-before it. Refuses to lock and to judge.
+before it. Nothing is locked.
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ _IS_BEFORE = "w.number < (SELECT low FROM first_at_made_before WHERE low = high)
 # The inner limits are for the planner: of a parameter it would expect a tenth of the table, and sort that instead of
 # reading an index backwards. The lower bound of a range stands outside the page for the same reason: beside the upper
 # one the planner would expect few entries between them, and sort all of those.
-_WALK = f"""SELECT * FROM (
+_PAGE = f"""SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND {{condition}}
         ORDER BY w.number DESC LIMIT {MAX_PAGE}
@@ -43,7 +43,7 @@ _WALK = f"""SELECT * FROM (
 
 _OF_ANY_KIND = "w.book = 'customer'"
 
-# Of one kind: by the house's leg, whose book tells the kind; a refund goes out of the book that a charge came into.
+# Of one kind: by the house's leg, whose book determines the kind; a refund goes out of the book that a charge came into.
 _OF_ONE_KIND = """w.book <> 'customer' AND w.book = %(book)s
             AND (w.book = 'meetings' AND w.amount < 0) = %(is_refund)s"""
 
@@ -59,7 +59,7 @@ def _page(condition: str, *, is_from: bool, is_before: bool) -> str:
     return f"""{"WITH RECURSIVE " + ", ".join(searches) if searches else ""}
 SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
     {TRANSFER_COLUMNS}
-FROM ({_WALK.format(condition=condition)}) AS page
+FROM ({_PAGE.format(condition=condition)}) AS page
     JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.number = page.number AND e.book = 'customer'
     JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
 {_IS_FROM if is_from else ""}

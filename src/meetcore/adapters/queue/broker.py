@@ -1,9 +1,9 @@
-"""The broker that carries wake-ups, and nothing else.
+"""The broker for notifications of workers.
 
-It owns the choice of broker by address and the settings that fit a doorbell. A wake-up says "look now"
+It owns the choice of broker by address and the settings that fit notifications. A wake-up says "look now"
 and may be lost, so a queue that already holds a few hundred unread ones needs no more: each broker here
 is bounded, keeps no dead letters and runs without dramatiq's middleware (no retries, no age limit, no
-timer thread). It refuses to connect: a broker that is away is found out by whoever uses it.
+timer thread). It does not connect: an unavailable broker is noticed at the first use.
 """
 
 import logging
@@ -57,7 +57,7 @@ def broker_from_url(url: str | None, *, namespace: str = "meetcore") -> dramatiq
 
 
 class _Forgiving(Consumer):
-    """A consumer for which an acknowledgement that does not get through is no misfortune.
+    """A consumer that ignores failed acknowledgements.
 
     dramatiq would try again every five seconds, and hold the worker's thread, until it does; a wake-up
     that is delivered twice costs nothing.
@@ -128,10 +128,10 @@ def _rabbitmq_broker(url: str) -> dramatiq.Broker:
             return _Forgiving(super().consume(queue_name, prefetch, timeout))
 
         def _build_queue_arguments(self, queue_name: str) -> dict[str, Any]:
-            # Without a dead-letter exchange: what overflows or grows old is gone, as it should be.
+            # Without a dead-letter exchange: what overflows or grows old is dropped on purpose.
             return {"x-max-length": BACKLOG, "x-overflow": "drop-head", "x-message-ttl": _UNREAD_MS}
 
-    # Confirmed, or a ring on a connection that died unnoticed would be lost without a second attempt.
+    # Confirmed: otherwise a notification on a connection lost unnoticed would get no second attempt.
     broker = WakeRabbitmqBroker(url=url, middleware=[], confirm_delivery=True)
     places: Any = broker.parameters  # several, when the address names several separated by ";"
     for place in places if isinstance(places, list) else [places]:

@@ -1,9 +1,9 @@
-"""The other end of the doorbell: a dramatiq worker whose only act is to wake its owner.
+"""The receiver of notifications: a dramatiq worker that only wakes its owner.
 
-It owns the consumers' threads in this process. It refuses to do the work: an actor that worked would
+It owns the consumers' threads in this process. It does no work itself: an actor that worked would
 hold a thread for as long as the message is in flight, so it hands over and returns at once.
 
-A broker that is away never ends the process: the consumers try again every three seconds, and the owner
+An unavailable broker never ends the process: the consumers try again every three seconds, and the owner
 looks by its own rounds meanwhile.
 """
 
@@ -27,15 +27,15 @@ class _Log(Protocol):
 
 
 class NotificationConsumer:
-    """Listens for rings and calls `on_wake` from a thread of its own.
+    """Listens for notifications and calls `on_wake` from a thread of its own.
 
     Args:
         broker: from `broker_from_url`, one for each worker; `stop` closes it.
-        on_wake: for each queue that doorbells ring on: thread-safe, quick, and fine to be called for no
+        on_wake: for each queue of notifications: thread-safe, quick, and fine to be called for no
             reason, such as `lambda: loop.call_soon_threadsafe(event.set)`.
         log: a structlog logger or one like it.
         threads: threads that call `on_wake`.
-        poll_s: seconds that a ring may lie in Redis, which is polled; the others deliver at once.
+        poll_s: seconds that a notification may lie in Redis, which is polled; the others deliver at once.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class NotificationConsumer:
         self._log = log
         for queue, wake in on_wake.items():
             dramatiq.actor(actor_name=queue, queue_name=queue, broker=broker)(self._actor(wake))
-        # A bell is never rung for later: without this a second consumer would poll for such messages.
+        # Notifications are never delayed: without this a second consumer would poll for such messages.
         broker.delay_queues.clear()
         poll_ms = max(1, round(poll_s * 1000))
         self._worker = Worker(broker, queues=set(on_wake), worker_timeout=poll_ms, worker_threads=threads)
@@ -75,17 +75,17 @@ class NotificationConsumer:
         Unread messages go back to the queue; one that is lost costs nothing.
         """
         closing = threading.Thread(
-            target=self._shut, args=(timeout_s,), name="meetcore-bell-stop", daemon=True
+            target=self._stop_consumers, args=(timeout_s,), name="meetcore-bell-stop", daemon=True
         )
         closing.start()
         # A thread, for dramatiq waits for a broker that hangs as long as its driver likes.
         closing.join(timeout_s + 0.5)
 
-    def _shut(self, timeout_s: float) -> None:
+    def _stop_consumers(self, timeout_s: float) -> None:
         try:
             self._worker.stop(timeout=round(timeout_s * 1000))
             self._broker.close()
-        except Exception:  # noqa: BLE001  # a broker that is away at the end must not hold up the end
+        except Exception:  # noqa: BLE001  # an unavailable broker must not delay the end
             self._log.exception("the wake-up worker did not stop cleanly")
         finally:
             for consumer_log in self._consumer_logs:

@@ -1,8 +1,8 @@
-"""The doorbell on a queue: one thread that carries rings to the broker.
+"""The notifier on a queue: one thread that sends notifications to the broker.
 
-It owns that a ring costs the event loop nothing to speak of: `ring` sets a flag, and a thread of its own
-sends at most one message in `spacing_s` while it is set. It refuses to keep a ring for a broker that is
-away: the sweeper finds what was due.
+A notification costs the event loop almost nothing: `ring` sets a flag, and a thread of its own
+sends at most one message in `spacing_s` while it is set. Notifications for an unavailable broker are
+dropped: the sweeper finds what was due.
 """
 
 import threading
@@ -22,9 +22,9 @@ class _Log(Protocol):
 
 
 class DramatiqWorkerNotifier:
-    """Rings by sending an empty message, that the first free worker takes.
+    """Notifies by an empty message that the first free worker takes.
 
-    The thread starts at the first ring, so that a process may still fork after building this.
+    The thread starts at the first notification, so that a process may still fork after building this.
 
     Args:
         broker: from `broker_from_url`.
@@ -48,7 +48,7 @@ class DramatiqWorkerNotifier:
         self._queue = queue
         self._spacing_s = spacing_s
         self._pause_s = pause_s
-        self._rung = threading.Event()
+        self._notified = threading.Event()
         self._closed = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -56,19 +56,19 @@ class DramatiqWorkerNotifier:
         broker.declare_queue(queue)
 
     def ring(self) -> None:
-        """Say that something is due; look now. Takes about a microsecond; after `close`, does nothing."""
-        if not self._rung.is_set():
-            self._rung.set()
+        """Notify the worker that something is due. Takes about a microsecond; after `close`, does nothing."""
+        if not self._notified.is_set():
+            self._notified.set()
             if self._thread is None:
                 self._start()
 
     def close(self, timeout_s: float = 2.0) -> None:
-        """Stop the thread. A ring that has not left by now is lost, and so are all later ones.
+        """Stop the thread. A notification not sent by now is lost, and so are all later ones.
 
         Does not close the broker, and does not wait longer than `timeout_s` for one that hangs.
         """
         self._closed.set()
-        self._rung.set()
+        self._notified.set()
         if self._thread is not None:
             self._thread.join(timeout_s)
 
@@ -79,9 +79,9 @@ class DramatiqWorkerNotifier:
                 self._thread.start()
 
     def _run(self) -> None:
-        while self._rung.wait() and not self._closed.is_set():
-            # Cleared before the message leaves: a ring during the sending is due another one.
-            self._rung.clear()
+        while self._notified.wait() and not self._closed.is_set():
+            # Cleared before the message leaves: a notification during the sending needs another message.
+            self._notified.clear()
             pause_s = self._spacing_s if self._send() else self._pause_s
             self._closed.wait(pause_s)
 
@@ -89,7 +89,7 @@ class DramatiqWorkerNotifier:
         message: dramatiq.Message[None] = dramatiq.Message(self._queue, self._queue, (), {}, {})
         try:
             self._broker.enqueue(message)
-        except Exception as error:  # noqa: BLE001  # whatever a driver raises, the work does not stop for a bell
+        except Exception as error:  # noqa: BLE001  # a failed notification must not stop the work
             self._note_away(error)
             return False
         self._note_back()

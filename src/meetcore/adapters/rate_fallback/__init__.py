@@ -1,7 +1,7 @@
-"""What counts while the rate store is away.
+"""The counter to use while the rate store is unavailable.
 
 It owns the decision whom to ask: the shared store, or a substitute, usually this process's memory. It
-refuses to know either, and never refuses a request because the store is away.
+knows neither, and never refuses a request because the store is unavailable.
 
 During an outage each process admits the full quota by itself, and a minute that the store slept through
 is not made up for afterwards: hits counted by the substitute stay there.
@@ -25,7 +25,7 @@ class _Log(Protocol):
 
 
 class FallbackRateCounters:
-    """Counts in `primary`, and in `fallback` while the primary is away.
+    """Counts in `primary`, and in `fallback` while the primary is unavailable.
 
     An outage is logged once when it begins and once when it ends. Meanwhile one hit in `probe_every_s`
     seconds tries the primary; the others do not touch it, so that a store that hangs delays one request
@@ -35,7 +35,7 @@ class FallbackRateCounters:
         primary: the shared store.
         fallback: what counts meanwhile; it should not fail.
         log: a structlog logger or one like it.
-        probe_every_s: seconds between two attempts on a store that is away.
+        probe_every_s: seconds between two attempts on an unavailable store.
         monotonic: seconds from a clock that is never set back.
     """
 
@@ -53,10 +53,10 @@ class FallbackRateCounters:
         self._log = log
         self._probe_every_s = probe_every_s
         self._monotonic = monotonic
-        self._next_probe: float | None = None  # None while the primary is there
+        self._next_probe: float | None = None  # None while the primary is available
 
     async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
-        """Add one and return the count of whoever counts at present, this hit included."""
+        """Add one and return the count of the counter in use, this hit included."""
         if not self._may_ask_primary():
             return await self._fallback.hit(key_id, operation_class, window_start)
         try:
@@ -73,7 +73,7 @@ class FallbackRateCounters:
         now = self._monotonic()
         if now < self._next_probe:
             return False
-        # Moved on before the attempt, not after: while it hangs, nobody else tries.
+        # Moved on before the attempt, not after: while it hangs, no other hit tries.
         self._next_probe = now + self._probe_every_s
         return True
 

@@ -1,1 +1,1 @@
-"""What lives in Redis: the rate counters."""
+"""Rate counters in Redis."""

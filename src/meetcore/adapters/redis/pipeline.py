@@ -1,7 +1,7 @@
 """One connection to Redis that answers a batch of commands in one trip.
 
-It owns dialling, login, matching replies to batches in order, and the deadline of each. It refuses to
-reconnect, to retry and to pool: whoever holds it dials another when it is gone.
+It owns dialling, login, matching replies to batches in order, and the deadline of each. It does not
+reconnect, retry or pool: its owner dials another when it is closed.
 
 Why not `redis.asyncio`, which is installed beside it: counting sits in the path of every request, and
 its pipeline costs 61 µs of CPU per counter at eight callers and 271 µs at one, where this costs 16 and
@@ -31,7 +31,7 @@ class RedisAway(Exception):
 
 @frozen
 class RedisAddress:
-    """Where Redis is and what to say first."""
+    """The address of Redis and the login commands."""
 
     host: str
     port: int
@@ -44,24 +44,24 @@ def read_address(url: str) -> RedisAddress:
     """Read `redis://`, `rediss://` or `unix://` with user, password and database number.
 
     Raises:
-        ValueError: another scheme, or an option in the query that this connection does not carry out.
+        ValueError: another scheme, or an unsupported option in the query.
     """
-    said: Mapping[str, object] = dict(parse_url(url))
-    unknown = sorted(said.keys() - _KNOWN)
+    options: Mapping[str, object] = dict(parse_url(url))
+    unknown = sorted(options.keys() - _KNOWN)
     if unknown:
         raise ValueError(f"The Redis address has options that are not supported: {', '.join(unknown)}.")
     login = []
-    if password := said.get("password"):
-        user = said.get("username")
+    if password := options.get("password"):
+        user = options.get("username")
         login.append(("AUTH", str(user), str(password)) if user else ("AUTH", str(password)))
-    if database := said.get("db"):
+    if database := options.get("db"):
         login.append(("SELECT", str(database)))
-    authority = said.get("ssl_ca_certs")
-    tls = said.get("connection_class") is SSLConnection
-    path = said.get("path")
+    authority = options.get("ssl_ca_certs")
+    tls = options.get("connection_class") is SSLConnection
+    path = options.get("path")
     return RedisAddress(
-        host=str(said.get("host", "localhost")),
-        port=int(str(said.get("port", 6379))),
+        host=str(options.get("host", "localhost")),
+        port=int(str(options.get("port", 6379))),
         path=str(path) if path else None,
         tls=ssl.create_default_context(cafile=str(authority) if authority else None) if tls else None,
         login=tuple(login),
@@ -107,7 +107,7 @@ class RedisPipeline(asyncio.Protocol):
         transport.write(commands)
 
     def give_up(self, why: str) -> None:
-        """Drop the connection and tell everybody who waits. Replies after a gap could not be matched."""
+        """Drop the connection and fail all waiting batches. Replies after a gap could not be matched."""
         if self._transport is not None:
             self._transport.abort()
         self._fail(why)
@@ -117,7 +117,7 @@ class RedisPipeline(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)  # uvloop's own class does not inherit it
 
     def data_received(self, data: bytes) -> None:
-        """Hand each complete reply to the batch at the head (called by the event loop)."""
+        """Pass each complete reply to the batch at the head (called by the event loop)."""
         try:
             self._reader.feed(data)
             while (reply := self._reader.gets()) is not False:
@@ -126,7 +126,7 @@ class RedisPipeline(asyncio.Protocol):
             self.give_up(f"Redis does not speak its protocol: {error}")
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell everybody who waits (called by the event loop)."""
+        """Fail all waiting batches (called by the event loop)."""
         self._fail(f"The connection to Redis was lost: {exc}" if exc else "Redis closed the connection.")
 
     def _take(self, reply: object) -> None:
@@ -152,14 +152,14 @@ async def dial(address: RedisAddress, timeout_s: float) -> RedisPipeline:
     """Connect and log in within `timeout_s` seconds, both together.
 
     Raises:
-        RedisAway: nobody there, or the login was refused.
+        RedisAway: no connection, or the login was refused.
     """
     line = RedisPipeline(timeout_s)
     try:
         async with asyncio.timeout(timeout_s):
             await _connect(line, address)
             await _log_in(line, address)
-    except (OSError, TimeoutError, UnicodeError) as error:  # the last: a host name that is none
+    except (OSError, TimeoutError, UnicodeError) as error:  # the last: an invalid host name
         line.give_up("Not connected.")
         raise RedisAway(f"Redis cannot be reached: {error!r}") from error
     except BaseException:

@@ -2,7 +2,7 @@
 
 It owns the names of the counters (`<prefix>:<window>:<key>:<class>`), their expiry, and the coalescing:
 all hits of one turn of the event loop leave in one write, hits on the same counter as one `INCRBY` whose
-result is dealt out in the order of arrival. It refuses to wait for a Redis that does not answer.
+results are assigned in the order of arrival. Every wait for Redis is bounded.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ class RedisRateCounters:
     Args:
         url: `redis://`, `rediss://` or `unix://`, with user, password and database number.
         prefix: the beginning of every key that is written.
-        timeout_s: seconds for dialling, and again for the answer, before the store counts as away.
+        timeout_s: seconds for dialling, and again for the answer, before the store counts as unavailable.
 
     Raises:
         ValueError: the address cannot be understood.
@@ -61,7 +61,7 @@ class RedisRateCounters:
         return await waiter
 
     async def aclose(self) -> None:
-        """Hang up. Whoever still waits is told that the store is away; a later hit dials again."""
+        """Close the connection. Waiting hits fail as unavailable; a later hit dials again."""
         if self._dialling is not None:
             self._dialling.cancel()
             await asyncio.gather(self._dialling, return_exceptions=True)
@@ -100,7 +100,7 @@ class RedisRateCounters:
         line.send(commands.encode(), 2 * len(batch), partial(self._settle, batch))
 
     def _command(self, name: _Name, hits: int) -> str:
-        """Write INCRBY and EXPIRE on the wire: formatting by hand is a fifth of packing word by word."""
+        """Write INCRBY and EXPIRE on the wire: formatting by hand is five times as fast as packing."""
         window_start, key_id, operation_class = name
         key = f"{self._prefix}:{window_start}:{key_id.hex}:{operation_class}"
         size = len(key) if key.isascii() else len(key.encode())
@@ -123,7 +123,8 @@ class RedisRateCounters:
                 is_sound = False
                 _refuse(waiters, RedisAway(f"Redis answered with an error: {total}"))
         if not is_sound and self._line is not None:
-            # A replica after a failover answers READONLY for ever: the name may lead elsewhere by now.
+            # A replica after a failover answers READONLY for ever: the name may resolve to another server by
+            # now.
             self._line.give_up("Redis answered with an error.")
 
 

@@ -1,26 +1,26 @@
-"""Faults on demand: what a bad day of a third party looks like, in the time that it takes.
+"""Faults on demand: simulated faults of a third party, with their real delays.
 
-Two ways to ask for one. A developer writes it into a meeting's title, and the making of that meeting
-meets it, whichever process makes it:
+There are two ways to request one. A developer writes it into a meeting's title, and the creation of that
+meeting fails this way, in any process:
 
 ====================  ===========================================================================
 title contains        the provider
 ====================  ===========================================================================
-``[sandbox:refuse]``  says no at once; nothing is made (502)
+``[sandbox:refuse]``  refuses at once; nothing is made (502)
 ``[sandbox:hang]``    takes the call and never answers; nothing is made (502 after 10 s, then the
                       reconciler finds nothing and undoes it)
-``[sandbox:late]``    makes the meeting, and answers when nobody waits any more (502 after 10 s, then
+``[sandbox:late]``    makes the meeting, and answers after the time limit (502 after 10 s, then
                       the reconciler finds the meeting and finishes it); ``timeout`` is the same
 ``[sandbox:drop]``    makes the meeting, and the connection breaks before the answer (502 at once,
                       then as above)
-``[sandbox:lost]``    never hears of it, and nobody can tell (502 at once, then undone)
+``[sandbox:lost]``    never gets the request; the outcome is unknown (502 at once, then undone)
 ====================  ===========================================================================
 
 A test plans them one by one for each kind of call, and one more: a host that is ``full`` for the day. No
-title asks for that: the next host would be tried with the same title, and one meeting would put every host to
-rest.
+title requests that: the next host would be tried with the same title, and one meeting would mark every host
+full.
 
-Owns which fault is due; what a fault does is the provider's business.
+Owns which fault is due; the provider implements it.
 """
 
 import re
@@ -46,17 +46,17 @@ class SandboxFault(StrEnum):
 
     @property
     def does_the_work(self) -> bool:
-        """Whether the provider did what was asked all the same."""
+        """Whether the provider does the work in spite of the fault."""
         return self in (SandboxFault.LATE, SandboxFault.DROP)
 
     @property
     def keeps_waiting(self) -> bool:
-        """Whether no answer comes for as long as somebody waits for one."""
+        """Whether no answer comes within the caller's time limit."""
         return self in (SandboxFault.HANG, SandboxFault.LATE)
 
 
 class SandboxCall(StrEnum):
-    """What is asked of the provider."""
+    """A kind of call to the provider."""
 
     CREATE = "create"
     FIND = "find"
@@ -75,9 +75,9 @@ _IN_TITLE: Final = re.compile(rf"\[sandbox:({'|'.join(_BY_WORD)})\]")
 
 
 def fault_in_title(title: str) -> SandboxFault | None:
-    """The first fault that a title asks for; a word that names none is just a title."""
-    asked = _IN_TITLE.search(title)
-    return None if asked is None else _BY_WORD[asked[1]]
+    """Return the first fault that a title names, if any."""
+    match = _IN_TITLE.search(title)
+    return None if match is None else _BY_WORD[match[1]]
 
 
 class SandboxFaults:
@@ -88,7 +88,7 @@ class SandboxFaults:
         self._unmade: set[UUID] = set()
 
     def plan(self, call: SandboxCall, *faults: SandboxFault) -> None:
-        """Let the next calls of this kind meet these faults, one each, in this order.
+        """Plan faults for the next calls of this kind, one each, in this order.
 
         Raises:
             ValueError: a host is full for meetings that are to be made, and for nothing else.
@@ -98,14 +98,14 @@ class SandboxFaults:
         self._planned[call].extend(faults)
 
     def due(self, call: SandboxCall) -> SandboxFault | None:
-        """Take the fault that this call meets, if any."""
+        """Take the fault due for this call, if any."""
         planned = self._planned[call]
         return planned.popleft() if planned else None
 
     def due_for(self, order: ProviderOrder) -> SandboxFault | None:
-        """Take the fault that the making of this meeting meets: a planned one, else its title's.
+        """Take the fault due for the creation of this meeting: a planned one, else its title's.
 
-        The meeting is there or not as its latest making says; those that went well are not kept.
+        The latest creation decides whether the meeting exists; successful ones are not stored.
         """
         fault = self.due(SandboxCall.CREATE) or fault_in_title(order.title)
         if fault is None or fault.does_the_work:
@@ -115,6 +115,6 @@ class SandboxFaults:
         return fault
 
     def lets_exist(self, order: ProviderOrder) -> bool:
-        """Whether a meeting can be there at all: none whose making was refused or lost is."""
+        """Return whether a meeting can exist: not if its creation was refused or lost."""
         fault = fault_in_title(order.title)
         return order.meeting_id not in self._unmade and (fault is None or fault.does_the_work)

@@ -1,4 +1,4 @@
-"""How the join page looks. Everything that is not ours is escaped here; no script, no other file."""
+"""The HTML of the join page. All foreign text is escaped here; no script, no other file."""
 
 from html import escape
 from typing import Final
@@ -82,7 +82,7 @@ _UNKNOWN: Final = """
 the question mark.</p>
 """
 
-_WORDS: Final = {
+_STATUS_TEXT: Final = {
     MeetingStatus.SCHEDULED: "Scheduled",
     MeetingStatus.STARTED: "In progress",
     MeetingStatus.ENDED: "Ended",
@@ -99,14 +99,14 @@ _NOTES: Final = {
 
 
 def join_page(meeting: Meeting, status: MeetingStatus, token: str) -> str:
-    """The page of a meeting as whoever has its link sees it.
+    """Build the page of a meeting for anyone with its link.
 
     Args:
         meeting: visible.
-        status: as a customer sees it.
+        status: as shown to a customer.
         token: the meeting's own, for the forms.
     """
-    # By the meeting's own status: where only the clock says that it has started, the event is still to come.
+    # By the meeting's own status: if it has started only by the clock, the event is still to come.
     can_start = status in _OPEN and meeting.status is not MeetingStatus.STARTED
     description = f'<p class="about">{escape(meeting.description)}</p>' if meeting.description else ""
     content = _MEETING.format(
@@ -114,7 +114,7 @@ def join_page(meeting: Meeting, status: MeetingStatus, token: str) -> str:
         token=escape(token),
         title=escape(meeting.title),
         status=status.value,
-        word=_WORDS[status],
+        word=_STATUS_TEXT[status],
         description=description,
         when=_when(meeting),
         password=_password_hint(meeting.password),
@@ -124,11 +124,13 @@ def join_page(meeting: Meeting, status: MeetingStatus, token: str) -> str:
         end=_button(status is MeetingStatus.STARTED, is_next=True),
         note=_NOTES[status],
     )
-    return _PAGE.format(title=f"{escape(meeting.title)} · {_WORDS[status]}", style=_STYLE, content=content)
+    return _PAGE.format(
+        title=f"{escape(meeting.title)} · {_STATUS_TEXT[status]}", style=_STYLE, content=content
+    )
 
 
 def unknown_page() -> str:
-    """The page for a link that is not one, whatever the reason."""
+    """Build the page for an invalid link."""
     return _PAGE.format(title="No such meeting", style=_STYLE, content=_UNKNOWN)
 
 
@@ -145,7 +147,7 @@ def _when(meeting: Meeting) -> str:
 
 
 def _password_hint(password: str | None) -> str:
-    """Enough to recognise a password, too little to learn it."""
+    """Build a hint that is enough to recognise a password, and too little to learn it."""
     if not password:
         return "none needed"
     dots = "•" * (len(password) - 1)

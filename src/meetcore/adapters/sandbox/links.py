@@ -1,7 +1,7 @@
 """The names and addresses of sandbox meetings.
 
 Everything follows from our own meeting id and a key, so that nothing has to be stored and asking twice
-gives the same. The token in an address keeps strangers who know or guess an id off the page.
+gives the same. The token in an address protects the page from clients that only know or guess an id.
 """
 
 import base64
@@ -21,7 +21,7 @@ def provider_meeting_id(meeting_id: UUID) -> str:
 
 
 def meeting_uuid(provider_meeting_id: str) -> UUID | None:
-    """Our own id in a sandbox name, or none when the sandbox never gave such a name."""
+    """Return our own id in a sandbox name, or `None` when the sandbox never gave such a name."""
     text = provider_meeting_id.removeprefix(_PREFIX)
     try:
         found = UUID(text)
@@ -32,7 +32,7 @@ def meeting_uuid(provider_meeting_id: str) -> UUID | None:
 
 
 class JoinLinks:
-    """Makes join links and knows its own again.
+    """Makes join links and verifies them.
 
     Args:
         base_url: what the service is reached by from outside; a final slash does not matter.
@@ -58,10 +58,10 @@ class JoinLinks:
         return f"{self._base_url}/sandbox/meetings/{meeting_id}?t={self.token(meeting_id)}"
 
     def token(self, meeting_id: UUID) -> str:
-        """What a meeting's link proves itself with: 16 characters fit for a URL."""
+        """Return the token of a meeting's link: 16 characters fit for a URL."""
         digest = hmac.digest(self._key, b"sandbox-join:" + meeting_id.bytes, "sha256")
         return base64.urlsafe_b64encode(digest[:_TOKEN_BYTES]).decode("ascii")
 
     def is_token(self, meeting_id: UUID, token: str) -> bool:
-        """Whether a token is this meeting's. Takes the same time wherever it differs."""
+        """Return whether a token is this meeting's, in constant time."""
         return hmac.compare_digest(self.token(meeting_id).encode(), token.encode("utf-8", "replace"))

@@ -1,9 +1,9 @@
 """The join page: what stands in for the provider's own site while the sandbox is the provider.
 
-Owns three routes, their token and what a click means: the state moves, then the service is told what a
-provider's event would tell. A click that is repeated tells it again, as providers do. Refuses whoever
-has no token with the same 404 as an unknown meeting, and refuses to know what the service does with an
-event. The token in the form's address is what keeps a foreign site from pressing the buttons.
+Owns three routes, their token and what a click means: the state changes, then the service gets the event that
+a provider would send. A repeated click sends it again, as providers do. A request without the token gets the
+same 404 as an unknown meeting. The token in the form's address is what keeps a foreign site from pressing the
+buttons.
 """
 
 from collections.abc import Awaitable, Callable
@@ -57,8 +57,8 @@ def sandbox_routes(
 
     Args:
         provider: whose links and state these are.
-        lookup: our meeting by its provider meeting id, none when there is none.
-        on_event: told `started` or `ended` after the state has moved, again when the button is
+        lookup: our meeting by its provider meeting id, `None` when there is none.
+        on_event: called with `started` or `ended` after the state has changed, again when the button is
             pressed again, and never for a meeting that is over or was cancelled.
         now: the present instant, aware.
     """
@@ -106,7 +106,7 @@ class _Pages:
         return RedirectResponse(back, status_code=303, headers=_HEADERS)
 
     async def _admitted(self, request: Request) -> Meeting | None:
-        """The visible meeting of this address, for whoever bears its token."""
+        """Return the visible meeting of this address, if the token is valid."""
         meeting_id = meeting_uuid(f"sandbox-{request.path_params['meeting_id']}")
         if meeting_id is None:
             return None

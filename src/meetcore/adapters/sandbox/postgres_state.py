@@ -1,7 +1,7 @@
 """The sandbox's memory in PostgreSQL: the tables `sandbox_*`, shared by every process.
 
-Kept out of the package's `__init__`, so that the sandbox works where no driver is installed. Refuses to
-take part in anybody's transaction: a provider is another system, and forgets nothing when we roll back.
+Kept out of the package's `__init__`, so that the sandbox works where no driver is installed. Never joins a
+transaction of the caller: a provider is another system, and a rollback of ours changes nothing there.
 """
 
 from collections.abc import Iterator
@@ -68,14 +68,14 @@ class PostgresSandboxState:
     """States and keys on a pool of connections with dict rows in autocommit mode.
 
     Args:
-        pool: opened and closed by whoever made it; the schema is there.
+        pool: opened and closed by its creator; the schema exists.
     """
 
     def __init__(self, pool: AsyncConnectionPool[Any]) -> None:
         self._pool = pool
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
-        """What happened last; none while nothing did.
+        """Return what happened last; `None` while nothing did.
 
         Raises:
             StoreUnavailable: the database does not answer.
@@ -97,7 +97,7 @@ class PostgresSandboxState:
                 return await (await connection.execute(_PUT, values)).fetchone() is not None
 
     async def host_key(self, provider_user_id: str) -> str | None:
-        """The key that a host has now; none while it was given none.
+        """Return a host's current key; `None` while it was given none.
 
         Raises:
             StoreUnavailable: the database does not answer.
@@ -119,7 +119,7 @@ class PostgresSandboxState:
                 await connection.execute(_PUT_HOST_KEY, values)
 
     async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
-        """When a meeting ended; none while it has not.
+        """Return when a meeting ended; `None` while it has not.
 
         Raises:
             StoreUnavailable: the database does not answer.
@@ -130,7 +130,7 @@ class PostgresSandboxState:
         return None if row is None else SandboxEnding(row["changed_at"], frozenset(row["removed"]))
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
-        """Remember that a file is gone; see `SandboxState.remove_file`.
+        """Record that a file is gone; see `SandboxState.remove_file`.
 
         Raises:
             StoreUnavailable: the database does not answer.

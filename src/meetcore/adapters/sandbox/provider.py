@@ -1,12 +1,10 @@
 """The sandbox as a `VideoProvider`.
 
-Making a meeting follows from its order alone and keeps nothing: asking twice makes one, and a process
-that died before it asked is no different from one that died after. So the sandbox finds every meeting
-that was not removed, whether or not anybody made it. What happens afterwards, and the keys of hosts, are in
-a `SandboxState`.
+Creation depends on the order alone and stores nothing: two calls make one meeting, and it does not matter
+whether a process died before or after the call. So the sandbox finds every meeting that was not removed,
+whether or not it was made. What happens afterwards, and the keys of hosts, are in a `SandboxState`.
 
-Refuses to be a real provider: no video, no licences, one recording for all; capacity is said and not
-enforced.
+Not a real provider: no video, no licences, one recording for all; capacity is reported and not enforced.
 """
 
 import asyncio
@@ -37,10 +35,10 @@ _ABILITIES: Final = ProviderAbilities(
     has_capacity=True,
     host_key_digits=6,
 )
-PATIENCE_S: Final = 60.0
+DEFAULT_TIMEOUT_S: Final = 60.0
 """Far longer than anybody who has a time limit waits."""
 
-# What a removal that came too late says of the meeting.
+# The error of a removal that came too late.
 _TOO_LATE: Final = {
     SandboxMeetingState.STARTED: ProviderMeetingState.IN_PROGRESS,
     SandboxMeetingState.ENDED: ProviderMeetingState.OVER,
@@ -58,7 +56,7 @@ class SandboxProvider:
             that were given out before stop working.
         latency_s: seconds that each call takes.
         faults: planned faults; those in titles work without.
-        patience_s: seconds after which a call that gets no answer is unknown by itself, for callers that
+        timeout_s: seconds after which a call that gets no answer is unknown by itself, for callers that
             have no shorter limit of their own.
         now: the present instant, aware.
     """
@@ -71,14 +69,14 @@ class SandboxProvider:
         latency_s: float = 0.0,
         *,
         faults: SandboxFaults | None = None,
-        patience_s: float = PATIENCE_S,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._links = JoinLinks(base_url, signing_key)
         self._state = state
         self._latency_s = latency_s
         self._faults = SandboxFaults() if faults is None else faults
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
         self._now = now
 
     def __repr__(self) -> str:
@@ -103,7 +101,7 @@ class SandboxProvider:
         """Make a meeting; without faults and latency this touches nothing and cannot fail.
 
         Raises:
-            HostUnavailable, ProviderRefused, ProviderUnknown: a fault was asked for; see `faults`.
+            HostUnavailable, ProviderRefused, ProviderUnknown: a requested fault; see `faults`.
         """
         await self._pass_time()
         fault = self._faults.due_for(order)
@@ -112,7 +110,7 @@ class SandboxProvider:
         return self._made(order)
 
     async def find(self, order: ProviderOrder) -> tuple[Provisioned, ...]:
-        """The meeting of this order, or nothing when it was removed, or its making refused or lost.
+        """Return the meeting of this order, or `None` when it was removed, or its creation refused or lost.
 
         Raises:
             ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
@@ -129,7 +127,7 @@ class SandboxProvider:
         return () if state is SandboxMeetingState.REMOVED else (self._made(order),)
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Remove a meeting that has not started; says so when it runs, is over or gone already.
+        """Remove a meeting that has not started; return its state, which differs if it runs, is over or gone.
 
         Raises:
             ProviderRefused, ProviderUnknown: a planned fault, or the state does not answer.
@@ -151,7 +149,7 @@ class SandboxProvider:
         await self._step(SandboxCall.END, provider_meeting_id, SandboxMeetingState.ENDED)
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a host another key; any name is a host's here.
+        """Give a host another key; any name is a valid host here.
 
         Raises:
             ProviderRefused: the key has not the digits of `abilities`, or a planned fault.
@@ -178,7 +176,7 @@ class SandboxProvider:
         return is_taken
 
     async def _begin(self, call: SandboxCall) -> SandboxFault | None:
-        """Spend the latency and meet the fault that is due; returned when the work comes before it."""
+        """Wait for the latency and raise the due fault; return it when the work comes before it."""
         await self._pass_time()
         fault = self._faults.due(call)
         if fault is not None and not fault.does_the_work:
@@ -191,7 +189,7 @@ class SandboxProvider:
         if fault is SandboxFault.FULL:
             raise HostUnavailable("the sandbox was asked for a full host", self._next_day())
         if fault.keeps_waiting:
-            await asyncio.sleep(self._patience_s)
+            await asyncio.sleep(self._timeout_s)
         raise ProviderUnknown(f"the sandbox was asked for an unknown outcome: {fault}")
 
     def _next_day(self) -> datetime:

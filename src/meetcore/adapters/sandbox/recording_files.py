@@ -1,10 +1,10 @@
 """The recording of a sandbox meeting: once it has ended there is one, the same for all.
 
 A minute of three people who plan something, as sound and as a transcript with their names: enough for notes.
-`scripts/make_sandbox_recording.py` makes it. A meeting that has not ended has none; what was removed is
-remembered in the sandbox's state.
+`scripts/make_sandbox_recording.py` makes it. A meeting that has not ended has none; removed files are
+recorded in the sandbox's state.
 
-Owns which files there are. Refuses to know whether a meeting was sold with a recording: who asks knows.
+Owns which files there are. The caller knows whether a meeting was sold with a recording.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ LENGTH_S: Final = 59.53
 """How long the recording is, in seconds."""
 
 _CHUNK_BYTES: Final = 64 * 1024
-_PATIENCE_S: Final = 60.0
+_TIMEOUT_S: Final = 60.0
 _IN_PACKAGE: Final = {"audio": "meeting.m4a", "transcript": "meeting.vtt"}
 
 
 @cache
 def _content(name: str) -> bytes:
-    """What is in a file: less than 200 KB, the same for every meeting."""
+    """Return the content of a file: less than 200 KB, the same for every meeting."""
     return resources.files(__package__).joinpath("recording", _IN_PACKAGE[name]).read_bytes()
 
 
@@ -44,15 +44,15 @@ class SandboxRecordingFiles:
     Args:
         state: what happened to meetings; shared with the provider.
         faults: planned faults.
-        patience_s: seconds after which a call that gets no answer is away.
+        timeout_s: seconds after which a call without an answer fails as unavailable.
     """
 
     def __init__(
-        self, state: SandboxState, faults: SandboxFaults | None = None, patience_s: float = _PATIENCE_S
+        self, state: SandboxState, faults: SandboxFaults | None = None, timeout_s: float = _TIMEOUT_S
     ) -> None:
         self._state = state
         self._faults = SandboxFaults() if faults is None else faults
-        self._patience_s = patience_s
+        self._timeout_s = timeout_s
 
     @property
     def provider(self) -> str:
@@ -65,7 +65,7 @@ class SandboxRecordingFiles:
         Raises:
             FilesUnavailable: a planned fault, or the state does not answer.
         """
-        await self._meet(self._faults.due(SandboxCall.FIND_FILES))
+        await self._raise_fault(self._faults.due(SandboxCall.FIND_FILES))
         return tuple(await self._kept(provider_meeting_id))
 
     @asynccontextmanager
@@ -77,7 +77,7 @@ class SandboxRecordingFiles:
             FileGone: it was removed, or never was.
             RangeUnsatisfiable: the range begins behind its end.
         """
-        await self._meet(self._faults.due(SandboxCall.OPEN_FILE))
+        await self._raise_fault(self._faults.due(SandboxCall.OPEN_FILE))
         meeting, _, name = file.provider_file_id.rpartition("-")
         if file.provider_file_id not in {one.provider_file_id for one in await self._kept(meeting)}:
             raise FileGone("the sandbox has no such file")
@@ -90,21 +90,21 @@ class SandboxRecordingFiles:
         yield OpenFile(len(content), first, last, _chunks(content[first : last + 1]))
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Remember that a file is gone.
+        """Record that a file is gone.
 
         Raises:
             FilesUnavailable: a planned fault, or the state does not answer.
         """
         fault = self._faults.due(SandboxCall.REMOVE_FILE)
         if fault is None or not fault.does_the_work:
-            await self._meet(fault)
+            await self._raise_fault(fault)
         kept = {one.provider_file_id for one in await self._kept(provider_meeting_id)}
         if file.provider_file_id in kept:
             try:
                 await self._state.remove_file(provider_meeting_id, file.provider_file_id)
             except StoreUnavailable as error:
                 raise FilesUnavailable("the sandbox's state does not answer") from error
-        await self._meet(fault)
+        await self._raise_fault(fault)
 
     async def _kept(self, provider_meeting_id: str) -> list[RecordingFile]:
         if meeting_uuid(provider_meeting_id) is None:
@@ -125,11 +125,11 @@ class SandboxRecordingFiles:
             if id not in ending.removed_files
         ]  # fmt: skip
 
-    async def _meet(self, fault: SandboxFault | None) -> None:
+    async def _raise_fault(self, fault: SandboxFault | None) -> None:
         if fault is None:
             return
         if fault.keeps_waiting:
-            await asyncio.sleep(self._patience_s)
+            await asyncio.sleep(self._timeout_s)
         raise FilesUnavailable(f"the sandbox was asked for a fault: {fault}")
 
 

@@ -48,10 +48,10 @@ class SandboxEnding:
 
 
 class SandboxState(Protocol):
-    """Remembers states and keys. Of several that put a state at the same time, one wins."""
+    """Stores states and keys. Of several concurrent changes of a state, one wins."""
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
-        """What happened last; none while nothing did.
+        """Return what happened last; `None` while nothing did.
 
         Raises:
             StoreUnavailable: the memory does not answer.
@@ -70,7 +70,7 @@ class SandboxState(Protocol):
         ...
 
     async def host_key(self, provider_user_id: str) -> str | None:
-        """The key that a host has now; none while it was given none.
+        """Return a host's current key; `None` while it was given none.
 
         Raises:
             StoreUnavailable: the memory does not answer.
@@ -86,7 +86,7 @@ class SandboxState(Protocol):
         ...
 
     async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
-        """When a meeting ended; none while it has not.
+        """Return when a meeting ended; `None` while it has not.
 
         Raises:
             StoreUnavailable: the memory does not answer.
@@ -94,7 +94,7 @@ class SandboxState(Protocol):
         ...
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
-        """Remember that a file of a meeting's recording is gone; twice is once.
+        """Record that a file of a meeting's recording is gone; a second call changes nothing.
 
         Raises:
             StoreUnavailable: the memory does not answer.
@@ -116,7 +116,7 @@ class MemorySandboxState:
         self._endings: dict[str, SandboxEnding] = {}
 
     async def get(self, provider_meeting_id: str) -> SandboxMeetingState | None:
-        """What happened last; none while nothing did."""
+        """Return what happened last; `None` while nothing did."""
         return self._states.get(provider_meeting_id)
 
     async def put(self, provider_meeting_id: str, state: SandboxMeetingState) -> bool:
@@ -129,7 +129,7 @@ class MemorySandboxState:
         return True
 
     async def host_key(self, provider_user_id: str) -> str | None:
-        """The key that a host has now; none while it was given none."""
+        """Return a host's current key; `None` while it was given none."""
         return self._host_keys.get(provider_user_id)
 
     async def put_host_key(self, provider_user_id: str, host_key: str) -> None:
@@ -137,11 +137,11 @@ class MemorySandboxState:
         self._host_keys[provider_user_id] = host_key
 
     async def ending(self, provider_meeting_id: str) -> SandboxEnding | None:
-        """When a meeting ended; none while it has not."""
+        """Return when a meeting ended; `None` while it has not."""
         return self._endings.get(provider_meeting_id)
 
     async def remove_file(self, provider_meeting_id: str, provider_file_id: str) -> None:
-        """Remember that a file is gone; see `SandboxState.remove_file`."""
+        """Record that a file is gone; see `SandboxState.remove_file`."""
         known = self._endings[provider_meeting_id]
         removed = known.removed_files | {provider_file_id}
         self._endings[provider_meeting_id] = evolve(known, removed_files=removed)

@@ -1,7 +1,7 @@
 """Secrets at rest: authenticated encryption and the keys that others are derived from.
 
 `keys` reads the operator's keys and derives more from them, `cipher` seals and opens. Where sealed
-values are kept, and what a context is made of, is decided by whoever stores them.
+values are kept, and what a context is made of, is decided by the code that stores them.
 """
 
 from meetcore.adapters.secrets.cipher import AesGcmCipher

@@ -5,11 +5,11 @@ A sealed value is::
     version (1 byte, 1) | key id (4 bytes) | nonce (12 bytes) | ciphertext and tag
 
 The key id is the beginning of the key's SHA-256: it finds the key and proves nothing, the tag does.
-Header and context are authenticated with the text, so that a value cannot be carried to another
-record, nor be read as another version. Nonces are random: one key may seal 2^32 values before the
-chance of a repeated nonce reaches 2^-33, so rotate it before that.
+Header and context are authenticated with the text, so that a value cannot be moved to another record, nor be
+read as another version. Nonces are random: one key may seal 2^32 values before the chance of a repeated nonce
+reaches 2^-33, so rotate it before that.
 
-Refuses to say why a value does not open: whoever can make us open values must not learn from it.
+The error does not contain why a value does not open: an attacker must not learn from it.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ class AesGcmCipher:
         entropy: where nonces come from. A source that repeats itself breaks the encryption.
 
     Raises:
-        ValueError: no key, one of another length, or two that cannot be told apart.
+        ValueError: no key, one of another length, or two with the same key id.
     """
 
     __slots__ = ("_ciphers", "_entropy", "_first")
@@ -78,12 +78,12 @@ class AesGcmCipher:
         Raises:
             CipherRefused: sealed under a key that is not here, for another context, or changed.
         """
-        header, rest = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES:]
+        header, body = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES:]
         cipher = self._ciphers.get(header[len(_VERSION) :])
-        if not header.startswith(_VERSION) or cipher is None or len(rest) < _NONCE_BYTES + _TAG_BYTES:
+        if not header.startswith(_VERSION) or cipher is None or len(body) < _NONCE_BYTES + _TAG_BYTES:
             raise CipherRefused("the value does not open")
         try:
-            return cipher.decrypt(rest[:_NONCE_BYTES], rest[_NONCE_BYTES:], _bound(header, context))
+            return cipher.decrypt(body[:_NONCE_BYTES], body[_NONCE_BYTES:], _bound(header, context))
         except InvalidTag:
             raise CipherRefused("the value does not open") from None
 

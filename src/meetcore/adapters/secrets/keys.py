@@ -1,7 +1,7 @@
 """The operator's keys: how the setting is read, and how keys for other uses come from them.
 
-Refuses to show a key: no error text holds any part of one. It refuses to guess, too: what is not
-exactly 32 bytes of base64url is an error, never padded, stretched or hashed into shape.
+No error text holds any part of a key, and nothing is guessed: anything but exactly 32 bytes of base64url is
+an error, never padded, stretched or hashed into shape.
 """
 
 import base64
@@ -26,8 +26,8 @@ def keys_from_text(text: str) -> tuple[bytes, ...]:
         The keys in the order of the text: the first seals, all open.
 
     Raises:
-        ValueError: there is none, one of them is not 32 bytes, or one is there twice. The message
-            says which and how to make a good one; it holds no part of a key.
+        ValueError: there is none, one of them is not 32 bytes, or one is there twice. The message describes
+            the fault and how to make a valid key; it holds no part of a key.
     """
     if not text.strip():
         raise ValueError(f"MEETCORE_SECRETS_KEY holds no key; to make one: {_HOW_TO_MAKE}")
@@ -53,8 +53,8 @@ def _read(part: str, place: int, count: int) -> bytes:
 def derive(key: bytes, required_request: str) -> bytes:
     """Derive 32 bytes for one purpose from a key, by HKDF-SHA256.
 
-    The same key and purpose give the same bytes; from them neither the key nor what another purpose
-    gives can be told.
+    The same key and purpose give the same bytes; they reveal neither the key nor the bytes of another
+    purpose.
 
     Raises:
         ValueError: the key is not 32 bytes, or the purpose is empty.

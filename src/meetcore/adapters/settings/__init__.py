@@ -53,18 +53,18 @@ class SettingsRefused(Exception):
 
 
 def _checked(
-    check: Callable[[str], object], must: str, *, says_why: bool = False
+    check: Callable[[str], object], must: str, *, with_reason: bool = False
 ) -> Callable[[object, Any, Any], None]:
     """A validator: the check raises ValueError; the message names the variable, never the value.
 
-    `says_why` appends the check's own message, for a check whose message holds no secret.
+    `with_reason` appends the check's own message, for a check whose message holds no secret.
     """
 
     def validate(_: object, attribute: Any, value: Any) -> None:
         try:
             check(value)
         except (ValueError, OSError, TypeError, KeyError, AttributeError) as error:
-            why = f": {error}" if says_why else ""
+            why = f": {error}" if with_reason else ""
             raise ValueError(f"{PREFIX}{attribute.name.upper()} {must}{why}") from None
 
     return validate
@@ -102,21 +102,21 @@ def _check_database(text: str) -> None:
     if not text.startswith(("postgresql://", "postgres://")):
         raise ValueError
     try:
-        told = conninfo_to_dict(text)
+        parts = conninfo_to_dict(text)
     except psycopg.ProgrammingError:
-        raise ValueError from None  # its words may hold the password
-    for port in _items(str(told.get("port", ""))):
+        raise ValueError from None  # its message may hold the password
+    for port in _items(str(parts.get("port", ""))):
         int(port)
 
 
 def _is_server(text: str, *schemes: str) -> bool:
-    """Whether it is the address of a server, or of several with semicolons, or empty."""
+    """Return whether it is the address of a server, or of several with semicolons, or empty."""
     places = [urlsplit(place) for place in text.split(";")] if text else []
     return all(place.scheme in schemes and place.port != 0 for place in places)
 
 
 def _is_link_for_all(text: str) -> bool:
-    """Whether it may stand in links that strangers are given: nobody's name and password in it."""
+    """Return whether a URL may be used in public links: it contains no user name and no password."""
     return _is_http_origin(text) and "@" not in urlsplit(text).netloc
 
 
@@ -195,7 +195,7 @@ class Settings:
         default="https://api.zoom.us/v2", converter=_without_slash, validator=_HTTP_ADDRESS
     )
     zoom_oauth_url: str = field(default="https://zoom.us/oauth/token", validator=_HTTP_ADDRESS)
-    # Who hears and writes: an endpoint that speaks OpenAI's API, or this machine.
+    # Transcription and notes: an endpoint with OpenAI's API, or this machine.
     ai_base_url: str = field(
         default="",
         converter=_without_slash,
@@ -221,7 +221,7 @@ class Settings:
     tiers_file: str = field(
         default="",
         validator=_checked(
-            read_tiers, "must be a TOML file of [[tier]] tables; see docs/operating.md", says_why=True
+            read_tiers, "must be a TOML file of [[tier]] tables; see docs/operating.md", with_reason=True
         ),
     )
     quota_read: int = field(default=Quotas().read, validator=_POSITIVE)
@@ -349,7 +349,7 @@ class Settings:
 
     @property
     def download_limits(self) -> DownloadLimits:
-        """What bounds downloads in one process."""
+        """The limits of downloads in one process."""
         return DownloadLimits(
             self.download_streams_per_link, self.download_streams_per_account,
             self.download_min_bytes_per_s, self.download_rate_window_s,
@@ -367,7 +367,7 @@ class Settings:
 
     @property
     def proxy_networks(self) -> tuple[Network, ...]:
-        """The networks of proxies whose `X-Forwarded-For` is believed."""
+        """The networks of proxies whose `X-Forwarded-For` is trusted."""
         return _networks(self.trusted_proxies)
 
     @property
@@ -394,7 +394,7 @@ class Settings:
         """The database's address.
 
         Raises:
-            SettingsRefused: none is set.
+            SettingsRefused: it is not set.
         """
         url = str(self.database_url)
         if not url:
@@ -405,7 +405,7 @@ class Settings:
         return str(url)
 
     def require_provider(self) -> None:
-        """Make sure that all is set that the provider cannot do without.
+        """Make sure that all required settings of the provider are set.
 
         Raises:
             SettingsRefused: something is not; the message names each.
@@ -416,10 +416,10 @@ class Settings:
             raise SettingsRefused(f"MEETCORE_PROVIDER is {self.provider}, which needs {names} too.")
 
     def require_ai(self) -> None:
-        """Make sure that a key for an AI endpoint has an address that it is for.
+        """Make sure that a key for an AI endpoint comes with the endpoint's address.
 
         Raises:
-            SettingsRefused: it has none.
+            SettingsRefused: the address is missing.
         """
         if str(self.ai_api_key) and not self.ai_base_url:
             raise SettingsRefused(
@@ -449,7 +449,7 @@ def load_settings() -> Settings:
         )
         return typed_settings.load_settings(Settings, loaders, converter=_converter())
     except InvalidSettingsError as error:
-        raise SettingsRefused("; ".join(_told(each) for each in error.exceptions)) from None
+        raise SettingsRefused("; ".join(_describe(each) for each in error.exceptions)) from None
     except TsError as error:
         raise SettingsRefused(
             f"{PREFIX}CONFIG_FILE cannot be read as settings: {type(error).__name__}"
@@ -474,7 +474,7 @@ def _names() -> list[str]:
     return [attribute.name for attribute in attrs.fields(Settings)]
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     text = str(error)
     if option := _OPTION.search(text):
         kind = getattr(attrs.fields(Settings), option[1]).type

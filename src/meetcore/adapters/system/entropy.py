@@ -9,5 +9,5 @@ class SystemEntropy:
     """Draws from the kernel's generator, fit for keys."""
 
     def token_bytes(self, count: int) -> bytes:
-        """Draw `count` bytes that nobody can predict."""
+        """Draw `count` unpredictable bytes."""
         return os.urandom(count)

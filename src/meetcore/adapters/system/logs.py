@@ -101,7 +101,7 @@ def _text(logger: object, name: str, event: EventDict) -> str:
 
 
 def _plain(event: EventDict) -> dict[str, object]:
-    """The event as JSON takes it for certain: what is nested becomes text."""
+    """Convert an event to values that JSON accepts: nested values become text."""
     return {
         str(name): value if isinstance(value, str | int | float | bool | None) else repr(value)
         for name, value in event.items()
@@ -109,13 +109,13 @@ def _plain(event: EventDict) -> dict[str, object]:
 
 
 def _bytes_of(stream: Any) -> io.BufferedIOBase | None:
-    """The stream below a stream of text; `None` where there is none, as under some test runners."""
+    """Return the stream below a stream of text; `None` where there is none, as under some test runners."""
     found = getattr(stream, "buffer", None)
     return found if isinstance(found, io.BufferedIOBase) else None
 
 
 class _WholeLines:
-    """Writes each line with one call, so that threads do not mix theirs. Makes the loggers, and is each."""
+    """A logger and its factory; writes each line with one call, so that lines of threads do not mix."""
 
     def __init__(self, stream: Any, end: str | bytes) -> None:
         self._stream = stream
@@ -142,14 +142,14 @@ def _log_uncaught_exceptions() -> None:
         else:
             log.critical("uncaught exception", exc_info=(kind, error, trace))
 
-    def in_thread(told: threading.ExceptHookArgs) -> None:
-        if not issubclass(told.exc_type, SystemExit) and told.exc_value is not None:
-            name = None if told.thread is None else told.thread.name
-            trace = (told.exc_type, told.exc_value, told.exc_traceback)
+    def in_thread(details: threading.ExceptHookArgs) -> None:
+        if not issubclass(details.exc_type, SystemExit) and details.exc_value is not None:
+            name = None if details.thread is None else details.thread.name
+            trace = (details.exc_type, details.exc_value, details.exc_traceback)
             log.critical("uncaught exception", thread=name, exc_info=trace)
 
-    def unraisable(told: Any) -> None:
-        trace = (told.exc_type, told.exc_value, told.exc_traceback)
-        log.error("exception ignored", during=told.err_msg or "a destructor", exc_info=trace)
+    def unraisable(details: Any) -> None:
+        trace = (details.exc_type, details.exc_value, details.exc_traceback)
+        log.error("exception ignored", during=details.err_msg or "a destructor", exc_info=trace)
 
     sys.excepthook, threading.excepthook, sys.unraisablehook = main, in_thread, unraisable

@@ -9,7 +9,7 @@ def allow_open_files(wanted: int) -> int:
     """Raise the soft limit of open files as far as the hard one allows; a higher limit stays.
 
     Returns:
-        The limit in force; what was wanted where the system has none.
+        The limit in force; the requested one if the system has none.
     """
     if sys.platform == "win32":  # pragma: no cover - has no such limit
         return wanted

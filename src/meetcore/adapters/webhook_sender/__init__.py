@@ -2,8 +2,8 @@
 
 `sender` makes the attempt, `resolver` asks the system for names, as many at a time as `lookup_limits` lets
 it, `dialling` pins the attempt to its vetted addresses, `pool` keeps the connections, `exchange` writes and
-reads on one of them, `answers` turns what came back into what is kept, `shortage` tells our own failures
-apart. Retries, signatures and states are decided elsewhere.
+reads on one of them, `answers` turns what came back into what is kept, `local_faults` finds our own
+failures. Retries, signatures and states are decided elsewhere.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -1,7 +1,7 @@
 """What a receiver answered, and what is kept of it.
 
 Owns the caps on what is read, the excerpt, `Retry-After` and the error codes that customers see. It
-refuses to tell anything about our own network: no addresses, no texts of exceptions.
+reveals nothing of our own network: no addresses, no texts of exceptions.
 """
 
 import re
@@ -32,14 +32,14 @@ def excerpt_of(body: bytes, content_encoding: str) -> str | None:
         try:
             body = zlib.decompressobj(_GZIP_OR_ZLIB).decompress(body, _EXCERPT_BYTES)
         except zlib.error:
-            pass  # not what it says it is: shown as it came
+            pass  # not in its declared encoding: shown as received
     text = body[:_EXCERPT_BYTES].decode("utf-8", "replace").replace("\0", "")
     # A replacement character is longer than the byte that it stands for.
     return text.encode("utf-8")[:_EXCERPT_BYTES].decode("utf-8", "ignore") or None
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime) -> int | None:
-    """Read `Retry-After`, whole seconds or an HTTP date, as seconds from now; None if it says nothing."""
+    """Read `Retry-After`, whole seconds or an HTTP date, as seconds from now; None if absent or invalid."""
     given = headers.get("Retry-After")
     if given is None:
         return None
@@ -55,7 +55,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> int | None:
 
 
 def error_code(fault: Exception) -> str:
-    """Name what went wrong before there was a whole answer, in words that are stable for customers."""
+    """Name what went wrong before there was a whole answer, as a code that is stable for customers."""
     match fault:
         case HostUnresolved():
             return "dns_failed"

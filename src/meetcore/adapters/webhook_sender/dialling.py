@@ -1,15 +1,15 @@
 """Keeps aiohttp from connecting anywhere but to the addresses vetted for one attempt.
 
 aiohttp would look names up itself, skip a custom resolver for address literals, and hand out a pooled
-connection to any peer that once served the name. So what it is asked for never names the receiver: the
+connection to any peer that once served the name. So the requested host never names the receiver: the
 host is a pseudonym of the receiver's name and of the vetted addresses. The pool is keyed by it, so that
-a connection is used again only for the same name at the same addresses. TLS and the Host header carry
+a connection is used again only for the same name at the same addresses. TLS and the Host header contain
 the real name.
 
 Three guards stand behind one another: the resolver answers with the vetted addresses, the socket
 factory opens no other, and a request is written to no other peer.
 
-Refuses to know what is sent and what comes back: that is the exchange's.
+What is sent and what comes back is the exchange's.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Target:
 
 
 class PoolKey(ClientRequest):
-    """What aiohttp's connector wants to know of a request: where to connect, and for which name.
+    """What aiohttp's connector reads of a request: where to connect, and for which name.
 
     A request of aiohttp's own is built anew for each post, and most of it is of no use here. This one
     serves every post of its route, and cannot be sent.
@@ -94,7 +94,7 @@ class VettedRoute:
         return f"{digest[:32]}.{digest[32:]}.invalid"
 
     def leads_to(self, host: str, port: int) -> bool:
-        """Tell whether this peer, as the system writes its address, was vetted."""
+        """Return whether this peer, as the system writes its address, was vetted."""
         # The system may write an address in another way than `ipaddress`: only then is it read.
         return (host, port) in self._peers or Target(ip_address(host), port) in self.targets
 
@@ -110,7 +110,7 @@ class ConnectionAttempt:
 
     route: VettedRoute
     is_new_connection: bool = False
-    shortage: OSError | None = None
+    local_error: OSError | None = None
     peer: str | None = None
 
 
@@ -148,7 +148,7 @@ def vetted_socket(addr_info: AddrInfoType) -> socket.socket:
 
     Raises:
         PermissionError: the address is not one of them, however aiohttp came by it.
-        OSError: this machine has none to give; the dial keeps it as its `shortage`.
+        OSError: this machine has none left; the dial keeps it as its `local_error`.
     """
     family, type_, proto, _, peer = addr_info
     dial = current_attempt.get()
@@ -156,9 +156,9 @@ def vetted_socket(addr_info: AddrInfoType) -> socket.socket:
         raise PermissionError("refused to dial an address that was not vetted")
     try:
         opened = socket.socket(family, type_, proto)
-    except OSError as shortage:
-        # Kept here: where several addresses fail in several ways, aiohttp tells neither which nor why.
-        dial.shortage = shortage
+    except OSError as local_error:
+        # Kept here: where several addresses fail in several ways, aiohttp reports neither which nor why.
+        dial.local_error = local_error
         raise
     opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
     return opened
@@ -168,7 +168,7 @@ def vetted_transport(connection: Connection, dial: ConnectionAttempt) -> asyncio
     """Give what to write to, on a pooled connection as on a new one, and note the peer.
 
     Raises:
-        ClientConnectionError: the peer is not among the vetted, or is gone.
+        ClientConnectionError: the peer was not vetted, or closed the connection.
     """
     transport = connection.transport
     peer = transport.get_extra_info("peername") if transport is not None else None

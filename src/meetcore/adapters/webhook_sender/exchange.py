@@ -1,7 +1,7 @@
 """One request and its answer, on a connection that aiohttp's pool gave.
 
 Owns the bytes of the request, which go out in one write, and the reading of the answer by aiohttp's
-parser, up to the caps. It refuses to choose the peer and to judge the answer. A `ClientSession` is not
+parser, up to the caps. It neither chooses the peer nor judges the answer. A `ClientSession` is not
 used: what it prepares for each request (cookies, redirects, forms, a task for the body) costs more than
 the rest of a post, and none of it is wanted.
 """
@@ -20,7 +20,7 @@ from meetcore.ports.webhook_sender import OutgoingPost
 
 __all__ = ["Exchange", "request_bytes", "send_and_read"]
 
-_READ_AT_ONCE_BYTES = 16 * 1024  # aiohttp stops reading at twice as much that nobody has taken
+_READ_AT_ONCE_BYTES = 16 * 1024  # aiohttp stops reading at twice as much unread data
 _UPGRADE = 101
 _FIRST_FINAL_STATUS = 200
 _DEFAULT_HEADERS = {
@@ -29,7 +29,7 @@ _DEFAULT_HEADERS = {
     "accept": "Accept: */*\r\n",
     "accept-encoding": "Accept-Encoding: identity\r\n",
 }
-_OURS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+_OWN_HEADERS = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 
 
 @define
@@ -67,7 +67,7 @@ def _plan(names: tuple[str, ...]) -> tuple[frozenset[str], str]:
     """Which of the given headers go out, and the lines that are added; deliveries all give the same names."""
     given = {name.lower(): name for name in names}
     defaults = "".join(line for name, line in _DEFAULT_HEADERS.items() if name not in given)
-    return frozenset(name for lowered, name in given.items() if lowered not in _OURS), defaults
+    return frozenset(name for lowered, name in given.items() if lowered not in _OWN_HEADERS), defaults
 
 
 async def send_and_read(
@@ -77,7 +77,7 @@ async def send_and_read(
 
     Args:
         request: all of it.
-        exchange: whose dial says where the request may go; what comes back is written into it.
+        exchange: its dial holds the vetted peers; the answer is written into it.
         may_keep: whether the pool has room.
 
     Raises:
@@ -108,7 +108,7 @@ async def send_and_read(
 
 
 async def _read_answer(protocol: ResponseHandler, exchange: Exchange) -> bool:
-    """Read the first final answer; tell whether that was all of it."""
+    """Read the first final answer; return whether it was complete."""
     message, content = await protocol.read()
     while message.code < _FIRST_FINAL_STATUS and message.code != _UPGRADE:
         message, content = await protocol.read()
@@ -118,7 +118,7 @@ async def _read_answer(protocol: ResponseHandler, exchange: Exchange) -> bool:
 
 
 async def _read_capped(content: StreamReader, into: bytearray) -> bool:
-    """Read the body up to `MAX_BODY_BYTES`; tell whether that was all of it."""
+    """Read the body up to `MAX_BODY_BYTES`; return whether it was complete."""
     while not content.at_eof():
         chunk = await content.readany()
         into += chunk[: MAX_BODY_BYTES - len(into)]

@@ -1,7 +1,7 @@
-"""What this machine ran out of, told apart from what a receiver did.
+"""Distinguish shortages of this machine from failures of a receiver.
 
 A shortage of our own shows as the error of a lookup, of a connection or of a time limit, and would count
-against a customer's endpoint. Owns the telling apart; refuses to mend anything.
+against a customer's endpoint. Owns this distinction only.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _OUT_OF_MEANS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOM
 
 
 def is_local_fault(fault: Exception, dial: ConnectionAttempt | None) -> bool:
-    """Tell whether an attempt failed for want of sockets, ports, threads or memory on this side.
+    """Return whether an attempt failed for lack of sockets, ports, threads or memory on this side.
 
     Args:
         fault: what the attempt ended with.
         dial: how far it got; None while the name was looked up.
     """
     if isinstance(fault, HostUnresolved):
-        # Without a free descriptor the system's resolver says that it knows no such name.
+        # Without a free descriptor the system's resolver reports an unknown name.
         return _is_out_of_resources(fault.__cause__) or not _can_open_a_socket()
     if dial is None or dial.peer is not None:
         return _is_out_of_resources(fault)
-    if dial.shortage is not None and _is_out_of_resources(dial.shortage):
+    if dial.local_error is not None and _is_out_of_resources(dial.local_error):
         return True
     # No port left towards this peer. For IPv6 it is also the word of a machine that has no IPv6 at all.
     is_ipv4 = all(target.address.version == 4 for target in dial.route.targets)
@@ -45,7 +45,7 @@ def is_local_fault(fault: Exception, dial: ConnectionAttempt | None) -> bool:
 
 
 def is_late(limit: asyncio.Timeout) -> bool:
-    """Tell whether a time limit that ran out struck long after it was due.
+    """Return whether an expired time limit fired long after it was due.
 
     The process was stopped or had too much to do, and the answer may have been there in time.
     """

@@ -4,7 +4,7 @@ A look-up cannot be cancelled: one whose name servers do not answer keeps its th
 tries. Without these limits 500 such names of one customer would take every thread, and everybody's webhooks
 with them. They hold in each process.
 
-Owns the counting and the waiting for room. Refuses to look anything up.
+Owns the counting and the waiting for room. It makes no lookups.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ class LookupLimits:
 
 @cache
 def _suffixes() -> PublicSuffixList:
-    return PublicSuffixList()  # the list that the package carries: nothing is fetched
+    return PublicSuffixList()  # the list in the package: nothing is fetched
 
 
 async def load_suffixes() -> None:
@@ -44,7 +44,7 @@ async def load_suffixes() -> None:
 
 
 def registrable_domain(host: str) -> str:
-    """Give the part of a name that somebody registered: `hooks.example.co.uk` is of `example.co.uk`.
+    """Return the registered part of a name: `hooks.example.co.uk` is of `example.co.uk`.
 
     By the Public Suffix List, the suffixes of hosting companies included: who has `a.github.io` has nothing
     of `b.github.io`. A name that is a suffix itself stands for itself.
@@ -94,7 +94,7 @@ class LookupRoom:
             deadline: by the event loop's clock.
 
         Raises:
-            LookupsBusy: none has, in time.
+            LookupsBusy: no room in time.
         """
         waiter = asyncio.get_running_loop().create_future()
         self._waiting[waiter] = None

@@ -1,6 +1,6 @@
 """The connections: opened and kept by aiohttp's connector, to vetted addresses, and not too many.
 
-Owns TLS and the number of open connections. It refuses to vet, to send and to wait: how many posts are
+Owns TLS and the number of open connections. It neither vets, sends nor waits: how many posts are
 under way is the sender's.
 """
 
@@ -66,7 +66,7 @@ class _AnswerHandler(ResponseHandler):
             super().feed_data(data, size)
 
     def pause_reading(self) -> None:
-        """Stop reading; remember that it was stopped."""
+        """Stop reading, and record it."""
         self._is_held = True
         super().pause_reading()
 
@@ -92,7 +92,7 @@ class _Connector(aiohttp.TCPConnector):
             use_dns_cache=False,
             limit=0,  # aiohttp's queue would wait on the receiver's clock, and does not count the idle
         )
-        # aiohttp has no public place for it; the tests of endless heads tell when it has moved.
+        # aiohttp has no public place for it; the tests of endless heads fail when it has moved.
         self._factory = partial(_answer_handler, asyncio.get_running_loop())
 
 
@@ -100,8 +100,8 @@ class ConnectionPool:
     """Gives connections; `Connection.release` brings one back, `Connection.close` ends it.
 
     Args:
-        context: the certificates to believe.
-        max_open: from so many open connections on, idle ones included, none is to be kept.
+        context: the trusted certificates.
+        max_open: from so many open connections on, idle ones included, no connection is kept.
     """
 
     def __init__(self, context: ssl.SSLContext, max_open: int) -> None:
@@ -111,14 +111,14 @@ class ConnectionPool:
 
     @property
     def may_keep(self) -> bool:
-        """Whether there is room for a connection that nobody uses."""
+        """Whether there is room for an idle connection."""
         return self._open < self._max_open
 
     async def connect(self, dial: ConnectionAttempt) -> Connection:
         """Give a connection of the dial's route, one that was kept or a new one.
 
         Raises:
-            aiohttp.ClientError: none could be opened.
+            aiohttp.ClientError: no connection could be opened.
         """
         connection = await self._connector.connect(dial.route.call, [], _NO_PIECES)
         if dial.is_new_connection and connection.protocol is not None:
@@ -130,7 +130,7 @@ class ConnectionPool:
 
     def _closed(self, closed: asyncio.Future[None]) -> None:
         self._open -= 1
-        closed.exception()  # how it ended was told to whoever used it
+        closed.exception()  # its user got the error already
 
     async def close(self) -> None:
         """Cut every connection."""

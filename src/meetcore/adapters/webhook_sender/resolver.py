@@ -1,6 +1,6 @@
 """Host names by the system's resolver, and the one second for which an answer may serve.
 
-Owns the lookup and its time limit. It refuses to judge the addresses: that is the domain's.
+Owns the lookup and its time limit. The domain judges the addresses.
 """
 
 import asyncio
@@ -32,17 +32,17 @@ _Name = TypeVar("_Name")
 
 
 class SystemResolver:
-    """Asks `getaddrinfo`, in threads of its own.
+    """Resolves by `getaddrinfo`, in threads of its own.
 
     The event loop's own lookups share few threads (uvloop: four) with file access: a few names whose
     servers hang would stop every other lookup. A lookup cannot be cancelled, so one that takes longer
-    than the limit keeps its thread until the system gives up; who asks for the same name meanwhile waits
+    than the limit keeps its thread until the system gives up; a second lookup of the same name waits
     for that thread's answer instead of taking another one.
 
-    Nobody waits for a thread, because that would be our delay on the asked name's account: there is one
+    No lookup waits for a thread, because that delay would count against the name: there is one
     for each of `threads` names at a time, made when it is first needed, and past that a lookup fails at
-    once with the cause `OSError(EAGAIN)`. So that names which hang take the threads of nobody else, few may
-    be under way for one account and in one domain (`limits`); a name that is asked for already is shared by
+    once with the cause `OSError(EAGAIN)`. So that hanging names do not take the threads of others, few may
+    be under way for one account and in one domain (`limits`); a lookup under way is shared by
     all.
     """
 
@@ -55,7 +55,7 @@ class SystemResolver:
         self._most = threads
         self._room = LookupRoom(limits or LookupLimits())
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="resolve")
-        self._asked: dict[str, asyncio.Future[_Found]] = {}
+        self._lookups: dict[str, asyncio.Future[_Found]] = {}
 
     async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         """Give every address the name has now, without doubles, in the system's order of preference.
@@ -66,9 +66,9 @@ class SystemResolver:
         """
         limit = asyncio.timeout(self._timeout_s)
         try:
-            asked = self._asked.get(host) or await self._begin(host, account_id)
+            query = self._lookups.get(host) or await self._begin(host, account_id)
             async with limit:
-                found = await asyncio.shield(asked)
+                found = await asyncio.shield(query)
             # The last field of an IPv6 answer is the scope; `str` keeps it as `%scope`, to be refused.
             addresses = tuple(dict.fromkeys(ip_address(entry[4][0]) for entry in found))
         except (OSError, ValueError) as fault:
@@ -80,41 +80,41 @@ class SystemResolver:
         return addresses
 
     async def _begin(self, host: str, account_id: UUID) -> asyncio.Future[_Found]:
-        """Ask, once there is room; an answer that somebody else has asked for meanwhile is as good."""
+        """Start a lookup once there is room, or share one started meanwhile."""
         await load_suffixes()
         domain = registrable_domain(host)
         deadline = asyncio.get_running_loop().time() + self._room.limits.wait_s
-        while (asked := self._asked.get(host)) is None and not self._room.has(account_id, domain):
+        while (query := self._lookups.get(host)) is None and not self._room.has(account_id, domain):
             await self._room.wait(deadline)
-        if asked is not None:
-            return asked
-        asked = self._ask(host)
+        if query is not None:
+            return query
+        query = self._ask(host)
         self._room.take(account_id, domain)
-        asked.add_done_callback(lambda _: self._room.give_back(account_id, domain))
-        return asked
+        query.add_done_callback(lambda _: self._room.give_back(account_id, domain))
+        return query
 
     def _ask(self, host: str) -> asyncio.Future[_Found]:
-        if len(self._asked) >= self._most:
+        if len(self._lookups) >= self._most:
             raise OSError(errno.EAGAIN, "a lookup hangs in every thread")
-        # Bytes, because text would be encoded a second time by rules that are not ours.
+        # Bytes, because text would be encoded a second time by other rules.
         question = partial(self._lookup, host.encode("ascii"), None, type=socket.SOCK_STREAM)
         try:
-            asked = asyncio.get_running_loop().run_in_executor(self._threads, question)
+            query = asyncio.get_running_loop().run_in_executor(self._threads, question)
         except RuntimeError as refusal:
             raise OSError(errno.EAGAIN, "no thread for a lookup") from refusal
-        self._asked[host] = asked
-        asked.add_done_callback(partial(_forget, self._asked, host))
-        return asked
+        self._lookups[host] = query
+        query.add_done_callback(partial(_remove, self._lookups, host))
+        return query
 
     async def close(self) -> None:
         """Take no more lookups. Those under way are not waited for."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        for asked in tuple(self._asked.values()):
-            asked.cancel()
+        for query in tuple(self._lookups.values()):
+            query.cancel()
 
 
 class DnsCache:
-    """Lets one answer of a resolver serve everybody who asks within `serves_s` seconds of it.
+    """Shares one answer of a resolver among all lookups within `serves_s` seconds of it.
 
     A burst of deliveries of one account to one host is one lookup; callers that ask while it is under way
     share it. A failure is never kept.
@@ -125,24 +125,24 @@ class DnsCache:
         self._clock = clock
         self._serves_s = serves_s
         self._answers: dict[str, tuple[float, tuple[Address, ...]]] = {}
-        self._asked: dict[tuple[str, UUID], asyncio.Future[tuple[Address, ...]]] = {}
+        self._lookups: dict[tuple[str, UUID], asyncio.Future[tuple[Address, ...]]] = {}
 
     async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         """As `Resolver.resolve`; an answer is at most `serves_s` seconds old.
 
         Raises:
-            LookupsBusy: as the resolver behind says.
-            HostUnresolved: as the resolver behind says.
+            LookupsBusy: as the wrapped resolver.
+            HostUnresolved: as the wrapped resolver.
         """
         answered_at, addresses = self._answers.get(host, (0.0, ()))
         if addresses and self._clock() - answered_at < self._serves_s:
             return addresses
         # Not shared among accounts: one account's question may have to wait for room that another has.
         name = host, account_id
-        task = self._asked.get(name)
+        task = self._lookups.get(name)
         if task is None:
-            task = self._asked[name] = asyncio.create_task(self._ask(host, account_id))
-            task.add_done_callback(partial(_forget, self._asked, name))
+            task = self._lookups[name] = asyncio.create_task(self._ask(host, account_id))
+            task.add_done_callback(partial(_remove, self._lookups, name))
         # Shielded: one caller that runs out of time must not fail the others.
         return await asyncio.shield(task)
 
@@ -160,15 +160,15 @@ class DnsCache:
         return addresses
 
     async def close(self) -> None:
-        """Stop what is being asked."""
-        tasks = list(self._asked.values())
+        """Cancel the lookups under way."""
+        tasks = list(self._lookups.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def _forget(asked: dict[_Name, asyncio.Future[Any]], name: _Name, question: asyncio.Future[Any]) -> None:
-    del asked[name]
+def _remove(query: dict[_Name, asyncio.Future[Any]], name: _Name, question: asyncio.Future[Any]) -> None:
+    del query[name]
     if not question.cancelled():
-        # Retrieved here too: every caller may have gone away by now.
+        # Retrieved here too: every caller may have been cancelled by now.
         question.exception()

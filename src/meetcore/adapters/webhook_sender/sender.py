@@ -1,6 +1,6 @@
 """The sender: one attempt under one clock (spec 4.3 rule 1, 6 rules 1 and 4).
 
-Owns an attempt from the lookup of the name to the last byte that is read. It refuses to retry what a
+Owns an attempt from the lookup of the name to the last byte that is read. It does not retry what a
 receiver answered, to follow redirects, to use a proxy or cookies, and to raise for anything that the
 other side does.
 """
@@ -48,14 +48,14 @@ class AiohttpWebhookSender:
     `SenderExhausted`: a claim that lasts longer is not lost meanwhile.
 
     Args:
-        resolver: asked anew for every attempt; an answer serves one second at most.
+        resolver: used for every attempt; an answer serves one second at most.
         allowed_networks: the operator's exemptions from the address rule.
         denied_networks: the operator's additions to what is refused.
-        ca_file: certificates of more authorities (PEM), believed beside those of the system.
+        ca_file: certificates of more authorities (PEM), trusted beside those of the system.
         timeout_s: the limit for lookup, connecting, TLS, headers and body together.
         dial_overrides: for development: host names that are not looked up and not vetted but dialled
             at an address and port, such as a made-up name that stands for an inbox on this machine.
-        max_connections: posts at one time. The wait for a free place is ours and not on the clock.
+        max_connections: posts at one time. The wait for a free place does not count as the receiver's time.
         max_wait_s: the limit of that wait.
         max_open: connections open at one time, idle ones included; when there are so many, the connection
             of a post is closed after it and not kept.
@@ -192,7 +192,7 @@ class AiohttpWebhookSender:
     def _to_attempt(self, exchange: Exchange, error: str | None, at: datetime, duration_ms: int) -> Attempt:
         status = exchange.status
         if status is not None and not 200 <= status < 300:
-            # What the receiver said counts for more than how its answer ended.
+            # The receiver's status outranks a faulty end of its answer.
             error = f"status_{status}"
         return Attempt(
             at=at,
@@ -213,8 +213,8 @@ def _where_time_ran_out(exchange: Exchange) -> str:
 
 def _tls_context(ca_file: str | None) -> ssl.SSLContext:
     context = ssl.create_default_context()
-    # From 3.13 on Python's default also refuses certificates that lack extensions which nobody misses:
-    # a receiver must not fall silent because we run on a newer Python.
+    # From 3.13 on Python's default also refuses certificates that lack extensions that are rarely set:
+    # a receiver must not fail because we run on a newer Python.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     context.set_alpn_protocols(["http/1.1"])
     if ca_file is not None:

@@ -1,9 +1,9 @@
-"""The pump: claims due deliveries whenever the doorbell rings or a round comes, and keeps posts in flight.
+"""Claim due deliveries at each notification or round, and keep posts in flight.
 
-The database is the truth: a doorbell that is lost costs at most one round. What comes back while a batch
+The database is the truth: a lost notification costs at most one round. What comes back while a batch
 is being recorded is the next batch, so that the batches grow with the load. Beside the deliveries it does
-chores, each in rounds of its own, so that a provider that is slow to answer delays nothing else. Owns
-concurrency; refuses to decide anything about a delivery or a chore.
+periodic tasks, each in rounds of its own, so that a provider that is slow to answer delays nothing else. Owns
+concurrency; decides nothing about a delivery or a task.
 """
 
 import asyncio
@@ -28,10 +28,10 @@ class DeliveryWorker:
 
     Args:
         deliver: the deliveries.
-        chores: what else is to be done; none waits for another.
+        periodic_tasks: run beside it; none waits for another.
         max_in_flight: posts at the same time.
         batch: deliveries taken or recorded in one transaction, at most.
-        round_s: how often due work is looked for without a ring.
+        round_s: how often due work is looked for without a notification.
         backoff_s: how long nothing is claimed after this machine had too little of something to post.
     """
 
@@ -50,7 +50,7 @@ class DeliveryWorker:
         self._max_in_flight = max_in_flight
         self._batch = batch
         self._round_s = round_s
-        self._breath_s = backoff_s
+        self._backoff_s = backoff_s
         self._is_exhausted = False
         self._wake = asyncio.Event()
         self._stopping = asyncio.Event()
@@ -93,7 +93,7 @@ class DeliveryWorker:
 
     async def _back_off(self) -> None:
         self._is_exhausted = False
-        await wait_at_most(self._stopping, self._breath_s)
+        await wait_at_most(self._stopping, self._backoff_s)
 
     async def _claim(self) -> bool:
         """Take what there is room for; true when there may be more."""
@@ -141,7 +141,7 @@ class DeliveryWorker:
                 self._wake.set()
 
     async def _record(self, batch: list[Made]) -> bool:
-        """Record a batch; true when there is more to claim by it. One that fails spoils no other."""
+        """Record a batch; true when there is more to claim by it. A failed one affects no other."""
 
         async def record(made: list[Made]) -> bool:
             return await self._deliver.record(made) > 0
@@ -159,7 +159,7 @@ class DeliveryWorker:
         return any([await log_faults(partial(record, [one]), "record") for one in batch])
 
     async def _keep(self, batch: list[Made]) -> None:
-        """Try a batch again that the store was away for, while its claims last: nobody else knows it."""
+        """Retry a batch that the store was unavailable for, while its claims last: it exists only here."""
         if not self._stopping.is_set():
             self._made[:0] = [made for made in batch if self._deliver.is_worth_recording(made)]
             await wait_at_most(self._stopping, self._round_s)

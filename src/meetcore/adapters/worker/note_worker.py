@@ -1,7 +1,7 @@
 """The note pump: claims notes that are due and works on several at once, beside the rounds on recordings.
 
 It has a doorbell and a bound of its own, so that a queue of notes delays no webhook. Owns concurrency;
-refuses to decide anything about a note. What it has in progress when it is stopped is due again at once, for
+decides nothing about a note. What it has in progress when it is stopped is due again at once, for
 another worker.
 """
 
@@ -24,8 +24,8 @@ class NoteWorker:
 
     Args:
         write: the notes.
-        chores: what else is to be done; none waits for another.
-        round_s: how often due notes are looked for without a ring.
+        periodic_tasks: run beside it; none waits for another.
+        round_s: how often due notes are looked for without a notification.
     """
 
     def __init__(

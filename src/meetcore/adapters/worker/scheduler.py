@@ -1,6 +1,6 @@
 """Rounds: work that comes round on an event loop, each piece by itself, until it is stopped.
 
-A fault costs a round and is logged; it never ends the worker. Owns when chores run; refuses to know what they
+A fault skips a round and is logged; it never ends the worker. Owns when tasks run, not what they
 do.
 """
 
@@ -22,7 +22,7 @@ log = structlog.get_logger("meetcore.worker")
 class PeriodicTask:
     """Work that comes round every `every_s`, counted from the end of the round before.
 
-    `work` tells whether something may be due by what it did: then it runs again at once. One that
+    `work` returns whether something may be due by what it did: then it runs again at once. One that
     `runs_on_notify` also runs on a notification.
     """
 
@@ -33,47 +33,47 @@ class PeriodicTask:
 
 
 class Scheduler:
-    """Chores, of which none waits for another.
+    """Periodic tasks, of which none waits for another.
 
     Args:
-        chores: what is to be done.
-        on_due: called when a chore says that something may be due.
+        periodic_tasks: what is to be done.
+        on_due: called when a task reports that something may be due.
     """
 
     def __init__(self, periodic_tasks: Sequence[PeriodicTask], on_due: Callable[[], object]) -> None:
-        self._bells = [(task, asyncio.Event()) for task in periodic_tasks]
+        self._wake_ups = [(task, asyncio.Event()) for task in periodic_tasks]
         self._on_due = on_due
         self._stopping = asyncio.Event()
 
     def ring(self) -> None:
         """Run what `runs_on_notify` now. Call it on the rounds' own loop."""
-        for task, bell in self._bells:
+        for task, wake_up in self._wake_ups:
             if task.runs_on_notify:
-                bell.set()
+                wake_up.set()
 
     def stop(self) -> None:
         """Begin no further round."""
         self._stopping.set()
-        for _, bell in self._bells:
-            bell.set()
+        for _, wake_up in self._wake_ups:
+            wake_up.set()
 
     async def run(self) -> None:
         """Go round until `stop`, or until it is cancelled."""
         async with asyncio.TaskGroup() as group:
-            for task, bell in self._bells:
-                group.create_task(self._repeat(task, bell))
+            for task, wake_up in self._wake_ups:
+                group.create_task(self._repeat(task, wake_up))
 
-    async def _repeat(self, task: PeriodicTask, bell: asyncio.Event) -> None:
+    async def _repeat(self, task: PeriodicTask, wake_up: asyncio.Event) -> None:
         async def once() -> bool:
             return bool(await task.work())
 
-        # The event, too: a cancellation that falls together with what it cancels may be lost in the pool.
+        # The event, too: a cancellation at the moment of completion may be lost in the pool.
         while not self._stopping.is_set():
-            bell.clear()
+            wake_up.clear()
             if await log_faults(once, task.name):
                 self._on_due()
-            if not self._stopping.is_set():  # stopped in the middle of it: its bell has been cleared
-                await wait_at_most(bell, task.every_s)
+            if not self._stopping.is_set():  # stopped in the middle of it: its event has been cleared
+                await wait_at_most(wake_up, task.every_s)
 
 
 async def wait_at_most(until: asyncio.Event, at_most_s: float) -> None:

@@ -1,7 +1,7 @@
 """Zoom as the provider: its API behind the port, and its events.
 
 `provider` fills `VideoProvider` and `recording_files` fills `RecordingFiles`, over `calls` (one request, its
-repeats and its outcomes) and `tokens` (who we are). Nothing of Zoom's own words goes further than the log.
+repeats and its outcomes) and `tokens` (who we are). Zoom's own texts go no further than the log.
 """
 
 from meetcore.adapters.zoom.access import ZoomAccess

@@ -1,4 +1,4 @@
-"""Which account at Zoom, how it is reached, and who is told what to mend. Owns no connection."""
+"""Which account at Zoom, how it is reached, and the log for operators. Owns no connection."""
 
 from typing import Protocol
 

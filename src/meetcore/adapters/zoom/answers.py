@@ -1,6 +1,6 @@
-"""What Zoom's answers say, in our words: only the fields that are used, others ignored.
+"""Zoom's answers as our types: only the fields that are used, others ignored.
 
-An answer that lacks one of them, or is no JSON, tells nothing: an unknown outcome.
+An answer that lacks one of them, or is no JSON, is an unknown outcome.
 """
 
 from datetime import UTC, datetime
@@ -52,7 +52,7 @@ class _Recording(msgspec.Struct, frozen=True):
 
 
 def decoded(answer: Answer, kind: type[T]) -> T:
-    """An answer as what it should be.
+    """Decode an answer as the expected type.
 
     Raises:
         ProviderUnknown: it is not that.
@@ -69,7 +69,7 @@ def text_of(number: int | str) -> str:
 
 
 def is_at(listed: Listed, at: datetime) -> bool:
-    """Whether a listed meeting begins at this instant, in whatever zone Zoom says it."""
+    """Whether a listed meeting begins at this instant, in any zone that Zoom gives."""
     try:
         start = datetime.fromisoformat(listed.start_time)
     except ValueError:
@@ -78,16 +78,16 @@ def is_at(listed: Listed, at: datetime) -> bool:
 
 
 def provisioned(answer: Answer, password: str | None) -> Provisioned:
-    """What was made; the password as Zoom says it, or as it was asked for.
+    """What was made; the password as Zoom returns it, or as requested.
 
     Raises:
-        ProviderUnknown: the answer does not say it.
+        ProviderUnknown: the answer lacks it.
     """
     return of_meeting(decoded(answer, Made), password)
 
 
 def of_meeting(made: Made, password: str | None) -> Provisioned:
-    """A meeting at Zoom in our words.
+    """A meeting at Zoom as our type.
 
     Raises:
         ProviderUnknown: it has no link.
@@ -101,7 +101,7 @@ def recording_files(answer: Answer) -> tuple[RecordingFile, ...]:
     """The files that are ready: video, audio and transcripts.
 
     Raises:
-        ProviderUnknown: the answer does not tell them.
+        ProviderUnknown: the answer lacks them.
     """
     try:
         return ready_files(decoded(answer, _Recording).recording_files)

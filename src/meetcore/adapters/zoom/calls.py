@@ -1,10 +1,10 @@
 """One call of Zoom's API: its token, its repeats, and an end that is never confused.
 
 What comes out is an answer (2xx or 4xx), `ProviderRefused` (nothing was done) or `ProviderUnknown`
-(it may have been). A request that cannot be told to have failed is repeated only where doing it twice is
+(it may have been). A request with an unknown outcome is repeated only where doing it twice is
 doing it once. All waiting together stays within a budget.
 
-Owns when to repeat. Refuses to know what a code means for a meeting.
+Owns when to repeat. What a code means for a meeting is decided by `provider`.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ def segment(text: str) -> str:
 
 @define
 class _Request:
-    """A request under way. `is_in_doubt` tells that Zoom may have done it."""
+    """A request under way. `is_in_doubt`: Zoom may have carried it out."""
 
     method: str
     path: str
@@ -65,8 +65,8 @@ class ZoomCalls:
 
     Args:
         access: the account.
-        log: told what an operator should mend.
-        now: the present instant, aware; Zoom tells instants to wait for.
+        log: takes what an operator should fix.
+        now: the present instant, aware; Zoom names instants to wait for.
         budget_s: seconds for one call with all its repeats.
     """
 
@@ -121,12 +121,12 @@ class ZoomCalls:
         """The token by which Zoom knows us, for what is not asked over the API.
 
         Raises:
-            ProviderRefused: there is none to be had.
+            ProviderRefused: Zoom gives none.
         """
         return await self._tokens.get()
 
     def drop_token(self, token: str) -> None:
-        """Forget a token that was refused."""
+        """Drop a token that was refused."""
         self._tokens.drop(token)
 
     async def aclose(self) -> None:
@@ -156,8 +156,8 @@ class ZoomCalls:
                 return answer
             if answer.is_done or (400 <= answer.status < 500 and answer.status != 408):
                 return evolve(answer, is_after_doubt=was_in_doubt)
-            told = f"status {answer.status}"
-            await self._pause_after_failure(request, told, can_repeat=request.can_repeat)
+            cause = f"status {answer.status}"
+            await self._pause_after_failure(request, cause, can_repeat=request.can_repeat)
 
     async def _token_for(self, request: _Request) -> str:
         try:
@@ -188,15 +188,15 @@ class ZoomCalls:
             return True
         if limit_of(answer) is not Limit.SECOND:
             return False
-        told_s = retry_after_s(answer, self._now())
-        wait_s = max(_pause_s(request.pauses), told_s or 0.0)
+        requested_s = retry_after_s(answer, self._now())
+        wait_s = max(_pause_s(request.pauses), requested_s or 0.0)
         if not _has_time(request, wait_s):
             return False
         request.pauses += 1
         await asyncio.sleep(wait_s)
         return True
 
-    async def _pause_after_failure(self, request: _Request, told: str, *, can_repeat: bool) -> None:
+    async def _pause_after_failure(self, request: _Request, cause: str, *, can_repeat: bool) -> None:
         """Wait before a request that failed is repeated.
 
         Raises:
@@ -205,7 +205,7 @@ class ZoomCalls:
         request.failures += 1
         wait_s = _pause_s(request.failures - 1)
         if not can_repeat or request.failures > _REPEATS or not _has_time(request, wait_s):
-            raise _ended(request, told)
+            raise _ended(request, cause)
         await asyncio.sleep(wait_s)
 
 
@@ -218,7 +218,7 @@ def _pause_s(number: int) -> float:
     return float(_FIRST_PAUSE_S * 2**number * random.uniform(0.75, 1.25))  # noqa: S311
 
 
-def _ended(request: _Request, told: str) -> ProviderRefused | ProviderUnknown:
-    # A reading that failed changed nothing; but what was asked is not known either.
-    text = f"zoom: {request.method} ended with: {told}"
+def _ended(request: _Request, cause: str) -> ProviderRefused | ProviderUnknown:
+    # A reading that failed changed nothing; but its result is not known either.
+    text = f"zoom: {request.method} ended with: {cause}"
     return ProviderUnknown(text) if request.is_in_doubt else ProviderRefused(text)

@@ -1,13 +1,13 @@
-"""What Zoom tells of its meetings: verified over the raw body, then put into our words.
+"""Zoom's webhooks: verified over the raw body, then parsed into our events.
 
 Zoom signs each request with the webhook's secret token: `x-zm-signature` is `v0=` and the HMAC-SHA256, in
-hex, of `v0:{x-zm-request-timestamp}:{raw body}`. An old request may be somebody's replay, so the timestamp
+hex, of `v0:{x-zm-request-timestamp}:{raw body}`. An old request may be a replay, so the timestamp
 may be five minutes off and no more. Nothing is read before the signature is found true: the answer to Zoom's
 challenge is an HMAC under the same secret, and given to anybody it would be a signature for sale.
 
-Owns signature, challenge and Zoom's words, which are no two alike: the id of a meeting is a text in the
-events of meetings and a number in those of recordings. Refuses to know what becomes of an event. What Zoom
-tells and we have no use for is verified and let go.
+Owns signature, challenge and Zoom's formats, which differ: the id of a meeting is a text in the
+events of meetings and a number in those of recordings. Events without a use are verified and
+ignored.
 """
 
 import hashlib
@@ -140,8 +140,8 @@ def _read(key: bytes, body: bytes) -> ProviderWebhook:
             token = msgspec.json.decode(body, type=_ChallengeEvent).payload.plainToken
             return ProviderWebhook(answer=_answer(key, token))
         if kind in _MEETINGS:
-            told = msgspec.json.decode(body, type=_MeetingEvent)
-            return ProviderWebhook(_event(_MEETINGS[kind], told.payload.object.id, told.event_ts))
+            decoded = msgspec.json.decode(body, type=_MeetingEvent)
+            return ProviderWebhook(_event(_MEETINGS[kind], decoded.payload.object.id, decoded.event_ts))
         if kind in _RECORDINGS:
             about = msgspec.json.decode(body, type=_RecordingEvent)
             recording = about.payload.object

@@ -1,6 +1,6 @@
 """One HTTP exchange with Zoom, and which of three ways it ended: answered, not sent, no answer.
 
-Owns the connections and the cap on an answer's size. Refuses to know what is asked, to repeat anything,
+Owns the connections and the cap on an answer's size. It knows no operation, repeats nothing,
 and to let a text of the HTTP client out: it may hold a header, and a header holds a token.
 """
 
@@ -37,7 +37,7 @@ class _Refusal(msgspec.Struct, frozen=True):
 
 @frozen
 class Answer:
-    """What Zoom answered. `is_after_doubt`: an earlier try of the same request may have been heard."""
+    """What Zoom answered. `is_after_doubt`: an earlier try of the same request may have arrived."""
 
     status: int
     headers: Mapping[str, str] = field(repr=False)
@@ -46,7 +46,7 @@ class Answer:
 
     @property
     def is_done(self) -> bool:
-        """Whether it was done as asked."""
+        """Whether the request succeeded."""
         return 200 <= self.status < 300
 
     @property
@@ -55,8 +55,8 @@ class Answer:
         return self._refusal.code
 
     @property
-    def words(self) -> str:
-        """Zoom's words for it, never shown to customers."""
+    def message(self) -> str:
+        """Zoom's message, never shown to customers."""
         return self._refusal.message
 
     @property

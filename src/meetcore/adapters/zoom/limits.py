@@ -1,6 +1,6 @@
-"""Which limit an answer of 429 speaks of, and how long it asks to wait.
+"""Which limit an answer of 429 names, and how long it asks to wait.
 
-Owns the reading. Refuses to wait.
+Owns the reading only.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -12,11 +12,11 @@ from meetcore.adapters.zoom.http import Answer
 
 __all__ = ["Limit", "limit_of", "next_utc_midnight", "retry_after_s"]
 
-# A host's limit comes without any header; only its words tell it from the others.
+# A host's limit comes without any header; only its message tells it from the others.
 _OF_A_HOST: Final = "particular user"
 _OF_A_DAY: Final = "daily"
-# A limit of a second is over in one. A reset further away tells that Zoom's clock is not ours.
-_BELIEVED_RESET_S: Final = 5.0
+# A limit of a second is over in one. A reset further away means that Zoom's clock differs from ours.
+_LONGEST_RESET_S: Final = 5.0
 
 
 class Limit(Enum):
@@ -28,18 +28,18 @@ class Limit(Enum):
 
 
 def limit_of(answer: Answer) -> Limit:
-    """The limit that was met; one of a second unless it says otherwise."""
-    words = answer.words.lower()
+    """The limit that was met; one of a second by default."""
+    message = answer.message.lower()
     kind = answer.headers.get("X-RateLimit-Type", "").lower()
-    if _OF_A_HOST in words:
+    if _OF_A_HOST in message:
         return Limit.HOST_DAY
-    if _OF_A_DAY in kind or (not kind and _OF_A_DAY in words):
+    if _OF_A_DAY in kind or (not kind and _OF_A_DAY in message):
         return Limit.ACCOUNT_DAY
     return Limit.SECOND
 
 
 def retry_after_s(answer: Answer, now: datetime) -> float | None:
-    """Seconds until the instant that the answer names; none when it names none.
+    """Seconds until the instant that the answer names; `None` when it names none.
 
     `Retry-After` is a date-time at Zoom; seconds and HTTP's own form are understood too.
     """
@@ -47,7 +47,7 @@ def retry_after_s(answer: Answer, now: datetime) -> float | None:
     if not text:
         reset = answer.headers.get("X-RateLimit-Reset", "").strip()
         wait_s = int(reset) - now.timestamp() if _is_number(reset) else None
-        return None if wait_s is None or wait_s > _BELIEVED_RESET_S else max(0.0, wait_s)
+        return None if wait_s is None or wait_s > _LONGEST_RESET_S else max(0.0, wait_s)
     if _is_number(text):
         return float(text)
     at = _instant(text)

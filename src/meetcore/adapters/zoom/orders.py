@@ -1,6 +1,6 @@
-"""An order in Zoom's words, and the line by which it is found again.
+"""An order in Zoom's format, and the line by which it is found again.
 
-Zoom cannot be asked for a meeting by an id of ours. So the end of a meeting's agenda names it. A
+Zoom has no search by an id of ours. So the end of a meeting's agenda names it. A
 customer's text stands before that and cannot take its place.
 """
 
@@ -20,7 +20,7 @@ _REFERENCE: Final = re.compile(r"(?:^|\s)Ref: ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0
 def meeting_body(order: ProviderOrder) -> dict[str, object]:
     """What `POST /users/{user}/meetings` takes for this order.
 
-    Nobody sits at the licensed account: everybody comes in without waiting for a host, and the customer
+    The licensed account has no user present: everybody joins without waiting for a host, and the customer
     becomes one inside, with the host's key.
     """
     body: dict[str, object] = {
@@ -52,7 +52,7 @@ def meeting_body(order: ProviderOrder) -> dict[str, object]:
 
 
 def reference_of(agenda: str) -> UUID | None:
-    """Our id of the meeting that has this agenda; none when it is not one of ours."""
+    """Our id of the meeting that has this agenda; `None` when it is not one of ours."""
     found = _REFERENCE.search(agenda)
     return None if found is None else UUID(found[1])
 

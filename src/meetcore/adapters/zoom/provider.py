@@ -5,15 +5,15 @@ Owns what a code of Zoom means for a meeting:
 =============================  =====================================================================
 refusal                        means here
 =============================  =====================================================================
-1001, 3161 when making         the host is gone or has no licence: it rests for an hour
-429 of a host's day            it rests until 00:00 UTC
+1001, 3161 when making         the host is missing or has no licence: unavailable for an hour
+429 of a host's day            unavailable until 00:00 UTC
 3001                           there is no such meeting
 3002, 3007 when removing       it runs; it has ended
 any other                      refused; an operator finds status and code in the log
 =============================  =====================================================================
 
-Refuses to make one meeting of two requests: Zoom knows no idempotency key, so `create` asks once, and
-who does not know whether it was heard asks `find`.
+Zoom has no idempotency key, so `create` sends once; a caller that does not know whether the request
+arrived uses `find`.
 """
 
 import string
@@ -53,7 +53,7 @@ _ABILITIES: Final = ProviderAbilities(
     password=PasswordRule(alphabet=string.ascii_letters + string.digits + "@-_*"),
     creations_per_host_day=100,
     host_key_digits=10,
-    leaves_orphans=True,  # it knows no idempotency key, and may work on a request that nobody waits for
+    leaves_orphans=True,  # it has no idempotency key, and may work on a request that was given up
 )
 _NO_USER: Final = 1001
 _NO_MEETING: Final = 3001
@@ -65,7 +65,7 @@ _PAGE_SIZE: Final = 300
 # A host's unexpired meetings: a hundred a day for thirty days past, and as many to come.
 _MAX_PAGES: Final = 40
 _NOT_RUNNING: Final = ("waiting", "finished")
-_HOST_RESTS: Final = timedelta(hours=1)
+_HOST_PAUSE: Final = timedelta(hours=1)
 
 
 class ZoomProvider:
@@ -104,7 +104,7 @@ class ZoomProvider:
         """Make a meeting. Asked twice, it makes two.
 
         Raises:
-            HostUnavailable: the host has made its hundred today, is gone, or has no licence.
+            HostUnavailable: the host has made its hundred today, is missing, or has no licence.
             ProviderRefused: it was not made.
             ProviderUnknown: it may have been made.
         """
@@ -122,7 +122,7 @@ class ZoomProvider:
         """Every meeting of the order's host whose agenda names this order, the first made first.
 
         Raises:
-            ProviderRefused, ProviderUnknown: it could not be told.
+            ProviderRefused, ProviderUnknown: the outcome is not known.
         """
         token, listed = "", list[Listed]()
         for _ in range(_MAX_PAGES):
@@ -134,10 +134,10 @@ class ZoomProvider:
         raise ProviderUnknown(f"zoom: a host with more than {_MAX_PAGES} pages of meetings")
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Delete a meeting that has not started; says so when it runs, is over or gone already.
+        """Delete a meeting that has not started; reports when it runs, is over or deleted already.
 
         Raises:
-            ProviderRefused, ProviderUnknown: it was not removed, or nobody knows.
+            ProviderRefused, ProviderUnknown: it was not removed, or the outcome is unknown.
         """
         if not _is_number(provider_meeting_id):
             return ProviderMeetingState.GONE
@@ -224,14 +224,14 @@ class ZoomProvider:
         if answer.status == 429 and limit_of(answer) is Limit.HOST_DAY:
             return HostUnavailable(str(refusal), next_utc_midnight(self._now()))
         if answer.code in (_NO_USER, _NO_LICENCE):
-            return HostUnavailable(str(refusal), self._now() + _HOST_RESTS)
+            return HostUnavailable(str(refusal), self._now() + _HOST_PAUSE)
         return refusal
 
     def _refusal(self, call: str, answer: Answer, **about: str) -> ProviderRefused:
         """What a refusal is raised as.
 
         Raises:
-            ProviderUnknown: it came after a try of which nobody knows whether it was heard.
+            ProviderUnknown: it followed a try whose outcome is unknown.
         """
         self._log.warning("zoom_refused", call=call, status=answer.status, code=answer.code, **about)
         text = f"zoom: {call} answered {answer.status}, code {answer.code}"

@@ -1,12 +1,12 @@
-"""The files of recordings that lie at Zoom.
+"""Recording files at Zoom.
 
-A file is asked for at the address that Zoom told, with our token in a header; Zoom answers with a redirect to
+A file is requested at the address that Zoom gave, with our token in a header; Zoom answers with a redirect to
 a signed address on another host. The token goes to Zoom's own hosts and nowhere else: not along with a
 redirect to another place, never into an address. What is listed and removed goes over the API, with its
 repeats and limits.
 
-Owns the way to a file's bytes and what Zoom's answers mean for it. Refuses to hold a file, and to repeat a
-reading that broke: whoever reads knows how far it came.
+Owns the requests for a file's bytes and what Zoom's answers mean for them. A broken read is not repeated:
+the reader knows how far it came.
 """
 
 import re
@@ -40,7 +40,7 @@ _REDIRECTS: Final = 5
 _MAX_CHUNK_BYTES: Final = 1024 * 1024
 _NO_MEETING: Final = 3001
 _NO_RECORDING: Final = 3301
-_IS_ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308})
+_REDIRECT_STATUSES: Final = frozenset({301, 302, 303, 307, 308})
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18})")
 _UNSATISFIED: Final = re.compile(r"bytes \*/(\d{1,18})")
 
@@ -51,7 +51,7 @@ class ZoomRecordingFiles:
     Args:
         access: the account.
         calls: its API.
-        log: told what an operator should mend.
+        log: takes what an operator should fix.
         read_s: seconds that the next bytes of a file may take.
     """
 
@@ -80,7 +80,7 @@ class ZoomRecordingFiles:
         """The files that are ready, of the last time that the meeting took place; none without a recording.
 
         Raises:
-            FilesUnavailable: it could not be told.
+            FilesUnavailable: the outcome is not known.
         """
         if not _is_number(provider_meeting_id):
             return ()
@@ -115,7 +115,7 @@ class ZoomRecordingFiles:
             await answer.aclose()
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Delete a file for good, not into Zoom's bin; one that is gone is fine.
+        """Delete a file for good, not into Zoom's bin; a missing one is fine.
 
         Raises:
             FilesUnavailable: it may still be there.
@@ -131,11 +131,11 @@ class ZoomRecordingFiles:
             raise self._refusal("remove", answer)
 
     async def aclose(self) -> None:
-        """Close the connections to files; those to the API are whoever's who made them."""
+        """Close the connections to files; those to the API belong to their creator."""
         await self._http.aclose()
 
     async def _reached(self, file: RecordingFile, wanted: ByteRange | None) -> httpx.Response:
-        """The answer that is the file; asked for once more with a new token where the first was refused."""
+        """The answer with the file; requested once more with a new token where the first was refused."""
         has_renewed = False
         while True:
             token = await self._token()
@@ -162,7 +162,7 @@ class ZoomRecordingFiles:
         """The first answer that is no redirect.
 
         Raises:
-            FilesUnavailable: too many, or to where nothing of ours goes.
+            FilesUnavailable: too many redirects, or to a host that is not allowed.
         """
         target = urlsplit(url)
         if not self._is_of_zoom(target):
@@ -172,11 +172,11 @@ class ZoomRecordingFiles:
         for _ in range(_REDIRECTS + 1):
             if not self._can_go_to(target):
                 raise FilesUnavailable("zoom: a redirect to an address without encryption")
-            # Where a redirect leads away, the token stays behind: what is there is signed by itself.
+            # A redirect to another host gets no token: its address is signed.
             bearer = {"Authorization": f"Bearer {token}"} if _origin(target) == origin else {}
             request = self._http.build_request("GET", target.geturl(), headers={**headers, **bearer})
             answer = await self._http.send(request, stream=True)
-            if answer.status_code not in _IS_ELSEWHERE:
+            if answer.status_code not in _REDIRECT_STATUSES:
                 return answer
             await answer.aclose()
             target = urlsplit(urljoin(target.geturl(), answer.headers.get("Location", "")))
@@ -202,8 +202,8 @@ class ZoomRecordingFiles:
         if answer.status_code in (404, 410):
             return FileGone("zoom: no such file any more")
         if answer.status_code == 416:
-            told = _UNSATISFIED.fullmatch(answer.headers.get("Content-Range", ""))
-            return RangeUnsatisfiable(int(told[1]) if told else file.size_bytes)
+            content_range = _UNSATISFIED.fullmatch(answer.headers.get("Content-Range", ""))
+            return RangeUnsatisfiable(int(content_range[1]) if content_range else file.size_bytes)
         self._log.warning("zoom_gives_no_file", status=answer.status_code)
         return FilesUnavailable(f"zoom: no file: status {answer.status_code}")
 
@@ -223,7 +223,7 @@ def _part_of(answer: httpx.Response, wanted: ByteRange | None) -> _Part:
     """Which bytes an answer holds.
 
     Raises:
-        FilesUnavailable: it does not tell, or not those that were wanted.
+        FilesUnavailable: it does not say, or not those that were wanted.
         RangeUnsatisfiable: the whole file, and it ends before what was wanted.
     """
     if answer.headers.get("Content-Encoding", "identity").lower() != "identity":
@@ -236,10 +236,10 @@ def _part_of(answer: httpx.Response, wanted: ByteRange | None) -> _Part:
         if wanted is not None and first >= int(length):
             raise RangeUnsatisfiable(int(length))
         return _Part(int(length), 0, int(length) - 1)
-    told = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
-    if told is None:
+    content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
+    if content_range is None:
         raise FilesUnavailable("zoom: a part of a file that is not told")
-    part = _Part(int(told[3]), int(told[1]), int(told[2]))
+    part = _Part(int(content_range[3]), int(content_range[1]), int(content_range[2]))
     last = part.size_bytes - 1 if wanted is None or wanted.last is None else wanted.last
     is_wanted = part.first <= first <= min(last, part.size_bytes - 1) <= part.last < part.size_bytes
     if not is_wanted or int(length) != part.last - part.first + 1:
@@ -267,7 +267,7 @@ def _range_header(wanted: ByteRange | None) -> dict[str, str]:
 
 
 def _is_page(answer: httpx.Response) -> bool:
-    """Whether it is a page for people: who is not let in gets one that asks to sign in, with status 200."""
+    """Whether it is a page for people: without access, Zoom sends a sign-in page with status 200."""
     return str(answer.headers.get("Content-Type", "")).lower().startswith("text/html")
 
 

@@ -1,6 +1,6 @@
-"""The token that tells Zoom who asks: fetched once for many, kept until shortly before it ends.
+"""The token that authenticates us at Zoom: fetched once for many, kept until shortly before it ends.
 
-Owns one token in memory. Refuses to write it down anywhere.
+Owns one token in memory; it is never stored.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ class Tokens:
     Args:
         access: the application.
         line: the connections.
-        log: told when Zoom does not know the application.
+        log: takes the report when Zoom does not know the application.
         monotonic: seconds from a clock that is never set back.
     """
 
@@ -53,10 +53,10 @@ class Tokens:
         self._renewal: asyncio.Task[str] | None = None
 
     async def get(self) -> str:
-        """A token that is good for a while; who asks while one is fetched waits for that one.
+        """A token that is good for a while; concurrent callers share one fetch.
 
         Raises:
-            ProviderRefused: there is none to be had, so that nothing can be asked.
+            ProviderRefused: Zoom gives none, so that no request can be sent.
         """
         if self._token is not None and self._monotonic() < self._good_until:
             return self._token
@@ -67,7 +67,7 @@ class Tokens:
         return await asyncio.shield(self._renewal)
 
     def drop(self, token: str) -> None:
-        """Forget a token that Zoom refused, unless another has taken its place already."""
+        """Drop a token that Zoom refused, unless another has taken its place already."""
         if self._token == token:
             self._token = None
 
@@ -83,7 +83,7 @@ class Tokens:
             renewal.exception()  # everybody who waited may have been cancelled meanwhile
 
     async def _renew(self) -> str:
-        asked_at = self._monotonic()
+        requested_at = self._monotonic()
         try:
             async with asyncio.timeout(_TIMEOUT_S):
                 token = await self._fetch()
@@ -91,24 +91,24 @@ class Tokens:
             self._log.warning("zoom_gives_no_token", cause="no answer in time")
             raise ProviderRefused("zoom: no token in time") from None
         self._token = token.access_token
-        self._good_until = asked_at + token.expires_in - min(_MARGIN_S, token.expires_in / 2)
+        self._good_until = requested_at + token.expires_in - min(_MARGIN_S, token.expires_in / 2)
         return self._token
 
     async def _fetch(self) -> _Token:
-        told = "nothing"
+        cause = "nothing"
         for _ in range(_ATTEMPTS):
             try:
                 answer = await self._ask()
             except (NotSent, NoAnswer) as error:
-                told = str(error)
+                cause = str(error)
                 continue
             if answer.is_done:
                 return _decoded(answer)
-            told = f"status {answer.status}"
+            cause = f"status {answer.status}"
             if answer.status < 500 and answer.status != 429:
                 break
-        self._log.warning("zoom_gives_no_token", cause=told)
-        raise ProviderRefused(f"zoom: no token: {told}")
+        self._log.warning("zoom_gives_no_token", cause=cause)
+        raise ProviderRefused(f"zoom: no token: {cause}")
 
     async def _ask(self) -> Answer:
         access = self._access
@@ -123,14 +123,14 @@ class Tokens:
 
 
 class _NoLog:
-    """Logs nothing: who asks for a check is answered."""
+    """Logs nothing: the caller of a check gets the answer."""
 
     def warning(self, event: str, /, **fields: object) -> None:
         """Log nothing."""
 
 
 async def check_credentials(access: ZoomAccess) -> str | None:
-    """Fetch a token and drop it; why Zoom gives none, in a few words, or None where it gives one."""
+    """Fetch a token and drop it; return why Zoom gives none, or None where it gives one."""
     line = HttpClient()
     try:
         await Tokens(access, line, _NoLog()).get()
@@ -146,7 +146,7 @@ def _decoded(answer: Answer) -> _Token:
         token = msgspec.json.decode(answer.body, type=_Token)
     except (msgspec.DecodeError, UnicodeDecodeError):
         raise ProviderRefused("zoom: no token: its answer cannot be read") from None
-    # What cannot stand in a header would be shown whole by whoever refuses it there.
+    # A value that is invalid in a header would be quoted whole in the error.
     if not (token.access_token.isascii() and token.access_token.isprintable()):
         raise ProviderRefused("zoom: no token: it cannot be sent")
     return token

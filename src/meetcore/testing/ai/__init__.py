@@ -2,7 +2,7 @@
 
 ::
 
-    hearing   what it makes of a sound: a segment for every five seconds that there really are
+    hearing   the transcript of a sound: a segment for every five seconds of its true length
     writing   what it makes of a conversation: JSON by the schema that was asked for
     faults    what faults do
     api       the paths under /v1

@@ -32,11 +32,11 @@ class AiAdmin:
 
     def answer(self, request: Request) -> Reply:
         """Answer one request."""
-        act = self._routed(request)
-        if act is None:
+        handler = self._routed(request)
+        if handler is None:
             return as_json({"error": "no such switch"}, 404)
         try:
-            return as_json(act())
+            return as_json(handler())
         except (ValueError, TypeError, KeyError) as error:
             return as_json({"error": str(error)}, 400)
 
@@ -54,15 +54,15 @@ class AiAdmin:
             case "DELETE", "faults":
                 return api.faults.clear
             case "PUT", "terms":
-                return lambda: self._turn(request.told)
+                return lambda: self._turn(request.json)
             case _:
                 return None
 
-    def _plan(self, told: Any) -> object:
-        wanted = [Fault(**each) for each in (told if isinstance(told, list) else [told])]
+    def _plan(self, faults: Any) -> object:
+        wanted = [Fault(**each) for each in (faults if isinstance(faults, list) else [faults])]
         self._api.faults.plan(*wanted)
         return len(wanted)
 
-    def _turn(self, told: dict[str, Any]) -> object:
-        self._api.latency_s = float(told["latency_s"])
+    def _turn(self, settings: dict[str, Any]) -> object:
+        self._api.latency_s = float(settings["latency_s"])
         return {"latency_s": self._api.latency_s}

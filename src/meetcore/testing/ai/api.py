@@ -29,10 +29,10 @@ _FORMATS: Final = ("json", "verbose_json")
 
 @frozen
 class Models:
-    """The key and the models that the stand-in knows; `plain` hears too, and tells no times."""
+    """The key and the models that the stand-in knows; `plain` transcribes too, without times."""
 
     api_key: str = field(default="sk-stand-in", repr=False)
-    hears: str = "whisper-1"
+    transcribes: str = "whisper-1"
     plain: str = "gpt-4o-mini-transcribe"
     writes: str = "gpt-4o-mini"
 
@@ -72,7 +72,7 @@ class AiApi:
         self.faults = Faults[Fault]()
         self.tally = Tally()
         self.conversations: list[list[Any]] = []
-        self._seen: set[bytes] = set()
+        self._digests: set[bytes] = set()
 
     async def answer(self, request: Request) -> Reply | None:
         """Answer one request; None drops the connection."""
@@ -108,13 +108,13 @@ class AiApi:
 
     def _count(self, call: str, request: Request) -> None:
         self.tally.done[call] += 1
-        asked = request.body
+        content = request.body
         if call == "transcriptions":
-            asked = form_of(request.headers["content-type"], request.body).file or b""
-            self.tally.heard_s += sound_length_s(asked) or 0.0
-        digest = hashlib.sha256(asked).digest()
-        self.tally.repeats += digest in self._seen
-        self._seen.add(digest)
+            content = form_of(request.headers["content-type"], request.body).file or b""
+            self.tally.heard_s += sound_length_s(content) or 0.0
+        digest = hashlib.sha256(content).digest()
+        self.tally.repeats += digest in self._digests
+        self._digests.add(digest)
 
     def _done(self, call: str, request: Request) -> Reply:
         if request.headers.get("authorization") != f"Bearer {self.models.api_key}":
@@ -124,7 +124,7 @@ class AiApi:
     def _transcribed(self, request: Request) -> Reply:
         form = form_of(request.headers.get("content-type", ""), request.body)
         model, form_wanted = form.fields.get("model"), form.fields.get("response_format", "json")
-        if model not in (self.models.hears, self.models.plain):
+        if model not in (self.models.transcribes, self.models.plain):
             return _no_model(model)
         if form_wanted not in _FORMATS or (model == self.models.plain and form_wanted != "json"):
             return error(400, f"response_format '{form_wanted}' is not compatible with model '{model}'.",
@@ -141,20 +141,20 @@ class AiApi:
         if length_s is None:
             return error(400, "Invalid file format.", None, "file")
         if length_s < 0.1:
-            told = "Audio file is too short. Minimum audio length is 0.1 seconds."
-            return error(400, told, "audio_too_short", "file")
-        heard = list(segments(length_s))
-        text = "".join(str(each["text"]) for each in heard).strip()
+            message = "Audio file is too short. Minimum audio length is 0.1 seconds."
+            return error(400, message, "audio_too_short", "file")
+        utterances = list(segments(length_s))
+        text = "".join(str(each["text"]) for each in utterances).strip()
         if form_wanted == "json":
             return as_json({"text": text})
         about = {"task": "transcribe", "language": "indonesian", "duration": length_s, "text": text}
-        return as_json({**about, "segments": heard})
+        return as_json({**about, "segments": utterances})
 
     def _completed(self, request: Request) -> Reply:
-        told = request.told
-        if told.get("model") != self.models.writes:
-            return _no_model(told.get("model"))
-        shape = told.get("response_format", {}).get("json_schema", {})
+        body = request.json
+        if body.get("model") != self.models.writes:
+            return _no_model(body.get("model"))
+        shape = body.get("response_format", {}).get("json_schema", {})
         schema = shape.get("schema", {})
         try:
             check_schema(schema)
@@ -162,9 +162,9 @@ class AiApi:
             return error(400, f"Invalid schema for response_format: {refused}", None, "response_format")
         if shape.get("strict") is not True or not shape.get("name"):
             return error(400, "response_format must be strict and have a name", None, "response_format")
-        self.conversations.append(told["messages"])
-        content = json.dumps(written(schema, spoken_in(told["messages"])), ensure_ascii=False)
-        return completion(told["model"], {"content": content}, "stop")
+        self.conversations.append(body["messages"])
+        content = json.dumps(written(schema, spoken_in(body["messages"])), ensure_ascii=False)
+        return completion(body["model"], {"content": content}, "stop")
 
 
 def _no_model(model: object) -> Reply:

@@ -5,7 +5,7 @@ fault                   the stand-in
 ======================  ==============================================================================
 ``hang``                answers nothing until the client has gone
 ``slow``                answers after `slow_s` seconds
-``drop``                closes the connection without a word
+``drop``                closes the connection without an answer
 ``cut``                 answers half of what it should, and closes the connection
 ``garbage``             answers 200 with what is no JSON
 ``huge``                answers 200 with what was asked for, and more than anybody should read
@@ -70,14 +70,14 @@ def error(
 ) -> Reply:
     """An error in OpenAI's form."""
     kind = "server_error" if status >= 500 else "invalid_request_error"
-    told = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return as_json(told, status, {name.replace("_", "-"): value for name, value in headers.items()})
+    body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
+    return as_json(body, status, {name.replace("_", "-"): value for name, value in headers.items()})
 
 
 def completion(model: object, message: Mapping[str, object], finish_reason: str) -> Reply:
     """A completion in OpenAI's form."""
-    said = {"role": "assistant", "content": None, "refusal": None, **message}
-    choice = {"index": 0, "message": said, "finish_reason": finish_reason}
+    assistant = {"role": "assistant", "content": None, "refusal": None, **message}
+    choice = {"index": 0, "message": assistant, "finish_reason": finish_reason}
     return as_json(
         {"id": "chatcmpl-stand-in", "object": "chat.completion", "model": model, "choices": [choice]}
     )
@@ -105,14 +105,14 @@ def misanswered(fault: Fault, reply: Reply) -> Reply:
         case status if status.isdigit():
             return error(int(status), "As it was planned.")
         case _:
-            return _misbegotten(fault.fault, reply)
+            return _malformed(fault.fault, reply)
 
 
-def _misbegotten(fault: str, reply: Reply) -> Reply:
-    told: dict[str, Any] = json.loads(reply.body)
-    if "choices" not in told:
+def _malformed(fault: str, reply: Reply) -> Reply:
+    body: dict[str, Any] = json.loads(reply.body)
+    if "choices" not in body:
         return reply
-    model, content = told["model"], told["choices"][0]["message"]["content"]
+    model, content = body["model"], body["choices"][0]["message"]["content"]
     match fault:
         case "not_json":
             return completion(model, {"content": "Here are your notes!"}, "stop")

@@ -22,7 +22,7 @@ _HEAD_BYTES: Final = 256
 
 
 def sound_length_s(file: bytes) -> float | None:
-    """In seconds; none where it is none of these, or cut off."""
+    """Return the length in seconds; `None` for any other form, or a file that is cut off."""
     if file.startswith(_PAGE):
         return _opus_length_s(file)
     if file[4:8] == b"ftyp":

@@ -1,6 +1,6 @@
 """What the stand-in writes: JSON by the schema of the request, out of the utterances of the conversation.
 
-It finds the utterances as whoever reads the messages finds them: lines of a user's message that are JSON
+It finds the utterances as any reader of the messages finds them: lines of a user's message that are JSON
 arrays of a number, a speaker and a text. A schema that a strict endpoint would refuse is refused.
 """
 
@@ -50,8 +50,8 @@ def check_schema(schema: Mapping[str, Any]) -> None:
 
 def spoken_in(messages: list[Any]) -> list[Spoken]:
     """The utterances in the user's messages of a conversation."""
-    told = [str(each.get("content", "")) for each in messages if each.get("role") == "user"]
-    return [spoken for content in told for line in content.split("\n") for spoken in _spoken(line)]
+    texts = [str(each.get("content", "")) for each in messages if each.get("role") == "user"]
+    return [spoken for content in texts for line in content.split("\n") for spoken in _spoken(line)]
 
 
 def written(schema: Mapping[str, Any], spoken: list[Spoken]) -> dict[str, Any]:
@@ -79,9 +79,9 @@ def _value(name: str, rule: Mapping[str, Any], definitions: Mapping[str, Any], s
 
 def _spoken(line: str) -> Iterator[Spoken]:
     try:
-        told = json.loads(line)
+        value = json.loads(line)
     except ValueError:
         return
-    match told:
+    match value:
         case [int() as number, (str() | None) as speaker, str() as text]:
             yield Spoken(number, speaker, text)

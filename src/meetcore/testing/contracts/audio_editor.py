@@ -109,7 +109,7 @@ class AudioEditorContract:
         ("from_s", "length_s", "expected_s"),
         [(0, 10, 10), (0, 2.5, 2.5), (2.5, 5, 5), (7.25, 2.75, 2.75), (8, 30, 2)],
     )
-    async def test_a_piece_is_as_long_as_was_asked_or_the_media_lasts(
+    async def test_a_piece_is_as_long_as_requested_or_as_the_media_lasts(
         self, editor: AudioEditor, from_s: float, length_s: float, expected_s: float
     ) -> None:
         with _recorded(editor, 10) as media, await editor.cut(media, from_s, length_s) as piece:

@@ -1,8 +1,8 @@
 """What every cipher is held against.
 
-`ReversibleCipherContract` asks what a cipher for tests must do, too: open what it sealed, in its context only.
-`CipherContract` asks for authenticated encryption on top. A cipher that merely pretends subclasses the
-first, and its author has said so by that.
+`ReversibleCipherContract` holds for a cipher for tests, too: open what it sealed, in its context only.
+`CipherContract` asks for authenticated encryption on top. A cipher without authentication
+subclasses the first, which declares it.
 """
 
 from collections.abc import Callable
@@ -84,10 +84,10 @@ class ReversibleCipherContract:
 
     async def test_a_context_ends_where_it_ends(self, cipher: Cipher) -> None:
         @given(_plain, _contexts, st.sampled_from(["", "\n", "\0", "|", "/", ":"]), _contexts.filter(bool))
-        def holds(plain: bytes, context: str, mark: str, rest: str) -> None:
+        def holds(plain: bytes, context: str, mark: str, tail: str) -> None:
             # What stands before the value must not pass for the value's beginning, nor the other way round.
-            longer = context + mark + rest
-            for lead in ("", rest, rest + mark, mark + rest + mark):
+            longer = context + mark + tail
+            for lead in ("", tail, tail + mark, mark + tail + mark):
                 value = lead.encode() + plain
                 assert _refuses(cipher, cipher.seal(value, context), longer)
                 assert _refuses(cipher, cipher.seal(value, longer), context)

@@ -36,7 +36,7 @@ async def _found(rig: QueriesRig, customer: Customer, includes: CallerIncludes =
     return caller
 
 
-async def _lived(rig: QueriesRig) -> Customer:
+async def _customer_with_history(rig: QueriesRig) -> Customer:
     """A customer with entries of every kind that a store can have by now, and an open hold."""
     await rig.put_hosts(new_host(), new_host(), new_host())
     customer = await open_customer(rig, 100)
@@ -55,7 +55,7 @@ class CreditQueries:
     """The part of `QueriesContract` that reads money."""
 
     async def test_the_ledger_is_listed_from_the_newest_entry_on(self, rig: QueriesRig) -> None:
-        customer = await _lived(rig)
+        customer = await _customer_with_history(rig)
         await top_up(rig, await open_customer(rig, 9), 9, "another's")
         found = list(await rig.queries.list_transactions(customer.account_id, TransactionFilter(), 50, None))
         assert [each.number for each in found] == [7, 6, 5, 4, 3, 2, 1]
@@ -71,7 +71,7 @@ class CreditQueries:
     async def test_the_pages_of_each_kind_meet_without_gap(
         self, rig: QueriesRig, kind: TransferKind | None
     ) -> None:
-        customer = await _lived(rig)
+        customer = await _customer_with_history(rig)
         whole = await rig.queries.list_transactions(customer.account_id, TransactionFilter(), 50, None)
         expected = [each for each in whole if kind in (None, each.transfer.kind)]
         found: list[Entry] = []
@@ -114,18 +114,18 @@ class CreditQueries:
             below = [each for each in expected if each.number < 6]
             found = await rig.queries.list_transactions(customer.account_id, wanted, 2, 6)
             assert list(found) == below[:2], wanted
-        nobody = TransactionFilter(None, AT, AT + timedelta(days=9))
-        assert list(await rig.queries.list_transactions(new_id(), nobody, 50, None)) == []
+        filters = TransactionFilter(None, AT, AT + timedelta(days=9))
+        assert list(await rig.queries.list_transactions(new_id(), filters, 50, None)) == []
 
-    async def test_what_is_held_is_told_with_the_caller(self, rig: QueriesRig) -> None:
-        caller = await _found(rig, await _lived(rig))
+    async def test_the_held_credits_come_with_the_caller(self, rig: QueriesRig) -> None:
+        caller = await _found(rig, await _customer_with_history(rig))
         assert (caller.account.balance, caller.account.held) == (124, 5)
         assert caller.usage is None
         assert caller.load_meeting() is None
 
     async def test_a_keys_usage_of_a_day_comes_with_it(self, rig: QueriesRig) -> None:
         """Spent less what was refunded, and held; a day without any is unused."""
-        customer = await _lived(rig)
+        customer = await _customer_with_history(rig)
         caller = await _found(rig, customer, CallerIncludes(usage_on=TODAY))
         assert caller == Caller(caller.key, caller.account, CapUsage(customer.key_id, TODAY, 20, 5))
         tomorrow = TODAY + timedelta(days=1)
@@ -135,13 +135,13 @@ class CreditQueries:
         assert other.usage == CapUsage(other.key.id, TODAY)
 
     async def test_a_meeting_of_the_account_comes_with_it(self, rig: QueriesRig) -> None:
-        customer, stranger = await open_customer(rig, 50), await open_customer(rig)
+        customer, other = await open_customer(rig, 50), await open_customer(rig)
         await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
         includes = CallerIncludes(meeting_id=meeting.id)
         caller = await _found(rig, customer, includes)
         assert caller.load_meeting() == meeting
         assert caller == await _found(rig, customer), "the caller is the same"
-        assert (await _found(rig, stranger, includes)).load_meeting() is None
+        assert (await _found(rig, other, includes)).load_meeting() is None
         assert (await _found(rig, customer, CallerIncludes(meeting_id=new_id()))).load_meeting() is None
         assert await rig.queries.find_caller(bytes(32), includes) is None

@@ -24,9 +24,9 @@ from meetcore.testing.contracts.transactions import (
 __all__ = ["DayCreationsContract"]
 
 
-async def _creations(rig: StoreRig, customer: Customer, wish: MeetingSpec) -> DayCreations | None:
+async def _creations(rig: StoreRig, customer: Customer, spec: MeetingSpec) -> DayCreations | None:
     async with rig.store.begin() as tx:
-        return (await tx.meetings.load_creation(query_of(customer, wish))).creations
+        return (await tx.meetings.load_creation(query_of(customer, spec))).creations
 
 
 @pytest.mark.asyncio
@@ -39,8 +39,8 @@ class DayCreationsContract:
         await rig.put_hosts(new_host(10, max_concurrent=9), new_host(50, max_concurrent=9))
         one, other = await open_customer(rig, 100), await open_customer(rig, 100)
         small, large = MeetingSpec(per_day=5), MeetingSpec(per_day=5, seats=40)
-        for customer, wish in ((one, small), (one, small), (one, large), (other, small)):
-            await reserved(rig, customer, wish)
+        for customer, spec in ((one, small), (one, small), (one, large), (other, small)):
+            await reserved(rig, customer, spec)
         assert await _creations(rig, one, small) == DayCreations(used=3, left=6)
         assert await _creations(rig, one, large) == DayCreations(used=1, left=4)
         assert await _creations(rig, other, small) == DayCreations(used=1, left=6)
@@ -50,26 +50,26 @@ class DayCreationsContract:
 
     async def test_what_was_given_up_counts_for_the_account_only_if_it_was_made(self, rig: StoreRig) -> None:
         await rig.put_hosts(new_host(max_concurrent=9))
-        customer, wish = await open_customer(rig, 100), MeetingSpec(per_day=5)
-        unmade, made = await reserved(rig, customer, wish), await reserved(rig, customer, wish)
-        assert await _creations(rig, customer, wish) == DayCreations(used=2, left=3)
+        customer, spec = await open_customer(rig, 100), MeetingSpec(per_day=5)
+        unmade, made = await reserved(rig, customer, spec), await reserved(rig, customer, spec)
+        assert await _creations(rig, customer, spec) == DayCreations(used=2, left=3)
         assert await abandon(rig, unmade)
-        assert await _creations(rig, customer, wish) == DayCreations(used=1, left=4)
+        assert await _creations(rig, customer, spec) == DayCreations(used=1, left=4)
         assert await abandon(rig, made, was_made=True)
-        assert await _creations(rig, customer, wish) == DayCreations(used=1, left=4)
+        assert await _creations(rig, customer, spec) == DayCreations(used=1, left=4)
 
     async def test_a_cancelled_meeting_still_counts_for_its_account(self, rig: StoreRig) -> None:
         await rig.put_hosts(new_host())
-        customer, wish = await open_customer(rig, 100), MeetingSpec(per_day=5)
-        meeting = await scheduled(rig, customer, wish)
+        customer, spec = await open_customer(rig, 100), MeetingSpec(per_day=5)
+        meeting = await scheduled(rig, customer, spec)
         await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting))
-        assert await _creations(rig, customer, wish) == DayCreations(used=1, left=4)
+        assert await _creations(rig, customer, spec) == DayCreations(used=1, left=4)
 
     async def test_creations_at_once_of_one_account_are_all_counted(self, rig: StoreRig) -> None:
         await rig.put_hosts(new_host(max_concurrent=20))
-        customer, wish = await open_customer(rig, 1000), MeetingSpec(per_day=50)
-        await asyncio.gather(*(reserved(rig, customer, wish) for _ in range(8)))
-        assert await _creations(rig, customer, wish) == DayCreations(used=8, left=42)
+        customer, spec = await open_customer(rig, 1000), MeetingSpec(per_day=50)
+        await asyncio.gather(*(reserved(rig, customer, spec) for _ in range(8)))
+        assert await _creations(rig, customer, spec) == DayCreations(used=8, left=42)
 
     async def test_hosts_that_cannot_take_a_meeting_have_no_creations_left(self, rig: StoreRig) -> None:
         day = AT.date()

@@ -24,14 +24,14 @@ from meetcore.testing.contracts.transactions import (
 
 __all__ = ["DeliveryLimitsContract"]
 
-PATIENCE = 50
+MAX_CLAIMS = 50
 PACE = ReleasePace(4, timedelta(seconds=30))
 PENDING, HELD = DeliveryStatus.PENDING, DeliveryStatus.HELD
 
 
-async def _claim_bounded(rig: StoreRig, limit: int, rounds: int = PATIENCE, **bounds: int) -> list[Claimed]:
-    """What one worker claims in so many rounds, recording nothing."""
-    return [one for _ in range(rounds) for one in (await claim(rig, limit, **bounds))[0]]
+async def _claim_bounded(rig: StoreRig, limit: int, claims: int = MAX_CLAIMS, **bounds: int) -> list[Claimed]:
+    """Return what one worker gets in so many claims, recording nothing."""
+    return [one for _ in range(claims) for one in (await claim(rig, limit, **bounds))[0]]
 
 
 def _of(customer: Customer, found: list[Claimed]) -> list[Claimed]:
@@ -58,9 +58,9 @@ class DeliveryLimitsContract:
         await outbox(rig, 12)
 
         async def work() -> list[Claimed]:
-            return await _claim_bounded(rig, 5, rounds=6, per_endpoint=4)
+            return await _claim_bounded(rig, 5, claims=6, per_endpoint=4)
 
-        taken = [one for mine in await asyncio.gather(*(work() for _ in range(6))) for one in mine]
+        taken = [one for share in await asyncio.gather(*(work() for _ in range(6))) for one in share]
         taken += await _claim_bounded(rig, 5, per_endpoint=4)
         assert len({one.delivery_id for one in taken}) == len(taken) == 4
 
@@ -71,13 +71,13 @@ class DeliveryLimitsContract:
         taken = [one.delivery_id for one in in_flight]
         while in_flight:
             await record_all(rig, in_flight[:1], GOOD if is_good else BAD)
-            more = await _claim_bounded(rig, 100, rounds=3, per_endpoint=2)
+            more = await _claim_bounded(rig, 100, claims=3, per_endpoint=2)
             in_flight = in_flight[1:] + more
             taken += [one.delivery_id for one in more]
             assert len(in_flight) <= 2
         assert sorted(taken) == sorted(await rig.deliveries(customer.account_id))
 
-    async def test_recording_tells_that_there_is_more_to_claim(self, rig: StoreRig) -> None:
+    async def test_recording_an_attempt_reports_whether_more_is_due(self, rig: StoreRig) -> None:
         await outbox(rig, 5)
         found = await _claim_bounded(rig, 100, per_endpoint=2)
         assert await record_all(rig, found, GOOD) == 2
@@ -86,7 +86,7 @@ class DeliveryLimitsContract:
         customer, _ = await outbox(rig, 7)
         order = sorted(await rig.deliveries(customer.account_id))
         taken = []
-        while found := await _claim_bounded(rig, 100, rounds=2, per_endpoint=1):
+        while found := await _claim_bounded(rig, 100, claims=2, per_endpoint=1):
             taken += [one.delivery_id for one in found]
             await record_all(rig, found, GOOD)
         created = await rig.deliveries(customer.account_id)
@@ -99,11 +99,11 @@ class DeliveryLimitsContract:
         assert len(lost) == 2
         assert len(await _claim_bounded(rig, 100, per_endpoint=2)) == 2
 
-    async def test_what_has_no_room_at_its_endpoint_hides_nobody(self, rig: StoreRig) -> None:
-        crowded, _ = await outbox(rig, 60)
+    async def test_deliveries_without_room_at_their_endpoint_do_not_hide_others(self, rig: StoreRig) -> None:
+        busy, _ = await outbox(rig, 60)
         alone, _ = await outbox(rig, 1)
         found = await _claim_bounded(rig, 4, per_endpoint=2)
-        assert len(_of(crowded, found)) == 2
+        assert len(_of(busy, found)) == 2
         assert len(_of(alone, found)) == 1
 
     async def test_the_account_with_the_least_in_flight_comes_first(self, rig: StoreRig) -> None:
@@ -114,14 +114,14 @@ class DeliveryLimitsContract:
         assert len(_of(busy, found)) == 4
 
     async def test_no_account_has_more_than_its_bound_in_flight(self, rig: StoreRig) -> None:
-        hog, _ = await outbox(rig, 0)
+        busy, _ = await outbox(rig, 0)
         for _ in range(6):
-            await register(rig, new_endpoint(hog))
+            await register(rig, new_endpoint(busy))
         for number in range(3):
-            await top_up(rig, hog, 5, f"many-{number}", KIND)
+            await top_up(rig, busy, 5, f"many-{number}", KIND)
         other, _ = await outbox(rig, 1)
-        found = await _claim_bounded(rig, 100, rounds=5, per_endpoint=8, per_account=5)
-        assert len(_of(hog, found)) == 5
+        found = await _claim_bounded(rig, 100, claims=5, per_endpoint=8, per_account=5)
+        assert len(_of(busy, found)) == 5
         assert len(_of(other, found)) == 1
 
     async def test_no_more_than_its_bound_is_in_flight_at_one_host_over_all_accounts(
@@ -137,15 +137,15 @@ class DeliveryLimitsContract:
             await outbox(rig, 6)
 
         async def work() -> list[Claimed]:
-            return await _claim_bounded(rig, 5, rounds=6, per_host=6)
+            return await _claim_bounded(rig, 5, claims=6, per_host=6)
 
-        taken = [one for mine in await asyncio.gather(*(work() for _ in range(6))) for one in mine]
+        taken = [one for share in await asyncio.gather(*(work() for _ in range(6))) for one in share]
         assert len({one.delivery_id for one in taken}) == len(taken) <= 6
 
     async def test_one_account_has_at_most_half_of_the_places_at_a_host(self, rig: StoreRig) -> None:
-        hog, _ = await outbox(rig, 20)
-        await register(rig, new_endpoint(hog))
-        await top_up(rig, hog, 5, "one-more", KIND)
+        busy, _ = await outbox(rig, 20)
+        await register(rig, new_endpoint(busy))
+        await top_up(rig, busy, 5, "one-more", KIND)
         assert len(await _claim_bounded(rig, 100, per_host=6)) == 3
         other, _ = await outbox(rig, 5)
         assert len(_of(other, await _claim_bounded(rig, 100, per_host=6))) == 3
@@ -155,7 +155,7 @@ class DeliveryLimitsContract:
         began = rig.now()
         found, _ = await claim(rig, 100, per_host_per_s=4)
         await record_all(rig, found, GOOD)
-        again = await _claim_bounded(rig, 100, rounds=3, per_host_per_s=4)
+        again = await _claim_bounded(rig, 100, claims=3, per_host_per_s=4)
         if rig.now() - began < timedelta(seconds=1):
             assert len(found) == 4
             assert again == []
@@ -176,12 +176,12 @@ class DeliveryLimitsContract:
         assert due[0] > rig.now() - timedelta(seconds=20)
         assert due[-1] - due[0] >= timedelta(seconds=5), "as far behind as there is before it"
 
-    async def test_what_has_no_room_at_its_host_hides_nobody(self, rig: StoreRig) -> None:
+    async def test_deliveries_without_room_at_their_host_do_not_hide_others(self, rig: StoreRig) -> None:
         for _ in range(8):
             await outbox(rig, 8)
         url = "https://elsewhere.example/"
         alone, _ = await outbox(rig, 1, url=url, url_key=url)
-        found = await _claim_bounded(rig, 4, rounds=1, per_host=2)
+        found = await _claim_bounded(rig, 4, claims=1, per_host=2)
         assert len(_of(alone, found)) == 1
         assert len(found) == 3
 
@@ -193,11 +193,11 @@ class DeliveryLimitsContract:
         assert len(await _claim_bounded(rig, 100, per_host=4)) == 4
 
     async def test_one_look_gets_past_a_backlog_that_has_no_room(self, rig: StoreRig) -> None:
-        hog, _ = await outbox(rig, 20)
+        busy, _ = await outbox(rig, 20)
         other, _ = await outbox(rig, 1)
-        first = await _claim_bounded(rig, 1, rounds=1, per_endpoint=1)
-        assert len(_of(hog, first)) == 1
-        assert len(_of(other, await _claim_bounded(rig, 1, rounds=1, per_endpoint=1))) == 1
+        first = await _claim_bounded(rig, 1, claims=1, per_endpoint=1)
+        assert len(_of(busy, first)) == 1
+        assert len(_of(other, await _claim_bounded(rig, 1, claims=1, per_endpoint=1))) == 1
 
     async def test_what_was_held_is_released_in_portions_one_by_one_the_oldest_first(
         self, rig: StoreRig
@@ -222,17 +222,13 @@ class DeliveryLimitsContract:
         assert [await sweep(rig, pace) for _ in range(4)] == [4, 4, 1, 0]
         assert len((await claim(rig))[0]) == 9
 
-    async def test_nothing_is_released_at_an_endpoint_that_is_paused_or_none_of_ours(
-        self, rig: StoreRig
-    ) -> None:
+    async def test_nothing_is_released_at_an_endpoint_that_is_paused_or_unknown(self, rig: StoreRig) -> None:
         _, endpoint = await _held(rig, 2)
         await save_endpoint(rig, pause(endpoint))
         assert await release(rig, endpoint) == 0
         assert await release(rig, evolve(endpoint, account_id=new_id())) == 0
 
-    async def test_what_waits_behind_is_held_with_the_rest_when_its_endpoint_is_paused(
-        self, rig: StoreRig
-    ) -> None:
+    async def test_waiting_deliveries_are_held_when_their_endpoint_is_paused(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig, 6)
         found = await _claim_bounded(rig, 100, per_endpoint=2)
         await save_endpoint(rig, pause(endpoint))

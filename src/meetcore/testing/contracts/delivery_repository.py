@@ -1,4 +1,4 @@
-"""The outbox in a store: each delivery taken once, recorded behind a fence, never forgotten."""
+"""The outbox in a store: each delivery is claimed once, recorded under its lease and never lost."""
 
 import asyncio
 from datetime import timedelta
@@ -60,7 +60,7 @@ class DeliveryRepositoryContract(HostFailuresContract):
                 return await fresh_mysql_rig(mysql_pool)
     """
 
-    async def test_a_claim_tells_where_to_and_what(self, rig: StoreRig) -> None:
+    async def test_a_claim_returns_the_target_and_the_event(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig, 0)
         event = new_event(customer, title="Rapat ✓")
         async with rig.store.begin() as tx:
@@ -77,13 +77,13 @@ class DeliveryRepositoryContract(HostFailuresContract):
         assert (claimed.url, claimed.secret) == (endpoint.url, endpoint.secret)
         assert "Rapat ✓" in claimed.body.decode()
 
-    async def test_what_is_claimed_is_nobody_elses_while_the_lease_lasts(self, rig: StoreRig) -> None:
+    async def test_a_claimed_delivery_is_not_claimed_again_during_the_lease(self, rig: StoreRig) -> None:
         await outbox(rig, 2)
         found, _ = await claim(rig)
         assert len(found) == 2
         assert (await claim(rig))[0] == []
 
-    async def test_a_claim_that_lapsed_is_due_again_and_its_bearer_too_late(self, rig: StoreRig) -> None:
+    async def test_an_expired_claim_is_due_again_and_its_owner_is_too_late(self, rig: StoreRig) -> None:
         customer, _ = await outbox(rig)
         ((lost,), old) = await claim(rig, seconds=-1)
         ((again,), new) = await claim(rig)
@@ -103,7 +103,7 @@ class DeliveryRepositoryContract(HostFailuresContract):
         assert [claimed.delivery_id for claimed in (await claim(rig, limit=2))[0]] == oldest[:2]
         assert [claimed.delivery_id for claimed in (await claim(rig))[0]] == oldest[2:]
 
-    async def test_a_claim_is_loaded_by_its_bearer_only(self, rig: StoreRig) -> None:
+    async def test_a_claim_is_loaded_by_its_owner_only(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig)
         ((claimed,), lease) = await claim(rig)
         assert await _look(rig, claimed, new_id()) is None
@@ -203,12 +203,14 @@ class DeliveryRepositoryContract(HostFailuresContract):
         customer, _ = await outbox(rig, 40)
 
         async def work() -> list[UUID]:
-            mine: list[UUID] = []
+            claimed_ids: list[UUID] = []
             while found := (await claim(rig, limit=3))[0]:
-                mine += [claimed.delivery_id for claimed in found]
-            return mine
+                claimed_ids += [claimed.delivery_id for claimed in found]
+            return claimed_ids
 
-        taken = [id_ for mine in await asyncio.gather(*(work() for _ in range(8))) for id_ in mine]
+        taken = [
+            id_ for claimed_ids in await asyncio.gather(*(work() for _ in range(8))) for id_ in claimed_ids
+        ]
         left = [claimed.delivery_id for claimed in (await claim(rig))[0]]
         assert sorted(taken + left) == sorted(await rig.deliveries(customer.account_id))
 

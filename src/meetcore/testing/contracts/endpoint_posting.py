@@ -75,7 +75,7 @@ class EndpointPosting:
         assert await record(rig, second, lease.token, BAD)
         assert (await rig.deliveries(customer.account_id))[before.id] == before
 
-    async def test_a_view_tells_what_is_to_be_sent_to_whom(self, rig: StoreRig) -> None:
+    async def test_a_view_returns_the_event_and_its_target(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig)
         (earlier,) = (await rig.deliveries(customer.account_id)).values()
         async with rig.store.begin() as tx:
@@ -91,15 +91,15 @@ class EndpointPosting:
     async def test_what_is_not_the_endpoints_is_not_there(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig)
         (earlier,) = await rig.deliveries(customer.account_id)
-        other = await register(rig, new_endpoint(customer))
-        stranger = await open_customer(rig)
+        second = await register(rig, new_endpoint(customer))
+        foreign = await open_customer(rig)
         async with rig.store.begin() as tx:
             load = tx.endpoints.load_for_posting
-            assert await load(customer.account_id, other.id, earlier) is None
+            assert await load(customer.account_id, second.id, earlier) is None
             assert await load(customer.account_id, endpoint.id, new_id()) is None
             assert await load(customer.account_id, new_id()) is None
-            assert await load(stranger.account_id, endpoint.id) is None
-            assert await load(stranger.account_id, endpoint.id, earlier) is None
+            assert await load(foreign.account_id, endpoint.id) is None
+            assert await load(foreign.account_id, endpoint.id, earlier) is None
 
     async def test_an_event_that_is_gone_is_not_posted_again(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig, 0)

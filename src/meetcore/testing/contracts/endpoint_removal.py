@@ -70,15 +70,15 @@ class EndpointRemoval:
 
     async def test_removing_takes_nothing_from_others(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig, 0)
-        neighbour = await register(rig, new_endpoint(customer))
-        stranger, theirs = await outbox(rig)
+        second = await register(rig, new_endpoint(customer))
+        other, other_endpoint = await outbox(rig)
         await top_up(rig, customer, 5, "both", KIND)
         assert await remove_endpoint(rig, endpoint)
         (kept,) = (await rig.deliveries(customer.account_id)).values()
-        assert (kept.endpoint_id, kept.status) == (neighbour.id, DeliveryStatus.PENDING)
-        assert len(await rig.deliveries(stranger.account_id)) == 1
-        assert await rig.queries.find_endpoint(stranger.account_id, theirs.id) == theirs
-        assert await rig.queries.find_endpoint(customer.account_id, neighbour.id) == neighbour
+        assert (kept.endpoint_id, kept.status) == (second.id, DeliveryStatus.PENDING)
+        assert len(await rig.deliveries(other.account_id)) == 1
+        assert await rig.queries.find_endpoint(other.account_id, other_endpoint.id) == other_endpoint
+        assert await rig.queries.find_endpoint(customer.account_id, second.id) == second
 
     async def test_what_is_not_the_accounts_is_not_removed(self, rig: StoreRig) -> None:
         owner, endpoint = await outbox(rig)
@@ -90,7 +90,7 @@ class EndpointRemoval:
         assert await rig.queries.find_endpoint(owner.account_id, endpoint.id) == endpoint
         assert len(await rig.deliveries(owner.account_id)) == 1
 
-    async def test_of_many_who_remove_one_did_it(self, rig: StoreRig) -> None:
+    async def test_of_concurrent_removals_one_succeeds(self, rig: StoreRig) -> None:
         _, endpoint = await outbox(rig)
         removed = await asyncio.gather(*(remove_endpoint(rig, endpoint) for _ in range(5)))
         assert sorted(removed) == [False] * 4 + [True]
@@ -111,8 +111,8 @@ class EndpointRemoval:
 
     async def test_an_event_that_races_with_a_removal_leaves_nothing_that_waits(self, rig: StoreRig) -> None:
         customer, endpoint = await outbox(rig)
-        told = [top_up(rig, customer, 5, f"race-{number}", KIND) for number in range(6)]
-        await asyncio.gather(*told[:3], remove_endpoint(rig, endpoint), *told[3:])
+        top_ups = [top_up(rig, customer, 5, f"race-{number}", KIND) for number in range(6)]
+        await asyncio.gather(*top_ups[:3], remove_endpoint(rig, endpoint), *top_ups[3:])
         assert await rig.deliveries(customer.account_id) == {}
         assert await top_up(rig, customer, 5, "later", KIND) == 0
 

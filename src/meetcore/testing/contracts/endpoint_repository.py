@@ -55,11 +55,11 @@ class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
                 await tx.endpoints.lock_account(new_id())
 
     async def test_the_endpoints_of_an_account_are_counted_the_inactive_ones_too(self, rig: StoreRig) -> None:
-        customer, stranger = await open_customer(rig), await open_customer(rig)
+        customer, other = await open_customer(rig), await open_customer(rig)
         first = await register(rig, new_endpoint(customer))
         await save_endpoint(rig, pause(first))
         await register(rig, new_endpoint(customer))
-        await register(rig, new_endpoint(stranger))
+        await register(rig, new_endpoint(other))
         async with rig.store.begin() as tx:
             await tx.endpoints.lock_account(customer.account_id)
             assert await tx.endpoints.count(customer.account_id) == 2
@@ -88,10 +88,10 @@ class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
     async def test_two_accounts_may_register_one_url(self, rig: StoreRig) -> None:
         owner, other = await open_customer(rig), await open_customer(rig)
         endpoint = await register(rig, new_endpoint(owner))
-        theirs = new_endpoint(other, url=endpoint.url, url_key=endpoint.url_key)
-        assert await register(rig, theirs) == theirs
+        duplicate = new_endpoint(other, url=endpoint.url, url_key=endpoint.url_key)
+        assert await register(rig, duplicate) == duplicate
 
-    async def test_a_url_is_registered_once_whoever_forgot_to_look(self, rig: StoreRig) -> None:
+    async def test_a_url_is_registered_once_even_without_a_prior_check(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
         endpoint = await register(rig, new_endpoint(customer))
         with pytest.raises(rig.refusal):
@@ -151,13 +151,13 @@ class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
             other.id: DeliveryStatus.PENDING,
         }
 
-    async def test_only_subscribers_are_told(self, rig: StoreRig) -> None:
-        customer, stranger = await open_customer(rig), await open_customer(rig)
+    async def test_only_subscribers_get_a_delivery(self, rig: StoreRig) -> None:
+        customer, other = await open_customer(rig), await open_customer(rig)
         endpoint = await register(rig, new_endpoint(customer, KIND, EventKind.CREDIT_LOW))
         await register(rig, new_endpoint(customer, EventKind.MEETING_ENDED))
-        await register(rig, new_endpoint(stranger))
+        await register(rig, new_endpoint(other))
         assert await top_up(rig, customer, 5, "INV-1", KIND, EventKind.NOTE_FAILED) == 1
         (delivery,) = (await rig.deliveries(customer.account_id)).values()
         assert (delivery.endpoint_id, delivery.event_kind, delivery.created_at) == (endpoint.id, KIND, AT)
         assert delivery.id.version == 7
-        assert await rig.deliveries(stranger.account_id) == {}
+        assert await rig.deliveries(other.account_id) == {}

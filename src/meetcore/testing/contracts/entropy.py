@@ -1,6 +1,6 @@
 """What every source of random bytes is held against.
 
-No test can tell that bytes are unpredictable. These tell a source that is broken: bytes that repeat, come in
+No test can tell that bytes are unpredictable. These find a source that is broken: bytes that repeat, come in
 another number, or leave out values, as text in hexadecimal or base64 does.
 """
 
@@ -23,7 +23,7 @@ class EntropyContract:
             return MyEntropy()
     """
 
-    async def test_it_gives_as_many_bytes_as_asked(self, entropy: Entropy) -> None:
+    async def test_it_returns_the_requested_number_of_bytes(self, entropy: Entropy) -> None:
         @settings(deadline=None)
         @given(st.integers(0, 5000))
         def holds(count: int) -> None:

@@ -24,11 +24,11 @@ _EVENING = 16  # half hours after which nobody has reserved anything
 
 
 @frozen
-class House:
-    """Hosts, the meetings wished for while all of them take some, and the meeting that is asked for."""
+class HostPool:
+    """Hosts, the meetings requested while all hosts are active, and the meeting to place."""
 
     hosts: list[Host]
-    wishes: list[MeetingSpec]
+    specs: list[MeetingSpec]
     seats: int
     start: int
     halves: int
@@ -46,14 +46,14 @@ def _hosts() -> st.SearchStrategy[Host]:
     )
 
 
-def _houses() -> st.SearchStrategy[House]:
-    wish = st.builds(
+def _host_pools() -> st.SearchStrategy[HostPool]:
+    specs = st.builds(
         lambda at, halves, seats: MeetingSpec(SOON + at * HALF_HOUR, 30 * halves, seats, credits=1),
         st.integers(0, 10), st.integers(1, 5), st.sampled_from([5, 15, 30]),
     )  # fmt: skip
     seats = st.sampled_from([5, 15, 30, 60])
     return st.builds(
-        House, st.lists(_hosts(), max_size=3), st.lists(wish, max_size=14), seats, st.integers(0, 9),
+        HostPool, st.lists(_hosts(), max_size=3), st.lists(specs, max_size=14), seats, st.integers(0, 9),
         st.integers(1, 4),
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def _plain(host: Host, *, is_active: bool = True) -> Host:
     return Host(host.id, host.provider_user_id, host.capacity, host.max_concurrent, is_active=is_active)
 
 
-def _asked(start_at: datetime = SOON, now: datetime = NOW) -> FreeStartQuery:
+def _query(start_at: datetime = SOON, now: datetime = NOW) -> FreeStartQuery:
     return FreeStartQuery(10, start_at, 60, now)
 
 
@@ -71,7 +71,7 @@ def _asked(start_at: datetime = SOON, now: datetime = NOW) -> FreeStartQuery:
 class FreeStartQueries:
     """A part of `QueriesContract`."""
 
-    @given(house=_houses())
+    @given(pool=_host_pools())
     @settings(
         max_examples=30,
         deadline=None,
@@ -80,48 +80,48 @@ class FreeStartQueries:
         suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.differing_executors],
     )
     async def test_the_next_free_start_is_the_first_half_hour_at_which_one_could_reserve(
-        self, rig: QueriesRig, house: House
+        self, rig: QueriesRig, pool: HostPool
     ) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
-        await rig.put_hosts(*(_plain(one) for one in house.hosts))
-        for wish in house.wishes:
-            await reserve(rig, customer, wish)
+        await rig.put_hosts(*(_plain(one) for one in pool.hosts))
+        for spec in pool.specs:
+            await reserve(rig, customer, spec)
         uses = {host.id: host.uses for host in await rig.registry.list_hosts()}
-        await rig.put_hosts(*(evolve(one, uses=uses[one.id]) for one in house.hosts))
-        start_at, minutes = SOON + house.start * HALF_HOUR, 30 * house.halves
-        told = await rig.queries.next_free_start(FreeStartQuery(house.seats, start_at, minutes, NOW, PER_DAY))
-        await rig.put_hosts(*(_plain(one, is_active=one.can_take(NOW, PER_DAY)) for one in house.hosts))
+        await rig.put_hosts(*(evolve(one, uses=uses[one.id]) for one in pool.hosts))
+        start_at, minutes = SOON + pool.start * HALF_HOUR, 30 * pool.halves
+        found = await rig.queries.next_free_start(FreeStartQuery(pool.seats, start_at, minutes, NOW, PER_DAY))
+        await rig.put_hosts(*(_plain(one, is_active=one.can_take(NOW, PER_DAY)) for one in pool.hosts))
         first = None
-        for half in range(house.start, _EVENING):
-            wish = MeetingSpec(SOON + half * HALF_HOUR, minutes, house.seats)
-            if first is None and await is_free(rig, customer, wish):
-                first = wish.start_at
-        assert told == first
+        for half in range(pool.start, _EVENING):
+            spec = MeetingSpec(SOON + half * HALF_HOUR, minutes, pool.seats)
+            if first is None and await is_free(rig, customer, spec):
+                first = spec.start_at
+        assert found == first
 
-    async def test_a_start_is_told_up_to_seven_days_later(self, rig: QueriesRig) -> None:
+    async def test_a_start_is_returned_up_to_seven_days_later(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         week = FREE_START_WITHIN // timedelta(minutes=1)
         await reserved(rig, customer, MeetingSpec(SOON, week))
-        assert await rig.queries.next_free_start(_asked()) == SOON + FREE_START_WITHIN
+        assert await rig.queries.next_free_start(_query()) == SOON + FREE_START_WITHIN
         await reserved(rig, customer, MeetingSpec(SOON + FREE_START_WITHIN, 30))
-        assert await rig.queries.next_free_start(_asked()) is None
-        assert await rig.queries.next_free_start(_asked(SOON + HALF_HOUR)) == (
+        assert await rig.queries.next_free_start(_query()) is None
+        assert await rig.queries.next_free_start(_query(SOON + HALF_HOUR)) == (
             SOON + FREE_START_WITHIN + HALF_HOUR
         )
 
-    async def test_a_start_is_told_as_far_ahead_as_a_meeting_may_be_made(self, rig: QueriesRig) -> None:
+    async def test_a_start_is_returned_as_far_ahead_as_a_meeting_may_be_made(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         await reserved(rig, customer, MeetingSpec(SOON))
         free = SOON + 2 * HALF_HOUR
         on_time = free - timedelta(days=MAX_DAYS_AHEAD)
         tick = timedelta(microseconds=1)
-        assert await rig.queries.next_free_start(_asked(now=on_time)) == free
-        assert await rig.queries.next_free_start(_asked(now=on_time - tick)) is None
-        assert await rig.queries.next_free_start(_asked(free, now=on_time)) == free
-        assert await rig.queries.next_free_start(_asked(free, now=on_time - tick)) is None
+        assert await rig.queries.next_free_start(_query(now=on_time)) == free
+        assert await rig.queries.next_free_start(_query(now=on_time - tick)) is None
+        assert await rig.queries.next_free_start(_query(free, now=on_time)) == free
+        assert await rig.queries.next_free_start(_query(free, now=on_time - tick)) is None
 
     async def test_only_so_many_reservations_are_looked_at(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 10_000)
@@ -129,9 +129,9 @@ class FreeStartQueries:
         await reserved(rig, customer, MeetingSpec(SOON, 60, seats=10, credits=1))
         for _ in range(MAX_ENDS_LOOKED_AT - 1):
             await reserved(rig, customer, MeetingSpec(SOON, 30, seats=5, credits=1))
-        assert await rig.queries.next_free_start(_asked()) == SOON + 2 * HALF_HOUR
+        assert await rig.queries.next_free_start(_query()) == SOON + 2 * HALF_HOUR
         await reserved(rig, customer, MeetingSpec(SOON, 30, seats=5, credits=1))
-        assert await rig.queries.next_free_start(_asked()) is None
+        assert await rig.queries.next_free_start(_query()) is None
 
     async def test_the_next_creation_is_when_a_host_with_the_seats_may_take_one(
         self, rig: QueriesRig
@@ -139,9 +139,9 @@ class FreeStartQueries:
         later = NOW + timedelta(hours=1)
         midnight = next_creation_day(NOW)
         await rig.put_hosts(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
-        assert await rig.queries.next_creation_at(_asked()) is None
+        assert await rig.queries.next_creation_at(_query()) is None
         full = {"creations": PER_DAY, "creations_on": NOW.date()}
-        wanted = evolve(_asked(), per_day=PER_DAY)
+        wanted = evolve(_query(), per_day=PER_DAY)
         for host, first in (
             (new_host(9), None),
             (new_host(10, **full, rests_until=midnight + timedelta(hours=2)), midnight + timedelta(hours=2)),
@@ -153,11 +153,11 @@ class FreeStartQueries:
             assert await rig.queries.next_creation_at(wanted) == first
         assert await rig.queries.next_creation_at(evolve(wanted, seats=101)) is None
 
-    async def test_a_rest_over_midnight_is_followed_by_a_new_day(self, rig: QueriesRig) -> None:
+    async def test_a_throttle_past_midnight_ends_in_a_new_day(self, rig: QueriesRig) -> None:
         await rig.put_hosts(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
         tomorrow = next_creation_day(NOW)
         await rig.put_hosts(
             new_host(10, creations=PER_DAY, creations_on=tomorrow.date(), rests_until=tomorrow)
         )
-        wanted = evolve(_asked(), per_day=PER_DAY)
+        wanted = evolve(_query(), per_day=PER_DAY)
         assert await rig.queries.next_creation_at(wanted) == tomorrow + timedelta(days=1)

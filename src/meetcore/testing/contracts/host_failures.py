@@ -105,26 +105,26 @@ class HostFailuresContract:
 
     async def test_failures_of_one_account_disable_nothing_of_another(self, rig: StoreRig) -> None:
         customer, endpoints = await _customer(rig, 2)
-        stranger, theirs = await _customer(rig, 2)
-        posts = await _posts(rig, stranger, 1)
+        other_account, other_endpoints = await _customer(rig, 2)
+        posts = await _posts(rig, other_account, 1)
         await record_all(rig, posts, BAD)
         await record_all(rig, await _posts(rig, customer, 10), BAD)
         assert await _states(rig, endpoints) == [DISABLED] * 2
-        assert await _states(rig, theirs) == [ACTIVE] * 2
+        assert await _states(rig, other_endpoints) == [ACTIVE] * 2
 
     async def test_failures_at_one_host_disable_nothing_at_another(self, rig: StoreRig) -> None:
         customer, endpoints = await _customer(rig, 2)
-        elsewhere = new_endpoint(customer, url="https://b.example/", url_key="https://b.example/")
-        await register(rig, elsewhere)
+        other = new_endpoint(customer, url="https://b.example/", url_key="https://b.example/")
+        await register(rig, other)
         posts = await _posts(rig, customer, 10)
-        await record_all(rig, [one for one in posts if one.url == elsewhere.url][:1], BAD)
-        await record_all(rig, [one for one in posts if one.url != elsewhere.url], BAD)
-        assert await _states(rig, [*endpoints, elsewhere]) == [DISABLED, DISABLED, ACTIVE]
+        await record_all(rig, [one for one in posts if one.url == other.url][:1], BAD)
+        await record_all(rig, [one for one in posts if one.url != other.url], BAD)
+        assert await _states(rig, [*endpoints, other]) == [DISABLED, DISABLED, ACTIVE]
 
     async def test_failures_recorded_at_once_are_all_counted(self, rig: StoreRig) -> None:
         customer, endpoints = await _customer(rig, 10)
         posts = await _posts(rig, customer, 2)
-        # Batches that overlap in their endpoints, in different orders: nobody may wait for ever.
+        # Batches that overlap in their endpoints, in different orders: none may deadlock.
         batches = [posts[start::5][:: 1 if start % 2 else -1] for start in range(5)]
         await asyncio.gather(*(record_all(rig, batch, BAD) for batch in batches))
         assert await _states(rig, endpoints) == [DISABLED] * 10

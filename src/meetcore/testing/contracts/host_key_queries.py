@@ -1,4 +1,4 @@
-"""Whose meeting carries the key of its host, in a store: the next one's, and nobody else's."""
+"""Which meeting shows the key of its host, in a store: only the host's next one."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,38 +40,38 @@ async def _with_key(rig: QueriesRig, key: str = KEY, **fields: Any) -> Host:
 
 
 async def _keys(rig: QueriesRig, customer: Customer, *meetings: Meeting) -> list[str | None]:
-    """The key that each meeting carries, alone and in a list."""
+    """Return the key that each meeting shows, alone and in a list."""
     listed = await rig.queries.list_meetings(customer.account_id, MeetingFilter(SOON), MAX_PAGE, None)
-    told = {meeting.id: meeting for meeting in listed}
+    by_id = {meeting.id: meeting for meeting in listed}
     for meeting in meetings:
         found = await rig.queries.find_meeting(customer.account_id, meeting.id)
-        assert found == told[meeting.id]
+        assert found == by_id[meeting.id]
         assert evolve(found, host_key=None) == meeting
-    return [told[meeting.id].host_key for meeting in meetings]
+    return [by_id[meeting.id].host_key for meeting in meetings]
 
 
 async def _make(rig: QueriesRig, customer: Customer, hours: int = 0, seats: int = 10) -> Meeting:
     return await scheduled(rig, customer, MeetingSpec(SOON + timedelta(hours=hours), seats=seats, credits=1))
 
 
-async def _end(rig: QueriesRig, meeting: Meeting, *, spoils: bool) -> None:
+async def _end(rig: QueriesRig, meeting: Meeting, *, invalidates: bool) -> None:
     ended = evolve(meeting, status=transition(meeting.status, MeetingEvent.END))
     async with rig.store.begin() as tx:
-        await tx.meetings.save_lifecycle(ended, [], invalidates_host_key=spoils)
+        await tx.meetings.save_lifecycle(ended, [], invalidates_host_key=invalidates)
 
 
 @pytest.mark.asyncio
 class HostKeyQueries:
     """A part of `QueriesContract`."""
 
-    async def test_a_meeting_carries_the_key_of_its_own_host(self, rig: QueriesRig) -> None:
+    async def test_a_meeting_has_the_key_of_its_own_host(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
         await _with_key(rig, "111111", capacity=10)
         await _with_key(rig, "222222", capacity=20)
         small, large = await _make(rig, customer, seats=5), await _make(rig, customer, seats=15)
         assert await _keys(rig, customer, small, large) == ["111111", "222222"]
 
-    async def test_the_key_is_told_from_15_minutes_before_the_start_until_the_end(
+    async def test_the_key_is_shown_from_15_minutes_before_the_start_until_the_end(
         self, rig: QueriesRig
     ) -> None:
         customer = await open_customer(rig, 100)
@@ -95,12 +95,12 @@ class HostKeyQueries:
         await finish_cancelling(rig, earlier, await start_cancelling(rig, earlier))
         assert await _keys(rig, customer, later) == [KEY]
 
-    async def test_a_host_of_several_meetings_at_a_time_has_no_key_to_carry(self, rig: QueriesRig) -> None:
+    async def test_a_host_of_several_meetings_at_a_time_has_no_key_to_show(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
         await _with_key(rig, max_concurrent=2)
         assert await _keys(rig, customer, await _make(rig, customer)) == [None]
 
-    async def test_a_key_that_is_due_is_carried_by_nobody(self, rig: QueriesRig) -> None:
+    async def test_a_key_that_is_due_is_shown_in_no_meeting(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         meeting = await _make(rig, customer)
@@ -111,29 +111,29 @@ class HostKeyQueries:
         assert await _keys(rig, customer, meeting) == [KEY]
 
     @pytest.mark.parametrize("is_ended", [True, False], ids=["ended", "cancelled"])
-    async def test_a_meeting_that_is_over_carries_none(self, rig: QueriesRig, is_ended: bool) -> None:
+    async def test_a_meeting_that_is_over_has_no_key(self, rig: QueriesRig, is_ended: bool) -> None:
         customer = await open_customer(rig, 100)
         await _with_key(rig)
         meeting = await _make(rig, customer)
         if is_ended:
-            await _end(rig, meeting, spoils=True)
+            await _end(rig, meeting, invalidates=True)
         else:
             await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting))
         found = await rig.queries.find_meeting(customer.account_id, meeting.id)
         assert found is not None
         assert found.host_key is None
 
-    async def test_the_end_of_a_meeting_spoils_the_key_for_the_next(self, rig: QueriesRig) -> None:
+    async def test_the_end_of_a_meeting_invalidates_the_key_for_the_next(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
         await _with_key(rig)
         first, second = await _make(rig, customer), await _make(rig, customer, hours=1)
-        await _end(rig, first, spoils=True)
+        await _end(rig, first, invalidates=True)
         assert await _keys(rig, customer, second) == [None]
         (due,) = await claim_keys(rig)
         assert await save_key(rig, due, "654321")
         assert await _keys(rig, customer, second) == ["654321"]
 
-    async def test_a_cancellation_near_the_start_spoils_it_and_one_long_before_does_not(
+    async def test_a_cancellation_near_the_start_invalidates_the_key_and_an_early_one_does_not(
         self, rig: QueriesRig
     ) -> None:
         customer = await open_customer(rig, 100)
@@ -146,7 +146,7 @@ class HostKeyQueries:
         assert await _keys(rig, customer, last) == [None]
         assert len(await claim_keys(rig)) == 1
 
-    async def test_a_meeting_that_had_to_wait_spoils_nothing(self, rig: QueriesRig) -> None:
+    async def test_a_meeting_that_had_to_wait_invalidates_no_key(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
         await _with_key(rig)
         running, waiting = await _make(rig, customer), await _make(rig, customer, hours=1)
@@ -161,13 +161,13 @@ class HostKeyQueries:
         await rig.put_hosts(new_host())
         first, second = await _make(rig, customer), await _make(rig, customer, hours=1)
         (due,) = await claim_keys(rig)
-        await _end(rig, first, spoils=True)
+        await _end(rig, first, invalidates=True)
         assert not await save_key(rig, due, KEY)
         assert await _keys(rig, customer, second) == [None]
         (again,) = await claim_keys(rig)
         assert again.host_id == due.host_id
 
-    async def test_nothing_but_a_customers_own_read_tells_the_key(self, rig: QueriesRig) -> None:
+    async def test_only_a_customers_own_read_returns_the_key(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
         await _with_key(rig)
         meeting = await _make(rig, customer)

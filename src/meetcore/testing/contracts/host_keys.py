@@ -1,4 +1,4 @@
-"""The keys of hosts in a store: due, replaced by one bearer at a time, never by one who lost the lease."""
+"""The keys of hosts in a store: due, replaced under one lease at a time, never under a lost one."""
 
 import asyncio
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ async def _due(rig: Rig, limit: int = 100) -> list[UUID]:
     return [due.host_id for due in await claim_keys(rig, limit, seconds=-1.0)]
 
 
-async def _plant(rig: Rig, count: int) -> list[Host]:
+async def _put_hosts(rig: Rig, count: int) -> list[Host]:
     hosts = [new_host() for _ in range(count)]
     await rig.put_hosts(*hosts)
     return hosts
@@ -69,15 +69,15 @@ class HostKeyRepositoryContract:
         (due,) = await claim_keys(rig)
         assert (due.host_id, due.provider_user_id) == (host.id, host.provider_user_id)
 
-    async def test_a_claimed_host_is_nobody_elses_while_the_lease_lasts(self, rig: StoreRig) -> None:
-        hosts = await _plant(rig, 3)
+    async def test_a_claimed_host_is_not_claimed_again_during_the_lease(self, rig: StoreRig) -> None:
+        hosts = await _put_hosts(rig, 3)
         claimed = await claim_keys(rig, 2)
         assert len(claimed) == 2
         assert {due.host_id for due in claimed} | set(await _due(rig)) == {host.id for host in hosts}
         assert len(await _due(rig)) == 1
 
     async def test_a_host_is_due_again_when_its_lease_runs_out(self, rig: StoreRig) -> None:
-        (host,) = await _plant(rig, 1)
+        (host,) = await _put_hosts(rig, 1)
         (late,) = await claim_keys(rig, seconds=-1.0)
         (due,) = await claim_keys(rig)
         assert (late.host_id, due.host_id) == (host.id, host.id)
@@ -88,7 +88,7 @@ class HostKeyRepositoryContract:
         assert (await _next_meeting(rig)).host_key == "222222"
 
     async def test_a_host_whose_key_is_in_place_is_due_no_more(self, rig: StoreRig) -> None:
-        one, other = await _plant(rig, 2)
+        one, other = await _put_hosts(rig, 2)
         for due in await claim_keys(rig):
             if due.host_id == one.id:
                 assert await save_key(rig, due, "111111")
@@ -97,14 +97,14 @@ class HostKeyRepositoryContract:
         assert await _due(rig) == [other.id]
 
     async def test_a_postponed_host_is_due_after_that_time(self, rig: StoreRig) -> None:
-        await _plant(rig, 1)
+        await _put_hosts(rig, 1)
         (due,) = await claim_keys(rig, seconds=-1.0)
         await _postpone(rig, due, 3600.0)
         assert await _due(rig) == []
         assert not await save_key(rig, due, "111111")
 
-    async def test_only_the_bearer_postpones(self, rig: StoreRig) -> None:
-        await _plant(rig, 1)
+    async def test_only_the_claim_owner_postpones(self, rig: StoreRig) -> None:
+        await _put_hosts(rig, 1)
         (late,) = await claim_keys(rig, seconds=-1.0)
         (due,) = await claim_keys(rig)
         await _postpone(rig, late, -1.0)
@@ -114,7 +114,7 @@ class HostKeyRepositoryContract:
         assert await _due(rig) == []
 
     async def test_the_longest_due_come_first(self, rig: StoreRig) -> None:
-        hosts = await _plant(rig, 4)
+        hosts = await _put_hosts(rig, 4)
         since = {host.id: float(-10 * place) for place, host in enumerate(hosts, 1)}
         for due in await claim_keys(rig):
             await _postpone(rig, due, since[due.host_id])
@@ -131,7 +131,7 @@ class HostKeyRepositoryContract:
         assert await _due(rig) == []
 
     async def test_a_key_that_is_claimed_is_in_place_no_more(self, rig: StoreRig) -> None:
-        await _plant(rig, 1)
+        await _put_hosts(rig, 1)
         meeting = await _next_meeting(rig)
         assert meeting.host_key is None
         (due,) = await claim_keys(rig)
@@ -141,16 +141,16 @@ class HostKeyRepositoryContract:
         assert found is not None
         assert found.host_key == "111111"
 
-    async def test_many_who_claim_at_once_never_get_the_same(self, rig: StoreRig) -> None:
-        hosts = await _plant(rig, 12)
+    async def test_concurrent_claims_never_share_a_host(self, rig: StoreRig) -> None:
+        hosts = await _put_hosts(rig, 12)
         claimed = await asyncio.gather(*(claim_keys(rig, 3) for _ in range(8)))
         ids = [due.host_id for some in claimed for due in some]
         assert len(set(ids)) == len(ids)
-        rest = [due.host_id for due in await claim_keys(rig)]
-        assert sorted(ids + rest) == sorted(host.id for host in hosts)
+        remaining = [due.host_id for due in await claim_keys(rig)]
+        assert sorted(ids + remaining) == sorted(host.id for host in hosts)
 
     async def test_what_is_rolled_back_was_never_claimed(self, rig: StoreRig) -> None:
-        (host,) = await _plant(rig, 1)
+        (host,) = await _put_hosts(rig, 1)
 
         async def claim_and_fail() -> None:
             async with rig.store.begin() as tx:

@@ -37,14 +37,14 @@ from meetcore.testing.contracts.transactions import (
 __all__ = ["HostsContract"]
 
 MINUTE = timedelta(minutes=1)
-CROWD = 40  # more than an adapter may look at one by one
+MANY = 40  # more than an adapter may look at one by one
 
 
-async def _candidate(rig: StoreRig, customer: Customer, wish: MeetingSpec) -> Host | None:
+async def _candidate(rig: StoreRig, customer: Customer, spec: MeetingSpec) -> Host | None:
     async with rig.store.begin() as tx:
-        view = await tx.meetings.load_creation(query_of(customer, wish))
+        view = await tx.meetings.load_creation(query_of(customer, spec))
     assert not view.is_contended
-    return choose_host(view.free_hosts, wish.seats)
+    return choose_host(view.free_hosts, spec.seats)
 
 
 async def _customers(rig: StoreRig, count: int, credits: int = 100) -> list[Customer]:
@@ -53,12 +53,12 @@ async def _customers(rig: StoreRig, count: int, credits: int = 100) -> list[Cust
 
 @st.composite
 def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], MeetingSpec]:
-    """Hosts, which of them are busy, and what is asked for; likes many and much alike."""
+    """Hosts, which of them are busy, and the request; often many hosts that are alike."""
     often = st.sampled_from([True, True, True, False])
     days = st.sampled_from([None, AT.date(), AT.date() - timedelta(days=1)])
-    rests = st.sampled_from([None, None, AT, AT + timedelta(microseconds=1)])
+    throttles = st.sampled_from([None, None, AT, AT + timedelta(microseconds=1)])
     shape = st.tuples(
-        st.sampled_from([10, 10, 20, 50]), st.integers(0, 2), often, days, st.integers(0, 3), rests, often
+        st.sampled_from([10, 10, 20, 50]), st.integers(0, 2), often, days, st.integers(0, 3), throttles, often
     )
     shapes = draw(st.lists(shape, min_size=draw(st.sampled_from([0, 5])), max_size=7))
     ids = draw(st.permutations([UUID(int=number << 96) for number in range(1, len(shapes) + 1)]))
@@ -66,10 +66,10 @@ def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], MeetingSpec]:
         Host(id_, f"user-{id_}", capacity, 1, uses, is_active, creations, day, rests_until)
         for id_, (capacity, uses, is_active, day, creations, rests_until, _) in zip(ids, shapes, strict=True)
     ]
-    wish = MeetingSpec(
+    spec = MeetingSpec(
         seats=draw(st.sampled_from([1, 10, 11, 20, 51])), per_day=draw(st.sampled_from([None, None, 1, 2]))
     )
-    return hosts, [not is_free for *_, is_free in shapes], wish
+    return hosts, [not is_free for *_, is_free in shapes], spec
 
 
 @pytest.mark.asyncio
@@ -124,12 +124,12 @@ class HostsContract:
         assert await abandon(rig, made[1])
         assert isinstance(await reserve(rig, customer, MeetingSpec()), Provisioning)
 
-    async def test_the_last_of_a_crowd_is_found(self, rig: StoreRig) -> None:
+    async def test_the_last_of_many_hosts_is_found(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 1000)
-        crowd = [new_host(100 + number) for number in range(CROWD)]
+        many = [new_host(100 + number) for number in range(MANY)]
         double, last = new_host(200, max_concurrent=2), new_host(300)
-        await rig.put_hosts(last, double, *crowd)
-        for host in [*crowd, double]:
+        await rig.put_hosts(last, double, *many)
+        for host in [*many, double]:
             for half in (TOMORROW, TOMORROW + 30 * MINUTE):
                 await reserved(rig, customer, MeetingSpec(half, 30, seats=host.capacity, credits=1))
         # Both meetings of the double host are in one slot: the other is free for the whole hour.
@@ -138,7 +138,7 @@ class HostsContract:
             (TOMORROW, 1, last),
             (TOMORROW + 59 * MINUTE, 600, last),
             (TOMORROW - 600 * MINUTE, 601, last),
-            (TOMORROW + 60 * MINUTE, 60, crowd[0]),
+            (TOMORROW + 60 * MINUTE, 60, many[0]),
         ]:
             found = await _candidate(rig, customer, MeetingSpec(start, minutes))
             assert found is not None
@@ -147,7 +147,7 @@ class HostsContract:
         assert await reserve(rig, customer, MeetingSpec(minutes=1)) is None
 
     @pytest.mark.parametrize("gone", ["taken", "disabled", "unknown"])
-    async def test_a_host_that_slipped_away_is_told_and_nothing_is_kept(
+    async def test_a_host_taken_meanwhile_is_reported_and_nothing_is_kept(
         self, rig: StoreRig, gone: str
     ) -> None:
         customer = await open_customer(rig, 1000)
@@ -174,8 +174,8 @@ class HostsContract:
 
     async def test_twenty_race_for_one_host(self, rig: StoreRig) -> None:
         await rig.put_hosts(new_host())
-        crowd = await _customers(rig, 20)
-        outcomes = await asyncio.gather(*(reserve(rig, one, MeetingSpec()) for one in crowd))
+        customers = await _customers(rig, 20)
+        outcomes = await asyncio.gather(*(reserve(rig, one, MeetingSpec()) for one in customers))
         assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 1
         assert outcomes.count(None) == 19
 
@@ -183,8 +183,8 @@ class HostsContract:
     async def test_twenty_race_for_five_hosts(self, rig: StoreRig, is_one_account: bool) -> None:
         hosts = [new_host(capacity) for capacity in (10, 10, 20, 50, 50)]
         await rig.put_hosts(*hosts)
-        crowd = await _customers(rig, 1, 1000) * 20 if is_one_account else await _customers(rig, 20)
-        outcomes = await asyncio.gather(*(reserve(rig, one, MeetingSpec()) for one in crowd))
+        customers = await _customers(rig, 1, 1000) * 20 if is_one_account else await _customers(rig, 20)
+        outcomes = await asyncio.gather(*(reserve(rig, one, MeetingSpec()) for one in customers))
         made = [one for one in outcomes if isinstance(one, Provisioning)]
         assert {one.meeting.host_id for one in made} == {host.id for host in hosts}
         assert (len(made), outcomes.count(None)) == (5, 15)
@@ -197,7 +197,7 @@ class HostsContract:
         assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 7
         assert sorted(host.uses for host in await rig.registry.list_hosts()) == [3, 4]
 
-    async def test_as_many_hosts_as_requests_refuse_nobody(self, rig: StoreRig) -> None:
+    async def test_as_many_hosts_as_requests_refuse_no_request(self, rig: StoreRig) -> None:
         await rig.put_hosts(*(new_host(capacity) for capacity in range(10, 30)))
         outcomes = await asyncio.gather(
             *(reserve(rig, one, MeetingSpec()) for one in await _customers(rig, 20))
@@ -207,9 +207,9 @@ class HostsContract:
 
     async def test_small_meetings_in_a_race_leave_the_large_hosts_to_large_ones(self, rig: StoreRig) -> None:
         await rig.put_hosts(new_host(10, max_concurrent=4), *(new_host(1000) for _ in range(4)))
-        wishes = [MeetingSpec(seats=10), MeetingSpec(seats=1000)] * 4
-        crowd = await _customers(rig, len(wishes))
-        outcomes = await asyncio.gather(*map(reserve, [rig] * len(crowd), crowd, wishes))
+        specs = [MeetingSpec(seats=10), MeetingSpec(seats=1000)] * 4
+        customers = await _customers(rig, len(specs))
+        outcomes = await asyncio.gather(*map(reserve, [rig] * len(customers), customers, specs))
         assert all(isinstance(outcome, Provisioning) for outcome in outcomes)
 
     async def test_two_meetings_race_for_the_last_credits(self, rig: StoreRig) -> None:
@@ -224,7 +224,7 @@ class HostsContract:
         ]
         assert await rig.holds(customer.account_id) == [10]
 
-    async def test_meetings_race_for_the_rest_of_a_cap(self, rig: StoreRig) -> None:
+    async def test_meetings_race_for_the_remainder_of_a_cap(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 1000, cap=35)
         await rig.put_hosts(*(new_host() for _ in range(8)))
         outcomes = await asyncio.gather(
@@ -262,7 +262,7 @@ class HostsContract:
     async def test_the_candidate_is_the_choice_among_all_that_are_free(
         self, rig: StoreRig, pool: tuple[list[Host], list[bool], MeetingSpec]
     ) -> None:
-        hosts, busy, wish = pool
+        hosts, busy, spec = pool
         await rig.reset()
         customer = await open_customer(rig, 1000)
         for host, is_busy in zip(hosts, busy, strict=True):
@@ -273,9 +273,9 @@ class HostsContract:
         free = [
             host
             for host, is_busy in zip(hosts, busy, strict=True)
-            if not is_busy and host.can_take(AT, wish.per_day)
+            if not is_busy and host.can_take(AT, spec.per_day)
         ]
-        assert await _candidate(rig, customer, wish) == choose_host(free, wish.seats)
+        assert await _candidate(rig, customer, spec) == choose_host(free, spec.seats)
 
     async def test_a_host_at_its_limit_of_the_day_makes_room_for_another(self, rig: StoreRig) -> None:
         full, next_best = new_host(10), new_host(20)
@@ -315,7 +315,7 @@ class HostsContract:
         assert await abandon(rig, made)
         assert list(await rig.registry.list_hosts()) == [today]
 
-    async def test_a_host_that_refused_rests(self, rig: StoreRig) -> None:
+    async def test_a_host_that_refused_is_throttled(self, rig: StoreRig) -> None:
         tired, next_best = new_host(10), new_host(20)
         await rig.put_hosts(tired, next_best)
         customer = await open_customer(rig, 100)
@@ -325,7 +325,7 @@ class HostsContract:
         assert (await rig.registry.list_hosts())[0].rests_until == until
         assert (await reserved(rig, customer, MeetingSpec())).meeting.host_id == next_best.id
 
-    async def test_a_rest_is_never_cut_short(self, rig: StoreRig) -> None:
+    async def test_a_throttle_is_never_shortened(self, rig: StoreRig) -> None:
         until = AT + timedelta(hours=2)
         host = new_host()
         await rig.put_hosts(host)
@@ -334,7 +334,7 @@ class HostsContract:
         assert await abandon(rig, made, rests_until=until - timedelta(hours=1))
         assert (await rig.registry.list_hosts())[0].rests_until == until
 
-    async def test_a_meeting_without_a_host_occupies_none(self, rig: StoreRig) -> None:
+    async def test_a_meeting_without_a_host_reserves_none(self, rig: StoreRig) -> None:
         await rig.put_hosts(new_host())
         customer = await open_customer(rig, 100)
         outcomes = [

@@ -1,4 +1,4 @@
-"""Forgetting, in a store: what is past its time goes, what still runs stays."""
+"""Housekeeping in a store: what is past its retention is deleted, what still runs is kept."""
 
 from datetime import timedelta
 from uuid import UUID
@@ -6,7 +6,12 @@ from uuid import UUID
 import pytest
 
 from meetcore.domain.idempotency import IdempotencyRecord
-from meetcore.testing.contracts.provider_event_inbox import claim_told, finish_told, tell, told
+from meetcore.testing.contracts.provider_event_inbox import (
+    add_event,
+    claim_events,
+    finish_event,
+    provider_event,
+)
 from meetcore.testing.contracts.store_rig import HousekeepingRig
 from meetcore.testing.contracts.transactions import (
     AT,
@@ -47,7 +52,7 @@ class HousekeepingContract:
                 return await fresh_mysql_rig(mysql_pool)
     """
 
-    async def test_a_key_is_remembered_for_its_time_and_then_forgotten(self, rig: HousekeepingRig) -> None:
+    async def test_a_key_is_kept_for_its_retention_and_then_deleted(self, rig: HousekeepingRig) -> None:
         customer = await open_customer(rig)
         async with rig.store.begin() as tx:
             await tx.idempotency.save(
@@ -84,22 +89,22 @@ class HousekeepingContract:
         await rig.housekeeping.purge_idempotency(DAY_S)
         assert await _keys_of(rig, customer.account_id, "running") == ["running"]
 
-    async def test_an_event_that_is_done_is_forgotten_after_its_time(self, rig: HousekeepingRig) -> None:
-        await tell(rig, told(), b"d" * 32)
-        (claimed,) = [one for one in await claim_told(rig) if one.event == told()]
-        await finish_told(rig, claimed)
+    async def test_an_event_that_is_done_is_deleted_after_its_retention(self, rig: HousekeepingRig) -> None:
+        await add_event(rig, provider_event(), b"d" * 32)
+        (claimed,) = [one for one in await claim_events(rig) if one.event == provider_event()]
+        await finish_event(rig, claimed)
         await rig.housekeeping.purge_provider_events(DAY_S)
-        assert await tell(rig, told(), b"d" * 32) is None
+        assert await add_event(rig, provider_event(), b"d" * 32) is None
         assert await rig.housekeeping.purge_provider_events(-60) == 1  # as if a minute had gone by
-        assert await tell(rig, told(), b"d" * 32) is not None
+        assert await add_event(rig, provider_event(), b"d" * 32) is not None
 
     async def test_an_event_that_is_not_done_is_kept_however_old(self, rig: HousekeepingRig) -> None:
-        await tell(rig, told(), b"d" * 32)
-        await claim_told(rig, seconds=-1)
+        await add_event(rig, provider_event(), b"d" * 32)
+        await claim_events(rig, seconds=-1)
         assert await rig.housekeeping.purge_provider_events(-60) == 0
-        assert len(await claim_told(rig)) == 1
+        assert len(await claim_events(rig)) == 1
 
-    async def test_creations_of_days_that_are_over_are_forgotten(self, rig: HousekeepingRig) -> None:
+    async def test_creation_counts_of_past_days_are_deleted(self, rig: HousekeepingRig) -> None:
         await rig.put_hosts(new_host(max_concurrent=9))
         customer = await open_customer(rig, credits=100)
         await reserved(rig, customer, MeetingSpec(per_day=5))

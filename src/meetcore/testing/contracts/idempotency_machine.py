@@ -29,7 +29,7 @@ LEASE_S = {KeyState.RUNNING: 600.0, KeyState.LAPSED: -1.0}
 
 @pytest.mark.asyncio
 class IdempotencyMachineContract:
-    """That a store moves a key as the table of the domain says.
+    """A store moves a key as the table of the domain defines.
 
     Give a fixture `rig` that is a `HousekeepingRig`, where you like::
 
@@ -40,7 +40,7 @@ class IdempotencyMachineContract:
     """
 
     @pytest.mark.parametrize(("state", "event"), TRANSITIONS)
-    async def test_a_key_moves_as_its_table_says(
+    async def test_a_key_moves_as_its_table_defines(
         self, rig: HousekeepingRig, state: KeyState, event: KeyEvent
     ) -> None:
         customer = await open_customer(rig, 100)

@@ -1,4 +1,4 @@
-"""Idempotency keys in a store: bound, claimed, done, each seen by whoever comes after."""
+"""Idempotency keys in a store: bound, claimed, done, each visible to later requests."""
 
 import asyncio
 from uuid import UUID
@@ -120,7 +120,7 @@ class IdempotencyRepositoryContract:
         done = (await _view_of(rig, customer.account_id, "k")).record
         assert done == IdempotencyRecord("k", SAME, True, made.meeting.id, None, b"done")
 
-    async def test_a_claim_whose_lease_ran_out_has_lapsed(self, rig: StoreRig) -> None:
+    async def test_a_claim_expires_with_its_lease(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         await reserved(rig, customer, MeetingSpec(key="k", lease_s=-1))
@@ -159,17 +159,17 @@ class IdempotencyRepositoryContract:
     async def test_twenty_duplicates_make_one_claim(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 1000)
         await rig.put_hosts(*(new_host() for _ in range(20)))
-        wish = MeetingSpec(key="k", fingerprint=SAME)
-        outcomes = await asyncio.gather(*(reserve(rig, customer, wish) for _ in range(20)))
+        spec = MeetingSpec(key="k", fingerprint=SAME)
+        outcomes = await asyncio.gather(*(reserve(rig, customer, spec) for _ in range(20)))
         assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 1
         assert outcomes.count(Verdict.WAIT) == 19
-        assert await rig.holds(customer.account_id) == [wish.credits]
+        assert await rig.holds(customer.account_id) == [spec.credits]
 
     async def test_twenty_requests_with_one_key_and_two_bodies_make_one_claim(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 1000)
         await rig.put_hosts(*(new_host() for _ in range(20)))
-        wishes = [MeetingSpec(key="k", fingerprint=SAME if n % 2 else OTHER) for n in range(20)]
-        outcomes = await asyncio.gather(*(reserve(rig, customer, wish) for wish in wishes))
+        specs = [MeetingSpec(key="k", fingerprint=SAME if n % 2 else OTHER) for n in range(20)]
+        outcomes = await asyncio.gather(*(reserve(rig, customer, spec) for spec in specs))
         assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 1
         assert (outcomes.count(Verdict.WAIT), outcomes.count(Verdict.REJECT)) == (9, 10)
 
@@ -189,7 +189,9 @@ class IdempotencyRepositoryContract:
         answers = await asyncio.gather(*(answer(str(n).encode()) for n in range(20)))
         assert len(set(answers)) == 1
 
-    async def test_a_key_read_that_waited_sees_what_the_lock_holder_wrote(self, rig: StoreRig) -> None:
+    async def test_a_key_read_after_a_lock_wait_returns_what_the_lock_holder_wrote(
+        self, rig: StoreRig
+    ) -> None:
         customer = await open_customer(rig)
         done = IdempotencyRecord("k", b"f" * 32, is_done=True, answer=b"x")
 
@@ -200,6 +202,6 @@ class IdempotencyRepositoryContract:
         async with rig.store.begin() as tx:
             await tx.idempotency.load(customer.account_id, "k")
             waiting = asyncio.create_task(read())
-            await rig.until_somebody_waits()
+            await rig.until_lock_contended()
             await tx.idempotency.save(customer.account_id, done)
         assert await waiting == done

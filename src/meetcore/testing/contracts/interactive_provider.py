@@ -1,4 +1,4 @@
-"""What a provider says of a meeting that people are in, and of one that they have left.
+"""What a provider reports of a meeting with participants, and of one that they have left.
 
 Refuses to bring either about: each provider has its own way, which a `Play` knows.
 """
@@ -34,8 +34,8 @@ class InteractiveProviderContract:
         made = await provider.create(order)
         await play.start(made.provider_meeting_id)
         for _ in range(2):
-            said = await provider.remove(made.provider_meeting_id)
-            assert said is ProviderMeetingState.IN_PROGRESS
+            state = await provider.remove(made.provider_meeting_id)
+            assert state is ProviderMeetingState.IN_PROGRESS
         assert list(await provider.find(order)) == [made]
 
     async def test_one_that_is_over_is_not_removed(self, provider: VideoProvider, play: Play) -> None:

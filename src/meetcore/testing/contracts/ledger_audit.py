@@ -1,4 +1,4 @@
-"""Proving the ledger of a store: what is right is proven, what was tampered with is named."""
+"""Verifying the ledger of a store: a sound ledger passes, what was tampered with is named."""
 
 import pytest
 
@@ -36,8 +36,8 @@ TRUNCATED: list[tuple[int | None, str]] = [
 async def _findings(rig: LedgerAuditRig, customer: Customer, *keys: ChainKey) -> list[tuple[int | None, str]]:
     """What is found of a customer's entries under these keys."""
     audit = await VerifyLedger(rig.audit, keys)()
-    mine = [each for each in audit.findings if each.account_id == customer.account_id]
-    return [(each.number, each.problem) for each in mine]
+    findings = [each for each in audit.findings if each.account_id == customer.account_id]
+    return [(each.number, each.problem) for each in findings]
 
 
 @pytest.mark.asyncio
@@ -52,19 +52,17 @@ class LedgerAuditContract:
                 return await fresh_mysql_rig(mysql_pool)
     """
 
-    async def test_a_ledger_that_lived_is_sound_and_every_entry_was_looked_at(
-        self, rig: LedgerAuditRig
-    ) -> None:
+    async def test_a_used_ledger_is_sound_and_every_entry_is_checked(self, rig: LedgerAuditRig) -> None:
         await rig.put_hosts(new_host(), new_host())
         customer = await open_customer(rig)
         await top_up(rig, customer, 50, "first")
         await scheduled(rig, customer, MeetingSpec())
         await reserved(rig, customer, MeetingSpec())
-        told: list[tuple[int, int]] = []
-        audit = await VerifyLedger(rig.audit)(lambda done, total: told.append((done, total)))
-        mine = [finding for finding in audit.findings if finding.account_id == customer.account_id]
-        assert mine == []
-        assert audit.entries == told[-1][0] == told[-1][1]
+        progress: list[tuple[int, int]] = []
+        audit = await VerifyLedger(rig.audit)(lambda done, total: progress.append((done, total)))
+        findings = [finding for finding in audit.findings if finding.account_id == customer.account_id]
+        assert findings == []
+        assert audit.entries == progress[-1][0] == progress[-1][1]
         assert audit.accounts >= 1
 
     async def test_a_snapshot_is_of_the_moment_it_was_opened(self, rig: LedgerAuditRig) -> None:
@@ -95,7 +93,7 @@ class LedgerAuditContract:
                 pass
 
     @pytest.mark.parametrize(
-        ("theft", "number", "expected"),
+        ("tampering", "number", "expected"),
         [
             (Tampering.BALANCE_AFTER, 1, [(1, "its balance_after is 51, and the entries make 50")]),
             (Tampering.BALANCE_AFTER, 4, [(4, "its balance_after is 41, and the entries make 40")]),
@@ -115,8 +113,8 @@ class LedgerAuditContract:
             (Tampering.USAGE, 0, [USAGE]),
         ],
     )
-    async def test_a_theft_is_named_by_account_entry_and_what_is_wrong(
-        self, rig: LedgerAuditRig, theft: Tampering, number: int, expected: list[tuple[int | None, str]]
+    async def test_a_tampering_is_reported_by_account_entry_and_fault(
+        self, rig: LedgerAuditRig, tampering: Tampering, number: int, expected: list[tuple[int | None, str]]
     ) -> None:
         await rig.put_hosts(new_host(), new_host(), new_host())
         customer = await open_customer(rig)
@@ -127,12 +125,12 @@ class LedgerAuditContract:
         await reserved(rig, customer, MeetingSpec())
         before = await VerifyLedger(rig.audit)()
         assert not [finding for finding in before.findings if finding.account_id == customer.account_id]
-        await rig.tamper(customer.account_id, number, theft)
+        await rig.tamper(customer.account_id, number, tampering)
         audit = await VerifyLedger(rig.audit)()
         found = [each for each in audit.findings if each.account_id == customer.account_id]
         assert [each.number for each in found] == [place for place, _ in expected]
-        for finding, (_, words) in zip(found, expected, strict=True):
-            assert words in finding.problem
+        for finding, (_, problem) in zip(found, expected, strict=True):
+            assert problem in finding.problem
             assert str(finding).startswith(f"account {customer.account_id}:")
         assert not audit.is_sound
 
@@ -178,7 +176,7 @@ class LedgerAuditContract:
         assert customer.account_id in [finding.account_id for finding in done.findings]
         assert (await _findings(rig, customer, KEY))[0][0] == 1
 
-    async def test_a_seal_that_is_not_ours_is_found(self, rig: LedgerAuditRig) -> None:
+    async def test_a_forged_seal_is_found(self, rig: LedgerAuditRig) -> None:
         customer, other = await open_customer(rig, 50), await open_customer(rig)
         async with rig.audit.snapshot() as snapshot:
             found = [each async for portion in snapshot.accounts() for each in portion]

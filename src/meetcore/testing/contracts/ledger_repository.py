@@ -170,21 +170,21 @@ class LedgerRepositoryContract:
 
     async def test_numbers_have_no_gap_under_concurrency(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        dice = random.Random(4)
-        amounts = [dice.choice([-30, -7, 3, 11]) for _ in range(40)]
+        rng = random.Random(4)
+        amounts = [rng.choice([-30, -7, 3, 11]) for _ in range(40)]
         moves = (adjust(rig, customer, amount, f"move-{n % 35}") for n, amount in enumerate(amounts))
         outcomes = await asyncio.gather(*moves, return_exceptions=True)
         assert {type(outcome) for outcome in outcomes} <= {ledger.Entry, type(None), InsufficientCredits}
         await _prove(rig, customer.account_id, await funds_of(rig, customer))
 
-    async def test_a_load_that_waited_sees_what_the_lock_holder_wrote(self, rig: StoreRig) -> None:
+    async def test_a_load_after_a_lock_wait_returns_what_the_lock_holder_wrote(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
         async with rig.store.begin() as tx:
             view = await tx.ledger.load(customer.account_id, "topup:INV-3")
             waiting = asyncio.create_task(top_up(rig, customer, 5, "INV-3"))
             posting = ledger.top_up(view.funds, new_id(), "INV-3", 5, AT)
             assert posting.entry is not None
-            await rig.until_somebody_waits()
+            await rig.until_lock_contended()
             await tx.ledger.append(posting.funds, posting.entry, [])
         await waiting
         assert (await funds_of(rig, customer)).balance == 5

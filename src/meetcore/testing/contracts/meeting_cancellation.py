@@ -101,7 +101,9 @@ class MeetingCancellationContract:
         assert (later.meeting, later.is_leased) == (meeting, False)
         assert not await is_free(rig, customer)
 
-    async def test_a_cancellation_that_waited_sees_what_the_lock_holder_wrote(self, rig: StoreRig) -> None:
+    async def test_a_cancellation_after_a_lock_wait_reads_what_the_lock_holder_wrote(
+        self, rig: StoreRig
+    ) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
@@ -109,10 +111,10 @@ class MeetingCancellationContract:
         async with rig.store.begin() as tx:
             await tx.meetings.load_locked(meeting.account_id, meeting.id, "k")
             waiting = asyncio.create_task(cancel_view(rig, meeting, "k"))
-            await rig.until_somebody_waits()
+            await rig.until_lock_contended()
             claim = Claim("k", b"f" * 32, meeting.id)
             await tx.meetings.save_cancelling(cancelling, Lease(new_id(), 60), claim)
-        seen = await waiting
-        assert seen is not None
-        assert (seen.meeting, seen.is_leased) == (cancelling, True)
-        assert seen.idempotency.record is not None
+        view = await waiting
+        assert view is not None
+        assert (view.meeting, view.is_leased) == (cancelling, True)
+        assert view.idempotency.record is not None

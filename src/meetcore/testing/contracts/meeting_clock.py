@@ -1,4 +1,4 @@
-"""What the clock must see to: meetings whose time is over."""
+"""Meetings whose time is over, in a store."""
 
 from datetime import timedelta
 
@@ -55,7 +55,7 @@ async def _stop(rig: StoreRig, meeting: Meeting) -> None:
         await tx.meetings.save_cancelled(view, ended, None, [], None, invalidates_host_key=False)
 
 
-async def _seen_to(rig: StoreRig, meeting: Meeting, again_s: float | None) -> None:
+async def _schedule_check(rig: StoreRig, meeting: Meeting, again_s: float | None) -> None:
     async with rig.store.begin() as tx:
         await tx.meetings.schedule_next_check(meeting, again_s)
 
@@ -78,7 +78,7 @@ class MeetingClockContract:
         assert await _due(rig, again_s=-1) == [DueMeeting(another, "host-9")]
         assert await _due(rig) == [DueMeeting(another, "host-9")]
 
-    async def test_the_longest_due_come_first_and_no_more_than_asked_for(self, rig: StoreRig) -> None:
+    async def test_the_longest_due_come_first_up_to_the_limit(self, rig: StoreRig) -> None:
         customer = await _customer(rig)
         made = [await scheduled(rig, customer, _over(rig, hours)) for hours in (2, 4, 3)]
         assert [due.meeting for due in await _due(rig, 2)] == [made[1], made[2]]
@@ -88,7 +88,7 @@ class MeetingClockContract:
         customer = await _customer(rig)
         unrecorded = evolve(_over(rig), with_recording=False)
         ended, stopped, cancelled = [
-            await scheduled(rig, customer, wish) for wish in (unrecorded, unrecorded, _over(rig))
+            await scheduled(rig, customer, spec) for spec in (unrecorded, unrecorded, _over(rig))
         ]
         await _end(rig, ended)
         await _stop(rig, stopped)
@@ -107,24 +107,24 @@ class MeetingClockContract:
         assert await _due(rig, again_s=60) == [DueMeeting(ended, "host-9", 1)]
         assert await _due(rig) == []
 
-    async def test_each_look_is_counted_whether_it_was_seen_to_or_not(self, rig: StoreRig) -> None:
+    async def test_each_check_is_counted_whether_it_was_handled_or_not(self, rig: StoreRig) -> None:
         meeting = await scheduled(rig, await _customer(rig), _over(rig))
         assert [due.recording_checks for due in await _due(rig, again_s=-1)] == [0], "its end is no look"
         await _end(rig, meeting)
         assert [due.recording_checks for due in await _due(rig, again_s=-1)] == [1]
         (due,) = await _due(rig, again_s=60)
-        await _seen_to(rig, due.meeting, -1)
+        await _schedule_check(rig, due.meeting, -1)
         assert [due.recording_checks for due in await _due(rig)] == [3]
 
-    async def test_a_recording_is_looked_for_again_when_asked_to_and_else_never(self, rig: StoreRig) -> None:
+    async def test_a_recording_is_checked_again_only_when_scheduled(self, rig: StoreRig) -> None:
         meeting = await scheduled(rig, await _customer(rig), _over(rig))
         await _end(rig, meeting)
         (due,) = await _due(rig, again_s=-1)
-        await _seen_to(rig, due.meeting, 60)
+        await _schedule_check(rig, due.meeting, 60)
         assert await _due(rig) == []
-        await _seen_to(rig, due.meeting, -1)
+        await _schedule_check(rig, due.meeting, -1)
         assert len(await _due(rig, again_s=-1)) == 1
-        await _seen_to(rig, due.meeting, None)
+        await _schedule_check(rig, due.meeting, None)
         assert await _due(rig) == []
 
     async def test_a_meeting_that_started_is_due_all_the_same(self, rig: StoreRig) -> None:
@@ -154,7 +154,7 @@ class MeetingClockContract:
             assert await abandon(rig, made, look_again_s=look_again_s)
         assert await _due(rig) == []
 
-    async def test_a_scheduled_meeting_is_nobodys_work(self, rig: StoreRig) -> None:
+    async def test_a_scheduled_meeting_is_not_due_for_provisioning(self, rig: StoreRig) -> None:
         meeting = await scheduled(rig, await _customer(rig), _over(rig))
         view = await cancel_view(rig, meeting)
         assert view is not None

@@ -78,7 +78,7 @@ class MeetingCreationContract:
         assert await load_leased(rig, made) == before
         assert not await is_free(rig, customer)
 
-    async def test_the_bearer_of_the_lease_loads_what_was_reserved(self, rig: StoreRig) -> None:
+    async def test_the_lease_owner_loads_what_was_reserved(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         host = new_host()
         await rig.put_hosts(host)
@@ -114,29 +114,29 @@ class MeetingCreationContract:
         assert await money(rig, customer) == before
         assert await is_free(rig, customer)
 
-    async def test_a_read_that_waited_sees_what_the_lock_holder_wrote(self, rig: StoreRig) -> None:
+    async def test_a_read_after_a_lock_wait_returns_what_the_lock_holder_wrote(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100, cap=50)
         await rig.put_hosts(new_host(), new_host())
-        wish = MeetingSpec(key="k", credits=30)
-        query = query_of(customer, wish)
+        spec = MeetingSpec(key="k", credits=30)
+        query = query_of(customer, spec)
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
-            waiting = asyncio.create_task(creation(rig, customer, wish))
-            made = provisioning(customer, wish, view, view.free_hosts[0], query.operation)
-            await rig.until_somebody_waits()
+            waiting = asyncio.create_task(creation(rig, customer, spec))
+            made = provisioning(customer, spec, view, view.free_hosts[0], query.operation)
+            await rig.until_lock_contended()
             assert await tx.meetings.save_provisioning(made)
-        seen = await waiting
-        assert (seen.funds, seen.usage) == (made.funds, made.usage)
-        assert seen.idempotency.record is not None
-        assert seen.idempotency.record.subject_id == made.meeting.id
-        assert made.meeting.host_id not in {host.id for host in seen.free_hosts}
+        loaded = await waiting
+        assert (loaded.funds, loaded.usage) == (made.funds, made.usage)
+        assert loaded.idempotency.record is not None
+        assert loaded.idempotency.record.subject_id == made.meeting.id
+        assert made.meeting.host_id not in {host.id for host in loaded.free_hosts}
 
-    async def test_what_is_written_tells_the_view_to_go_on_from(self, rig: StoreRig) -> None:
+    async def test_a_write_returns_the_view_to_continue_from(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         query = query_of(customer, MeetingSpec())
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
             made = provisioning(customer, MeetingSpec(), view, view.free_hosts[0], query.operation)
-            told = await tx.meetings.save_provisioning(made)
-        assert told == await load_leased(rig, made)
+            returned = await tx.meetings.save_provisioning(made)
+        assert returned == await load_leased(rig, made)

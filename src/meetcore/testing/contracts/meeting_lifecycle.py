@@ -1,4 +1,4 @@
-"""What the provider tells of a meeting, and leases that ran out."""
+"""What the provider reports of a meeting, and leases that expired."""
 
 from uuid import UUID
 
@@ -65,7 +65,7 @@ class MeetingLifecycleContract:
     @pytest.mark.parametrize(
         ("status", "frees"), [(MeetingStatus.STARTED, False), (MeetingStatus.ENDED, True)], ids=str
     )
-    async def test_a_lifecycle_change_is_told_and_an_end_frees_the_host(
+    async def test_a_lifecycle_change_emits_an_event_and_an_end_frees_the_host(
         self, rig: StoreRig, status: MeetingStatus, frees: bool
     ) -> None:
         customer = await open_customer(rig, 100)
@@ -80,7 +80,7 @@ class MeetingLifecycleContract:
         )
         assert await is_free(rig, customer) is frees
 
-    async def test_a_lapsed_lease_is_taken_over_once(self, rig: StoreRig) -> None:
+    async def test_an_expired_lease_is_taken_over_once(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host(max_concurrent=2))
         made = await reserved(rig, customer, MeetingSpec(lease_s=-1, key="k"))
@@ -121,7 +121,7 @@ class MeetingLifecycleContract:
         await finish_cancelling(rig, meeting, lease)
         assert not await is_in_progress(meeting)
 
-    async def test_a_lease_is_taken_over_only_when_it_lapsed(self, rig: StoreRig) -> None:
+    async def test_a_lease_is_taken_over_only_when_it_expired(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         made = await reserved(rig, customer, MeetingSpec(lease_s=60))
@@ -130,7 +130,7 @@ class MeetingLifecycleContract:
         assert await abandon(rig, made)
         assert not await _take_over(rig, customer.account_id, made.meeting.id, Lease(new_id(), 60))
 
-    async def test_one_lapsed_meeting_is_taken_over(self, rig: StoreRig) -> None:
+    async def test_one_meeting_with_an_expired_lease_is_taken_over(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         made = await reserved(rig, customer, MeetingSpec(lease_s=-1))

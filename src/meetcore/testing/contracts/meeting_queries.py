@@ -37,7 +37,7 @@ __all__ = ["MeetingQueries"]
 # After every id that the suites make: a meeting is made before it starts, and a store may count on it.
 SOON = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(days=3)
 HOUR = timedelta(hours=1)
-# How far each meeting of a house is taken.
+# How far each meeting of an account is taken.
 ENDS: tuple[Sequence[MeetingEvent], ...] = (
     (),
     (MeetingEvent.ABANDON,),
@@ -51,10 +51,10 @@ SHOWN = (None, *(MeetingStatus(name) for name in ("scheduled", "started", "ended
 
 
 async def _live(
-    rig: QueriesRig, customer: Customer, wish: MeetingSpec, steps: Sequence[MeetingEvent]
+    rig: QueriesRig, customer: Customer, spec: MeetingSpec, steps: Sequence[MeetingEvent]
 ) -> Meeting:
     """A meeting that is taken so far."""
-    made = await reserved(rig, customer, wish)
+    made = await reserved(rig, customer, spec)
     if not steps:
         return made.meeting
     if steps[0] is MeetingEvent.ABANDON:
@@ -83,7 +83,7 @@ async def _list(
 
 
 def _expected(made: Sequence[Meeting], wanted: MeetingFilter) -> list[Meeting]:
-    """The filter in words that need no store."""
+    """Apply the filter without a store."""
 
     def is_wanted(meeting: Meeting) -> bool:
         is_in_time = (wanted.starts_from or SOON - HOUR) <= meeting.start_at
@@ -102,7 +102,7 @@ def _hours(low: int, high: int) -> st.SearchStrategy[datetime]:
     )
 
 
-_LIVES = st.lists(
+_HISTORIES = st.lists(
     st.tuples(st.integers(0, 4), st.integers(1, 2), st.sampled_from(ENDS)), min_size=1, max_size=6
 )
 _FILTERS = st.builds(
@@ -179,7 +179,9 @@ class MeetingQueries:
         assert pages == [made[:2], made[2:4], made[4:]]
 
     @given(
-        account_histories=_LIVES, filters=st.lists(_FILTERS, min_size=1, max_size=12), limit=st.integers(1, 4)
+        account_histories=_HISTORIES,
+        filters=st.lists(_FILTERS, min_size=1, max_size=12),
+        limit=st.integers(1, 4),
     )
     @settings(
         max_examples=25,

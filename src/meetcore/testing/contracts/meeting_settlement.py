@@ -1,4 +1,4 @@
-"""The hold becomes the charge: once, for the bearer of the lease, on a view that is still true."""
+"""The hold becomes the charge: once, for the owner of the lease, on a view that is still current."""
 
 import asyncio
 
@@ -55,7 +55,7 @@ async def _provisioned_view(rig: StoreRig, customer: Customer) -> LeaseView:
 class MeetingSettlementContract:
     """Paying for a meeting that was made. A part of `MeetingRepositoryContract`."""
 
-    async def test_a_scheduled_meeting_is_charged_and_told(self, rig: StoreRig) -> None:
+    async def test_a_scheduled_meeting_is_charged_and_emits_an_event(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await register(rig, new_endpoint(customer))
         await rig.put_hosts(new_host())
@@ -118,8 +118,8 @@ class MeetingSettlementContract:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         view = await _provisioned_view(rig, customer)
-        told = await asyncio.gather(*(_settled_by(rig, view) for _ in range(5)))
-        assert sorted(told, key=str) == [0, None, None, None, None]
+        results = await asyncio.gather(*(_settled_by(rig, view) for _ in range(5)))
+        assert sorted(results, key=str) == [0, None, None, None, None]
         assert [entry.amount for entry in await rig.entries(customer.account_id)] == [100, -10]
 
     async def test_nothing_is_settled_without_the_lease(self, rig: StoreRig) -> None:

@@ -51,12 +51,12 @@ class NoteClaimsContract:
         assert await find_note(rig, note) == processing
         assert str(task.token) not in repr(task)
 
-    async def test_a_claimed_note_is_nobody_elses_while_the_lease_lasts(self, rig: StoreRig) -> None:
+    async def test_a_claimed_note_is_not_claimed_again_during_the_lease(self, rig: StoreRig) -> None:
         await queued(rig, await open_customer(rig, 50))
         assert len(await claim_notes(rig)) == 1
         assert await claim_notes(rig) == []
 
-    async def test_the_recording_is_told_as_it_is_when_it_is_claimed(self, rig: StoreRig) -> None:
+    async def test_a_claim_returns_the_recording_as_it_is_at_that_moment(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         recording = await recorded(rig, customer)
         await queued(rig, customer, recording)
@@ -66,19 +66,21 @@ class NoteClaimsContract:
         (task,) = await claim_notes(rig)
         assert task.recording == more
 
-    async def test_notes_are_taken_in_the_order_they_were_asked_for(self, rig: StoreRig) -> None:
+    async def test_notes_are_claimed_in_the_order_they_were_requested(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         made = [(await queued(rig, customer)).id for _ in range(4)]
         assert [task.note.id for task in await claim_notes(rig, 3)] == made[:3]
         assert [task.note.id for task in await claim_notes(rig, 3)] == made[3:]
 
-    async def test_a_dead_workers_note_is_taken_over_and_its_death_is_counted(self, rig: StoreRig) -> None:
+    async def test_a_dead_workers_note_is_taken_over_and_its_expiration_is_counted(
+        self, rig: StoreRig
+    ) -> None:
         note = await queued(rig, await open_customer(rig, 50))
-        deaths = [(await claim_notes(rig, seconds=-1))[0].deaths for _ in range(3)]
+        expirations = [(await claim_notes(rig, seconds=-1))[0].deaths for _ in range(3)]
         (task,) = await claim_notes(rig)
-        assert (deaths, task.deaths, task.note.id) == ([0, 1, 2], 3, note.id)
+        assert (expirations, task.deaths, task.note.id) == ([0, 1, 2], 3, note.id)
 
-    async def test_who_lost_the_lease_writes_nothing(self, rig: StoreRig) -> None:
+    async def test_a_lost_lease_writes_nothing(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         note = await queued(rig, customer)
         (dead,) = await claim_notes(rig, seconds=-1)
@@ -88,18 +90,16 @@ class NoteClaimsContract:
             assert not await tx.notes.renew(dead, 60)
             assert not await tx.notes.save_step(dead, changed)
             assert not await tx.notes.postpone(dead, changed, 0)
-            assert not await tx.notes.save_heard(dead, "s", 0, ())
+            assert not await tx.notes.save_transcript_chunk(dead, "s", 0, ())
             assert await tx.notes.load_settlement(note.account_id, note.id, dead.token) is None
-            assert await tx.notes.load_heard(task, "s") == {}
+            assert await tx.notes.load_transcript_chunks(task, "s") == {}
         assert await settle(rig, dead) is None
         assert await give_up(rig, dead) is None
         assert await find_note(rig, note) == task.note
         assert await claim_notes(rig) == []
         assert await settle(rig, task) is not None
 
-    async def test_a_lease_that_ran_out_is_kept_by_its_bearer_while_nobody_took_it(
-        self, rig: StoreRig
-    ) -> None:
+    async def test_an_expired_lease_stays_with_its_owner_until_it_is_taken_over(self, rig: StoreRig) -> None:
         await queued(rig, await open_customer(rig, 50))
         (task,) = await claim_notes(rig, seconds=-1)
         assert await _renew(rig, task, 60)
@@ -108,7 +108,7 @@ class NoteClaimsContract:
         assert len(await claim_notes(rig)) == 1
         assert not await _renew(rig, task, 60)
 
-    async def test_a_note_that_is_given_back_comes_when_it_is_due_and_no_death_is_counted(
+    async def test_a_released_note_is_claimed_when_it_is_due_and_no_expiration_is_counted(
         self, rig: StoreRig
     ) -> None:
         note = await queued(rig, await open_customer(rig, 50))
@@ -129,7 +129,7 @@ class NoteClaimsContract:
         (again,) = await claim_notes(rig)
         assert (again.note.tries, again.deaths) == (3, 0)
 
-    async def test_what_is_over_is_nobodys_work(self, rig: StoreRig) -> None:
+    async def test_a_finished_note_is_not_claimed(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         for _ in range(3):
             await queued(rig, customer)
@@ -155,14 +155,14 @@ class NoteClaimsContract:
         assert len(await claim_notes(rig, in_flight=3)) == 1
         assert await claim_notes(rig, limit=0) == []
 
-    async def test_a_dead_worker_takes_nobodys_place(self, rig: StoreRig) -> None:
+    async def test_a_dead_worker_uses_no_slot(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         for _ in range(2):
             await queued(rig, customer)
         assert len(await claim_notes(rig, in_flight=2, seconds=-1)) == 2
         assert len(await claim_notes(rig, in_flight=2)) == 2
 
-    async def test_a_note_that_waits_takes_nobodys_place(self, rig: StoreRig) -> None:
+    async def test_a_waiting_note_uses_no_slot(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         for _ in range(2):
             await queued(rig, customer)
@@ -192,12 +192,12 @@ class NoteClaimsContract:
         assert await claim_notes(rig) == []
 
     async def test_the_account_with_the_least_in_progress_comes_first(self, rig: StoreRig) -> None:
-        busy, patient = await open_customer(rig, 50), await open_customer(rig, 50)
+        busy, waiting = await open_customer(rig, 50), await open_customer(rig, 50)
         for _ in range(4):
             await queued(rig, busy)
-        late = [await queued(rig, patient) for _ in range(2)]
+        late = [await queued(rig, waiting) for _ in range(2)]
         taken = await claim_notes(rig, 2)
-        assert [task.note.account_id for task in taken] == [busy.account_id, patient.account_id]
+        assert [task.note.account_id for task in taken] == [busy.account_id, waiting.account_id]
         (third,) = await claim_notes(rig, 1)
         assert third.note.account_id == busy.account_id, "as much in progress, and asked for earlier"
         (fourth,) = await claim_notes(rig, 1)
@@ -211,15 +211,15 @@ class NoteClaimsContract:
                 for language in Language:
                     await queued(rig, customer, recording, language)
         found = await asyncio.gather(*(claim_notes(rig, 3, in_flight=5) for _ in range(6)))
-        taken = [task for mine in found for task in mine]
+        taken = [task for tasks in found for task in tasks]
         assert len(taken) == 5, "twelve are due, of six recordings"
         assert len({task.note.id for task in taken}) == 5
         assert len({task.recording.id for task in taken}) == 5
         by_account = Counter(task.note.account_id for task in taken)
         assert sorted(by_account.values()) == [1, 2, 2]
-        rest = await asyncio.gather(*(claim_notes(rig, 3, in_flight=99) for _ in range(6)))
-        assert len({task.recording.id for mine in [*found, *rest] for task in mine}) == 6
-        assert sum(map(len, [*found, *rest])) == 6
+        more = await asyncio.gather(*(claim_notes(rig, 3, in_flight=99) for _ in range(6)))
+        assert len({task.recording.id for tasks in [*found, *more] for task in tasks}) == 6
+        assert sum(map(len, [*found, *more])) == 6
 
     async def test_a_note_whose_end_is_being_written_is_not_taken_over(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)

@@ -21,10 +21,10 @@ from meetcore.testing.contracts.note_transactions import (
     erase,
     find_note,
     load_note_creation,
+    note_event,
     queued,
     recorded,
     settle,
-    told_of,
 )
 from meetcore.testing.contracts.reads import funds_of, money
 from meetcore.testing.contracts.store_rig import StoreRig
@@ -43,7 +43,7 @@ __all__ = ["NoteCreationContract"]
 async def _queue_unseen(
     rig: StoreRig, customer: Customer, note: Note, fault: Exception | None = None
 ) -> None:
-    """Write a note without looking for a rival; its transaction may fail."""
+    """Write a note without looking for an existing one; its transaction may fail."""
     funds, usage = await funds_of(rig, customer), CapUsage(customer.key_id, cap_day(AT))
     async with rig.store.begin() as tx:
         await tx.endpoints.lock_account(customer.account_id)
@@ -57,7 +57,7 @@ async def _queue_unseen(
 class NoteCreationContract:
     """New notes. A part of `NoteRepositoryContract`."""
 
-    async def test_the_decision_on_a_note_sees_money_cap_and_recording(self, rig: StoreRig) -> None:
+    async def test_the_decision_on_a_note_reads_money_cap_and_recording(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50, cap=30)
         recording = await recorded(rig, customer)
         usage = CapUsage(customer.key_id, cap_day(AT))
@@ -73,7 +73,7 @@ class NoteCreationContract:
         assert view.daily_cap is None
 
     @pytest.mark.parametrize("status", list(RecordingStatus))
-    async def test_a_recording_is_seen_in_any_state_by_its_account_only(
+    async def test_a_recording_is_loaded_in_any_state_by_its_account_only(
         self, rig: StoreRig, status: RecordingStatus
     ) -> None:
         customer, other = await open_customer(rig), await open_customer(rig)
@@ -82,7 +82,7 @@ class NoteCreationContract:
         view = await load_note_creation(rig, other, recording)
         assert (view.recording, view.existing_note) == (None, None)
 
-    async def test_nobody_asks_for_notes_without_an_account(self, rig: StoreRig) -> None:
+    async def test_no_note_is_requested_without_an_account(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
         recording = await recorded(rig, customer)
         with pytest.raises(NotFound):
@@ -104,7 +104,7 @@ class NoteCreationContract:
         assert await money(rig, customer) == (50, 0, 0, 0)
         assert await claim_notes(rig) == []
 
-    async def test_a_rival_is_what_occupies_the_recording_in_that_language(self, rig: StoreRig) -> None:
+    async def test_an_open_note_of_the_same_language_blocks_a_new_one(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         recording = await recorded(rig, customer)
 
@@ -122,7 +122,7 @@ class NoteCreationContract:
         await erase(rig, done)
         assert await existing_note() is None
 
-    async def test_a_note_that_failed_is_nobodys_rival(self, rig: StoreRig) -> None:
+    async def test_a_failed_note_does_not_block_a_new_one(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         recording = await recorded(rig, customer)
         await end_over_the_workers_head(rig, await queued(rig, customer, recording))
@@ -132,18 +132,18 @@ class NoteCreationContract:
     async def test_of_many_requests_at_once_one_makes_the_note(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 500)
         recording = await recorded(rig, customer)
-        told = await asyncio.gather(*(ask(rig, customer, recording) for _ in range(8)))
-        (note,) = [one for one in told if isinstance(one, Note)]
-        refusals = [one for one in told if isinstance(one, Conflict)]
+        results = await asyncio.gather(*(ask(rig, customer, recording) for _ in range(8)))
+        (note,) = [one for one in results if isinstance(one, Note)]
+        refusals = [one for one in results if isinstance(one, Conflict)]
         assert [refusal.details for refusal in refusals] == [{"id": str(note.id)}] * 7
         assert await rig.holds(customer.account_id) == [2]
 
     async def test_requests_at_once_spend_no_more_than_there_is(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 5)
         wanted = [await recorded(rig, customer) for _ in range(6)]
-        told = await asyncio.gather(*(ask(rig, customer, recording, price=2) for recording in wanted))
-        assert sum(isinstance(one, Note) for one in told) == 2
-        assert sum(isinstance(one, InsufficientCredits) for one in told) == 4
+        results = await asyncio.gather(*(ask(rig, customer, recording, price=2) for recording in wanted))
+        assert sum(isinstance(one, Note) for one in results) == 2
+        assert sum(isinstance(one, InsufficientCredits) for one in results) == 4
         assert await money(rig, customer) == (5, 4, 0, 4)
 
     async def test_a_second_note_in_its_place_is_refused_by_the_store_itself(self, rig: StoreRig) -> None:
@@ -154,7 +154,9 @@ class NoteCreationContract:
             await _queue_unseen(rig, customer, evolve(note, id=new_id()))
         assert await rig.holds(customer.account_id) == [2]
 
-    async def test_a_note_that_failed_before_it_began_is_told_and_nobodys_work(self, rig: StoreRig) -> None:
+    async def test_a_note_that_failed_before_it_began_emits_an_event_and_is_not_claimed(
+        self, rig: StoreRig
+    ) -> None:
         customer = await open_customer(rig)
         await register(rig, new_endpoint(customer, EventKind.NOTE_FAILED))
         recording = await recorded(rig, customer)
@@ -162,7 +164,7 @@ class NoteCreationContract:
         failed = notes.fail(note, NoteFault.SHORT_OF_CREDITS)
         async with rig.store.begin() as tx:
             await tx.endpoints.lock_account(customer.account_id)
-            event = told_of(failed, EventKind.NOTE_FAILED)
+            event = note_event(failed, EventKind.NOTE_FAILED)
             assert await tx.notes.save_refused(failed, [event]) == 1
         assert await find_note(rig, failed) == failed
         assert await claim_notes(rig) == []
@@ -178,7 +180,9 @@ class NoteCreationContract:
         assert [await find_note(rig, note) for note in made] == made
         assert await money(rig, customer) == (50, 6, 0, 6)
 
-    async def test_a_completed_note_of_another_recording_is_no_rival(self, rig: StoreRig) -> None:
+    async def test_a_completed_note_of_another_recording_does_not_block_a_new_one(
+        self, rig: StoreRig
+    ) -> None:
         customer = await open_customer(rig, 50)
         await completed(rig, customer)
         assert (await load_note_creation(rig, customer, await recorded(rig, customer))).existing_note is None

@@ -17,10 +17,10 @@ from meetcore.testing.contracts.note_transactions import (
     erase,
     find_note,
     give_up,
+    note_event,
     queued,
     recorded,
     settle,
-    told_of,
     written,
 )
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, post_again, record
@@ -54,12 +54,14 @@ async def _paid(rig: StoreRig, customer: Customer) -> list[int]:
 class NoteEndingsContract:
     """Notes that end. A part of `NoteRepositoryContract`."""
 
-    async def test_a_completed_note_is_charged_in_place_of_its_hold_and_told(self, rig: StoreRig) -> None:
+    async def test_a_completed_note_is_charged_in_place_of_its_hold_and_emits_an_event(
+        self, rig: StoreRig
+    ) -> None:
         customer = await open_customer(rig, 50, cap=30)
         await register(rig, new_endpoint(customer, DONE))
         note = await queued(rig, customer, price=7)
         (task,) = await claim_notes(rig)
-        event = told_of(note)
+        event = note_event(note)
         done = await settle(rig, task, event, price=5)
         assert done is not None
         assert await find_note(rig, note) == done
@@ -71,14 +73,14 @@ class NoteEndingsContract:
         (delivery,) = (await rig.deliveries(customer.account_id)).values()
         assert delivery.event_id == event.id
 
-    async def test_a_failed_note_costs_nothing_and_is_told(self, rig: StoreRig) -> None:
+    async def test_a_failed_note_costs_nothing_and_emits_an_event(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         await register(rig, new_endpoint(customer, FAILED))
         note = await queued(rig, customer)
         (task,) = await claim_notes(rig)
         async with rig.store.begin() as tx:
             assert await tx.notes.save_step(task, written(task.note))
-        failed = await give_up(rig, task, told_of(note, FAILED))
+        failed = await give_up(rig, task, note_event(note, FAILED))
         assert failed is not None
         assert await find_note(rig, note) == failed
         assert (failed.status, failed.draft, failed.transcript) == (NoteStatus.FAILED, None, ())
@@ -114,12 +116,12 @@ class NoteEndingsContract:
             note = await queued(rig, customer)
             (task,) = await claim_notes(rig)
             works = [
-                settle(rig, task, told_of(note)),
-                end_over_the_workers_head(rig, note, told_of(note, FAILED)),
-                settle(rig, task, told_of(note)),
+                settle(rig, task, note_event(note)),
+                end_over_the_workers_head(rig, note, note_event(note, FAILED)),
+                settle(rig, task, note_event(note)),
             ]
-            told = await asyncio.gather(*(works if turn % 2 else works[::-1]))
-            (ended,) = [one for one in told if one is not None]
+            results = await asyncio.gather(*(works if turn % 2 else works[::-1]))
+            (ended,) = [one for one in results if one is not None]
             assert await find_note(rig, note) == ended
             ends += ended.status is NoteStatus.COMPLETED
         assert await _paid(rig, customer) == [-2] * ends
@@ -146,7 +148,7 @@ class NoteEndingsContract:
             assert not await tx.notes.renew(task, 60)
             assert not await tx.notes.save_step(task, written(task.note))
             assert not await tx.notes.postpone(task, task.note, 0)
-            assert not await tx.notes.save_heard(task, "s", 0, ())
+            assert not await tx.notes.save_transcript_chunk(task, "s", 0, ())
         assert await settle(rig, task) is None
         assert await find_note(rig, note) == failed
 
@@ -160,11 +162,11 @@ class NoteEndingsContract:
                 async with rig.store.begin() as tx:
                     await tx.notes.save_step(task, written(task.note))
 
-            async def hear(task: NoteTask = task) -> None:
+            async def transcribe(task: NoteTask = task) -> None:
                 async with rig.store.begin() as tx:
-                    await tx.notes.save_heard(task, "s", 0, ())
+                    await tx.notes.save_transcript_chunk(task, "s", 0, ())
 
-            _, _, failed = await asyncio.gather(step(), hear(), end_over_the_workers_head(rig, note))
+            _, _, failed = await asyncio.gather(step(), transcribe(), end_over_the_workers_head(rig, note))
             assert failed is not None
             assert await find_note(rig, note) == failed
             assert failed.transcript == ()
@@ -179,9 +181,9 @@ class NoteEndingsContract:
     async def test_another_accounts_note_is_not_there(self, rig: StoreRig) -> None:
         customer, other = await open_customer(rig, 50), await open_customer(rig, 50)
         note = await queued(rig, customer)
-        stolen = evolve(note, account_id=other.account_id)
-        assert await end_over_the_workers_head(rig, stolen) is None
-        assert await _notes_on(rig, stolen) == []
+        foreign = evolve(note, account_id=other.account_id)
+        assert await end_over_the_workers_head(rig, foreign) is None
+        assert await _notes_on(rig, foreign) == []
 
     async def test_the_notes_on_a_recording_are_all_that_are_not_erased(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
@@ -203,11 +205,11 @@ class NoteEndingsContract:
         assert await _paid(rig, customer) == [-2]
         assert await rig.queries.list_notes(customer.account_id, NoteFilter(), 10, None) == []
 
-    async def test_with_a_note_goes_what_was_told_of_it_and_nothing_else(self, rig: StoreRig) -> None:
+    async def test_with_a_note_its_events_are_erased_and_no_others(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         endpoint = await register(rig, new_endpoint(customer, DONE, FAILED))
-        note = await completed(rig, customer, told=True)
-        other = await completed(rig, customer, told=True)
+        note = await completed(rig, customer, with_event=True)
+        other = await completed(rig, customer, with_event=True)
         await top_up(rig, customer, 5, "INV-1", DONE)
         found, lease = await claim(rig)
         assert len(found) == 3
@@ -227,7 +229,7 @@ class NoteEndingsContract:
     async def test_a_post_in_flight_of_what_is_erased_is_recorded_nowhere(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         endpoint = await register(rig, new_endpoint(customer, DONE))
-        note = await completed(rig, customer, told=True)
+        note = await completed(rig, customer, with_event=True)
         ((flying,), lease) = await claim(rig)
         await erase(rig, note)
         assert await rig.deliveries(customer.account_id) == {}
@@ -240,7 +242,7 @@ class NoteEndingsContract:
     async def test_what_is_erased_is_not_sent_again(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         endpoint = await register(rig, new_endpoint(customer, DONE))
-        note = await completed(rig, customer, told=True)
+        note = await completed(rig, customer, with_event=True)
         ((first,), lease) = await claim(rig)
         assert await record(rig, first, lease.token, GOOD)
         assert await post_again(rig, endpoint, first.delivery_id)
@@ -252,7 +254,7 @@ class NoteEndingsContract:
         customer = await open_customer(rig, 50)
         endpoint = await register(rig, new_endpoint(customer, DONE))
         for _ in range(5):
-            note = await completed(rig, customer, told=True)
+            note = await completed(rig, customer, with_event=True)
             ((first,), lease) = await claim(rig)
             assert await record(rig, first, lease.token, GOOD)
             await asyncio.gather(
@@ -267,8 +269,8 @@ class NoteEndingsContract:
         for _ in range(3):
             await register(rig, new_endpoint(customer, DONE))
         for _ in range(5):
-            note = await completed(rig, customer, told=True)
-            kept = await completed(rig, customer, told=True)
+            note = await completed(rig, customer, with_event=True)
+            kept = await completed(rig, customer, with_event=True)
             (found, lease), _ = await asyncio.gather(claim(rig), erase(rig, note))
             again = (await claim(rig))[0]
             left = await rig.deliveries(customer.account_id)
@@ -279,7 +281,7 @@ class NoteEndingsContract:
             await erase(rig, kept)
             assert await rig.deliveries(customer.account_id) == {}
 
-    async def test_the_end_sees_the_note_its_hold_and_what_the_account_has(self, rig: StoreRig) -> None:
+    async def test_the_end_loads_the_note_its_hold_and_the_funds(self, rig: StoreRig) -> None:
         note = await queued(rig, await open_customer(rig, 50))
         async with rig.store.begin() as tx:
             view = await tx.notes.load_settlement(note.account_id, note.id, None)

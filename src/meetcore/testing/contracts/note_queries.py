@@ -147,7 +147,7 @@ class NoteQueries:
         assert erased is not None
         await erase(rig, erased)
         made = [await queued(rig, customer, recording, language) for language in Language]
-        elsewhere = await queued(rig, customer, another)
+        other_note = await queued(rig, customer, another)
         meeting_id = recording.meeting_id
         assert await _notes(rig, customer, meeting_id=meeting_id) == made[::-1]
         assert await _notes(rig, customer, None, made[1].id, meeting_id=meeting_id) == made[:1]
@@ -156,5 +156,5 @@ class NoteQueries:
         assert await _notes(rig, other, meeting_id=meeting_id) == []
         assert await _notes(rig, customer, meeting_id=new_id()) == []
         assert await _notes(rig, customer, recording.id, meeting_id=meeting_id) == made[::-1]
-        assert await _notes(rig, customer, another.id, meeting_id=another.meeting_id) == [elsewhere]
+        assert await _notes(rig, customer, another.id, meeting_id=another.meeting_id) == [other_note]
         assert await _notes(rig, customer, another.id, meeting_id=meeting_id) == []

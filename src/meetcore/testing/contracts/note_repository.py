@@ -1,4 +1,4 @@
-"""A note's life in a store: asked for, worked on under a lease, heard piece by piece, over.
+"""A note's lifecycle in a store: requested, worked on under a lease, transcribed in pieces, ended.
 
 Joins the four parts, each in a module of its own.
 """

@@ -1,7 +1,7 @@
-"""What is done with notes, without those who hear and write: recorded, asked for, claimed, made, ended.
+"""What is done with notes, without transcriber and writer: recorded, requested, claimed, made, ended.
 
-Each act is one transaction, written as its use case writes it: load, decide, save. Owns no expectation: that
-is the suites' business.
+Each function is one transaction, written as its use case writes it: load, decide, save. Owns no expectation:
+that is the suites' business.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from meetcore.testing.contracts.transactions import AT, Customer, new_id
 
 __all__ = [
     "DRAFT",
-    "SAID",
+    "TRANSCRIPT",
     "ask",
     "claim_notes",
     "completed",
@@ -43,14 +43,14 @@ __all__ = [
     "find_note",
     "give_up",
     "load_note_creation",
+    "note_event",
     "queued",
     "recorded",
     "settle",
-    "told_of",
     "written",
 ]
 
-SAID = (
+TRANSCRIPT = (
     Utterance(0.25, 3.5, "SEALED-said: kita pakai Postgres ✓", "Dewi"),
     Utterance(61.125, 62.0, "SEALED-said: ok"),
 )
@@ -83,7 +83,7 @@ def _query(customer: Customer, recording_id: UUID, language: Language) -> NoteQu
 async def load_note_creation(
     rig: Rig, customer: Customer, recording: Recording, language: Language = Language.INDONESIAN
 ) -> NoteCreationView:
-    """What the decision on a new note would see."""
+    """Load what the decision on a new note would read."""
     async with rig.store.begin() as tx:
         return await tx.notes.load_note_creation(_query(customer, recording.id, language))
 
@@ -125,23 +125,23 @@ async def queued(
 async def claim_notes(
     rig: Rig, limit: int = 100, in_flight: int = 100, seconds: float = 60.0
 ) -> list[NoteTask]:
-    """Claim what is due for so many seconds; a negative number is a worker that dies at once."""
+    """Claim what is due for so many seconds; a negative number is a worker that stops at once."""
     async with rig.store.begin() as tx:
         return list(await tx.notes.claim(limit, in_flight, Lease(new_id(), seconds)))
 
 
 def written(note: Note) -> Note:
     """A note with everything but its price."""
-    return evolve(note, step=NoteStep.SETTLE, draft=DRAFT, transcript=SAID, tries=0)
+    return evolve(note, step=NoteStep.SETTLE, draft=DRAFT, transcript=TRANSCRIPT, tries=0)
 
 
-def told_of(note: Note, kind: EventKind = EventKind.NOTE_COMPLETED, **data: object) -> Event:
-    """An event that tells of a note, and goes with it."""
+def note_event(note: Note, kind: EventKind = EventKind.NOTE_COMPLETED, **data: object) -> Event:
+    """Return an event about a note, which is erased with it."""
     return Event(new_id(), note.account_id, kind, AT, data, note.id)
 
 
 async def settle(rig: Rig, task: NoteTask, *events: Event, price: int = 2) -> Note | None:
-    """The hold becomes the charge: the completed note; none when the lease is lost."""
+    """Turn the hold into the charge; return the completed note, `None` when the lease is lost."""
     async with rig.store.begin() as tx:
         view = await tx.notes.load_settlement(task.note.account_id, task.note.id, task.token)
         return None if view is None else (await _charge(tx, view, price, events))[0]
@@ -160,22 +160,22 @@ async def _charge(
     return note, due
 
 
-async def completed(rig: Rig, customer: Customer, *, told: bool = False, price: int = 2) -> Note:
-    """A note that was made, paid, and told if wanted, where nothing else is due."""
+async def completed(rig: Rig, customer: Customer, *, with_event: bool = False, price: int = 2) -> Note:
+    """Return a note that was made and paid, with its event if wanted, where nothing else is due."""
     await queued(rig, customer, price=price)
     (task,) = await claim_notes(rig)
-    note = await settle(rig, task, *([told_of(task.note)] if told else []), price=price)
+    note = await settle(rig, task, *([note_event(task.note)] if with_event else []), price=price)
     assert note is not None
     return note
 
 
 async def give_up(rig: Rig, task: NoteTask, *events: Event) -> Note | None:
-    """The hold is given back: the failed note; none when the lease is lost."""
+    """Release the hold; return the failed note, `None` when the lease is lost."""
     return await _fail(rig, task.note, task.token, events)
 
 
 async def end_over_the_workers_head(rig: Rig, note: Note, *events: Event) -> Note | None:
-    """The same by whoever has no lease; none when the note is over."""
+    """Do the same without a lease; return `None` when the note is over."""
     return await _fail(rig, note, None, events)
 
 

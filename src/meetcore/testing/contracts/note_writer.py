@@ -1,4 +1,4 @@
-"""What everything that writes notes is held against: whatever it says that was said was said.
+"""What everything that writes notes is held against: what it cites is in the transcript.
 
 Refuses to judge how well it writes, and to bring its failures about: that is each adapter's own.
 """
@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import pytest
 
-from meetcore.domain.citations import is_said, vocabulary
+from meetcore.domain.citations import is_in_vocabulary, vocabulary
 from meetcore.domain.notes import ActionItem, Decision, Language, NoteDraft
 from meetcore.domain.transcripts import Transcript, Utterance
 from meetcore.ports.note_writer import NoteWriter
@@ -66,8 +66,8 @@ def _check(draft: NoteDraft, transcript: Transcript) -> None:
         assert decision.text.strip()
     for action in draft.action_items:
         assert action.task.strip()
-        for told in (action.owner, action.due):
-            assert told is None or is_said(told, among)
+        for text in (action.owner, action.due):
+            assert text is None or is_in_vocabulary(text, among)
     assert len(set(draft.topics)) == len(draft.topics)
     assert all(topic.strip() for topic in draft.topics)
 
@@ -84,7 +84,7 @@ class NoteWriterContract:
 
     @pytest.mark.parametrize("language", Language)
     @pytest.mark.parametrize("meeting", MEETINGS)
-    async def test_what_a_note_quotes_was_said_at_that_second(
+    async def test_a_note_cites_what_was_spoken_at_that_second(
         self, note_writer: NoteWriter, meeting: str, language: Language
     ) -> None:
         transcript = MEETINGS[meeting]
@@ -103,7 +103,7 @@ class NoteWriterContract:
         for draft, meeting in zip(drafts, meetings, strict=True):
             _check(draft, meeting)
 
-    async def test_one_that_gives_up_takes_nobody_along(self, note_writer: NoteWriter) -> None:
+    async def test_a_cancelled_call_cancels_no_other(self, note_writer: NoteWriter) -> None:
         transcript = MEETINGS["english"]
         given_up = asyncio.create_task(note_writer.write(transcript, Language.ENGLISH))
         kept = asyncio.create_task(note_writer.write(transcript, Language.ENGLISH))
@@ -112,6 +112,6 @@ class NoteWriterContract:
         await asyncio.gather(given_up, return_exceptions=True)
         _check(await kept, transcript)
 
-    async def test_nothing_that_was_said_is_in_the_representation(self, note_writer: NoteWriter) -> None:
+    async def test_the_representation_holds_nothing_of_the_transcript(self, note_writer: NoteWriter) -> None:
         draft = await note_writer.write(MEETINGS["indonesian"], Language.INDONESIAN)
         assert "anggaran" not in repr(draft).lower()

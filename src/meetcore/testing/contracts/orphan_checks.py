@@ -98,13 +98,13 @@ class OrphanCheckRepositoryContract:
         assert len(await _due(rig, lease_s=-1)) == 1
         assert len(await _due(rig)) == 1
 
-    async def test_the_longest_due_checks_come_first_and_no_more_than_asked_for(self, rig: StoreRig) -> None:
+    async def test_the_longest_due_checks_come_first_up_to_the_limit(self, rig: StoreRig) -> None:
         customer = await _customer(rig)
         made = [(await _made(rig, customer, -seconds)).meeting.id for seconds in (20, 40, 30)]
         assert [check.meeting.id for check in await _due(rig, 2)] == [made[1], made[2]]
         assert [check.meeting.id for check in await _due(rig, 2)] == [made[0]]
 
-    async def test_the_age_goes_on_over_looks_unless_an_orphan_was_seen(self, rig: StoreRig) -> None:
+    async def test_the_age_continues_over_checks_unless_an_orphan_was_found(self, rig: StoreRig) -> None:
         await _made(rig, await _customer(rig), 0, lease_s=-100)
         (check,) = await _due(rig)
         assert check.age_s >= 100
@@ -127,7 +127,7 @@ class OrphanCheckRepositoryContract:
         await _close(rig, check)
         assert await _due(rig) == []
 
-    async def test_who_lost_the_lease_changes_nothing(self, rig: StoreRig) -> None:
+    async def test_a_lost_lease_changes_nothing(self, rig: StoreRig) -> None:
         await _made(rig, await _customer(rig), -1)
         (lost,) = await _due(rig, lease_s=-1)
         (held,) = await _due(rig)
@@ -137,7 +137,7 @@ class OrphanCheckRepositoryContract:
         await _postpone(rig, held, -1)
         assert len(await _due(rig)) == 1
 
-    async def test_a_check_that_is_opened_anew_is_nobodys(self, rig: StoreRig) -> None:
+    async def test_a_reopened_check_has_no_lease(self, rig: StoreRig) -> None:
         made = await _made(rig, await _customer(rig), 0, lease_s=-100)
         (lost,) = await _due(rig)
         await _open(rig, made)
@@ -151,7 +151,7 @@ class OrphanCheckRepositoryContract:
         (check,) = await _due(rig)
         assert check.meeting == made.meeting
 
-    async def test_what_was_given_up_is_checked_when_asked_to(self, rig: StoreRig) -> None:
+    async def test_an_abandoned_creation_is_checked_on_request(self, rig: StoreRig) -> None:
         customer = await _customer(rig)
         for window_s in (None, -1, 60):
             unmade, waits, due = [await _made(rig, customer, window_s) for _ in range(3)]
@@ -161,7 +161,7 @@ class OrphanCheckRepositoryContract:
             (check,) = await _due(rig)
             assert check.meeting == evolve(due.meeting, status=MeetingStatus.ABANDONED)
 
-    async def test_giving_up_takes_a_check_from_whoever_has_it(self, rig: StoreRig) -> None:
+    async def test_giving_up_ends_the_lease_on_a_check(self, rig: StoreRig) -> None:
         made = await _made(rig, await _customer(rig), -1)
         (lost,) = await _due(rig)
         assert await abandon(rig, made, look_again_s=0)

@@ -1,6 +1,6 @@
 """What is done with the outbox: workers claim, post elsewhere, record, sweep; customers ask for a post.
 
-Each act is one transaction. Owns no expectation: that is the suites' business.
+Each function is one transaction. Owns no expectation: that is the suites' business.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ async def claim(
 async def record(
     rig: Rig, claimed: Claimed, token: UUID, attempt: Attempt, schedule: RetrySchedule = SCHEDULE
 ) -> bool:
-    """What a worker does after its post; false when the claim was lost."""
+    """Record a post as a worker does; return `False` when the claim was lost."""
     return await record_all(rig, [evolve(claimed, token=token)], attempt, schedule) is not None
 
 
@@ -97,7 +97,7 @@ async def record_all(
 async def record_batch(
     rig: Rig, claimed: Sequence[Claimed], attempt: Attempt, schedule: RetrySchedule = SCHEDULE
 ) -> Saved | None:
-    """Record posts that all ended alike; None when every claim was lost."""
+    """Record posts that all ended alike; `None` when every claim was lost."""
     async with rig.store.begin() as tx:
         judged = JudgedAttempts(await tx.deliveries.load_claimed(claimed), schedule)
         for one in claimed:
@@ -120,7 +120,7 @@ async def release(rig: Rig, endpoint: Endpoint, pace: ReleasePace = AT_ONCE) -> 
 
 
 async def post_test(rig: Rig, endpoint: Endpoint, **data: object) -> Delivery | None:
-    """Send `webhook.test` to an endpoint, held where it is inactive; none when it is not there."""
+    """Send `webhook.test` to an endpoint, held where it is inactive; return `None` when it does not exist."""
     event = Event(new_id(), endpoint.account_id, EventKind.WEBHOOK_TEST, AT, data)
     async with rig.store.begin() as tx:
         view = await tx.endpoints.load_for_posting(endpoint.account_id, endpoint.id)
@@ -135,7 +135,7 @@ async def post_test(rig: Rig, endpoint: Endpoint, **data: object) -> Delivery | 
 
 
 async def post_again(rig: Rig, endpoint: Endpoint, delivery_id: UUID) -> Delivery | None:
-    """Send the event of an earlier delivery again; none when there is none, or its event is gone."""
+    """Send the event of an earlier delivery again; return `None` when it or its event does not exist."""
     async with rig.store.begin() as tx:
         view = await tx.endpoints.load_for_posting(endpoint.account_id, endpoint.id, delivery_id)
         if view is None or view.earlier is None:

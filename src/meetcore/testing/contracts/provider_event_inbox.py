@@ -1,4 +1,4 @@
-"""What providers told, in a store: taken in once, worked on by one at a time, kept until it is done."""
+"""Provider events in a store: added once, worked on by one at a time, kept until they are done."""
 
 import asyncio
 import os
@@ -17,7 +17,14 @@ from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.testing.contracts.store_rig import Rig, StoreRig
 from meetcore.testing.contracts.transactions import AT, new_id
 
-__all__ = ["ProviderEventInboxContract", "claim_told", "finish_told", "new_file", "tell", "told"]
+__all__ = [
+    "ProviderEventInboxContract",
+    "add_event",
+    "claim_events",
+    "finish_event",
+    "new_file",
+    "provider_event",
+]
 
 
 def new_file(id: str = "a1", **fields: Any) -> RecordingFile:
@@ -28,27 +35,27 @@ def new_file(id: str = "a1", **fields: Any) -> RecordingFile:
     )
 
 
-def told(**fields: Any) -> ProviderEvent:
-    """The news of a meeting that ended; `fields` are attributes of the event."""
+def provider_event(**fields: Any) -> ProviderEvent:
+    """Return the event of a meeting that ended; `fields` are attributes of the event."""
     return evolve(ProviderEvent("zoom", ProviderEventKind.MEETING_ENDED, "85746065432", AT), **fields)
 
 
-async def tell(rig: Rig, event: ProviderEvent, digest: bytes | None = None) -> UUID | None:
-    """Take an event in; its id, or none when it is a double."""
+async def add_event(rig: Rig, event: ProviderEvent, digest: bytes | None = None) -> UUID | None:
+    """Add an event; return its id, or `None` when it is a duplicate."""
     id_ = new_id()
     async with rig.store.begin() as tx:
         is_new = await tx.inbox.add(id_, event, os.urandom(32) if digest is None else digest)
     return id_ if is_new else None
 
 
-async def claim_told(rig: Rig, limit: int = 100, seconds: float = 60.0) -> Sequence[ClaimedEvent]:
+async def claim_events(rig: Rig, limit: int = 100, seconds: float = 60.0) -> Sequence[ClaimedEvent]:
     """Claim what is due for so many seconds."""
     async with rig.store.begin() as tx:
         return list(await tx.inbox.claim(limit, Lease(new_id(), seconds)))
 
 
-async def finish_told(rig: Rig, claimed: ClaimedEvent, token: UUID | None = None) -> None:
-    """Be done with an event, under its own token or another."""
+async def finish_event(rig: Rig, claimed: ClaimedEvent, token: UUID | None = None) -> None:
+    """Mark an event as done, under its own token or another."""
     async with rig.store.begin() as tx:
         await tx.inbox.done(claimed.id, token or claimed.token)
 
@@ -58,9 +65,9 @@ async def _postpone(rig: Rig, claimed: ClaimedEvent, seconds: float, token: UUID
         await tx.inbox.postpone(claimed.id, token or claimed.token, seconds)
 
 
-async def _tell_and_fail(rig: Rig, digest: bytes) -> None:
+async def _add_and_fail(rig: Rig, digest: bytes) -> None:
     async with rig.store.begin() as tx:
-        await tx.inbox.add(new_id(), told(), digest)
+        await tx.inbox.add(new_id(), provider_event(), digest)
         raise ZeroDivisionError
 
 
@@ -79,97 +86,101 @@ class ProviderEventInboxContract:
     @pytest.mark.parametrize(
         "event",
         [
-            told(),
-            told(kind=ProviderEventKind.MEETING_STARTED, provider="sandbox", provider_meeting_id="room/ü=="),
-            told(
+            provider_event(),
+            provider_event(
+                kind=ProviderEventKind.MEETING_STARTED, provider="sandbox", provider_meeting_id="room/ü=="
+            ),
+            provider_event(
                 kind=ProviderEventKind.RECORDING_READY,
                 files=(new_file(), new_file("a2", kind=FileKind.TRANSCRIPT, size_bytes=0)),
             ),
         ],
         ids=["ended", "started", "recording"],
     )
-    async def test_an_event_is_read_back_as_it_was_told(self, rig: StoreRig, event: ProviderEvent) -> None:
-        id_ = await tell(rig, event)
-        (claimed,) = await claim_told(rig)
+    async def test_an_event_is_read_back_as_it_was_received(
+        self, rig: StoreRig, event: ProviderEvent
+    ) -> None:
+        id_ = await add_event(rig, event)
+        (claimed,) = await claim_events(rig)
         assert (claimed.id, claimed.event, claimed.tries) == (id_, event, 1)
 
     async def test_the_same_bytes_of_a_provider_are_taken_in_once(self, rig: StoreRig) -> None:
-        first = await tell(rig, told(), b"d" * 32)
-        assert await tell(rig, told(), b"d" * 32) is None
-        assert await tell(rig, told(provider="sandbox"), b"d" * 32) is not None
-        assert await tell(rig, told(), b"e" * 32) is not None
-        claimed = await claim_told(rig)
+        first = await add_event(rig, provider_event(), b"d" * 32)
+        assert await add_event(rig, provider_event(), b"d" * 32) is None
+        assert await add_event(rig, provider_event(provider="sandbox"), b"d" * 32) is not None
+        assert await add_event(rig, provider_event(), b"e" * 32) is not None
+        claimed = await claim_events(rig)
         assert len(claimed) == 3
         assert claimed[0].id == first
 
     async def test_doubles_at_the_same_time_are_taken_in_once(self, rig: StoreRig) -> None:
-        ids = await asyncio.gather(*(tell(rig, told(), b"d" * 32) for _ in range(8)))
+        ids = await asyncio.gather(*(add_event(rig, provider_event(), b"d" * 32) for _ in range(8)))
         assert len([id_ for id_ in ids if id_ is not None]) == 1
-        assert len(await claim_told(rig)) == 1
+        assert len(await claim_events(rig)) == 1
 
     async def test_a_double_of_what_is_done_is_known(self, rig: StoreRig) -> None:
-        await tell(rig, told(), b"d" * 32)
-        (claimed,) = await claim_told(rig)
-        await finish_told(rig, claimed)
-        assert await tell(rig, told(), b"d" * 32) is None
+        await add_event(rig, provider_event(), b"d" * 32)
+        (claimed,) = await claim_events(rig)
+        await finish_event(rig, claimed)
+        assert await add_event(rig, provider_event(), b"d" * 32) is None
 
     async def test_nothing_is_kept_of_a_transaction_that_failed(self, rig: StoreRig) -> None:
         with pytest.raises(ZeroDivisionError):
-            await _tell_and_fail(rig, b"d" * 32)
-        assert await claim_told(rig) == []
-        assert await tell(rig, told(), b"d" * 32) is not None
+            await _add_and_fail(rig, b"d" * 32)
+        assert await claim_events(rig) == []
+        assert await add_event(rig, provider_event(), b"d" * 32) is not None
 
-    async def test_what_is_claimed_is_due_to_nobody_else(self, rig: StoreRig) -> None:
-        ids = [await tell(rig, told()) for _ in range(3)]
-        first = await claim_told(rig, limit=2)
-        second = await claim_told(rig, limit=2)
+    async def test_a_claimed_event_is_not_claimed_again(self, rig: StoreRig) -> None:
+        ids = [await add_event(rig, provider_event()) for _ in range(3)]
+        first = await claim_events(rig, limit=2)
+        second = await claim_events(rig, limit=2)
         assert [one.id for one in first] == ids[:2], "the longest due first"
         assert [one.id for one in second] == ids[2:]
-        assert await claim_told(rig) == []
+        assert await claim_events(rig) == []
 
     async def test_claims_at_the_same_time_share_what_is_due(self, rig: StoreRig) -> None:
-        ids = [await tell(rig, told()) for _ in range(12)]
-        shares = await asyncio.gather(*(claim_told(rig, limit=4) for _ in range(6)))
+        ids = [await add_event(rig, provider_event()) for _ in range(12)]
+        shares = await asyncio.gather(*(claim_events(rig, limit=4) for _ in range(6)))
         taken = [one.id for share in shares for one in share]
         assert len(taken) == len(set(taken))
-        taken += [one.id for one in await claim_told(rig)]
+        taken += [one.id for one in await claim_events(rig)]
         assert sorted(taken) == sorted(id_ for id_ in ids if id_ is not None)
 
     async def test_what_a_dead_worker_left_is_due_again(self, rig: StoreRig) -> None:
-        await tell(rig, told())
-        (left,) = await claim_told(rig, seconds=-1)
-        (again,) = await claim_told(rig)
+        await add_event(rig, provider_event())
+        (left,) = await claim_events(rig, seconds=-1)
+        (again,) = await claim_events(rig)
         assert (again.id, again.event) == (left.id, left.event)
         assert again.token != left.token
         assert (left.tries, again.tries) == (1, 2)
 
     async def test_what_is_done_is_never_due_again(self, rig: StoreRig) -> None:
-        await tell(rig, told())
-        (claimed,) = await claim_told(rig, seconds=-1)
-        await finish_told(rig, claimed)
-        assert await claim_told(rig) == []
+        await add_event(rig, provider_event())
+        (claimed,) = await claim_events(rig, seconds=-1)
+        await finish_event(rig, claimed)
+        assert await claim_events(rig) == []
 
     async def test_what_is_postponed_is_due_later(self, rig: StoreRig) -> None:
-        await tell(rig, told())
-        await tell(rig, told())
-        soon, late = await claim_told(rig)
+        await add_event(rig, provider_event())
+        await add_event(rig, provider_event())
+        soon, late = await claim_events(rig)
         await _postpone(rig, soon, -1)
         await _postpone(rig, late, 3600)
-        (again,) = await claim_told(rig)
+        (again,) = await claim_events(rig)
         assert (again.id, again.event, again.tries) == (soon.id, soon.event, 2)
 
-    @pytest.mark.parametrize("act", [finish_told, lambda rig, one: _postpone(rig, one, 3600)])
-    async def test_who_has_lost_the_claim_changes_nothing(self, rig: StoreRig, act: Any) -> None:
-        await tell(rig, told())
-        (left,) = await claim_told(rig, seconds=-1)
-        await claim_told(rig, seconds=-1)
-        await act(rig, left)
-        (third,) = await claim_told(rig)
+    @pytest.mark.parametrize("action", [finish_event, lambda rig, one: _postpone(rig, one, 3600)])
+    async def test_a_lost_claim_changes_nothing(self, rig: StoreRig, action: Any) -> None:
+        await add_event(rig, provider_event())
+        (left,) = await claim_events(rig, seconds=-1)
+        await claim_events(rig, seconds=-1)
+        await action(rig, left)
+        (third,) = await claim_events(rig)
         assert third.tries == 3
 
-    async def test_who_has_given_an_event_back_has_lost_it(self, rig: StoreRig) -> None:
-        await tell(rig, told())
-        (claimed,) = await claim_told(rig)
+    async def test_an_event_that_was_released_is_no_longer_claimed(self, rig: StoreRig) -> None:
+        await add_event(rig, provider_event())
+        (claimed,) = await claim_events(rig)
         await _postpone(rig, claimed, -1)
-        await finish_told(rig, claimed)
-        assert len(await claim_told(rig)) == 1
+        await finish_event(rig, claimed)
+        assert len(await claim_events(rig)) == 1

@@ -1,4 +1,4 @@
-"""What is asked often, in a store: cheap reads of what was committed."""
+"""Frequent queries of a store: cheap reads of what was committed."""
 
 import pytest
 
@@ -52,11 +52,11 @@ class QueriesContract(
         digest = bytes(range(16)) + account.id.bytes
         await rig.registry.add_account(account)
         await rig.registry.add_key(key, digest)
-        card = AccountSummary(account.id, account.user_id, account.email, "Dewi Ayu", 0)
-        assert await rig.queries.find_caller(digest) == Caller(key, card)
+        summary = AccountSummary(account.id, account.user_id, account.email, "Dewi Ayu", 0)
+        assert await rig.queries.find_caller(digest) == Caller(key, summary)
         assert await rig.queries.find_caller(bytes(32)) is None
 
-    async def test_a_caller_is_told_that_the_account_is_suspended(self, rig: QueriesRig) -> None:
+    async def test_a_caller_shows_that_the_account_is_suspended(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig)
         for includes in (
             CallerIncludes(),
@@ -94,9 +94,7 @@ class QueriesContract(
         assert await rig.queries.find_meeting(other.account_id, meeting.id) is None
         assert await rig.queries.find_meeting(customer.account_id, new_id()) is None
 
-    async def test_a_meeting_is_found_by_the_providers_id_whoever_it_belongs_to(
-        self, rig: QueriesRig
-    ) -> None:
+    async def test_a_meeting_is_found_by_the_providers_id_for_any_account(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer)
@@ -120,7 +118,7 @@ class QueriesContract(
         assert await rig.queries.find_endpoint(customer.account_id, endpoint.id) == endpoint
         assert await rig.queries.find_endpoint(other.account_id, endpoint.id) is None
 
-    async def test_what_is_not_committed_is_not_seen(self, rig: QueriesRig) -> None:
+    async def test_uncommitted_changes_are_not_read(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig)
         async with rig.store.begin() as tx:
             view = await tx.ledger.load(customer.account_id, "topup:x")
@@ -131,5 +129,5 @@ class QueriesContract(
             assert caller is not None
             assert caller.account.balance == 0
 
-    async def test_a_store_that_lives_gives_a_sign(self, rig: QueriesRig) -> None:
+    async def test_a_reachable_store_answers_a_ping(self, rig: QueriesRig) -> None:
         await rig.queries.ping()

@@ -21,7 +21,7 @@ READ, CREDIT = OperationClass.READ, OperationClass.CREDIT
 MINUTE = 1_796_126_400
 """The unix second on which a minute starts."""
 
-_words = st.lists(
+_hit_sequences = st.lists(
     st.tuples(st.integers(0, 2), st.sampled_from(OperationClass), st.integers(0, 2)), max_size=40
 )
 
@@ -79,28 +79,28 @@ class RateCountersContract:
             HealthCheck.too_slow,
         ],
     )
-    @given(word=_words)
+    @given(sequence=_hit_sequences)
     async def test_whatever_is_counted_at_once_each_counter_counts_one_by_one(
-        self, counters: RateCounters, word: list[tuple[int, OperationClass, int]]
+        self, counters: RateCounters, sequence: list[tuple[int, OperationClass, int]]
     ) -> None:
         keys = [uuid4() for _ in range(3)]
         counts = await asyncio.gather(
-            *(counters.hit(keys[key], operation, MINUTE + 60 * window) for key, operation, window in word)
+            *(counters.hit(keys[key], operation, MINUTE + 60 * window) for key, operation, window in sequence)
         )
-        for name, hits in Counter(word).items():
-            told = [count for counted, count in zip(word, counts, strict=True) if counted == name]
-            assert sorted(told) == list(range(1, hits + 1))
+        for name, hits in Counter(sequence).items():
+            counted_to = [count for counted, count in zip(sequence, counts, strict=True) if counted == name]
+            assert sorted(counted_to) == list(range(1, hits + 1))
 
     async def test_a_caller_that_gives_up_has_made_its_attempt(self, counters: RateCounters) -> None:
         key = uuid4()
         await counters.hit(key, READ, MINUTE)
-        impatient = asyncio.create_task(counters.hit(key, READ, MINUTE))
-        patient = asyncio.create_task(counters.hit(key, READ, MINUTE))
+        cancelled = asyncio.create_task(counters.hit(key, READ, MINUTE))
+        kept = asyncio.create_task(counters.hit(key, READ, MINUTE))
         await asyncio.sleep(0)
-        impatient.cancel()
-        await asyncio.gather(impatient, return_exceptions=True)
-        # Whether the one that gave up was counted is not known; nobody else's hit went with it.
-        assert await patient in (2, 3)
+        cancelled.cancel()
+        await asyncio.gather(cancelled, return_exceptions=True)
+        # Whether the one that gave up was counted is not known; no other hit was lost with it.
+        assert await kept in (2, 3)
 
 
 class SharedRateCountersContract(RateCountersContract):

@@ -18,14 +18,14 @@ async def funds_of(rig: Rig, customer: Customer) -> Funds:
         return (await tx.ledger.load(customer.account_id, "nothing")).funds
 
 
-async def creation(rig: Rig, customer: Customer, wish: MeetingSpec | None = None) -> CreationView:
-    """What the decision on a new meeting would see."""
+async def creation(rig: Rig, customer: Customer, spec: MeetingSpec | None = None) -> CreationView:
+    """Load what the decision on a new meeting would read."""
     async with rig.store.begin() as tx:
-        return await tx.meetings.load_creation(query_of(customer, wish or MeetingSpec()))
+        return await tx.meetings.load_creation(query_of(customer, spec or MeetingSpec()))
 
 
 async def cancel_view(rig: Rig, meeting: Meeting, key: str | None = None) -> MeetingView | None:
-    """What a cancellation would see."""
+    """Load what a cancellation would read."""
     async with rig.store.begin() as tx:
         return await tx.meetings.load_locked(meeting.account_id, meeting.id, key)
 
@@ -36,6 +36,6 @@ async def money(rig: Rig, customer: Customer) -> tuple[int, int, int, int]:
     return view.funds.balance, view.funds.held, view.usage.spent, view.usage.held
 
 
-async def is_free(rig: Rig, customer: Customer, wish: MeetingSpec | None = None) -> bool:
-    """Whether a host is free for a wish."""
-    return bool((await creation(rig, customer, wish)).free_hosts)
+async def is_free(rig: Rig, customer: Customer, spec: MeetingSpec | None = None) -> bool:
+    """Whether a host is free for a meeting."""
+    return bool((await creation(rig, customer, spec)).free_hosts)

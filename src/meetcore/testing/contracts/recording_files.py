@@ -100,12 +100,12 @@ class RecordingFilesContract:
         for name, file in (await place.found()).items():
             size = len(place.contents[name])
             for first in (size, size + 1, size + 10**9):
-                with pytest.raises(RangeUnsatisfiable) as told:
+                with pytest.raises(RangeUnsatisfiable) as caught:
                     async with place.files.open(file, ByteRange(first)):
                         pass
-                assert told.value.size_bytes == size
+                assert caught.value.size_bytes == size
 
-    async def test_who_stops_reading_can_read_again(self, place: RecordingPlace) -> None:
+    async def test_a_reader_that_stopped_can_read_again(self, place: RecordingPlace) -> None:
         name, file = max((await place.found()).items(), key=lambda one: one[1].size_bytes)
         for _ in range(3):
             async with place.files.open(file) as opened:
@@ -135,10 +135,10 @@ class RecordingFilesContract:
             for _ in range(2):
                 await place.files.remove(place.provider_meeting_id, file)
         assert await place.found() == {}
-        stranger = evolve(next(iter(found.values())), provider_file_id="never-was")
-        await place.files.remove(place.provider_meeting_id, stranger)
+        unknown = evolve(next(iter(found.values())), provider_file_id="never-was")
+        await place.files.remove(place.provider_meeting_id, unknown)
         for name in place.unrecorded:
-            await place.files.remove(name, stranger)
+            await place.files.remove(name, unknown)
 
 
 async def _read(opened: OpenFile) -> bytes:

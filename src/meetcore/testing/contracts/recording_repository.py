@@ -65,10 +65,10 @@ class RecordingRepositoryContract(RecordingWorkContract):
 
     async def test_a_recording_belongs_to_its_meeting_and_account(self, rig: StoreRig) -> None:
         recording = new_recording(await open_customer(rig))
-        stranger = await open_customer(rig)
+        other = await open_customer(rig)
         await keep_recording(rig, recording)
         assert await find_recording(rig, evolve(recording, meeting_id=new_id())) is None
-        assert await find_recording(rig, evolve(recording, account_id=stranger.account_id)) is None
+        assert await find_recording(rig, evolve(recording, account_id=other.account_id)) is None
 
     async def test_a_meeting_has_at_most_one_recording(self, rig: StoreRig) -> None:
         recording = new_recording(await open_customer(rig))
@@ -85,14 +85,14 @@ class RecordingRepositoryContract(RecordingWorkContract):
 
     async def test_a_recording_is_found_by_its_own_id_too_by_its_account_only(self, rig: StoreRig) -> None:
         recording = new_recording(await open_customer(rig))
-        stranger = await open_customer(rig)
+        other = await open_customer(rig)
         await keep_recording(rig, recording)
         async with rig.store.begin() as tx:
             assert await tx.recordings.load_by_id(recording.account_id, recording.id) == recording
-            assert await tx.recordings.load_by_id(stranger.account_id, recording.id) is None
+            assert await tx.recordings.load_by_id(other.account_id, recording.id) is None
             assert await tx.recordings.load_by_id(recording.account_id, recording.meeting_id) is None
 
-    async def test_what_is_told_of_a_recording_goes_out_with_it(self, rig: StoreRig) -> None:
+    async def test_the_events_of_a_recording_are_saved_with_it(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
         await register(rig, new_endpoint(customer, EventKind.RECORDING_READY))
         recording = new_recording(customer)

@@ -1,4 +1,4 @@
-"""What is done with recordings: kept, measured and read again, each act one transaction.
+"""What is done with recordings: kept, measured and read again, each function one transaction.
 
 Owns no expectation: that is the suites' business.
 """
@@ -49,6 +49,6 @@ def measured(recording: Recording) -> Recording:
 
 
 async def claim_recordings(rig: Rig, limit: int = 100, seconds: float = 60.0) -> list[RecordingTask]:
-    """Claim what is due for so many seconds; a negative number is a worker that dies at once."""
+    """Claim what is due for so many seconds; a negative number is a worker that stops at once."""
     async with rig.store.begin() as tx:
         return list(await tx.recordings.claim(limit, Lease(new_id(), seconds)))

@@ -1,4 +1,4 @@
-"""Who goes to the provider for which recording, in a store: what is due, under a lease, one worker each."""
+"""Which recordings are due for a check at the provider, in a store: under a lease, one worker each."""
 
 import asyncio
 from datetime import timedelta
@@ -45,7 +45,7 @@ class RecordingWorkContract:
         assert str(task.token) not in repr(task)
         assert await claim_recordings(rig) == []
 
-    async def test_what_is_measured_is_nobodys_work_until_more_is_there(self, rig: StoreRig) -> None:
+    async def test_a_measured_recording_is_not_claimed_until_more_is_there(self, rig: StoreRig) -> None:
         recording = new_recording(await open_customer(rig))
         await keep_recording(rig, recording)
         (task,) = await claim_recordings(rig, seconds=-1)
@@ -67,7 +67,7 @@ class RecordingWorkContract:
         await keep_recording(rig, evolve(done, files=(*done.files, new_file("a3", kind=FileKind.TRANSCRIPT))))
         assert await claim_recordings(rig) == []
 
-    async def test_one_that_expired_is_due_at_once_whoever_is_at_it(self, rig: StoreRig) -> None:
+    async def test_an_expired_recording_is_due_at_once_even_when_claimed(self, rig: StoreRig) -> None:
         recording = new_recording(await open_customer(rig))
         await keep_recording(rig, recording)
         (measuring,) = await claim_recordings(rig)
@@ -123,9 +123,7 @@ class RecordingWorkContract:
         await _postpone(rig, task, -1)
         assert await claim_recordings(rig) == [], "it was given back once"
 
-    async def test_the_longest_due_recordings_come_first_and_no_more_than_asked_for(
-        self, rig: StoreRig
-    ) -> None:
+    async def test_the_longest_due_recordings_come_first_up_to_the_limit(self, rig: StoreRig) -> None:
         customer = await open_customer(rig)
         made = [new_recording(customer) for _ in range(3)]
         for recording in made:
@@ -142,7 +140,7 @@ class RecordingWorkContract:
             await keep_recording(rig, new_recording(customer))
         found = await asyncio.gather(*(claim_recordings(rig, 3) for _ in range(5)))
         found.append(await claim_recordings(rig))
-        taken = [task.recording.id for mine in found for task in mine]
+        taken = [task.recording.id for tasks in found for task in tasks]
         assert len(taken) == len(set(taken)) == 9
 
     async def test_what_is_past_its_retention_is_found_the_oldest_first(self, rig: StoreRig) -> None:

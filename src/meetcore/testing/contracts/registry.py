@@ -49,7 +49,7 @@ class RegistryContract:
     """
 
     @pytest.mark.parametrize(("threshold", "is_low"), [(0, False), (100, True)])
-    async def test_an_empty_account_counts_as_told_that_it_is_low(
+    async def test_an_empty_account_counts_as_notified_of_low_credit(
         self, rig: RegistryRig, threshold: int, is_low: bool
     ) -> None:
         customer = await open_customer(rig, low_threshold=threshold)
@@ -70,7 +70,7 @@ class RegistryContract:
             assert caught.value.details == {"id": str(customer.account_id)}
         assert [one.id for one in await rig.registry.list_accounts(email, 9)] == [customer.account_id]
 
-    async def test_an_email_address_that_is_asked_for_twice_at_once_is_one_accounts(
+    async def test_an_email_address_registered_twice_at_once_belongs_to_one_account(
         self, rig: RegistryRig
     ) -> None:
         email = email_of(new_id())
@@ -141,9 +141,9 @@ class RegistryContract:
     async def test_keys_are_listed_newest_first_and_by_account(self, rig: RegistryRig) -> None:
         customer, other = await open_customer(rig), await open_customer(rig)
         key = await _add_key(rig, customer.account_id, daily_cap=7, expires_at=AT + DAY, revoked_at=AT + DAY)
-        mine = await rig.registry.list_keys(customer.account_id)
-        assert [one.id for one in mine] == [key.id, customer.key_id]
-        assert mine[0] == key
+        keys = await rig.registry.list_keys(customer.account_id)
+        assert [one.id for one in keys] == [key.id, customer.key_id]
+        assert keys[0] == key
         every = [one.id for one in await rig.registry.list_keys(None)]
         assert every == sorted(every, reverse=True)
         assert {key.id, customer.key_id, other.key_id} <= set(every)

@@ -81,7 +81,7 @@ class ResolverContract:
         except TimeoutError:
             raise AssertionError("the lookup was still waiting long after its limit") from None
 
-    async def test_names_asked_at_once_do_not_mix(self, resolver: Resolver) -> None:
+    async def test_names_resolved_at_once_do_not_mix(self, resolver: Resolver) -> None:
         hosts = [*ZONE, "missing.test"] * 10
         found = await asyncio.gather(*(_outcome(resolver, host) for host in hosts))
         for host, addresses in zip(hosts, found, strict=True):
@@ -94,16 +94,16 @@ class ResolverContract:
         assert await _outcome(resolver, "one.test") == {"192.0.2.1"}
         assert await asyncio.gather(*hanging) == [None] * 8
 
-    async def test_one_that_gives_up_takes_nobody_along(self, resolver: Resolver) -> None:
-        asked = [asyncio.create_task(_outcome(resolver, "one.test")) for _ in range(5)]
+    async def test_a_cancelled_call_cancels_no_other(self, resolver: Resolver) -> None:
+        lookups = [asyncio.create_task(_outcome(resolver, "one.test")) for _ in range(5)]
         await asyncio.sleep(0)
-        asked[0].cancel()
-        _, *others = await asyncio.gather(*asked, return_exceptions=True)
+        lookups[0].cancel()
+        _, *others = await asyncio.gather(*lookups, return_exceptions=True)
         assert others == [{"192.0.2.1"}] * 4
 
 
 async def _outcome(resolver: Resolver, host: str) -> set[str] | None:
-    """The addresses as text, or None for the one error that the port knows."""
+    """Return the addresses as text, or `None` for the one error that the port knows."""
     try:
         found = await resolver.resolve(host, _ACCOUNT)
     except HostUnresolved:

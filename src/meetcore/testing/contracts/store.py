@@ -1,4 +1,4 @@
-"""A whole store at once: every repository that a transaction carries."""
+"""A whole store at once: every repository of a transaction."""
 
 from meetcore.testing.contracts.delivery_limits import DeliveryLimitsContract
 from meetcore.testing.contracts.delivery_repository import DeliveryRepositoryContract

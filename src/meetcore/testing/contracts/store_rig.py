@@ -7,7 +7,7 @@
     QueriesRig       and the cheap reads
     RegistryRig      and what a broken constraint raises
     HousekeepingRig  and keys that grow old
-    LedgerAuditRig   and a thief who changes an entry
+    LedgerAuditRig   and a way to tamper with an entry
     FullRig          all of them: one class for one store
 
 A suite asks only for what it uses. `meetcore.testing.memory_rig.MemoryRig` fills all of it.
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class Rig(Protocol):
-    """The least that a suite needs: something to act on."""
+    """The least that a suite needs: a store to work with."""
 
     @property
     def store(self) -> Store:
@@ -96,15 +96,15 @@ class StoreRig(QueriesRig, RegistryRig, Protocol):
         ...
 
     async def reset(self) -> None:
-        """Forget every host, meeting, reservation, recording, note, endpoint, event, delivery and attempt.
+        """Delete every host, meeting, reservation, recording, note, endpoint, event, delivery and attempt.
 
-        And every event that a provider told, and what was heard of recordings.
+        And every provider event and transcript.
 
         Accounts, keys and the ledger may stay.
         """
         ...
 
-    async def until_somebody_waits(self) -> None:
+    async def until_lock_contended(self) -> None:
         """Return once another transaction waits for a lock that an open one holds.
 
         Called by the holder while it is open. Return at once where a transaction waits before it
@@ -154,7 +154,7 @@ class HousekeepingRig(Rig, Protocol):
 
 
 class Tampering(Enum):
-    """What a thief may do to a ledger. `number` is the entry's; what belongs to no entry is the account's."""
+    """What an attacker may do to a ledger. `number` is the entry's, where there is one."""
 
     BALANCE_AFTER = "the entry tells one credit more after it"
     AMOUNT = "the transfer of the entry, and its legs, move one credit more"
@@ -173,10 +173,10 @@ class LedgerAuditRig(Rig, Protocol):
         """The reading of the whole ledger of the same store."""
         ...
 
-    async def tamper(self, account_id: UUID, number: int, theft: Tampering) -> None:
-        """Change what is stored of an account, past every guard, and nothing but what the theft says.
+    async def tamper(self, account_id: UUID, number: int, tampering: Tampering) -> None:
+        """Change what is stored of an account, past every guard, and nothing but what `tampering` names.
 
-        As a thief with the database's password would: triggers off, constraints got round.
+        As an attacker with the database's password would: triggers off, constraints got round.
         """
         ...
 

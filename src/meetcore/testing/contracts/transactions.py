@@ -1,9 +1,9 @@
 """What the use cases do with the store ports, without their providers and answers.
 
-Each act is one transaction, written as its use case writes it: load, decide, save. The suites are
-made of these acts, and an adapter's own tests may use them too.
+Each function is one transaction, written as its use case writes it: load, decide, save. The suites are
+made of these functions, and an adapter's own tests may use them too.
 
-Owns customers, wishes and acts. Refuses to expect anything of a store: that is the suites' business.
+Owns customers, meeting specs and transactions. Refuses to expect anything of a store: the suites do.
 """
 
 import os
@@ -82,7 +82,7 @@ class Customer:
 
 @frozen
 class MeetingSpec:
-    """A meeting somebody wants: seats, a range, credits, perhaps under an idempotency key."""
+    """A meeting to create: seats, a range, credits, perhaps under an idempotency key."""
 
     start_at: datetime = TOMORROW
     minutes: int = 60
@@ -144,7 +144,7 @@ async def top_up(
     *kinds: EventKind,
     key: ChainKey | None = None,
 ) -> int:
-    """Top up once for each reference, told in events of these kinds; how many deliveries are due.
+    """Top up once for each reference, with events of these kinds; how many deliveries are due.
 
     The entry is chained under the key, where one is given.
     """
@@ -174,51 +174,51 @@ async def adjust(
 
 
 def new_event(customer: Customer, kind: EventKind = KIND, **data: object) -> Event:
-    """An event of the customer that is not told yet."""
+    """Return an event of the customer that is not sent yet."""
     return Event(new_id(), customer.account_id, kind, AT, data)
 
 
-def query_of(customer: Customer, wish: MeetingSpec, *, can_wait: bool = False) -> CreationQuery:
-    """What the decision on a wish asks of the store."""
-    operation = f"meeting:{new_id()}" if wish.key is None else f"meeting:key:{wish.key}"
+def query_of(customer: Customer, spec: MeetingSpec, *, can_wait: bool = False) -> CreationQuery:
+    """Return what the decision on a spec asks of the store."""
+    operation = f"meeting:{new_id()}" if spec.key is None else f"meeting:key:{spec.key}"
     return CreationQuery(
-        customer.account_id, customer.key_id, cap_day(AT), operation, wish.key, wish.seats,
-        wish.start_at, wish.end_at, AT, wish.per_day, wish.needs_host, can_wait,
+        customer.account_id, customer.key_id, cap_day(AT), operation, spec.key, spec.seats,
+        spec.start_at, spec.end_at, AT, spec.per_day, spec.needs_host, can_wait,
     )  # fmt: skip
 
 
-def draft(customer: Customer, wish: MeetingSpec, host_id: UUID | None) -> Meeting:
-    """The meeting of a wish, before the provider is asked."""
+def draft(customer: Customer, spec: MeetingSpec, host_id: UUID | None) -> Meeting:
+    """Return the meeting of a spec, before the provider is called."""
     return Meeting(
         id=new_id(), account_id=customer.account_id, api_key_id=customer.key_id,
-        status=MeetingStatus.PROVISIONING, title="Rapat", description="Agenda", start_at=wish.start_at,
-        end_at=wish.end_at, duration=wish.minutes, capacity=wish.seats, pricing_tier_id="small",
-        credits=wish.credits, with_recording=wish.with_recording, auto_notulen=False, must_login=True,
+        status=MeetingStatus.PROVISIONING, title="Rapat", description="Agenda", start_at=spec.start_at,
+        end_at=spec.end_at, duration=spec.minutes, capacity=spec.seats, pricing_tier_id="small",
+        credits=spec.credits, with_recording=spec.with_recording, auto_notulen=False, must_login=True,
         mic_off=False, email_notification=True, host_id=host_id, provider="sandbox", created_at=AT,
-        password=wish.password,
+        password=spec.password,
     )  # fmt: skip
 
 
 def provisioning(
-    customer: Customer, wish: MeetingSpec, view: CreationView, host: Host | None, operation: str
+    customer: Customer, spec: MeetingSpec, view: CreationView, host: Host | None, operation: str
 ) -> Provisioning:
     """What a use case decides: a hold within funds and cap, a meeting under a lease, a claim."""
-    meeting = draft(customer, wish, None if host is None else host.id)
+    meeting = draft(customer, spec, None if host is None else host.id)
     hold = holds.Hold(
-        new_id(), operation, TransferKind.MEETING_CHARGE, wish.credits,
+        new_id(), operation, TransferKind.MEETING_CHARGE, spec.credits,
         Reference("meeting", str(meeting.id)), customer.key_id, view.usage.day,
     )  # fmt: skip
     reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
-    claim = None if wish.key is None else Claim(wish.key, wish.fingerprint, meeting.id)
-    lease = Lease(new_id(), wish.lease_s)
+    claim = None if spec.key is None else Claim(spec.key, spec.fingerprint, meeting.id)
+    lease = Lease(new_id(), spec.lease_s)
     user = "" if host is None else host.provider_user_id
     is_counted = view.creations is not None
     return Provisioning(
-        meeting, hold, reserved.funds, reserved.usage, lease, claim, user, is_counted, wish.orphan_window_s
+        meeting, hold, reserved.funds, reserved.usage, lease, claim, user, is_counted, spec.orphan_window_s
     )
 
 
-async def reserve(rig: Rig, customer: Customer, wish: MeetingSpec) -> Provisioning | Verdict | None:
+async def reserve(rig: Rig, customer: Customer, spec: MeetingSpec) -> Provisioning | Verdict | None:
     """The first transaction of making a meeting.
 
     Returns:
@@ -227,27 +227,27 @@ async def reserve(rig: Rig, customer: Customer, wish: MeetingSpec) -> Provisioni
     """
     can_wait = False
     for _ in range(100):
-        query = query_of(customer, wish, can_wait=can_wait)
+        query = query_of(customer, spec, can_wait=can_wait)
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
-            verdict = decide(view.idempotency.record, wish.fingerprint, view.idempotency.now)
+            verdict = decide(view.idempotency.record, spec.fingerprint, view.idempotency.now)
             if verdict is not Verdict.CLAIM:
                 return verdict
             if view.is_contended:
                 can_wait = True
                 continue
-            host = choose_host(view.free_hosts, wish.seats)
-            if host is None and wish.needs_host:
+            host = choose_host(view.free_hosts, spec.seats)
+            if host is None and spec.needs_host:
                 return None
-            made = provisioning(customer, wish, view, host, query.operation)
+            made = provisioning(customer, spec, view, host, query.operation)
             if await tx.meetings.save_provisioning(made):
                 return made
     raise AssertionError("no host was to be had, and none was refused")
 
 
-async def reserved(rig: Rig, customer: Customer, wish: MeetingSpec) -> Provisioning:
+async def reserved(rig: Rig, customer: Customer, spec: MeetingSpec) -> Provisioning:
     """The same where nothing stands in the way."""
-    made = await reserve(rig, customer, wish)
+    made = await reserve(rig, customer, spec)
     assert isinstance(made, Provisioning)
     return made
 
@@ -264,7 +264,7 @@ async def schedule(
     rig: Rig, made: Provisioning, *events: Event, answer: bytes | None = None, password: str | None = "pw",
     room: str | None = None, link: str | None = None,
 ) -> Meeting | None:  # fmt: skip
-    """The hold becomes the charge; none when the lease is lost. `room` is the provider's id of it."""
+    """Charge what is held; return `None` when the lease is lost. `room` is the provider's id of it."""
     meeting_id = made.meeting.id
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_leased(made.meeting.account_id, meeting_id, made.lease.token)
@@ -274,17 +274,17 @@ async def schedule(
         entry = settled.posting.entry
         assert entry is not None
         link = link or f"https://meet.example/{meeting_id}"
-        told = Provisioned(room or f"room-{meeting_id}", link, password)
-        meeting = view.meeting.as_provisioned(told, entry.transfer.id)
+        provisioned = Provisioned(room or f"room-{meeting_id}", link, password)
+        meeting = view.meeting.as_provisioned(provisioned, entry.transfer.id)
         await tx.meetings.save_scheduled(
             view, meeting, settled.posting.funds, settled.usage, entry, events, answer
         )
         return meeting
 
 
-async def scheduled(rig: Rig, customer: Customer, wish: MeetingSpec | None = None) -> Meeting:
+async def scheduled(rig: Rig, customer: Customer, spec: MeetingSpec | None = None) -> Meeting:
     """A meeting that was made and paid, where nothing stands in the way."""
-    meeting = await schedule(rig, await reserved(rig, customer, wish or MeetingSpec()))
+    meeting = await schedule(rig, await reserved(rig, customer, spec or MeetingSpec()))
     assert meeting is not None
     return meeting
 
@@ -373,7 +373,7 @@ async def save_endpoint(rig: Rig, endpoint: Endpoint) -> None:
 
 
 async def remove_endpoint(rig: Rig, endpoint: Endpoint) -> bool:
-    """Forget an endpoint; false when there is none."""
+    """Remove an endpoint; return `False` when there is none."""
     async with rig.store.begin() as tx:
         await tx.endpoints.lock_account(endpoint.account_id)
         return await tx.endpoints.remove(endpoint.account_id, endpoint.id)

@@ -1,6 +1,6 @@
 """What everything that runs meetings is held against: made once, found again, removed once.
 
-Refuses to test what a provider says of a meeting that runs (`played_meetings` does), and how it fails:
+Refuses to test what a provider says of a meeting that runs (`interactive_provider` does), and how it fails:
 to bring that about is each provider's own.
 """
 
@@ -68,7 +68,7 @@ class VideoProviderContract:
     makes_one_for_one_order: ClassVar[bool] = True
     knows_the_removed: ClassVar[bool] = True
 
-    async def test_a_provider_says_what_it_can_do(self, provider: VideoProvider) -> None:
+    async def test_a_provider_declares_its_abilities(self, provider: VideoProvider) -> None:
         abilities = provider.abilities
         assert abilities.name
         assert provider.abilities == abilities
@@ -152,10 +152,10 @@ class VideoProviderContract:
 
     async def test_of_many_that_remove_one_did_it(self, provider: VideoProvider) -> None:
         made = await provider.create(order_for(provider))
-        said = await asyncio.gather(*(provider.remove(made.provider_meeting_id) for _ in range(8)))
+        states = await asyncio.gather(*(provider.remove(made.provider_meeting_id) for _ in range(8)))
         did_it = 1 if self.knows_the_removed else 8
-        assert said.count(ProviderMeetingState.REMOVED) == did_it
-        assert said.count(ProviderMeetingState.GONE) == 8 - did_it
+        assert states.count(ProviderMeetingState.REMOVED) == did_it
+        assert states.count(ProviderMeetingState.GONE) == 8 - did_it
 
     async def test_ending_again_or_after_removal_is_fine(self, provider: VideoProvider) -> None:
         order = order_for(provider)

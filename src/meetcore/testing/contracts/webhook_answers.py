@@ -18,7 +18,7 @@ from meetcore.testing.receiver import (
     answering,
     pouring,
     receiving,
-    saying_and_going,
+    replying_and_closing,
 )
 
 __all__ = ["WebhookAnswersContract"]
@@ -38,7 +38,7 @@ _NOT_HTTP = (
     b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
     b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
 )  # fmt: skip
-_WORDS = [
+_FRAGMENTS = [
     b"HTTP/1.1 ", b"HTTP/1.1 200 OK\r\n", b"200", b" OK", b"\r\n", b"\n", b"\r\n\r\n", b":", b";", b"5",
     b"\0", b"Content-Length: ", b"Transfer-Encoding: chunked", b"Set-Cookie: ",
     b"Content-Type: x; charset=", b"Content-Encoding: br", b"Connection: ", b"Location: //[", b"\xff\xfe",
@@ -82,7 +82,7 @@ class WebhookAnswersContract:
         assert len(receiver.heads) == 1
 
     @pytest.mark.parametrize(("value", "wait_s"), _RETRY_AFTER)
-    async def test_a_busy_receiver_is_heard(
+    async def test_a_busy_receivers_retry_after_is_returned(
         self, make_sender: MakeSender, authority: Authority, value: str, wait_s: int | None
     ) -> None:
         head = f"HTTP/1.1 503 Busy\r\nretry-after: {value}\r\nContent-Length: 4\r\n\r\n".encode()
@@ -90,7 +90,7 @@ class WebhookAnswersContract:
         assert (attempt.error, attempt.response_excerpt) == ("status_503", "busy")
         assert attempt.retry_after_s == wait_s
 
-    async def test_who_asks_for_no_delay_gets_none(
+    async def test_a_retry_after_of_no_delay_is_none(
         self, make_sender: MakeSender, authority: Authority
     ) -> None:
         assert (await attempt_at(make_sender, authority, answering(OK))).retry_after_s is None
@@ -146,23 +146,23 @@ class WebhookAnswersContract:
     async def test_a_body_that_breaks_off_is_a_failure_that_shows_its_status(
         self, make_sender: MakeSender, authority: Authority, framing: bytes
     ) -> None:
-        broken = saying_and_going(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n5\r\nabc")
+        broken = replying_and_closing(b"HTTP/1.1 200 OK\r\n" + framing + b"\r\n\r\n5\r\nabc")
         attempt = await attempt_at(make_sender, authority, broken)
         assert (attempt.status_code, attempt.error) == (200, "connection_lost")
 
     async def test_no_bytes_make_the_sender_raise(
         self, make_sender: MakeSender, authority: Authority
     ) -> None:
-        dice = random.Random(20261201)
+        rng = random.Random(20261201)
 
-        async def babble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            beginning = b"HTTP/1.1 200 OK\r\n" if dice.random() < 0.7 else b""
-            await saying_and_going(beginning + b"".join(dice.choices(_WORDS, k=dice.randrange(25))))(
+        async def reply_noise(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            beginning = b"HTTP/1.1 200 OK\r\n" if rng.random() < 0.7 else b""
+            await replying_and_closing(beginning + b"".join(rng.choices(_FRAGMENTS, k=rng.randrange(25))))(
                 reader, writer
             )
 
         async with (
-            receiving(authority.certified(HOST), babble) as receiver,
+            receiving(authority.certified(HOST), reply_noise) as receiver,
             make_sender(sender_to(authority, receiver.port)) as sender,
         ):
             for _ in range(200):

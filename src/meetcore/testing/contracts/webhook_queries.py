@@ -72,7 +72,7 @@ class WebhookQueries:
         assert list(await rig.queries.list_endpoints(customer.account_id, MAX_PAGE, None)) == made[::-1]
         assert list(await rig.queries.list_endpoints((await open_customer(rig)).account_id, 5, None)) == []
 
-    async def test_endpoints_come_in_pages_whoever_is_removed_meanwhile(self, rig: QueriesRig) -> None:
+    async def test_endpoints_come_in_pages_despite_removals_meanwhile(self, rig: QueriesRig) -> None:
         customer = await open_customer(rig)
         made = [await register(rig, new_endpoint(customer)) for _ in range(5)][::-1]
 
@@ -88,13 +88,13 @@ class WebhookQueries:
         found = await _deliveries(rig, endpoint)
         ids = [one.delivery.id for one in found]
         assert ids == sorted(ids, reverse=True)
-        told = sorted((one.delivery.status, len(one.attempts)) for one in found)
-        assert told == [("pending", 0), ("pending", 0), ("pending", 1), ("succeeded", 1)]
+        found_states = sorted((one.delivery.status, len(one.attempts)) for one in found)
+        assert found_states == [("pending", 0), ("pending", 0), ("pending", 1), ("succeeded", 1)]
         for one in found:
             assert one.delivery.account_id == customer.account_id
             assert one.delivery.attempts_made == len(one.attempts)
 
-    async def test_an_attempt_is_told_without_the_address_that_was_dialled(self, rig: QueriesRig) -> None:
+    async def test_an_attempt_is_listed_without_the_dialled_address(self, rig: QueriesRig) -> None:
         _, endpoint = await _one_of_each(rig)
         (done,) = await _deliveries(rig, endpoint, DeliveryStatus.SUCCEEDED)
         assert GOOD.address is not None
@@ -138,23 +138,23 @@ class WebhookQueries:
     async def test_deliveries_are_those_of_one_endpoint_of_one_account(self, rig: QueriesRig) -> None:
         customer, endpoint = await _one_of_each(rig)
         empty = await register(rig, new_endpoint(customer))
-        stranger = await open_customer(rig)
+        other_account = await open_customer(rig)
         assert await _deliveries(rig, empty) == []
         read = rig.queries.list_deliveries
         for status in (None, DeliveryStatus.PENDING):
-            assert await read(stranger.account_id, endpoint.id, status, MAX_PAGE, None) is None
+            assert await read(other_account.account_id, endpoint.id, status, MAX_PAGE, None) is None
             assert await read(customer.account_id, new_id(), status, MAX_PAGE, None) is None
         assert await remove_endpoint(rig, endpoint)
         assert await read(customer.account_id, endpoint.id, None, MAX_PAGE, None) is None
 
     async def test_a_delivery_is_found_by_its_endpoint_and_account_only(self, rig: QueriesRig) -> None:
         customer, endpoint = await _one_of_each(rig)
-        other, stranger = await register(rig, new_endpoint(customer)), await open_customer(rig)
+        other, other_account = await register(rig, new_endpoint(customer)), await open_customer(rig)
         find = rig.queries.find_delivery
         for one in await _deliveries(rig, endpoint):
             assert await find(customer.account_id, endpoint.id, one.delivery.id) == one
             assert await find(customer.account_id, other.id, one.delivery.id) is None
-            assert await find(stranger.account_id, endpoint.id, one.delivery.id) is None
+            assert await find(other_account.account_id, endpoint.id, one.delivery.id) is None
         assert await find(customer.account_id, endpoint.id, new_id()) is None
 
     async def test_the_deliveries_of_a_removed_endpoint_are_not_found(self, rig: QueriesRig) -> None:

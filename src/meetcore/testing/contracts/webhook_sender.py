@@ -151,7 +151,7 @@ class WebhookSenderContract(WebhookAnswersContract):
             attempt = await sender.post(a_post("https://other.test/"))
         assert (attempt.error, attempt.status_code, receiver.heads) == ("tls_failed", None, [])
 
-    async def test_the_certificate_must_be_of_an_authority_that_is_believed(
+    async def test_the_certificate_must_be_of_a_trusted_authority(
         self, make_sender: MakeSender, authority: Authority
     ) -> None:
         async with (
@@ -183,7 +183,7 @@ class WebhookSenderContract(WebhookAnswersContract):
         assert (attempt.status_code, attempt.error) == (status_code, "timeout")
         assert SOON_S * 1000 <= attempt.duration_ms < SOON_S * 1000 + 2000
 
-    async def test_a_receiver_that_never_greets_is_a_connect_timeout(
+    async def test_a_receiver_that_never_completes_the_handshake_is_a_connect_timeout(
         self, make_sender: MakeSender, authority: Authority
     ) -> None:
         with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -194,9 +194,9 @@ class WebhookSenderContract(WebhookAnswersContract):
     async def test_a_closed_port_is_connect_failed(
         self, make_sender: MakeSender, authority: Authority
     ) -> None:
-        with socket.socket() as ours:
-            ours.bind(("127.0.0.1", 0))  # and nobody listens
-            async with make_sender(sender_to(authority, ours.getsockname()[1])) as sender:
+        with socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))  # and nobody listens
+            async with make_sender(sender_to(authority, bound.getsockname()[1])) as sender:
                 attempt = await sender.post(a_post())
         assert evolve(attempt, duration_ms=0, address=None) == Attempt(NOW, 0, error="connect_failed")
 

@@ -47,10 +47,10 @@ SOON_S = 0.4
 
 @define
 class StaticResolver:
-    """Answers what it is told; counts how often it is asked."""
+    """Return the configured addresses; count the lookups."""
 
     addresses: tuple[Address, ...]
-    asked: int = 0
+    lookups: int = 0
 
     async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
         """Give the addresses.
@@ -58,7 +58,7 @@ class StaticResolver:
         Raises:
             HostUnresolved: there are none.
         """
-        self.asked += 1
+        self.lookups += 1
         if not self.addresses:
             raise HostUnresolved(host)
         return self.addresses

@@ -1,8 +1,8 @@
-"""What every doorbell is held against.
+"""What every worker notifier is held against.
 
-Owns what a ring costs, and that it is heard. `WorkerNotifierContract` is for one that lives in its process;
+Owns what a notification costs, and that it arrives. `WorkerNotifierContract` is for one in its own process;
 `RemoteNotifierContract` asks on top what happens while the queue in between is away. Refuses to count:
-a ring may be lost, doubled or late, and of several one may arrive.
+a notification may be lost, doubled or late, and of several one may arrive.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ class NotifierRig(Protocol):
     """A doorbell, and the far end of its wire."""
 
     @property
-    def bell(self) -> WorkerNotifier:
+    def notifier(self) -> WorkerNotifier:
         """The doorbell under test."""
         ...
 
@@ -33,10 +33,10 @@ class NotifierRig(Protocol):
 
 
 class RemoteNotifierRig(NotifierRig, Protocol):
-    """A doorbell whose queue can be taken away. At first it is there."""
+    """A notifier whose queue can be taken away. At first it is there."""
 
     async def take_away(self) -> None:
-        """Cut what is connected and let nobody connect."""
+        """Cut every connection and allow no new one."""
         ...
 
     async def bring_back(self) -> None:
@@ -47,52 +47,52 @@ class RemoteNotifierRig(NotifierRig, Protocol):
 class _Wakes:
     """Wakes as they come, from whatever thread; must be made inside the event loop."""
 
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
+    def __init__(self, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
         self._loop = asyncio.get_running_loop()
-        self._woken = asyncio.Event()
+        self._wakes = asyncio.Event()
 
     def note(self) -> None:
-        self._loop.call_soon_threadsafe(self._woken.set)
+        self._loop.call_soon_threadsafe(self._wakes.set)
 
     async def comes(self, within_s: float) -> bool:
-        """Wait for a wake, and forget it."""
+        """Wait for a wake and consume it."""
         try:
-            await asyncio.wait_for(self._woken.wait(), within_s)
+            await asyncio.wait_for(self._wakes.wait(), within_s)
         except TimeoutError:
             return False
-        self._woken.clear()
+        self._wakes.clear()
         return True
 
     async def must_come(self) -> None:
-        assert await self.comes(self._patience_s), f"no wake within {self._patience_s} s of a ring"
+        assert await self.comes(self._timeout_s), f"no wake within {self._timeout_s} s of a ring"
 
-    async def must_come_if_rung_on(self, bell: WorkerNotifier) -> None:
-        """A ring may be lost while the queue comes back: ring on, as a busy service does."""
-        deadline = time.monotonic() + self._patience_s
+    async def must_come_on_notifying(self, notifier: WorkerNotifier) -> None:
+        """Notify until one arrives, as a busy service does: some are lost while the queue comes back."""
+        deadline = time.monotonic() + self._timeout_s
         while not await self.comes(0.1):
-            assert time.monotonic() < deadline, f"no wake within {self._patience_s} s of the queue's return"
-            bell.ring()
+            assert time.monotonic() < deadline, f"no wake within {self._timeout_s} s of the queue's return"
+            notifier.ring()
 
     async def settle(self) -> None:
-        """Until the wakes of earlier rings have all come."""
+        """Wait until the wakes of earlier notifications have all come."""
         while await self.comes(0.3):
             pass
 
 
 @pytest.mark.asyncio
 class WorkerNotifierContract:
-    """The suite for one `WorkerNotifier`. Give it the fixture `rig`, a bell and who hears it::
+    """The suite for one `WorkerNotifier`. Give it the fixture `rig`, a notifier and its listener::
 
         class MyRig:
             def __init__(self) -> None:
-                self.bell = MyDoorbell()
+                self.notifier = MyNotifier()
 
             @asynccontextmanager
             async def listening(self, on_wake: Callable[[], object]) -> AsyncIterator[None]:
-                self.bell.workers.add(on_wake)
+                self.notifier.workers.add(on_wake)
                 yield
-                self.bell.workers.remove(on_wake)
+                self.notifier.workers.remove(on_wake)
 
         class TestMyDoorbell(WorkerNotifierContract):
             @pytest.fixture
@@ -100,55 +100,55 @@ class WorkerNotifierContract:
                 return MyRig()
 
     Attributes:
-        patience_s: how long a wake may take before the test gives up, in seconds.
+        timeout_s: how long a wake may take before the test gives up, in seconds.
     """
 
-    patience_s: ClassVar[float] = 15.0
+    timeout_s: ClassVar[float] = 15.0
 
-    async def test_a_ring_wakes_a_listener_and_the_next_one_wakes_it_again(self, rig: NotifierRig) -> None:
-        wakes = _Wakes(self.patience_s)
+    async def test_each_notification_wakes_the_listener(self, rig: NotifierRig) -> None:
+        wakes = _Wakes(self.timeout_s)
         async with rig.listening(wakes.note):
             for _ in range(3):
-                rig.bell.ring()
+                rig.notifier.ring()
                 await wakes.must_come()
                 await wakes.settle()
 
-    async def test_a_hundred_rings_wake_at_least_once_and_again_after_the_last(
+    async def test_a_hundred_notifications_wake_at_least_once_and_again_after_the_last(
         self, rig: NotifierRig
     ) -> None:
-        wakes = _Wakes(self.patience_s)
+        wakes = _Wakes(self.timeout_s)
         async with rig.listening(wakes.note):
             for _ in range(99):
-                rig.bell.ring()
+                rig.notifier.ring()
             await wakes.must_come()
             await wakes.settle()
-            rig.bell.ring()
+            rig.notifier.ring()
             await wakes.must_come()
 
-    async def test_a_ring_that_nobody_hears_is_no_error_and_costs_later_ones_nothing(
+    async def test_a_notification_without_a_listener_is_no_error_and_loses_no_later_one(
         self, rig: NotifierRig
     ) -> None:
-        rig.bell.ring()
-        wakes = _Wakes(self.patience_s)
+        rig.notifier.ring()
+        wakes = _Wakes(self.timeout_s)
         async with rig.listening(wakes.note):
             await wakes.settle()
-            rig.bell.ring()
+            rig.notifier.ring()
             await wakes.must_come()
-        rig.bell.ring()
+        rig.notifier.ring()
 
-    async def test_a_ring_costs_microseconds(self, rig: NotifierRig) -> None:
-        rig.bell.ring()
-        assert _cpu_s_of_a_ring(rig.bell) < 50e-6
+    async def test_a_notification_costs_microseconds(self, rig: NotifierRig) -> None:
+        rig.notifier.ring()
+        assert _cpu_s_of_a_notification(rig.notifier) < 50e-6
 
-    async def test_a_ring_does_not_block(self, rig: NotifierRig) -> None:
-        assert _wall_s_of_a_thousand_rings(rig.bell) < 1.0
+    async def test_a_notification_does_not_block(self, rig: NotifierRig) -> None:
+        assert _wall_s_of_a_thousand_notifications(rig.notifier) < 1.0
 
 
 class RemoteNotifierContract(WorkerNotifierContract):
     """The suite for a `WorkerNotifier` with a queue between its ends. Its `rig` can take the queue away::
 
     class MyRig:
-        ...  # bell and listening as for `WorkerNotifierContract`
+        ...  # notifier and listening as for `WorkerNotifierContract`
 
         async def take_away(self) -> None:
             await self.server.stop()
@@ -162,38 +162,38 @@ class RemoteNotifierContract(WorkerNotifierContract):
             return MyRig()
     """
 
-    async def test_a_queue_that_is_away_makes_a_ring_neither_raise_nor_block(
+    async def test_a_notification_neither_raises_nor_blocks_without_the_queue(
         self, rig: RemoteNotifierRig
     ) -> None:
         await rig.take_away()
         # A connection alone would take longer.
-        assert _wall_s_of_a_thousand_rings(rig.bell) < 1.0
-        assert _cpu_s_of_a_ring(rig.bell) < 50e-6
+        assert _wall_s_of_a_thousand_notifications(rig.notifier) < 1.0
+        assert _cpu_s_of_a_notification(rig.notifier) < 50e-6
 
-    async def test_a_queue_that_goes_is_rung_again_when_it_is_back(self, rig: RemoteNotifierRig) -> None:
-        rig.bell.ring()
+    async def test_a_queue_that_is_back_is_notified_again(self, rig: RemoteNotifierRig) -> None:
+        rig.notifier.ring()
         await rig.take_away()
-        wakes = _Wakes(self.patience_s)
+        wakes = _Wakes(self.timeout_s)
         async with rig.listening(wakes.note):
             for _ in range(2):
-                rig.bell.ring()
+                rig.notifier.ring()
                 await rig.bring_back()
-                await wakes.must_come_if_rung_on(rig.bell)
+                await wakes.must_come_on_notifying(rig.notifier)
                 await rig.take_away()
-            rig.bell.ring()
+            rig.notifier.ring()
             await rig.bring_back()
 
 
-def _cpu_s_of_a_ring(bell: WorkerNotifier) -> float:
+def _cpu_s_of_a_notification(notifier: WorkerNotifier) -> float:
     gc.collect()
     began = time.thread_time()
     for _ in range(10_000):
-        bell.ring()
+        notifier.ring()
     return (time.thread_time() - began) / 10_000
 
 
-def _wall_s_of_a_thousand_rings(bell: WorkerNotifier) -> float:
+def _wall_s_of_a_thousand_notifications(notifier: WorkerNotifier) -> float:
     began = time.perf_counter()
     for _ in range(1000):
-        bell.ring()
+        notifier.ring()
     return time.perf_counter() - began

@@ -4,8 +4,8 @@
 
     moments    days, clock times, instants round midnight in WIB
     money      amounts, transfers, holds, an account between two decisions
-    lives      whole lives of an account, folded through the rules
-    pricing    tiers, catalogues, wishes
+    histories  whole histories of an account, folded through the rules
+    pricing    tiers, catalogues, recording flags
     meetings   requests, stored meetings, hosts, providers
     requests   bodies, idempotency keys and records, API keys, arrivals
     recordings files, recordings, transcripts, notes

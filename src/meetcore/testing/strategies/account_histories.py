@@ -2,8 +2,8 @@
 
 ::
 
-    @given(lives())
-    def test_my_books_agree(life: Life) -> None:
+    @given(account_histories())
+    def test_my_ledger_agrees(life: AccountHistory) -> None:
         for step in life.steps:
             my_books.write(step.entry)
         assert my_books.balance() == life.funds.balance
@@ -47,7 +47,7 @@ __all__ = ["ACCOUNT", "CAPS", "DAY", "AccountHistory", "Act", "Refusal", "Slot",
 ACCOUNT: Final = UUID("01930000-0000-7000-8000-000000000001")
 """The account whose life it is."""
 DAY: Final = date(2028, 2, 28)
-"""The WIB day about whose end a life is lived: the next one is a leap day."""
+"""The WIB day around whose end a history takes place: the next one is a leap day."""
 CAPS: Final[Mapping[UUID, int | None]] = {UUID(int=1): 80, UUID(int=2): 25, UUID(int=3): None}
 """The account's keys, and what each may spend on a day."""
 
@@ -105,8 +105,8 @@ class Step:
 
 
 @frozen
-class _Asked:
-    """One act on its way to become a step."""
+class _StepInput:
+    """The input of one action that becomes a step."""
 
     act: Act
     amount: int
@@ -118,21 +118,21 @@ class _Asked:
         return found[self.amount % len(found)] if found else None
 
     def posted(self, posting: Posting, usage: CapUsage | None = None, hold: Hold | None = None) -> Step:
-        asked = (self.act, self.amount, self.at, self.key, self.before)
-        return Step(*asked, posting.funds, usage, hold, posting.entry, posting.facts)
+        inputs = (self.act, self.amount, self.at, self.key, self.before)
+        return Step(*inputs, posting.funds, usage, hold, posting.entry, posting.facts)
 
     def reserved(self, reserved: Reserved, hold: Hold) -> Step:
-        asked = (self.act, self.amount, self.at, self.key, self.before)
-        return Step(*asked, reserved.funds, reserved.usage, hold)
+        inputs = (self.act, self.amount, self.at, self.key, self.before)
+        return Step(*inputs, reserved.funds, reserved.usage, hold)
 
     def refused(self, refusal: Refusal) -> Step:
-        asked = (self.act, self.amount, self.at, self.key, self.before)
-        return Step(*asked, self.before, refusal=refusal)
+        inputs = (self.act, self.amount, self.at, self.key, self.before)
+        return Step(*inputs, self.before, refusal=refusal)
 
 
 @define(repr=False)
 class AccountHistory:
-    """An account that takes one decision after another and remembers every step."""
+    """An account that takes one decision after another and records every step."""
 
     funds: Funds
     caps: Mapping[UUID, int | None] = CAPS
@@ -143,12 +143,12 @@ class AccountHistory:
 
     def __repr__(self) -> str:
         """What was asked and what became of the available balance, in a few words for each step."""
-        told = (
+        steps = (
             f"{step.act} {step.amount} at {step.at:%dT%H:%M:%S.%f} "
             + (f"-> {step.after.available}" if step.refusal is None else f"refused ({step.refusal.code})")
             for step in self.steps
         )
-        return f"<Life of {len(self.steps)} steps: {', '.join(told)}>"
+        return f"<Life of {len(self.steps)} steps: {', '.join(steps)}>"
 
     @property
     def entries(self) -> list[Entry]:
@@ -169,7 +169,7 @@ class AccountHistory:
         return UUID(int=self._ids)
 
     def play(self, act: Act, amount: int, at: datetime, key: UUID) -> Step | None:
-        """Take one decision and remember it; none where there is nothing to take it about.
+        """Take one decision and record it; return `None` where it does not apply.
 
         Args:
             act: what to do.
@@ -178,11 +178,11 @@ class AccountHistory:
             at: the instant.
             key: who asks.
         """
-        asked = _Asked(act, amount, at, key, self.funds)
+        inputs = _StepInput(act, amount, at, key, self.funds)
         try:
-            step: Step | None = getattr(self, f"_{act}")(asked)
+            step: Step | None = getattr(self, f"_{act}")(inputs)
         except (InsufficientCredits, CreditCapExceeded) as refusal:
-            step = asked.refused(refusal)
+            step = inputs.refused(refusal)
         if step is not None:
             self.funds = step.after
             self.steps.append(step)
@@ -190,97 +190,97 @@ class AccountHistory:
                 self.usages[step.usage.api_key_id, step.usage.day] = step.usage
         return step
 
-    def _top_up(self, asked: _Asked) -> Step:
+    def _top_up(self, inputs: _StepInput) -> Step:
         id_ = self.new_id()
-        return asked.posted(top_up(self.funds, id_, f"INV-{id_.int}", asked.amount, asked.at))
+        return inputs.posted(top_up(self.funds, id_, f"INV-{id_.int}", inputs.amount, inputs.at))
 
-    def _top_up_again(self, asked: _Asked) -> Step | None:
-        earlier = asked.one_of(self.transfers(TransferKind.TOPUP))
+    def _top_up_again(self, inputs: _StepInput) -> Step | None:
+        earlier = inputs.one_of(self.transfers(TransferKind.TOPUP))
         if earlier is None:
             return None
         name, amount = earlier.reference.id, earlier.amount
-        return asked.posted(top_up(self.funds, self.new_id(), name, amount, asked.at, earlier))
+        return inputs.posted(top_up(self.funds, self.new_id(), name, amount, inputs.at, earlier))
 
-    def _give(self, asked: _Asked, sign: int = 1) -> Step:
+    def _give(self, inputs: _StepInput, sign: int = 1) -> Step:
         id_ = self.new_id()
         reference = Reference("ticket", str(id_.int))
-        return asked.posted(
-            adjust(self.funds, id_, f"ticket:{id_.int}", sign * asked.amount, reference, asked.at)
+        return inputs.posted(
+            adjust(self.funds, id_, f"ticket:{id_.int}", sign * inputs.amount, reference, inputs.at)
         )
 
-    def _correct(self, asked: _Asked) -> Step:
-        return self._give(asked, -1)
+    def _correct(self, inputs: _StepInput) -> Step:
+        return self._give(inputs, -1)
 
-    def _charge(self, asked: _Asked) -> Step:
-        id_, usage = self.new_id(), self.usage((asked.key, cap_day(asked.at)))
+    def _charge(self, inputs: _StepInput) -> Step:
+        id_, usage = self.new_id(), self.usage((inputs.key, cap_day(inputs.at)))
         settled = holds.charge(
-            self.funds, usage, self.caps[asked.key], id_, f"meeting:{id_.int}", asked.amount,
-            Reference("meeting", str(id_.int)), asked.at,
+            self.funds, usage, self.caps[inputs.key], id_, f"meeting:{id_.int}", inputs.amount,
+            Reference("meeting", str(id_.int)), inputs.at,
         )  # fmt: skip
-        return asked.posted(settled.posting, settled.usage)
+        return inputs.posted(settled.posting, settled.usage)
 
-    def _hold(self, asked: _Asked) -> Step:
-        id_, day = self.new_id(), cap_day(asked.at)
-        kind = TransferKind.NOTULEN_CHARGE if asked.amount % 2 else TransferKind.MEETING_CHARGE
+    def _hold(self, inputs: _StepInput) -> Step:
+        id_, day = self.new_id(), cap_day(inputs.at)
+        kind = TransferKind.NOTULEN_CHARGE if inputs.amount % 2 else TransferKind.MEETING_CHARGE
         reference = Reference("work", str(id_.int))
-        hold = Hold(id_, f"work:{id_.int}", kind, asked.amount, reference, asked.key, day)
-        reserved = holds.take(self.funds, self.usage((asked.key, day)), self.caps[asked.key], hold)
+        hold = Hold(id_, f"work:{id_.int}", kind, inputs.amount, reference, inputs.key, day)
+        reserved = holds.take(self.funds, self.usage((inputs.key, day)), self.caps[inputs.key], hold)
         self.open_holds.append(hold)
-        return asked.reserved(reserved, hold)
+        return inputs.reserved(reserved, hold)
 
-    def _release(self, asked: _Asked) -> Step | None:
-        hold = asked.one_of(self.open_holds)
+    def _release(self, inputs: _StepInput) -> Step | None:
+        hold = inputs.one_of(self.open_holds)
         if hold is None:
             return None
         self.open_holds.remove(hold)
         slot = hold.api_key_id, hold.cap_day
-        return asked.reserved(holds.release(self.funds, self.usage(slot), hold), hold)
+        return inputs.reserved(holds.release(self.funds, self.usage(slot), hold), hold)
 
-    def _settle(self, asked: _Asked, more: int = 0) -> Step | None:
-        hold = asked.one_of(self.open_holds)
+    def _settle(self, inputs: _StepInput, more: int = 0) -> Step | None:
+        hold = inputs.one_of(self.open_holds)
         if hold is None:
             return None
         self.open_holds.remove(hold)
         amount = max(1, hold.amount + more)
         usage = self.usage((hold.api_key_id, hold.cap_day))
-        settled = holds.settle(self.funds, usage, hold, amount, self.new_id(), asked.at)
-        return asked.posted(settled.posting, settled.usage, hold)
+        settled = holds.settle(self.funds, usage, hold, amount, self.new_id(), inputs.at)
+        return inputs.posted(settled.posting, settled.usage, hold)
 
-    def _settle_for_less(self, asked: _Asked) -> Step | None:
-        return self._settle(asked, -asked.amount)
+    def _settle_for_less(self, inputs: _StepInput) -> Step | None:
+        return self._settle(inputs, -inputs.amount)
 
-    def _settle_for_more(self, asked: _Asked) -> Step | None:
+    def _settle_for_more(self, inputs: _StepInput) -> Step | None:
         # Half of the time by more than the account has left, so that it owes.
-        left = max(0, self.funds.available) if asked.amount % 2 else 0
-        return self._settle(asked, left + asked.amount)
+        left = max(0, self.funds.available) if inputs.amount % 2 else 0
+        return self._settle(inputs, left + inputs.amount)
 
-    def _refund(self, asked: _Asked) -> Step | None:
-        charge = asked.one_of(self.transfers(TransferKind.MEETING_CHARGE))
+    def _refund(self, inputs: _StepInput) -> Step | None:
+        charge = inputs.one_of(self.transfers(TransferKind.MEETING_CHARGE))
         if charge is None:
             return None
         name, refunds = refund_operation(charge), self.transfers(TransferKind.MEETING_REFUND)
         before = next((one for one in refunds if one.operation == name), None)
-        posting = refund(self.funds, charge, self.new_id(), asked.at, before)
+        posting = refund(self.funds, charge, self.new_id(), inputs.at, before)
         if posting.entry is None:
-            return asked.posted(posting)
+            return inputs.posted(posting)
         assert charge.api_key_id is not None
         assert charge.cap_day is not None
         usage = self.usage((charge.api_key_id, charge.cap_day))
-        return asked.posted(posting, holds.refund_usage(usage, charge.amount))
+        return inputs.posted(posting, holds.refund_usage(usage, charge.amount))
 
-    def _refund_again(self, asked: _Asked) -> Step | None:
-        before = asked.one_of(self.transfers(TransferKind.MEETING_REFUND))
+    def _refund_again(self, inputs: _StepInput) -> Step | None:
+        before = inputs.one_of(self.transfers(TransferKind.MEETING_REFUND))
         if before is None:
             return None
         charges = self.transfers(TransferKind.MEETING_CHARGE)
         charge = next(charge for charge in charges if charge.id == before.reverses)
-        return asked.posted(refund(self.funds, charge, self.new_id(), asked.at, before))
+        return inputs.posted(refund(self.funds, charge, self.new_id(), inputs.at, before))
 
 
 def account_histories(
     max_steps: int = 60, min_entries: int = 1, caps: Mapping[UUID, int | None] = CAPS
 ) -> SearchStrategy[AccountHistory]:
-    """Lives of an account round the end of `DAY`.
+    """Histories of an account around the end of `DAY`.
 
     Args:
         max_steps: decisions after the first top-ups, at most; some find nothing to do and are left out.
@@ -294,7 +294,7 @@ def account_histories(
     # A list of lists is longer on the average than one list, and gets as short when it is made simple.
     bursts = st.lists(st.lists(decisions, max_size=_BURST), max_size=max_steps // _BURST)
 
-    def lived(drawn: tuple[int, list[_Decision], list[list[_Decision]]]) -> AccountHistory:
+    def played(drawn: tuple[int, list[_Decision], list[list[_Decision]]]) -> AccountHistory:
         threshold, first, later = drawn
         life = AccountHistory(open_account(ACCOUNT, threshold), caps)
         for (act, key), amount, at in chain(first, *later):
@@ -302,4 +302,4 @@ def account_histories(
         return life
 
     opening = st.lists(top_ups, min_size=min_entries, max_size=min_entries + 2)
-    return st.tuples(st.sampled_from([0, 30, 60]), opening, bursts).map(lived)
+    return st.tuples(st.sampled_from([0, 30, 60]), opening, bursts).map(played)

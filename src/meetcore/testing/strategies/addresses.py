@@ -148,7 +148,7 @@ def _at(network: str, shift: int, *, inverted: bool = False, marked: tuple[int, 
 def _nat64(length: int) -> Wrapping:
     """Carry the address behind a prefix of this length, round the octet that RFC 6052 wants to be zero.
 
-    Free bits fill that octet too: whoever forges an address does not mind the RFC.
+    Free bits fill that octet too: a forged address need not follow the RFC.
     """
     prefix = int(IPv6Address("64:ff9b:1::"))
     after = length - 32  # bits of the address that stand right of the octet

@@ -1,4 +1,4 @@
-"""Meetings, the requests for them, and what carries them: hosts and providers.
+"""Meetings, the requests for them, hosts and providers.
 
 Owns values that keep the rules of `meetcore.domain.meetings` and `hosts`; a request drawn here can
 be planned with the catalogue, the provider and the moment that it was drawn for.
@@ -24,8 +24,8 @@ from meetcore.domain.pricing import TierCatalogue
 from meetcore.domain.schedule import MAX_DAYS_AHEAD, WIB
 
 __all__ = [
+    "host_pools",
     "hosts",
-    "hosts_of_a_house",
     "meeting_requests",
     "meetings",
     "password_rules",
@@ -60,7 +60,7 @@ def hosts(max_capacity: int = 6) -> SearchStrategy[Host]:
     )
 
 
-def hosts_of_a_house(max_size: int = 8, max_capacity: int = 6) -> SearchStrategy[list[Host]]:
+def host_pools(max_size: int = 8, max_capacity: int = 6) -> SearchStrategy[list[Host]]:
     """Up to `max_size` hosts, no two of one id."""
     return st.lists(hosts(max_capacity), max_size=max_size, unique_by=lambda host: host.id)
 
@@ -96,7 +96,7 @@ def meeting_requests(
 
     The catalogue sells at least one tier.
     """
-    # Starts are told in whole minutes: the first one that is not past, and the last one that is not too far.
+    # Starts are in whole minutes: the first one that is not past, and the last one that is not too far.
     first = now.astimezone(UTC) + timedelta(minutes=1, microseconds=-1)
     minutes_ahead = st.integers(0, MAX_DAYS_AHEAD * 24 * 60 - 1)
     local = (first + timedelta(minutes=draw(minutes_ahead))).astimezone(WIB)

@@ -16,7 +16,7 @@ from meetcore.domain.schedule import cap_day_ends_at
 __all__ = ["TICK", "clock_times", "days", "instants", "near", "near_midnight_wib", "time_zones"]
 
 TICK: Final = timedelta(microseconds=1)
-"""The smallest step of time that Python can tell."""
+"""The smallest step of time in Python."""
 
 _FIRST: Final = datetime(1, 1, 3)  # noqa: DTZ001  # Hypothesis wants its bounds naive
 _LAST: Final = datetime(9999, 12, 29)  # noqa: DTZ001
@@ -49,7 +49,7 @@ def time_zones() -> SearchStrategy[timezone]:
 
 
 def instants() -> SearchStrategy[datetime]:
-    """Aware instants of any year, told in any time zone, UTC and WIB among them."""
+    """Aware instants of any year, in any time zone, UTC and WIB among them."""
     anywhere = st.datetimes(_FIRST, _LAST, timezones=st.just(UTC) | time_zones())
     return anywhere | near_midnight_wib()
 

@@ -19,7 +19,7 @@ from meetcore.testing.strategies.moments import days
 __all__ = ["amounts", "bad_amounts", "cap_usages", "funds", "holds", "references", "transfers"]
 
 _CHARGES = st.sampled_from([TransferKind.MEETING_CHARGE, TransferKind.NOTULEN_CHARGE])
-_WORDS = st.text("abc:09é", min_size=1, max_size=8)
+_TEXTS = st.text("abc:09é", min_size=1, max_size=8)
 
 
 def amounts(max_value: int = MAX_CREDITS) -> SearchStrategy[int]:
@@ -42,7 +42,7 @@ def bad_amounts() -> SearchStrategy[Any]:
 
 def references() -> SearchStrategy[Reference]:
     """What a transfer is about: a record's type and its id."""
-    return st.builds(Reference, st.sampled_from(["meeting", "note", "topup", "ticket"]), _WORDS)
+    return st.builds(Reference, st.sampled_from(["meeting", "note", "topup", "ticket"]), _TEXTS)
 
 
 def transfers(kind: TransferKind | None = None) -> SearchStrategy[Transfer]:
@@ -52,15 +52,15 @@ def transfers(kind: TransferKind | None = None) -> SearchStrategy[Transfer]:
 
 
 def _transfers_of(kind: TransferKind) -> SearchStrategy[Transfer]:
-    gift, correction = (Book.ADJUSTMENTS, Book.CUSTOMER), (Book.CUSTOMER, Book.ADJUSTMENTS)
-    routes = st.sampled_from([ROUTES[kind]] if kind in ROUTES else [gift, correction])
+    grant, correction = (Book.ADJUSTMENTS, Book.CUSTOMER), (Book.CUSTOMER, Book.ADJUSTMENTS)
+    routes = st.sampled_from([ROUTES[kind]] if kind in ROUTES else [grant, correction])
     by_a_key = kind not in (TransferKind.TOPUP, TransferKind.ADJUSTMENT)
     ids, nothing = st.uuids(version=4), st.none()
     return st.builds(
         lambda route, **fields: Transfer(kind=kind, source=route[0], destination=route[1], **fields),
         route=routes,
         id=ids,
-        operation=_WORDS,
+        operation=_TEXTS,
         amount=amounts(),
         reference=references(),
         reverses=ids if kind is TransferKind.MEETING_REFUND else nothing,
@@ -72,7 +72,7 @@ def _transfers_of(kind: TransferKind) -> SearchStrategy[Transfer]:
 def holds(api_key_id: UUID, day: date, max_amount: int = 100) -> SearchStrategy[Hold]:
     """Reservations of the key on its cap day, for a meeting or for notes."""
     return st.builds(
-        Hold, st.uuids(version=4), _WORDS, _CHARGES, amounts(max_amount), references(),
+        Hold, st.uuids(version=4), _TEXTS, _CHARGES, amounts(max_amount), references(),
         st.just(api_key_id), st.just(day),
     )  # fmt: skip
 
@@ -84,8 +84,8 @@ def funds(account_id: UUID, max_value: int = 1_000) -> SearchStrategy[Funds]:
     marked as low.
     """
 
-    def marked(balance: int, held: int, threshold: int, was_told: bool) -> Funds:
-        is_low = was_told and balance - held < threshold
+    def marked(balance: int, held: int, threshold: int, was_notified: bool) -> Funds:
+        is_low = was_notified and balance - held < threshold
         return Funds(account_id, balance, held, threshold, is_low)
 
     figures = st.integers(0, max_value)

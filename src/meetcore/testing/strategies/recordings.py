@@ -1,4 +1,4 @@
-"""Files, recordings, what was said in them and what was written of it.
+"""Files, recordings, their transcripts and the notes on them.
 
 Files come from few ids, sizes and instants, so that doubles, growth, pauses and overlaps are frequent. Owns
 no measure: `media_s` is drawn.
@@ -29,7 +29,7 @@ def lengths_s(max_s: float = 14_400) -> SearchStrategy[float]:
 
 
 def recording_files(ids: str = "abcd") -> SearchStrategy[RecordingFile]:
-    """Files that a provider tells of; none is measured."""
+    """Files that a provider reports; none is measured."""
     ticks = st.integers(0, 4)
     return st.builds(
         lambda id_, kind, size, start, length, url: RecordingFile(
@@ -59,11 +59,11 @@ def recordings(status: RecordingStatus | None = None) -> SearchStrategy[Recordin
 
 def transcripts() -> SearchStrategy[Transcript]:
     """Up to five utterances in the order of time, some of them empty."""
-    said = st.builds(
+    utterances = st.builds(
         lambda at_s, text, speaker: Utterance(at_s, at_s + 1, text, speaker),
         st.floats(0, 10_000, allow_nan=False), _TEXTS, st.none() | _TEXTS,
     )  # fmt: skip
-    return st.lists(said, max_size=5).map(lambda many: tuple(sorted(many, key=lambda one: one.at_s)))
+    return st.lists(utterances, max_size=5).map(lambda many: tuple(sorted(many, key=lambda one: one.at_s)))
 
 
 def drafts() -> SearchStrategy[NoteDraft]:

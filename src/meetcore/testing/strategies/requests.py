@@ -1,4 +1,4 @@
-"""What a caller sends: bodies, idempotency keys and what is remembered of them, API keys, arrivals.
+"""What a caller sends: bodies, idempotency keys and what is stored of them, API keys, arrivals.
 
 Owns values that keep the rules of `meetcore.domain.idempotency`, `keys` and `rate_window`, drawn so that
 edges come often. It refuses to know what an operation of the API looks like.
@@ -80,12 +80,12 @@ def _written(value: JsonValue, random: Random) -> str:
         case dict():
             names = random.sample(list(value), len(value))
             members = (f"{_written(name, random)}:{_written(value[name], random)}" for name in names)
-            told = "{" + (",".join(members) or gap) + "}"
+            text = "{" + (",".join(members) or gap) + "}"
         case list():
-            told = "[" + (",".join(_written(item, random) for item in value) or gap) + "]"
+            text = "[" + (",".join(_written(item, random) for item in value) or gap) + "]"
         case _:
-            told = json.dumps(value, ensure_ascii=random.random() < 0.5)
-    return f"{gap}{told}{gap[::-1]}"
+            text = json.dumps(value, ensure_ascii=random.random() < 0.5)
+    return f"{gap}{text}{gap[::-1]}"
 
 
 def idempotency_keys() -> st.SearchStrategy[str]:
@@ -100,9 +100,9 @@ def fingerprints() -> st.SearchStrategy[bytes]:
 
 
 def idempotency_records(state: KeyState, now: datetime) -> st.SearchStrategy[IdempotencyRecord | None]:
-    """What a store may remember of a key that is in this state at `now`; nothing where it is unknown.
+    """What a store may keep of a key that is in this state at `now`; nothing where it is unknown.
 
-    The lease of a running key may end a microsecond later, that of a lapsed one at `now` itself.
+    The lease of a running key may end a microsecond later, that of an expired one at `now` itself.
     """
     if state is KeyState.UNKNOWN:
         return st.none()
@@ -173,5 +173,5 @@ def arrivals(
         st.sampled_from((timedelta(0), timedelta(microseconds=-1), -_SECOND, _SECOND)),
     )
     anywhere = st.timedeltas(timedelta(0), timedelta(minutes=minutes)).map(around.__add__)
-    told = st.builds(datetime.astimezone, edges | anywhere, st.just(UTC) | time_zones())
-    return st.lists(told, max_size=max_size)
+    instants_ = st.builds(datetime.astimezone, edges | anywhere, st.just(UTC) | time_zones())
+    return st.lists(instants_, max_size=max_size)

@@ -1,4 +1,4 @@
-"""Webhooks: URLs, secrets, endpoints, the words of their lives, events, deliveries and attempts.
+"""Webhooks: URLs, secrets, endpoints, sequences of their events, events, deliveries and attempts.
 
 Owns records that the machines of `meetcore.domain.endpoints` and `deliveries` can reach, and texts that
 keep the rules of `webhook_urls` and `signature`. It refuses to make records that no history leads to.
@@ -31,8 +31,8 @@ __all__ = [
     "attempts",
     "deliveries",
     "descriptions",
+    "endpoint_event_lists",
     "endpoint_secrets",
-    "endpoint_words",
     "endpoints",
     "event_data",
     "event_kinds",
@@ -56,7 +56,7 @@ _TARGET_PARTS = st.sampled_from((*"aZ09-._~!$&'()*+,;=:@/[]", "%20", "%2f", "%2F
 
 
 def webhook_urls() -> st.SearchStrategy[str]:
-    """A URL as a customer may register it: any case, port 443 told or not, international names, literals."""
+    """A URL as a customer may register it: any case, port 443 given or not, international names, literals."""
     names = st.builds(
         lambda labels, dot, top, end: dot.join((*labels, top)) + end,
         st.lists(_LABELS | _INTERNATIONAL, min_size=1, max_size=3),
@@ -121,7 +121,7 @@ def endpoints(state: EndpointState | None = None) -> st.SearchStrategy[Endpoint]
     )
 
 
-def endpoint_words(max_size: int = 80) -> st.SearchStrategy[Sequence[EndpointEvent]]:
+def endpoint_event_lists(max_size: int = 80) -> st.SearchStrategy[Sequence[EndpointEvent]]:
     """What happens to an endpoint, in order; DISABLE stands for all failures that are missing to the 20th.
 
     Failures come in rows, so that rows of nineteen, twenty and more are common.
@@ -129,8 +129,8 @@ def endpoint_words(max_size: int = 80) -> st.SearchStrategy[Sequence[EndpointEve
     rows = st.integers(1, DISABLE_AFTER_FAILURES + 5) | st.just(DISABLE_AFTER_FAILURES - 1)
     failures = rows.map(lambda count: [EndpointEvent.FAILED] * count)
     letters = st.sampled_from(EndpointEvent).map(lambda event: [event])
-    words = st.lists(letters | failures, max_size=12)
-    return words.map(lambda parts: [event for part in parts for event in part][:max_size])
+    sequences = st.lists(letters | failures, max_size=12)
+    return sequences.map(lambda parts: [event for part in parts for event in part][:max_size])
 
 
 def event_data() -> st.SearchStrategy[dict[str, Any]]:
@@ -165,7 +165,7 @@ def attempts(*, succeeds: bool | None = None) -> st.SearchStrategy[Attempt]:
     if succeeds is None:
         return attempts(succeeds=True) | attempts(succeeds=False)
     waits = st.none() | st.integers(-10, 10**7)
-    told = {
+    fields = {
         "at": _MOMENTS,
         "duration_ms": st.integers(0, 10_000),
         "response_excerpt": st.none() | st.text(max_size=10),
@@ -174,13 +174,13 @@ def attempts(*, succeeds: bool | None = None) -> st.SearchStrategy[Attempt]:
     }
     taken = st.integers(200, 299)
     if succeeds:
-        return st.builds(Attempt, status_code=taken, error=st.none(), **told)
+        return st.builds(Attempt, status_code=taken, error=st.none(), **fields)
     refused = st.sampled_from((410, 429, 503, 199, 300)) | st.integers(100, 199) | st.integers(300, 599)
     answered = refused.flatmap(
-        lambda code: st.builds(Attempt, status_code=st.just(code), error=st.just(f"status_{code}"), **told)
+        lambda code: st.builds(Attempt, status_code=st.just(code), error=st.just(f"status_{code}"), **fields)
     )
     errors = st.sampled_from(("timeout", "dns", "tls", "refused_address"))
-    return answered | st.builds(Attempt, status_code=st.none() | taken, error=errors, **told)
+    return answered | st.builds(Attempt, status_code=st.none() | taken, error=errors, **fields)
 
 
 def deliveries(

@@ -6,7 +6,7 @@
     refusals  Zoom's error answers, by name
     faults    what faults do
     api       the paths under /v2 and /oauth
-    admin     the paths under /stand-in: the truth about what exists, and the switches
+    admin     the paths under /stand-in: what really exists, and the switches
 
 `meetcore.testing.zoom_server` runs it. Connections are `meetcore.testing.wire`'s, which calls meet
 a fault is `meetcore.testing.planned_faults`'. It knows Zoom's documents and no client of it.

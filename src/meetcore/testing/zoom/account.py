@@ -67,7 +67,7 @@ class StandInMeeting:
     number: int
     uuid: str
     user: StandInUser
-    told: dict[str, Any] = field(repr=False)
+    fields: dict[str, Any] = field(repr=False)
     created_at: datetime
     status: str = "waiting"
     recording_files: list[dict[str, Any]] = field(factory=list, repr=False)
@@ -116,13 +116,13 @@ class ZoomAccount:
         Args:
             doubles: how many more.
             after_s: seconds until they exist, and the meeting itself unless its answer is given.
-            is_answered: whether the caller hears of the meeting.
+            is_answered: whether the caller gets an answer.
         """
         first, self._latest = self._latest, None
         if first is None:
             return
         strays = [] if is_answered else [self.meetings.pop(first.number)]
-        strays += [self._add(first.user, first.told) for _ in range(doubles)]
+        strays += [self._add(first.user, first.fields) for _ in range(doubles)]
         for stray in strays:
             self.meetings.pop(stray.number, None)
             self._late.append((self.now() + timedelta(seconds=after_s), stray))
@@ -146,7 +146,7 @@ class ZoomAccount:
             self.users[name] = StandInUser(name, base64.urlsafe_b64encode(digest)[:22].decode())
         return self.users[name]
 
-    def create(self, name: str, told: dict[str, Any]) -> StandInMeeting:
+    def create(self, name: str, fields: dict[str, Any]) -> StandInMeeting:
         """Make a meeting.
 
         Raises:
@@ -158,15 +158,15 @@ class ZoomAccount:
         today = self.now().date()
         if user.creations[today] >= self.terms.creations_per_user_day:
             raise Refused("rate_daily_user")
-        _check(told)
-        self._latest = self._add(user, told)
+        _check(fields)
+        self._latest = self._add(user, fields)
         return self._latest
 
-    def _add(self, user: StandInUser, told: dict[str, Any]) -> StandInMeeting:
+    def _add(self, user: StandInUser, fields: dict[str, Any]) -> StandInMeeting:
         user.creations[self.now().date()] += 1
         self.created += 1
         number = self._first_number + 7919 * self.created
-        meeting = StandInMeeting(number, _uuid(number), user, told, self.now())
+        meeting = StandInMeeting(number, _uuid(number), user, fields, self.now())
         self.meetings[number] = meeting
         return meeting
 
@@ -246,25 +246,25 @@ class ZoomAccount:
         user.host_key = host_key
 
 
-def _check(told: dict[str, Any]) -> None:
-    password = told.get("password", "")
+def _check(fields: dict[str, Any]) -> None:
+    password = fields.get("password", "")
     rules = {
-        "topic": isinstance(told.get("topic"), str) and 1 <= len(told["topic"]) <= 200,
-        "type": told.get("type") == 2,
-        "start_time": _is_instant(told.get("start_time")),
-        "duration": type(told.get("duration")) is int and told["duration"] > 0,
-        "agenda": isinstance(told.get("agenda", ""), str) and len(told.get("agenda", "")) <= 2000,
+        "topic": isinstance(fields.get("topic"), str) and 1 <= len(fields["topic"]) <= 200,
+        "type": fields.get("type") == 2,
+        "start_time": _is_instant(fields.get("start_time")),
+        "duration": type(fields.get("duration")) is int and fields["duration"] > 0,
+        "agenda": isinstance(fields.get("agenda", ""), str) and len(fields.get("agenda", "")) <= 2000,
         "password": isinstance(password, str) and _PASSWORD.fullmatch(password) is not None,
-        "settings": isinstance(told.get("settings", {}), dict),
-        "jbh_time": _settings(told).get("jbh_time", 0) in (0, 5, 10),
+        "settings": isinstance(fields.get("settings", {}), dict),
+        "jbh_time": _settings(fields).get("jbh_time", 0) in (0, 5, 10),
     }
     for name, is_kept in rules.items():
         if not is_kept:
             raise Refused("validation", name)
 
 
-def _settings(told: dict[str, Any]) -> dict[str, Any]:
-    settings = told.get("settings")
+def _settings(fields: dict[str, Any]) -> dict[str, Any]:
+    settings = fields.get("settings")
     return settings if isinstance(settings, dict) else {}
 
 

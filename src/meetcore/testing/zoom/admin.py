@@ -1,4 +1,4 @@
-"""The paths under `/stand-in`: the truth about what exists, and the switches. Needs no token.
+"""The paths under `/stand-in`: what really exists, and the switches. Needs no token.
 
 ====================================================  ====================================================
 request                                               does
@@ -40,12 +40,12 @@ class ZoomAdmin:
 
     def answer(self, request: Request) -> Reply:
         """Answer one request."""
-        act = self._routed(request)
-        if act is None:
+        handler = self._routed(request)
+        if handler is None:
             return as_json({"error": "no such switch"}, 404)
         self._api.account.land()
         try:
-            return as_json(act())
+            return as_json(handler())
         except (ValueError, TypeError, AttributeError) as error:
             return as_json({"error": str(error)}, 400)
         except Refused as refused:
@@ -78,7 +78,7 @@ class ZoomAdmin:
             case "GET", "users":
                 return lambda: [_shown_user(each) for each in account.users.values()]
             case "PUT", "users", name:
-                return lambda: self._turn_user(name, request.told)
+                return lambda: self._turn_user(name, request.json)
             case "GET", "faults":
                 return lambda: [attrs.asdict(each) for each in api.faults.planned]
             case "POST", "faults":
@@ -86,7 +86,7 @@ class ZoomAdmin:
             case "DELETE", "faults":
                 return api.faults.clear
             case "PUT", "terms":
-                return lambda: self._turn(request.told)
+                return lambda: self._turn(request.json)
             case "POST", "tokens", "expire":
                 return api.expire_tokens
             case _:
@@ -105,34 +105,34 @@ class ZoomAdmin:
         self._api.account.contents[file_id] = content
         return len(content)
 
-    def _turn_user(self, name: str, told: dict[str, Any]) -> object:
+    def _turn_user(self, name: str, settings: dict[str, Any]) -> object:
         user = self._api.account.known(name)
-        user.type = int(told.get("type", user.type))
-        user.exists = bool(told.get("exists", user.exists))
+        user.type = int(settings.get("type", user.type))
+        user.exists = bool(settings.get("exists", user.exists))
         return _shown_user(user)
 
-    def _plan(self, told: Any) -> object:
-        wanted = [Fault(**each) for each in (told if isinstance(told, list) else [told])]
+    def _plan(self, faults: Any) -> object:
+        wanted = [Fault(**each) for each in (faults if isinstance(faults, list) else [faults])]
         self._api.faults.plan(*wanted)
         return len(wanted)
 
-    def _turn(self, told: dict[str, Any]) -> object:
+    def _turn(self, settings: dict[str, Any]) -> object:
         terms: Terms = self._api.account.terms
-        for name, value in told.items():
+        for name, value in settings.items():
             setattr(terms, name, value)
         return attrs.asdict(terms)
 
 
 def _shown(meeting: StandInMeeting) -> dict[str, object]:
-    told = meeting.told
+    fields = meeting.fields
     return {
         "id": str(meeting.number),
         "uuid": meeting.uuid,
         "host": meeting.user.name,
-        "topic": told["topic"],
-        "start_time": told["start_time"],
-        "duration": told["duration"],
-        "agenda": told.get("agenda", ""),
+        "topic": fields["topic"],
+        "start_time": fields["start_time"],
+        "duration": fields["duration"],
+        "agenda": fields.get("agenda", ""),
         "status": meeting.status,
     }
 

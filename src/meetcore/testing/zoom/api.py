@@ -19,10 +19,10 @@ from attrs import evolve, field, frozen
 from meetcore.testing.planned_faults import Faults
 from meetcore.testing.wire import Reply, Request, as_json
 from meetcore.testing.zoom.account import StandInMeeting, StandInUser, ZoomAccount
-from meetcore.testing.zoom.faults import FAULTS, Fault, misbehave
+from meetcore.testing.zoom.faults import FAULTS, Fault, apply_fault
 from meetcore.testing.zoom.refusals import Refused, refusal
 
-__all__ = ["Credentials", "Heard", "ZoomApi"]
+__all__ = ["Credentials", "RecordedRequest", "ZoomApi"]
 
 _LIST_AGENDA: Final = 250
 _LATEST: Final = 1000
@@ -40,20 +40,20 @@ class Credentials:
 
 
 @frozen
-class Heard:
+class RecordedRequest:
     """A request as it came."""
 
     call: str
     path: str
     query: dict[str, str]
-    told: dict[str, Any]
+    json: dict[str, Any]
 
 
 class ZoomApi:
     """Answers what Zoom would.
 
     Attributes:
-        heard: the latest requests, oldest first.
+        requests: the latest requests, oldest first.
         counts: requests of each call, those that met a fault included.
         most_in_flight: how many were under way at the same time, at most.
         given_up: how many clients went away while they were kept waiting.
@@ -64,7 +64,7 @@ class ZoomApi:
         self.account = account
         self.faults = faults
         self.credentials = credentials
-        self.heard: deque[Heard] = deque(maxlen=_LATEST)
+        self.requests: deque[RecordedRequest] = deque(maxlen=_LATEST)
         self.counts: Counter[str] = Counter()
         self.most_in_flight = 0
         self.given_up = 0
@@ -75,16 +75,18 @@ class ZoomApi:
 
     async def answer(self, request: Request) -> Reply | None:
         """Answer one request; None drops its connection."""
-        call, act = self._routed(request)
+        call, handler = self._routed(request)
         request = evolve(request, until_gone=self._counted(request.until_gone))
-        if act is None:
+        if handler is None:
             return as_json({"code": 2300, "message": "This API endpoint is not recognized."}, 404)
-        self.heard.append(Heard(call, "/" + "/".join(request.segments), dict(request.query), request.told))
+        self.requests.append(
+            RecordedRequest(call, "/" + "/".join(request.segments), dict(request.query), request.json)
+        )
         self.counts[call] += 1
         self._in_flight += 1
         self.most_in_flight = max(self.most_in_flight, self._in_flight)
         try:
-            return await self._answer(call, act, request)
+            return await self._answer(call, handler, request)
         finally:
             self._in_flight -= 1
 
@@ -101,19 +103,19 @@ class ZoomApi:
         """Let every token that was given out be refused."""
         self._tokens.clear()
 
-    async def _answer(self, call: str, act: Callable[[], Reply], request: Request) -> Reply | None:
+    async def _answer(self, call: str, handler: Callable[[], Reply], request: Request) -> Reply | None:
         self.account.land()
         fault = self.faults.due(call, self._text_of(request).encode(errors="replace"))
         await asyncio.sleep(self.account.terms.latency_s / 2)
-        reply = self._done(call, act, request, fault)
+        reply = self._done(call, handler, request, fault)
         await asyncio.sleep(self.account.terms.latency_s / 2)
         if fault is None:
             return reply
         if fault.fault == "late":
             await asyncio.sleep(fault.late_s)
-        return await misbehave(fault, request, reply)
+        return await apply_fault(fault, request, reply)
 
-    def _done(self, call: str, act: Callable[[], Reply], request: Request, fault: Fault | None) -> Reply:
+    def _done(self, call: str, handler: Callable[[], Reply], request: Request, fault: Fault | None) -> Reply:
         try:
             if fault is not None and not fault.does_the_work:
                 is_refusal = fault.fault not in FAULTS and not fault.fault.isdigit()
@@ -122,7 +124,7 @@ class ZoomApi:
             if call not in ("token", "content"):
                 self._check_token(request)
                 self._check_rate()
-            reply = act()
+            reply = handler()
             if fault is not None and call == "create":
                 is_answered = fault.fault == "answered"
                 self.account.misplace(fault.doubles, fault.after_s, is_answered=is_answered)
@@ -132,10 +134,10 @@ class ZoomApi:
 
     def _text_of(self, request: Request) -> str:
         """Where a fault's marker may stand: in what is sent, or in the topic of the meeting that is meant."""
-        text = request.body.decode("utf-8", "replace") + " " + str(request.told.get("topic", ""))
+        text = request.body.decode("utf-8", "replace") + " " + str(request.json.get("topic", ""))
         for each in request.segments:
             if each.isdigit() and (meeting := self.account.meetings.get(int(each))) is not None:
-                text += " " + str(meeting.told["topic"])
+                text += " " + str(meeting.fields["topic"])
         return text
 
     def _check_token(self, request: Request) -> None:
@@ -164,7 +166,7 @@ class ZoomApi:
             case "PATCH", "v2", "users", name:
                 return "host_key", lambda: self._set_host_key(name, request)
             case "POST", "v2", "users", name, "meetings":
-                return "create", lambda: as_json(_shown(self.account.create(name, request.told)), 201)
+                return "create", lambda: as_json(_shown(self.account.create(name, request.json)), 201)
             case "GET", "v2", "users", name, "meetings":
                 return "list", lambda: self._list(name, request)
             case "GET", "v2", "meetings", number:
@@ -185,13 +187,13 @@ class ZoomApi:
                 return "", None
 
     def _token(self, request: Request) -> Reply:
-        told = {**request.query, **dict(parse_qsl(request.body.decode("latin-1")))}
-        if told.get("grant_type") != "account_credentials":
+        form = {**request.query, **dict(parse_qsl(request.body.decode("latin-1")))}
+        if form.get("grant_type") != "account_credentials":
             return as_json({"reason": "unsupported grant type", "error": "unsupported_grant_type"}, 400)
         known = self.credentials
         application = base64.b64encode(f"{known.client_id}:{known.client_secret}".encode()).decode()
         is_known = request.headers.get("authorization") == f"Basic {application}"
-        if not is_known or told.get("account_id") != known.account_id:
+        if not is_known or form.get("account_id") != known.account_id:
             return as_json({"reason": "Invalid client_id or client_secret", "error": "invalid_client"}, 400)
         token = f"eyJ{secrets.token_urlsafe(24)}.{secrets.token_urlsafe(24)}"
         lifetime_s = self.account.terms.token_lifetime_s
@@ -211,20 +213,20 @@ class ZoomApi:
         return as_json({"next_page_token": "", "page_size": 300, "total_records": len(users), "users": users})
 
     def _set_host_key(self, name: str, request: Request) -> Reply:
-        self.account.set_host_key(name, request.told.get("host_key"))
+        self.account.set_host_key(name, request.json.get("host_key"))
         return Reply(204)
 
     def _list(self, name: str, request: Request) -> Reply:
         kind = request.query.get("type", "scheduled")
         wanted = [each for each in self.account.of(name) if _is_of_kind(each, kind)]
-        asked = request.query.get("page_size", "30")
-        size = max(1, min(int(asked) if asked.isdigit() else 30, self.account.terms.max_page_size))
+        page_size = request.query.get("page_size", "30")
+        size = max(1, min(int(page_size) if page_size.isdigit() else 30, self.account.terms.max_page_size))
         token = request.query.get("next_page_token", "")
         begin = int(token.removeprefix("page-")) if token else 0
-        rest = f"page-{begin + size}" if begin + size < len(wanted) else ""
+        next_page = f"page-{begin + size}" if begin + size < len(wanted) else ""
         return as_json(
             {
-                "next_page_token": rest,
+                "next_page_token": next_page,
                 "page_size": size,
                 "total_records": len(wanted),
                 "meetings": [_listed(each) for each in wanted[begin : begin + size]],
@@ -236,7 +238,7 @@ class ZoomApi:
         return Reply(204)
 
     def _put_status(self, number: str, request: Request) -> Reply:
-        if request.told.get("action") != "end":
+        if request.json.get("action") != "end":
             raise Refused("validation", "action")
         self.account.end(number)
         return Reply(204)
@@ -251,9 +253,9 @@ class ZoomApi:
                 "uuid": meeting.uuid,
                 "id": meeting.number,
                 "host_id": meeting.user.id,
-                "topic": meeting.told["topic"],
+                "topic": meeting.fields["topic"],
                 "type": "2",
-                "start_time": meeting.told["start_time"],
+                "start_time": meeting.fields["start_time"],
                 "recording_count": len(files),
                 "recording_files": files,
                 "download_access_token": "eyJFAKE.FAKE.FAKE",
@@ -282,8 +284,8 @@ class ZoomApi:
         first, last = int(found[1]), min(int(found[2] or len(content)), len(content) - 1)
         if first >= len(content):
             return Reply(416, b"", {"Content-Range": f"bytes */{len(content)}"})
-        told = {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
-        return Reply(206, content[first : last + 1], {**kind, **told})
+        headers = {"Content-Range": f"bytes {first}-{last}/{len(content)}"}
+        return Reply(206, content[first : last + 1], {**kind, **headers})
 
 
 def _is_of_kind(meeting: StandInMeeting, kind: str) -> bool:
@@ -306,27 +308,27 @@ def _listed(meeting: StandInMeeting) -> dict[str, object]:
 
 
 def _shown(meeting: StandInMeeting) -> dict[str, object]:
-    told = meeting.told
+    fields = meeting.fields
     code = base64.urlsafe_b64encode(str(meeting.number).encode()).decode().rstrip("=")
     return {
         "uuid": meeting.uuid,
         "id": meeting.number,
         "host_id": meeting.user.id,
         "host_email": meeting.user.name,
-        "topic": told["topic"],
+        "topic": fields["topic"],
         "type": 2,
         # One that has ended can be started again, and is shown as waiting for it.
         "status": "started" if meeting.status == "started" else "waiting",
-        "start_time": told["start_time"],
-        "duration": told["duration"],
-        "timezone": told.get("timezone", "UTC"),
-        "agenda": told.get("agenda", ""),
+        "start_time": fields["start_time"],
+        "duration": fields["duration"],
+        "timezone": fields.get("timezone", "UTC"),
+        "agenda": fields.get("agenda", ""),
         "created_at": meeting.created_at.strftime("%Y-%m-%dT%H:%M:%SZ"),
         "start_url": f"https://zoom.stand-in.example/s/{meeting.number}?zak=eyJFAKE",
         "join_url": f"https://zoom.stand-in.example/j/{meeting.number}?pwd={code}.1",
-        "password": told.get("password", "mAdeUp1"),
+        "password": fields.get("password", "mAdeUp1"),
         "encrypted_password": f"{code}.1",
-        "settings": told.get("settings", {}),
+        "settings": fields.get("settings", {}),
         "pre_schedule": False,
     }
 

@@ -6,7 +6,7 @@ fault                   the stand-in
 ``hang``                answers nothing until the client has gone
 ``late``                answers after `late_s` seconds
 ``answered``            answers as if nothing were wrong: for `doubles`
-``drop``                closes the connection without a word
+``drop``                closes the connection without an answer
 ``garbage``             answers 200 with what is no JSON
 ``huge``                answers 200 with what was asked for, and more than anybody should read
 ``cut``                 sends half of what it announces, and closes the connection
@@ -16,8 +16,8 @@ fault                   the stand-in
 a name of a refusal     says that, as Zoom does; nothing is done
 ======================  ==============================================================================
 
-With `is_done` what was asked is done all the same, before the fault: a meeting is made and nobody hears
-of it. What is late is always done.
+With `is_done` what was asked is done all the same, before the fault: a meeting is made and not
+reported. What is late is always done.
 
 A creation that is done makes `doubles` more of the same meeting. What nobody hears of, the doubles and a
 meeting without an answer, exists only `after_s` seconds later, by the stand-in's clock.
@@ -30,7 +30,7 @@ from attrs import define, evolve
 from meetcore.testing.wire import Reply, Request
 from meetcore.testing.zoom.refusals import REFUSALS
 
-__all__ = ["CALLS", "FAULTS", "Fault", "misbehave"]
+__all__ = ["CALLS", "FAULTS", "Fault", "apply_fault"]
 
 CALLS: Final = (
     "token", "create", "get", "list", "delete", "status", "recordings", "user", "users", "host_key",
@@ -69,7 +69,7 @@ class Fault:
         return self.is_done or self.fault in ("late", "answered", "cut", "stall")
 
 
-async def misbehave(fault: Fault, request: Request, reply: Reply) -> Reply | None:
+async def apply_fault(fault: Fault, request: Request, reply: Reply) -> Reply | None:
     """What a call meets that should have been answered with `reply`; None drops the connection."""
     match fault.fault:
         case "hang":

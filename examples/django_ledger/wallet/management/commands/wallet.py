@@ -21,7 +21,7 @@ class Command(BaseCommand):
         parser.add_argument("what", choices=["demo", "prove"])
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do what was asked."""
+        """Run the subcommand."""
         if options["what"] == "demo":
             self.demo()
         else:
