@@ -51,20 +51,22 @@ FOR NO KEY UPDATE OF w, h SKIP LOCKED
 # a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
 # fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
 # least in flight is first, and half of the places are the most that one has. What is due at an inactive endpoint is
-# held. Claimed rows are not due until their lease ends.
+# held. What is claimed is pending, which the counts do not say: they use the index of what is in flight, and not one of
+# what is open, which grows with the backlog. They are counted once, not for each delivery. Claimed rows are not due
+# until their lease ends.
 _CLAIM = """
 WITH place AS (
     SELECT w.account_id, w.id, w.state, w.host, (
         SELECT count(*) FROM deliveries b
         WHERE b.account_id = w.account_id AND b.endpoint_id = w.id AND b.lease_token IS NOT NULL
-            AND b.status = 'pending' AND b.due_at > statement_timestamp()) AS posts
+            AND b.due_at > statement_timestamp()) AS posts
     FROM unnest(%(account_ids)s::uuid[], %(endpoint_ids)s::uuid[]) AS locked (account_id, id)
     JOIN webhook_endpoints w USING (account_id, id)
-), account AS (
+), account AS MATERIALIZED (
     SELECT a.account_id, (
         SELECT count(*) FROM deliveries b
         WHERE b.account_id = a.account_id AND b.lease_token IS NOT NULL
-            AND b.status = 'pending' AND b.due_at > statement_timestamp()) AS posts
+            AND b.due_at > statement_timestamp()) AS posts
     FROM (SELECT DISTINCT account_id FROM place) a
 ), host AS (
     SELECT h.host, (
@@ -74,9 +76,9 @@ WITH place AS (
 ), flying AS (
     SELECT b.lease_host AS host, b.account_id, count(*) AS posts FROM deliveries b
     WHERE b.lease_host IN (SELECT host FROM host) AND b.lease_token IS NOT NULL
-        AND b.status = 'pending' AND b.due_at > statement_timestamp()
+        AND b.due_at > statement_timestamp()
     GROUP BY b.lease_host, b.account_id
-), room AS (
+), room AS MATERIALIZED (
     SELECT host.host, least(
         %(per_host)s - coalesce((SELECT sum(posts) FROM flying WHERE flying.host = host.host), 0),
         %(per_host_per_s)s - host.lately) AS seats
