@@ -1,6 +1,6 @@
-"""The stores that the suites run against, each empty of what tests share.
+"""The stores that the suites run against, a database for each file of tests.
 
-A database of our own, because the suites empty tables that belong to no account.
+Suites empty tables, and an audit of the ledger reads every account: no file may find what another one left.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -19,7 +19,7 @@ from tests.contract.rigs import PostgresRig
 RIGS: tuple[type[FullRig], ...] = (MemoryRig, PostgresRig)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def store_database(postgres_server_url: str) -> Iterator[str]:
     """A migrated database of the store suites alone."""
     with servers.fresh_database(postgres_server_url) as url:
@@ -27,7 +27,7 @@ def store_database(postgres_server_url: str) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def store_pool(store_database: str) -> AsyncIterator[Pool]:
     """Connections of the owner, for reads behind the ports and for tampering."""
     pool = make_pool(store_database, min_size=1, max_size=12, timeout_s=20.0, idle_s=2.0)
@@ -38,14 +38,14 @@ async def store_pool(store_database: str) -> AsyncIterator[Pool]:
         await pool.close()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service_database(store_database: str) -> Iterator[str]:
     """The same database for the service's own role, as it is run in production."""
     with servers.service_role(store_database) as url:
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 async def service_pool(service_database: str) -> AsyncIterator[Pool]:
     """Connections of the service's role enough for a real race."""
     pool = make_pool(service_database, min_size=1, max_size=12, timeout_s=20.0, idle_s=2.0)

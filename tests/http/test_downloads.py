@@ -421,14 +421,14 @@ from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
 from meetcore.adapters.system import SystemClock, configure_logs
 from meetcore.usecases.download_recording import DownloadRecording
-from meetcore.usecases.runtime import World
-from tests.unit.usecases.recording_fakes import KEY, Shelf
+from meetcore.usecases.runtime import Runtime
+from tests.unit.usecases.recording_fakes import FakeRecordings, KEY
 
 configure_logs("debug")
-files, shelf = MemoryRecordingFiles(), Shelf()
-{shelf}
+files, fake_recordings = MemoryRecordingFiles(), FakeRecordings()
+{fake_recordings}
 routes = download_routes(
-    DownloadRecording(shelf.queries, (KEY,)), {{"memory": files}}, World(SystemClock(), SeededEntropy(1)),
+    DownloadRecording(fake_recordings.queries, (KEY,)), {{"memory": files}}, Runtime(SystemClock(), SeededEntropy(1)),
     "https://meet.example.com",
 )
 config = uvicorn.Config(Starlette(routes=routes), log_level="debug", access_log=True, port={port})
@@ -443,7 +443,7 @@ from tests.unit.usecases.recording_fakes import a_recording
 recording = evolve(
     a_recording(), id=UUID(int=1), account_id=UUID(int=2), expires_at=SystemClock().now() + timedelta(days=9)
 )
-shelf.put(recording)
+fake_recordings.put(recording)
 files.put("meeting-1", recording.files[0], bytes(1000))
 files.breaks_after = {breaks_after}
 """

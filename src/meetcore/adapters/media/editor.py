@@ -181,17 +181,17 @@ def _done(run: str, answer: bytes, status: int | None, stderr: bytes) -> _Done:
     except ValueError:
         # It quotes nothing of the file: `commands` lets no exception out, and the rest is the interpreter's.
         log.warning(
-            "media process ended without an answer", run=run, ended=_ended(status),
+            "media process ended without an answer", act=run, ended=_ended(status),
             stderr=stderr.decode("utf-8", "replace"),
         )  # fmt: skip
         raise EditingFailed(f"the process ended without an answer: {_ended(status)}") from None
     if "missing" in result:
         raise RuntimeError("PyAV cannot be loaded: pip install 'meetcore[server]'")
     if "failed" in result:
-        log.warning("media process failed", run=run, cause=result["failed"])
+        log.warning("media process failed", act=run, cause=result["failed"])
         raise EditingFailed(f"the process could not go on: {result['failed']}")
     if "unreadable" in result:
-        log.info("media unreadable", run=run, cause=result["unreadable"])
+        log.info("media unreadable", act=run, cause=result["unreadable"])
         raise MediaUnreadable(str(result["unreadable"]))
     return _Done(float(result["seconds"]), bool(result.get("is_copied")))
 
