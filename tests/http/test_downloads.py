@@ -428,8 +428,8 @@ configure_logs("debug")
 files, fake_recordings = MemoryRecordingFiles(), FakeRecordings()
 {fake_recordings}
 routes = download_routes(
-    DownloadRecording(fake_recordings.queries, (KEY,)), {{"memory": files}}, Runtime(SystemClock(), SeededEntropy(1)),
-    "https://meet.example.com",
+    DownloadRecording(fake_recordings.queries, (KEY,)), {{"memory": files}},
+    Runtime(SystemClock(), SeededEntropy(1)), "https://meet.example.com",
 )
 config = uvicorn.Config(Starlette(routes=routes), log_level="debug", access_log=True, port={port})
 keep_links_out_of_access_logs()
