@@ -160,7 +160,7 @@ def _of_notes(crash_point: CrashPoint) -> tuple[tuple[object, str, Callable[[Any
         (WriteNotes, "_go_on", within),
         (WorkOnRecordings, "_measure", within),
         (WorkOnRecordings, "_remove", within),
-        (ai_http.HttpClient, "_exchange", around_request),
+        (ai_http.HttpClient, "_send", around_request),
         (ZoomRecordingFiles, "open", read),
         (AvAudioEditor, "measure", around_call("measure")),
         (AvAudioEditor, "cut", around_call("cut")),
