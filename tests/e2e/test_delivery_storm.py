@@ -170,7 +170,7 @@ def test_hanging_receivers_delay_no_other_receiver(site: Site, receiver: Receive
     with ExitStack() as stack:
         api = stack.enter_context(site.serve(**settings))
         stack.enter_context(site.worker(**settings))
-        # Two endpoints for each: the posts in flight of more would disable them together, as they are at one host.
+        # Two endpoints for each: failures of more would disable them together, as they are at one host.
         *hung, healthy = [stack.enter_context(customer(site, api)) for _ in range(1 + HANGING // 2)]
         stack.callback(receiver.release.set)
         hooks = [
