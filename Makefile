@@ -54,7 +54,7 @@ cover: $(VENV)/.dev.stamp ## every line and branch of the domain is run by its o
 	@$(BIN)/coverage report --include='src/meetcore/domain/*' --fail-under=100 > $(VENV)/cover.log 2>&1 || { cat $(VENV)/cover.log >&2; exit 1; }
 
 .PHONY: mutate
-mutate: $(VENV)/.dev.stamp ## mutation testing of the domain; ARGS="'meetcore.domain.ledger*'" to choose
+mutate: $(VENV)/.dev.stamp ## mutation testing of the domain; ARGS="'meetcore.domain.money.ledger*'" to choose
 	@$(PY) scripts/mutate.py $(ARGS)
 
 # What only computes shares the processors; the tests, which also measure and wait, have them to themselves.

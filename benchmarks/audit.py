@@ -20,12 +20,12 @@ from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.ledger import entry_parameters
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
-from meetcore.domain import holds, ledger
-from meetcore.domain.chain_keys import ChainKey
-from meetcore.domain.holds import CapUsage
 from meetcore.domain.ids import uuid7
-from meetcore.domain.ledger import Entry, Funds, Reference, TransferKind
-from meetcore.domain.schedule import cap_day
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money import holds, ledger
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry, Funds, Reference, TransferKind
 from meetcore.ports.queries import TransactionFilter
 from meetcore.provers import cores, verifiers_of
 from meetcore.usecases.verify_ledger import VerifyLedger

@@ -19,7 +19,7 @@ from attrs import frozen
 from benchmarks.report import Result, middle
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.secrets import AesGcmCipher
-from meetcore.domain.hosts import choose_host
+from meetcore.domain.meetings.hosts import choose_host
 from meetcore.testing.contracts.transactions import (
     TOMORROW,
     Customer,

@@ -12,7 +12,7 @@ import typed_settings
 from attrs import frozen
 
 from meetcore.adapters.settings import Settings
-from meetcore.domain.keys import ApiKey, Scope
+from meetcore.domain.requests.keys import ApiKey, Scope
 from meetcore.ports.registry import NewAccount
 from meetcore.wiring import Wiring, wire
 

@@ -31,10 +31,10 @@ from benchmarks.processes import ROOT, STOP_TIMEOUT_S, family
 from benchmarks.report import Result
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
-from meetcore.domain.keys import Scope
-from meetcore.domain.notes import Language
-from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
-from meetcore.domain.schedule import cap_day
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
+from meetcore.domain.requests.keys import Scope
 from meetcore.ports.notes import NoteQuery
 from meetcore.usecases.create_note import NoteQueue
 from meetcore.wiring import Wiring, wire
@@ -165,7 +165,7 @@ async def _writing_there(bench: NoteBench) -> AsyncIterator[int]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MEETCORE_")}
     settings = {f"MEETCORE_{name.upper()}": value for name, value in bench.variables.items()}
     child = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "meetcore.adapters.cli.main", "worker", "--only", "notes",
+        sys.executable, "-m", "meetcore.cli.main", "worker", "--only", "notes",
         env=clean | settings, cwd=ROOT, stdout=DEVNULL, stderr=DEVNULL,
     )  # fmt: skip
     try:

@@ -17,7 +17,7 @@ from attrs import define
 from benchmarks.load import CLIENTS
 from benchmarks.script import Script
 from meetcore.adapters.postgres.pool import make_pool
-from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.meetings.meetings import MeetingStatus
 
 __all__ = ["Pgbench", "find_pgbench", "prepared"]
 

@@ -26,9 +26,9 @@ from benchmarks.report import Result, middle
 from benchmarks.tls_receiver import CA_FILE, NAMES
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
-from meetcore.domain.addresses import Address
-from meetcore.domain.signature import new_secret, signing_headers
-from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.domain.webhooks.addresses import Address
+from meetcore.domain.webhooks.signature import new_secret, signing_headers
+from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.webhook_sender import OutgoingPost
 
 __all__ = ["bare_posts", "here", "measure_posts"]

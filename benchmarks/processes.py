@@ -70,7 +70,7 @@ def meetcore_serve(database_url: str, redis_url: str, secrets_key: str) -> Itera
         "MEETCORE_QUOTA_TOOL": "1000000000",
         "MEETCORE_DRAIN_S": "0",
     }
-    with _running(["meetcore.adapters.cli.main", "serve"], settings) as program:
+    with _running(["meetcore.cli.main", "serve"], settings) as program:
         yield program
 
 

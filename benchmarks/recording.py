@@ -16,8 +16,8 @@ from attrs import frozen
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.sandbox.provider import SandboxProvider
-from meetcore.domain.keys import Scope, digest
-from meetcore.domain.meetings import Provisioned
+from meetcore.domain.meetings.meetings import Provisioned
+from meetcore.domain.requests.keys import Scope, digest
 from meetcore.ports.video_provider import ProviderOrder
 from meetcore.wiring import Wiring, admission
 

@@ -15,8 +15,10 @@ from limits.strategies import FixedWindowRateLimiter
 from standardwebhooks.webhooks import Webhook
 
 from benchmarks.report import Result, middle
-from meetcore.domain import holds, pricing, rate_window, signature
-from meetcore.domain.ledger import Funds, Reference
+from meetcore.domain.money import holds, pricing
+from meetcore.domain.money.ledger import Funds, Reference
+from meetcore.domain.requests import rate_window
+from meetcore.domain.webhooks import signature
 
 __all__ = ["measure_rules"]
 

@@ -24,8 +24,8 @@ from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
 from meetcore.adapters.http.examples import payload  # noqa: E402
 from meetcore.adapters.http.texts import EVENTS  # noqa: E402
 from meetcore.adapters.settings import PREFIX, Settings  # noqa: E402
-from meetcore.domain.events import EventKind  # noqa: E402
-from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S  # noqa: E402
+from meetcore.domain.webhooks.events import EventKind  # noqa: E402
+from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S  # noqa: E402
 
 SERVED = "src/meetcore/adapters/http/pages"
 

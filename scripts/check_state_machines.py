@@ -20,20 +20,16 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "state-machines.md"
 sys.path.insert(0, str(ROOT / "src"))
 
-from meetcore.domain import (  # noqa: E402  # the path comes first
-    deliveries,
-    endpoints,
-    idempotency,
-    meetings,
-    notes,
-    recordings,
-)
-from meetcore.domain.deliveries import DeliveryEvent  # noqa: E402
-from meetcore.domain.endpoints import EndpointEvent  # noqa: E402
-from meetcore.domain.idempotency import KeyEvent  # noqa: E402
-from meetcore.domain.meetings import MeetingEvent  # noqa: E402
-from meetcore.domain.notes import NoteEvent  # noqa: E402
-from meetcore.domain.recordings import RecordingEvent  # noqa: E402
+from meetcore.domain.meetings import meetings  # noqa: E402  # the path comes first
+from meetcore.domain.meetings.meetings import MeetingEvent  # noqa: E402
+from meetcore.domain.notes import notes, recordings  # noqa: E402  # the path comes first
+from meetcore.domain.notes.notes import NoteEvent  # noqa: E402
+from meetcore.domain.notes.recordings import RecordingEvent  # noqa: E402
+from meetcore.domain.requests import idempotency  # noqa: E402  # the path comes first
+from meetcore.domain.requests.idempotency import KeyEvent  # noqa: E402
+from meetcore.domain.webhooks import deliveries, endpoints  # noqa: E402  # the path comes first
+from meetcore.domain.webhooks.deliveries import DeliveryEvent  # noqa: E402
+from meetcore.domain.webhooks.endpoints import EndpointEvent  # noqa: E402
 
 HEAD = """# State machines
 
@@ -81,7 +77,7 @@ class Machine:
 MACHINES = (
     Machine(
         "Meeting",
-        "meetcore.domain.meetings.TRANSITIONS",
+        "meetcore.domain.meetings.meetings.TRANSITIONS",
         meetings.TRANSITIONS,
         meetings.MeetingStatus.PROVISIONING,
         "Customers see neither `provisioning` nor `abandoned`, and `cancelling` as `scheduled`. What is "
@@ -102,7 +98,7 @@ MACHINES = (
     ),
     Machine(
         "Recording",
-        "meetcore.domain.recordings.TRANSITIONS",
+        "meetcore.domain.notes.recordings.TRANSITIONS",
         recordings.TRANSITIONS,
         recordings.RecordingStatus.MEASURING,
         "Customers see none that is `measuring`. One that is `available` is measured again when more of it "
@@ -115,7 +111,7 @@ MACHINES = (
     ),
     Machine(
         "Note",
-        "meetcore.domain.notes.TRANSITIONS",
+        "meetcore.domain.notes.notes.TRANSITIONS",
         notes.TRANSITIONS,
         notes.NoteStatus.QUEUED,
         "While a note is in progress, credits are held for it, and its step tells what is to be done next: "
@@ -133,7 +129,7 @@ MACHINES = (
     ),
     Machine(
         "Webhook endpoint",
-        "meetcore.domain.endpoints.TRANSITIONS",
+        "meetcore.domain.webhooks.endpoints.TRANSITIONS",
         endpoints.TRANSITIONS,
         endpoints.EndpointState.ACTIVE,
         f"`disable` is the failure that is the {endpoints.DISABLE_AFTER_FAILURES}th in a row. Only `active` "
@@ -151,7 +147,7 @@ MACHINES = (
     ),
     Machine(
         "Webhook delivery",
-        "meetcore.domain.deliveries.TRANSITIONS",
+        "meetcore.domain.webhooks.deliveries.TRANSITIONS",
         deliveries.TRANSITIONS,
         deliveries.DeliveryStatus.PENDING,
         "A delivery is `held` while its endpoint is not active. A post that was in flight at that moment is "
@@ -170,7 +166,7 @@ MACHINES = (
     ),
     Machine(
         "Idempotency key",
-        "meetcore.domain.idempotency.TRANSITIONS",
+        "meetcore.domain.requests.idempotency.TRANSITIONS",
         idempotency.TRANSITIONS,
         idempotency.KeyState.UNKNOWN,
         "`unknown`: there is no record. `bound`: an earlier try ended in something temporary, and the key "
@@ -216,7 +212,7 @@ def page() -> str:
         parts.append(fill(f"An illegal event: {machine.illegal}", 110, break_on_hyphens=False) + "\n")
         parts.append(event_list(machine))
     parts.append(
-        "### What a request with a known key gets\n\nFrom `meetcore.domain.idempotency.DECISIONS`.\n"
+        "### What a request with a known key gets\n\nFrom `meetcore.domain.requests.idempotency.DECISIONS`.\n"
     )
     parts.append(decisions())
     return "\n".join(parts)

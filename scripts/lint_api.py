@@ -27,7 +27,7 @@ from typed_settings.types import SecretStr  # noqa: E402
 from meetcore.adapters.api.operations import operations  # noqa: E402
 from meetcore.adapters.http.openapi import openapi_document  # noqa: E402
 from meetcore.adapters.settings import Settings  # noqa: E402
-from meetcore.domain.schedule import WIB  # noqa: E402
+from meetcore.domain.meetings.schedule import WIB  # noqa: E402
 from meetcore.wiring import wire  # noqa: E402
 
 REDOCLY = "2.77.0"

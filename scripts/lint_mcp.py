@@ -104,7 +104,7 @@ def service() -> Iterator[tuple[str, str]]:
     command = [
         sys.executable,
         "-m",
-        "meetcore.adapters.cli.main",
+        "meetcore.cli.main",
         "dev",
         "--port",
         str(port),

@@ -3,7 +3,7 @@
 A mutant that survives is killed by a test that states the behaviour, or entered in
 docs/equivalent-mutants.toml with the reason why it is equivalent to the original. Exits 1 where
 a survivor is not listed, where a listed one is gone, or where fewer than 95 % are killed.
-Names on the command line choose mutants: `python scripts/mutate.py 'meetcore.domain.ledger*'`.
+Names on the command line choose mutants: `python scripts/mutate.py 'meetcore.domain.money.ledger*'`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rate window of meetcore in front of any ASGI application: Starlette, FastAPI, Django or none.
 
 Owns the header names, the answer to a refused request and who counts as one caller. Refuses to do
-the arithmetic, which is `meetcore.domain.rate_window`'s, and to decide where hits are counted: a
+the arithmetic, which is `meetcore.domain.requests.rate_window`'s, and to decide where hits are counted: a
 `Counter` is two lines.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeAlias
 
-from meetcore.domain.rate_window import RateVerdict, decide, window_start
+from meetcore.domain.requests.rate_window import RateVerdict, decide, window_start
 
 __all__ = ["Counter", "DictCounter", "RateLimit", "client_address"]
 

@@ -6,9 +6,9 @@ from datetime import datetime
 from itertools import count
 from uuid import UUID
 
-from meetcore.domain.chain_keys import Seal
-from meetcore.domain.hash_chain import CanonicalEntry, line_of
-from meetcore.domain.ledger import Funds
+from meetcore.domain.money.chain_keys import Seal
+from meetcore.domain.money.hash_chain import CanonicalEntry, line_of
+from meetcore.domain.money.ledger import Funds
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
 from meetcore.ports.store import StoreUnavailable
 

@@ -3,9 +3,9 @@
 from datetime import UTC, date, datetime, timedelta
 from uuid import UUID
 
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.hosts import DayCreations, Host
-from meetcore.domain.meetings import Meeting
+from meetcore.domain.meetings.hosts import DayCreations, Host
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.money.holds import CapUsage, Hold
 from meetcore.ports.idempotency import KeyView
 from meetcore.ports.meetings import CreationQuery, CreationView, Provisioning
 

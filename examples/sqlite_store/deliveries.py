@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from meetcore.domain.deliveries import HELD_FOR, Delivery, ReleasePace
-from meetcore.domain.endpoints import Endpoint, disable_with_host
-from meetcore.domain.webhook_hosts import HostFailures
+from meetcore.domain.webhooks.deliveries import HELD_FOR, Delivery, ReleasePace
+from meetcore.domain.webhooks.destinations import HostFailures
+from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host
 from meetcore.ports.clock import Clock
 from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.lease import Lease

@@ -2,9 +2,9 @@
 
 from uuid import UUID
 
-from meetcore.domain.deliveries import Delivery
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.events import Event
+from meetcore.domain.webhooks.deliveries import Delivery
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.clock import Clock
 from meetcore.ports.store import PostingView
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
-from meetcore.domain import ledger
+from meetcore.domain.money import ledger
 from meetcore.ports.store import Transaction
 from meetcore.testing.contracts.transactions import AT, Customer, new_endpoint, new_event, new_id
 

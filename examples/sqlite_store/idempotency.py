@@ -3,7 +3,7 @@
 from datetime import datetime
 from uuid import UUID
 
-from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.ports.clock import Clock
 from meetcore.ports.idempotency import Claim, KeyView
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from uuid import UUID
 
 from meetcore.domain.errors import NotFound
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.store import LedgerView

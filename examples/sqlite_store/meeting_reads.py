@@ -6,9 +6,9 @@ One machine's meetings are some thousands: a page reads its account's backwards,
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
-from meetcore.domain.hosts import Host
-from meetcore.domain.meetings import Meeting
-from meetcore.domain.schedule import MAX_DAYS_AHEAD
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery, MeetingFilter
 
 from . import rows

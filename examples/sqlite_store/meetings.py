@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.ledger import Entry, Funds, Transfer
-from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds, Transfer
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.idempotency import Claim, KeyView

@@ -10,11 +10,11 @@ from uuid import UUID
 
 import msgspec
 
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.notes import Note
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.notes.notes import Note
+from meetcore.domain.notes.transcripts import Transcript
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.lease import Lease

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from uuid import UUID
 
-from meetcore.domain.meetings import Meeting
+from meetcore.domain.meetings.meetings import Meeting
 from meetcore.ports.clock import Clock
 from meetcore.ports.lease import Lease
 from meetcore.ports.orphan_checks import OrphanCheck

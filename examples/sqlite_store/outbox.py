@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
-from meetcore.domain.deliveries import Delivery, DeliveryStatus, open_delivery
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.events import Event, encode_event
 from meetcore.domain.ids import RANDOM_BYTES, uuid7
+from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus, open_delivery
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.entropy import Entropy
 
 from . import rows

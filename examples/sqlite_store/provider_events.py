@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from meetcore.domain.provider_events import ProviderEvent
+from meetcore.domain.meetings.provider_events import ProviderEvent
 from meetcore.ports.clock import Clock
 from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ClaimedEvent

@@ -6,14 +6,14 @@ from uuid import UUID
 
 from attrs import asdict, evolve
 
-from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.keys import ApiKey
-from meetcore.domain.ledger import Entry
-from meetcore.domain.meetings import Meeting
-from meetcore.domain.notes import Note
-from meetcore.domain.recordings import Recording
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry
+from meetcore.domain.notes.notes import Note
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.requests.keys import ApiKey
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.ports.clock import Clock
 from meetcore.ports.queries import (
     NO_INCLUDES,

@@ -6,8 +6,8 @@ from uuid import UUID
 
 import msgspec
 
-from meetcore.domain.events import Event
-from meetcore.domain.recordings import Recording, RecordingStatus, needs_work
+from meetcore.domain.notes.recordings import Recording, RecordingStatus, needs_work
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.lease import Lease

@@ -6,9 +6,9 @@ from typing import TypeVar
 from uuid import UUID
 
 from meetcore.domain.errors import Conflict, NotFound
-from meetcore.domain.hosts import Host
-from meetcore.domain.keys import ApiKey
-from meetcore.domain.ledger import open_account
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.money.ledger import open_account
+from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.registry import NewAccount, StoredAccount
 
 from . import rows

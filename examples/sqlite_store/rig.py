@@ -4,9 +4,9 @@ import sqlite3
 from datetime import UTC, datetime
 from uuid import UUID
 
-from meetcore.domain.deliveries import Delivery
-from meetcore.domain.hosts import Host
-from meetcore.domain.ledger import Entry, legs
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.money.ledger import Entry, legs
+from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.testing.contracts import Tampering
 

@@ -15,11 +15,11 @@ import msgspec
 from attrs import asdict, evolve, frozen
 from cattrs import Converter
 
-from meetcore.domain.holds import Hold
-from meetcore.domain.ledger import Entry, Transfer
-from meetcore.domain.notes import Note, NoteDraft
-from meetcore.domain.recordings import Recording, RecordingFile
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.money.holds import Hold
+from meetcore.domain.money.ledger import Entry, Transfer
+from meetcore.domain.notes.notes import Note, NoteDraft
+from meetcore.domain.notes.recordings import Recording, RecordingFile
+from meetcore.domain.notes.transcripts import Transcript
 
 __all__ = [
     "MICROSECOND",

@@ -14,8 +14,8 @@ from uuid import UUID
 import pytest
 import pytest_asyncio
 
-from meetcore.domain import ledger
 from meetcore.domain.errors import InsufficientCredits
+from meetcore.domain.money import ledger
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import StoreUnavailable

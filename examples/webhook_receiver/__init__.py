@@ -1,1 +1,1 @@
-"""A webhook receiver on the standard library and `meetcore.domain.signature`."""
+"""A webhook receiver on the standard library and `meetcore.domain.webhooks.signature`."""

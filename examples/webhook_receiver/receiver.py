@@ -11,7 +11,7 @@ give both::
 Try it from another terminal, without TLS and without the service; it answers 204 and prints the event::
 
     SECRET=whsec_b25seS1hbi1leGFtcGxlLW5ldmVyLXVzZS1pdC1uZXc= python -c 'import os, time; \
-        from urllib.request import Request, urlopen; from meetcore.domain.signature import *; \
+        from urllib.request import Request, urlopen; from meetcore.domain.webhooks.signature import *; \
         body = b"{\"id\": \"e-1\"}"; signed = sign(os.environ["SECRET"], body, int(time.time())); \
         print(urlopen(Request("http://127.0.0.1:8080", body, {SIGNATURE_HEADER: signed})).status)'
 
@@ -38,7 +38,7 @@ from pathlib import Path
 from threading import Event, Thread
 
 from examples.webhook_receiver.inbox import Inbox
-from meetcore.domain.signature import SECRET_PREFIX, SIGNATURE_HEADER, SignatureRejected, verify
+from meetcore.domain.webhooks.signature import SECRET_PREFIX, SIGNATURE_HEADER, SignatureRejected, verify
 
 __all__ = ["MAX_BODY_BYTES", "DeliveryServer", "Receiver", "receiver", "work"]
 

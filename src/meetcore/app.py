@@ -33,8 +33,8 @@ from meetcore.adapters.http.refuse import Refuse
 from meetcore.adapters.mcp.lazy_app import LazyMcpApp
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import allow_open_files, configure_logs
-from meetcore.domain.addresses import Network as AddressNetwork
-from meetcore.domain.hosts import tiers_without_host
+from meetcore.domain.meetings.hosts import tiers_without_host
+from meetcore.domain.webhooks.addresses import Network as AddressNetwork
 from meetcore.ports.store import StoreReadOnly, StoreUnavailable
 from meetcore.providers import sandbox_pages, webhook_parsers
 from meetcore.start_warnings import warn_of_role, warn_of_settings

@@ -5,9 +5,9 @@ Ids, counts and codes; no addresses of customers, and no content of meetings.
 
 import structlog
 
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.notes import Note, NoteFault
+from meetcore.domain.notes.notes import Note, NoteFault
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.ports.deliveries import Recorded
 from meetcore.ports.meetings import ExpiredLease
 

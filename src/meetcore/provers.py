@@ -21,7 +21,7 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.audit import PostgresLedgerAudit
 from meetcore.adapters.postgres.pool import make_pool
-from meetcore.domain.chain_keys import ChainKey, secrets_of
+from meetcore.domain.money.chain_keys import ChainKey, secrets_of
 from meetcore.ports.audit import LedgerSnapshot, StoredFunds
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.verify_ledger import Proven, ProvePortion, Prover, Provers

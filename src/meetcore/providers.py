@@ -18,7 +18,7 @@ from meetcore.adapters.sandbox.recording_files import SandboxRecordingFiles
 from meetcore.adapters.secrets import derive
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock
-from meetcore.domain.meetings import Meeting, MeetingEvent
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent
 from meetcore.ports.provider_events import WebhookParser
 from meetcore.ports.queries import Queries
 from meetcore.ports.recording_files import RecordingFiles

@@ -28,8 +28,8 @@ from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
 from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import LookupLimits, SystemResolver
-from meetcore.domain.chain_keys import ChainKey
-from meetcore.domain.provider_events import EventOutcome
+from meetcore.domain.meetings.provider_events import EventOutcome
+from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.operation_logs import log_failed_note, log_takeover
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.provider_events import ClaimedEvent

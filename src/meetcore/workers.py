@@ -22,7 +22,7 @@ from meetcore.adapters.worker.delivery_worker import DeliveryWorker
 from meetcore.adapters.worker.note_worker import NoteWorker
 from meetcore.adapters.worker.scheduler import PeriodicTask
 from meetcore.assistants import Assistants, chosen_assistants
-from meetcore.domain.idempotency import KEY_RETENTION_HOURS
+from meetcore.domain.requests.idempotency import KEY_RETENTION_HOURS
 from meetcore.operation_logs import log_disabled_endpoint, log_failed_delivery, log_failed_note
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.deliveries import ClaimLimits

@@ -15,7 +15,7 @@ from attrs import evolve
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.app import Service
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
 from meetcore.usecases.runtime import Runtime
 from tests.agents.clients import Agent, ToolAnswer, mcp_on
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, settings_for, started

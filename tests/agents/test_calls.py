@@ -13,7 +13,7 @@ from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.refusals import refusals_of
 from meetcore.adapters.mcp.tools import tools_of
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
 from tests.agents.clients import SINGLE, Agent, mcp_on
 from tests.http.api_harness import RECORDING_CREDITS, TIER_CREDITS, ApiHarness, Customer, new_key
 

@@ -48,7 +48,7 @@ def output_of(code: str, *arguments: str) -> list[str]:
     return done.stdout.split()
 
 
-@pytest.mark.parametrize("module", ["meetcore.app", "meetcore.adapters.mcp", "meetcore.adapters.cli.main"])
+@pytest.mark.parametrize("module", ["meetcore.app", "meetcore.adapters.mcp", "meetcore.cli.main"])
 def test_importing_the_service_does_not_import_the_extra(module: str) -> None:
     assert output_of(f"import sys, {module}; print('mcp' in sys.modules)") == ["False"]
 

@@ -17,7 +17,7 @@ from meetcore.adapters.api.operation import Operation
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.mcp import texts
 from meetcore.adapters.mcp.tools import Tool, tools_of
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass
 from tests.agents.clients import Agent
 from tests.e2e.program import ROOT
 from tests.http.api_harness import ApiHarness, Customer

@@ -31,8 +31,8 @@ from meetcore.client import (
     TransferKind,
     Unprocessable,
 )
-from meetcore.domain.keys import Scope
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.requests.keys import Scope
 from tests.client.clients import ClientUnderTest, open_client, served
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on
 from tests.http.contract import Contract

@@ -24,7 +24,7 @@ from meetcore.client import (
 )
 from meetcore.client.calls import day_text, instant_text, path_of, time_text
 from meetcore.client.descriptors import procedure
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
 from tests.client.clients import open_client
 from tests.client.conftest import API_KEY
 from tests.client.descriptions import arguments_of, calls, described

@@ -22,7 +22,7 @@ from meetcore.client import (
     Webhook,
     verify_webhook,
 )
-from meetcore.domain.signature import SIGNATURE_HEADER, new_secret, sign, signing_headers
+from meetcore.domain.webhooks.signature import SIGNATURE_HEADER, new_secret, sign, signing_headers
 from tests.client.samples import ID, meeting, note, recording, transaction, webhook
 from tests.client.test_answers import values
 

@@ -17,9 +17,9 @@ from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.registry import PostgresRegistry
 from meetcore.adapters.postgres.store import PostgresStore
-from meetcore.domain.deliveries import Delivery
-from meetcore.domain.hosts import Host
-from meetcore.domain.ledger import Entry
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.money.ledger import Entry
+from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.ports.cipher import Cipher
 from meetcore.testing.contracts import Tampering
 

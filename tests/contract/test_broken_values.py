@@ -9,7 +9,7 @@ from attrs import evolve
 
 from meetcore.adapters.postgres import note_rows, rows
 from meetcore.adapters.postgres.sealing import seal_join_urls
-from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.ports.lease import Lease
 from meetcore.ports.queries import MeetingFilter, NoteFilter
 from meetcore.testing.contracts.note_transactions import completed

@@ -22,7 +22,7 @@ from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.domain.errors import NotFound
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import MeetingFilter
 from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.ports.store import StoreReadOnly, StoreUnavailable

@@ -2,9 +2,9 @@
 
 import pytest
 
-from meetcore.domain import ledger
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES
+from meetcore.domain.money import ledger
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.testing.contracts import DeliveryLimitsContract, DeliveryRepositoryContract
 from meetcore.testing.contracts.outbox import BAD, claim, outbox, record
 from meetcore.testing.contracts.transactions import (

@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 
 from meetcore.adapters.dev_inbox import INBOX_HOST, InboxApp, inbox_routes, make_dev_ca
 from meetcore.adapters.dev_inbox.receiver import KEPT, MAX_BODY_BYTES
-from meetcore.domain.signature import new_secret, signing_headers
+from meetcore.domain.webhooks.signature import new_secret, signing_headers
 
 NOW = datetime(2026, 12, 1, 2, 0, tzinfo=UTC)
 SECRET, OLD_SECRET = new_secret(bytes(range(32))), new_secret(bytes(32))

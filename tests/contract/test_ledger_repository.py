@@ -8,8 +8,8 @@ import pytest
 from attrs import evolve
 
 from meetcore.adapters.postgres import ledger as statements
-from meetcore.domain import ledger
-from meetcore.domain.ledger import Reference
+from meetcore.domain.money import ledger
+from meetcore.domain.money.ledger import Reference
 from meetcore.testing.contracts import LedgerRepositoryContract
 from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.transactions import (

@@ -31,8 +31,8 @@ from meetcore.adapters.openai.schemas import (
 from meetcore.adapters.openai.text import one_line, paragraphs
 from meetcore.adapters.openai.transcriber import MAX_FILE_BYTES, _transcript
 from meetcore.adapters.openai.writer import MOST_PARTS
-from meetcore.domain.notes import ActionItem, Decision, Language
-from meetcore.domain.transcripts import Transcript, Utterance, join
+from meetcore.domain.notes.notes import ActionItem, Decision, Language
+from meetcore.domain.notes.transcripts import Transcript, Utterance, join
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
 from meetcore.testing.ai_server import Fault, Models

@@ -9,7 +9,7 @@ import pytest
 
 from meetcore.adapters.postgres import note_reads, transaction_reads
 from meetcore.domain.ids import id_bound
-from meetcore.domain.ledger import TransferKind
+from meetcore.domain.money.ledger import TransferKind
 from meetcore.ports.queries import NoteFilter, TransactionFilter
 from meetcore.testing.contracts.note_transactions import (
     completed,

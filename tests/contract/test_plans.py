@@ -15,10 +15,10 @@ from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.ledger import TransferKind
-from meetcore.domain.meetings import MeetingStatus
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.money.ledger import TransferKind
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.ports.queries import CallerIncludes, MeetingFilter, NoteFilter, TransactionFilter
 from meetcore.testing.contracts.outbox import claim
 from meetcore.testing.contracts.transactions import (

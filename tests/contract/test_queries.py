@@ -10,7 +10,7 @@ from meetcore.adapters.memory.cipher import PlainCipher
 from meetcore.adapters.postgres.pool import make_pool
 from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.store import PostgresStore
-from meetcore.domain.meetings import Meeting, MeetingStatus, shown_status
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus, shown_status
 from meetcore.ports.queries import MAX_PAGE, MeetingFilter
 from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.contracts import QueriesContract

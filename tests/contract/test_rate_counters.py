@@ -17,7 +17,7 @@ from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
 from meetcore.adapters.rate_fallback import FallbackRateCounters
 from meetcore.adapters.redis.pipeline import read_address
 from meetcore.adapters.redis.rate_counters import RedisRateCounters
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.testing.contracts.rate_counters import RateCountersContract, SharedRateCountersContract
 from tests import servers

@@ -26,7 +26,7 @@ from meetcore.adapters.sandbox import (
 )
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.recording_files import LENGTH_S
-from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.testing.contracts.recording_files import RecordingFilesContract, RecordingPlace
 from meetcore.testing.contracts.video_provider import order_for

@@ -14,7 +14,7 @@ from starlette.routing import Mount
 from meetcore.adapters.sandbox import MemorySandboxState, SandboxMeetingState, SandboxProvider
 from meetcore.adapters.sandbox.links import provider_meeting_id
 from meetcore.adapters.sandbox.pages import sandbox_routes
-from meetcore.domain.meetings import VISIBLE, Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus
 
 KEY = bytes(range(32))
 START = datetime(2026, 12, 1, 16, 30, tzinfo=UTC)

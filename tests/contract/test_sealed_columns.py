@@ -7,8 +7,8 @@ from attrs import evolve
 
 from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.secrets import KEY_BYTES, AesGcmCipher
-from meetcore.domain.idempotency import IdempotencyRecord
-from meetcore.domain.transcripts import Utterance
+from meetcore.domain.notes.transcripts import Utterance
+from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.ports.cipher import CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.note_transactions import (

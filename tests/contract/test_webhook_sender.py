@@ -20,7 +20,7 @@ from attrs import define, evolve
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender, dialling
 from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.adapters.webhook_sender.answers import excerpt_of, retry_after_s
-from meetcore.domain.deliveries import Attempt, judge
+from meetcore.domain.webhooks.deliveries import Attempt, judge
 from meetcore.ports.webhook_sender import WebhookSender
 from meetcore.testing.contracts.webhook_sender import MakeSender, SenderSetting, WebhookSenderContract
 from meetcore.testing.contracts.webhook_setting import HOST, LOOPBACK, NOW, SOON_S, StaticResolver, a_post

@@ -17,8 +17,8 @@ import pytest
 
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver, local_faults
 from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute
-from meetcore.domain.deliveries import judge
 from meetcore.domain.errors import HostUnresolved
+from meetcore.domain.webhooks.deliveries import judge
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.webhook_sender import SenderExhausted
 from meetcore.testing.contracts.webhook_setting import (

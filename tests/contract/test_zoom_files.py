@@ -11,7 +11,7 @@ from attrs import evolve
 
 from meetcore.adapters.zoom import ZoomAccess, ZoomRecordingFiles
 from meetcore.adapters.zoom.calls import ZoomCalls
-from meetcore.domain.recordings import RecordingFile
+from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, RangeUnsatisfiable
 from meetcore.testing.contracts.video_provider import order_for
 from meetcore.testing.wire import Reply, Request, serving

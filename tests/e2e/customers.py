@@ -12,8 +12,8 @@ import httpx
 from attrs import define, field
 
 from meetcore.client import Client, Meeting, Webhook
-from meetcore.domain.keys import Scope
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.requests.keys import Scope
 from tests.e2e.program import Running, Site
 
 SCOPES = tuple(scope.value for scope in Scope)

@@ -14,8 +14,8 @@ import time
 from importlib import import_module
 from pathlib import Path
 
-from meetcore.adapters.cli.main import main, program
 from meetcore.adapters.settings import load_settings
+from meetcore.cli.main import main, program
 
 sys.path.append(str(Path(__file__).resolve().parents[2]))
 from tests.e2e import crash_points

@@ -13,7 +13,7 @@ import httpx
 import psycopg
 from attrs import define, field
 
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
 from tests.e2e.customers import CREDITS, client, enrol
 from tests.e2e.outbox import ask
 from tests.e2e.program import Site, until

@@ -78,7 +78,7 @@ def over(wire: str, api: Running, key: str, **more: object) -> dict[str, Any]:
     """Return the address for an agent that connects directly or through the bridge."""
     if wire == "http":
         return {"url": f"{api.url}/mcp", "key": key, **more}
-    command = [sys.executable, "-m", "meetcore.adapters.cli.main", "mcp", "--base-url", api.url]
+    command = [sys.executable, "-m", "meetcore.cli.main", "mcp", "--base-url", api.url]
     return {"command": command, "env": environment(api_key=key), **more}
 
 

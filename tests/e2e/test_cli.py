@@ -41,7 +41,7 @@ def refused(done: Done, code: int, *texts: str) -> None:
 
 
 def test_the_program_runs_as_a_module() -> None:
-    command = [sys.executable, "-m", "meetcore.adapters.cli.main", "--help"]
+    command = [sys.executable, "-m", "meetcore.cli.main", "--help"]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True, timeout=60)
     for name in ("dev", "serve", "worker", "migrate", "account", "key", "credits", "host"):
         assert name in done.stdout

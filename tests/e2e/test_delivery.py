@@ -15,7 +15,7 @@ from attrs import evolve, frozen
 from standardwebhooks import Webhook
 
 from meetcore.client import verify_webhook
-from meetcore.domain.signature import verify
+from meetcore.domain.webhooks.signature import verify
 from tests.e2e.customers import Customer, customer
 from tests.e2e.program import Running, Site, free_port, until
 from tests.e2e.receiver import Receiver

@@ -18,8 +18,8 @@ import pytest
 import redis
 from standardwebhooks import Webhook
 
-from meetcore.domain.deliveries import RELEASE_PACE
-from meetcore.domain.signature import verify
+from meetcore.domain.webhooks.deliveries import RELEASE_PACE
+from meetcore.domain.webhooks.signature import verify
 from tests import servers
 from tests.e2e.customers import Customer, client, customer, enrol, meeting_body, speaking
 from tests.e2e.outbox import ask, claims, statuses

@@ -60,7 +60,7 @@ class Dev:
     def administration(self, *arguments: str) -> dict[str, Any]:
         """Give a command in a shell that the printed line has set up."""
         (line,) = [each for each in self.output.splitlines() if each.startswith("export ")]
-        command = [sys.executable, "-m", "meetcore.adapters.cli.main", *arguments]
+        command = [sys.executable, "-m", "meetcore.cli.main", *arguments]
         return dict(json.loads(bash(f"{line}; {shlex.join(command)}")))
 
     def inbox(self) -> list[dict[str, Any]]:

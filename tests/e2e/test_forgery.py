@@ -18,9 +18,9 @@ from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.ledger import TRANSFER_COLUMNS
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.postgres.pool import make_pool
-from meetcore.domain.chain_keys import ChainKey
-from meetcore.domain.hash_chain import Entry
-from meetcore.domain.ledger import Funds, open_account, post
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money.hash_chain import Entry
+from meetcore.domain.money.ledger import Funds, open_account, post
 from meetcore.testing.contracts.transactions import open_customer
 from tests import servers
 from tests.contract.rigs import PostgresRig

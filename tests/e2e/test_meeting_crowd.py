@@ -20,7 +20,7 @@ import pytest
 from attrs import define, field, frozen
 
 from meetcore.adapters.postgres.migrate import migrate
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
 from tests import servers
 from tests.e2e.customers import client
 from tests.e2e.meeting_invariants import MeetingCustomer, add_hosts, enrolled, prove

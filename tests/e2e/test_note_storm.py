@@ -20,7 +20,7 @@ import pytest
 from attrs import define, field
 
 from meetcore.client import Conflict, Gone, InsufficientCredits, Recording, UpstreamError
-from meetcore.domain.notes import NoteFault, describe
+from meetcore.domain.notes.notes import NoteFault, describe
 from meetcore.testing.ai_server import Models
 from meetcore.testing.sounds import silence
 from tests.e2e.ai_stack import TRANSCRIPTION, WRITING, AiStack

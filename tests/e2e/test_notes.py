@@ -13,7 +13,7 @@ import pytest
 from attrs import frozen
 
 from meetcore.client import Gone, Note, Recording
-from meetcore.domain.signature import verify
+from meetcore.domain.webhooks.signature import verify
 from tests.e2e.ai_stack import TRANSCRIPTION, WRITING, AiStack, ai_stack
 from tests.e2e.customers import Customer, customer
 from tests.e2e.outbox import ask

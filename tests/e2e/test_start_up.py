@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from meetcore.adapters.cli.main import COMMANDS
 from meetcore.adapters.postgres.migrate import migrate
+from meetcore.cli.main import COMMANDS
 from tests.e2e.program import environment
 
 RUN = """
 import sys
-from meetcore.adapters.cli.main import main
+from meetcore.cli.main import main
 try:
     main(sys.argv[1:])
 finally:
@@ -24,11 +24,11 @@ finally:
 HELPS = """
 import inspect, json
 from importlib import import_module
-from meetcore.adapters.cli.main import COMMANDS
+from meetcore.cli.main import COMMANDS
 helps = []
 for name, place, _ in COMMANDS:
     module, _, attribute = place.partition(":")
-    command = getattr(import_module(f"meetcore.adapters.cli.{module}"), attribute)
+    command = getattr(import_module(f"meetcore.cli.{module}"), attribute)
     text = inspect.getdoc(command) if inspect.isfunction(command) else command.help
     helps.append((name, text.partition("\\n\\nParameters\\n")[0]))
 print(json.dumps(helps))
@@ -37,17 +37,17 @@ print(json.dumps(helps))
 WITHOUT_PSYCOPG = """
 import sys
 sys.modules["psycopg"] = None
-from meetcore.adapters.cli.start import main
+from meetcore.cli.start import main
 main()
 """
 # Servers and senders: a command that writes a row needs none of them.
 OF_THE_SERVICE = {
     "aiohttp", "av", "httpx", "markdown_it", "mcp", "pydantic", "starlette", "uvicorn",
-    "meetcore.app", "meetcore.workers", "meetcore.adapters.cli.dev",
+    "meetcore.app", "meetcore.workers", "meetcore.cli.dev",
 }  # fmt: skip
 OF_THE_STORE = {
     "cattrs", "cryptography", "dramatiq", "msgspec", "psycopg", "structlog", "typed_settings",
-    "meetcore.adapters.cli.accounts", "meetcore.adapters.cli.processes", "meetcore.adapters.settings",
+    "meetcore.cli.accounts", "meetcore.cli.processes", "meetcore.adapters.settings",
     "meetcore.wiring",
 }  # fmt: skip
 
@@ -63,7 +63,7 @@ def run(code: str, *arguments: str, **settings: object) -> subprocess.CompletedP
 def test_help_imports_nothing_of_the_service(arguments: list[str]) -> None:
     done = run(RUN, *arguments)
     imported = set(done.stderr.split())
-    assert "meetcore.adapters.cli.main" in imported, done.stderr
+    assert "meetcore.cli.main" in imported, done.stderr
     assert imported.isdisjoint(OF_THE_SERVICE | OF_THE_STORE)
 
 

@@ -27,18 +27,19 @@ CLEAN = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
 # Imports every module that the domain names and looks up every name that a module does; prints what it found,
 # and which third-party packages were loaded on the way.
 SURVEY = """
-import json, sys
+import json, pkgutil, sys
 from importlib import import_module
 import meetcore.domain
 found = {}
-for name in meetcore.domain.__all__:
-    module = getattr(meetcore.domain, name)
-    assert module is import_module("meetcore.domain." + name)
-    found[name] = module.__all__
+for info in pkgutil.walk_packages(meetcore.domain.__path__, "meetcore.domain."):
+    module = import_module(info.name)
+    if info.ispkg:
+        continue
+    found[info.name] = module.__all__
     for each in module.__all__:
         getattr(module, each)
     namespace = {}
-    exec("from meetcore.domain." + name + " import *", namespace)
+    exec("from " + info.name + " import *", namespace)
     assert set(module.__all__) <= set(namespace)
 files = {name.partition(".")[0]: str(getattr(each, "__file__", "")) for name, each in sys.modules.items()}
 places = [name for name, file in files.items() if "site-packages" in file]
@@ -181,7 +182,12 @@ def test_the_wheel_contains_the_whole_package_and_nothing_else(wheel: Path) -> N
 def test_every_public_name_exists_and_loads_attrs_alone(clean: Clean) -> None:
     survey = json.loads(clean.run("python", "-I", "-c", SURVEY).stdout)
     assert survey["third_party"] == ["attr", "attrs", "meetcore"]
-    modules = {path.stem for path in (ROOT / "src" / "meetcore" / "domain").glob("*.py")} - {"__init__"}
+    source = ROOT / "src"
+    modules = {
+        ".".join(path.relative_to(source).with_suffix("").parts)
+        for path in (source / "meetcore" / "domain").rglob("*.py")
+        if path.stem != "__init__"
+    }
     assert set(survey["found"]) == modules
     assert all(survey["found"].values())
 

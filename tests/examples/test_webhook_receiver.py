@@ -22,7 +22,7 @@ from attrs import field, frozen
 from examples.webhook_receiver import receiver as receiver_module
 from examples.webhook_receiver.inbox import Inbox
 from examples.webhook_receiver.receiver import MAX_BODY_BYTES, receiver, work
-from meetcore.domain.signature import SIGNATURE_HEADER, new_secret, sign
+from meetcore.domain.webhooks.signature import SIGNATURE_HEADER, new_secret, sign
 
 NOW = 1_795_000_000
 OLD, NEW, STRANGE = (new_secret(bytes([number]) * 32) for number in (1, 2, 3))

@@ -21,7 +21,7 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.app import Service
-from meetcore.domain.addresses import Address
+from meetcore.domain.webhooks.addresses import Address
 from meetcore.wiring import Network, wire
 from tests.e2e.program import ROOT
 from tests.http.api_harness import ALL_SCOPES, settings_for

@@ -29,8 +29,8 @@ from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.settings import Settings
-from meetcore.domain.keys import Scope
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.requests.keys import Scope
 from meetcore.usecases.administration import MintedKey
 from meetcore.wiring import Wiring, admission
 from tests.http.contract import Contract

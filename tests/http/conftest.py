@@ -15,8 +15,8 @@ import structlog
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.settings import Settings
 from meetcore.app import Service
-from meetcore.domain.addresses import Address
 from meetcore.domain.errors import HostUnresolved
+from meetcore.domain.webhooks.addresses import Address
 from meetcore.wiring import Network, Wiring, wire
 from tests.http.api_harness import ALL_SCOPES, ApiHarness, Customer, Slots, client_of, settings_for, started
 from tests.http.contract import Contract

@@ -15,7 +15,7 @@ from attrs import frozen
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.app import Service
-from meetcore.domain.addresses import Address
+from meetcore.domain.webhooks.addresses import Address
 from meetcore.wiring import Network, Wiring
 from tests import servers
 from tests.http.api_harness import ApiHarness, Customer, Slots, client_of, settings_for, started, until

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
-from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
+from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.records import recording_record
 from meetcore.wiring import Wiring
 from tests.http.api_harness import BASE_URL, Customer, until

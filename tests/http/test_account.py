@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from meetcore.domain.pricing import DEFAULT_TIERS
+from meetcore.domain.money.pricing import DEFAULT_TIERS
 from tests.http.api_harness import RECORDING_CREDITS, TIER, TIER_CREDITS, ApiHarness, Customer
 
 

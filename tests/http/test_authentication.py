@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import httpx
 import pytest
 
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
 from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 from tests.http.contract import Contract

@@ -21,7 +21,7 @@ from uvicorn.server import ServerState
 from meetcore.adapters.http.connections import ConnectionLimits, Connections
 from meetcore.adapters.http.protocol import FRONT, BoundedHttpProtocol, Front
 from meetcore.app import Service
-from meetcore.domain.addresses import Network
+from meetcore.domain.webhooks.addresses import Network
 from tests.http.api_harness import Customer, settings_for, until
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from meetcore.adapters.memory.clock import ManualClock
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
 from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import (
     BASE_URL,

@@ -13,8 +13,8 @@ from attrs import evolve
 
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.settings import Settings
-from meetcore.domain.keys import Scope
-from meetcore.domain.schedule import WIB, utc_text
+from meetcore.domain.meetings.schedule import WIB, utc_text
+from meetcore.domain.requests.keys import Scope
 from meetcore.wiring import wire
 from tests.http.api_harness import (
     RECORDING_CREDITS,

@@ -9,7 +9,7 @@ from datetime import datetime
 import pytest
 import standardwebhooks
 
-from meetcore.domain import signature
+from meetcore.domain.webhooks import signature
 from tests.http.delivery_harness import HOST, Opened
 from tests.http.recorded import press
 

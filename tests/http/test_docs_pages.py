@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from meetcore.adapters.http.docs import PAGES
-from meetcore.domain.events import EventKind
+from meetcore.domain.webhooks.events import EventKind
 from tests.http.api_harness import BASE_URL
 from tests.http.contract import Contract
 

@@ -23,8 +23,8 @@ from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
-from meetcore.domain.keys import Scope
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.runtime import Runtime

@@ -23,9 +23,9 @@ from meetcore.adapters.http.downloads import download_routes, keep_links_out_of_
 from meetcore.adapters.memory.entropy import SeededEntropy
 from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
 from meetcore.adapters.system import SystemClock
-from meetcore.domain.download_limits import DownloadLimits
-from meetcore.domain.download_links import DownloadLink, sign_link
-from meetcore.domain.recordings import FileKind, Recording, RecordingStatus
+from meetcore.domain.notes.download_limits import DownloadLimits
+from meetcore.domain.notes.download_links import DownloadLink, sign_link
+from meetcore.domain.notes.recordings import FileKind, Recording, RecordingStatus
 from meetcore.ports.recording_files import ByteRange, OpenFile, RecordingFiles
 from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.clock import ManualClock

@@ -15,7 +15,7 @@ import pytest
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.app import Service
-from meetcore.domain.meetings import Provisioned
+from meetcore.domain.meetings.meetings import Provisioned
 from meetcore.ports.video_provider import ProviderOrder
 from tests.http.api_harness import (
     BASE_URL,

@@ -11,8 +11,8 @@ import pytest
 
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.ids import parse_id
-from meetcore.domain.keys import Scope
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.requests.keys import Scope
 from meetcore.ports.lease import Lease
 from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of, fields_of

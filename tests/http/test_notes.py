@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
 from tests.http.api_harness import TIER_CREDITS, ApiHarness, Customer, code_of, fields_of, new_key, until
 from tests.http.recorded import a_recording, hold_meeting, note_in, recording_of
 

@@ -20,9 +20,9 @@ from meetcore.adapters.api.operation import Operation
 from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.texts import ABOUT
 from meetcore.adapters.memory.clock import ManualClock
-from meetcore.domain.events import EventKind
-from meetcore.domain.schedule import WIB
-from meetcore.domain.signature import signing_headers
+from meetcore.domain.meetings.schedule import WIB
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.signature import signing_headers
 from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, new_key
 from tests.http.contract import Contract

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key, until
 from tests.http.recorded import a_recording, hold_meeting, note_in, recording_of
 

@@ -15,7 +15,7 @@ from attrs import frozen
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.memory.clock import ManualClock
-from meetcore.domain.rate_window import WINDOW_SECONDS
+from meetcore.domain.requests.rate_window import WINDOW_SECONDS
 from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, fields_of
 

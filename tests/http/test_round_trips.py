@@ -11,7 +11,7 @@ from attrs import evolve
 from psycopg.pq import Trace
 
 from meetcore.adapters.settings import Settings
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
 from meetcore.wiring import Wiring, wire
 from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 from tests.http.contract import Contract

@@ -14,7 +14,7 @@ from starlette.types import Message
 
 from meetcore.adapters.http.downloads import download_routes
 from meetcore.adapters.memory.entropy import SeededEntropy
-from meetcore.domain.download_limits import DownloadLimits
+from meetcore.domain.notes.download_limits import DownloadLimits
 from meetcore.usecases.runtime import Runtime
 from tests.http.test_downloads import Endless, Place, check_refusal, endless, place_with
 from tests.unit.usecases.recording_fakes import a_recording

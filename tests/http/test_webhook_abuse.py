@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
 from tests.http.api_harness import ApiHarness, Customer, code_of, until
 from tests.http.delivery_harness import HOST, DeliveryHarness, Opened
 from tests.http.receiver import Received

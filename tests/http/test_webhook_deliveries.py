@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 import standardwebhooks
 
-from meetcore.domain import signature
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.webhooks import signature
 from tests.http.api_harness import Customer, code_of, new_key, until
 from tests.http.delivery_harness import HOST, Opened
 from tests.http.test_webhook_operations import pages, without_secret

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
 from tests.http.api_harness import ApiHarness, Customer, code_of, fields_of, new_key
 
 NO_ID = "01890000-0000-7000-8000-000000000000"

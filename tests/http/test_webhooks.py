@@ -11,8 +11,8 @@ from uuid import UUID
 
 import pytest
 
-from meetcore.domain.events import EventKind
-from meetcore.domain.keys import Scope
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.webhooks.events import EventKind
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, code_of, fields_of, new_key
 from tests.http.conftest import Names
 

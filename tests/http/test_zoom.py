@@ -12,7 +12,7 @@ from attrs import evolve
 
 from meetcore.adapters.settings import Settings
 from meetcore.adapters.zoom.orders import reference_of
-from meetcore.domain.hosts import next_creation_day
+from meetcore.domain.meetings.hosts import next_creation_day
 from meetcore.providers import sandbox_pages
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 from meetcore.wiring import Wiring, wire

@@ -10,24 +10,12 @@ from datetime import date, datetime
 from typing import assert_type
 from uuid import UUID
 
-from meetcore.domain import (
-    addresses,
-    deliveries,
-    endpoints,
-    errors,
-    events,
-    holds,
-    idempotency,
-    ids,
-    ledger,
-    pricing,
-    rate_window,
-    retry_schedule,
-    schedule,
-    signature,
-    webhook_urls,
-)
-from meetcore.domain.ledger import Funds
+from meetcore.domain import errors, ids
+from meetcore.domain.meetings import schedule
+from meetcore.domain.money import holds, ledger, pricing
+from meetcore.domain.money.ledger import Funds
+from meetcore.domain.requests import idempotency, rate_window
+from meetcore.domain.webhooks import addresses, deliveries, endpoints, events, retry_schedule, signature, urls
 
 
 def money(account: UUID, at: datetime) -> None:
@@ -103,7 +91,7 @@ def webhooks(account: UUID, now: datetime, body: bytes) -> None:
     assert_type(signature.signing_headers(secret, "e-1", body, 1), dict[str, str])
     signature.verify([secret], body, "t=1,v1=", 1)
 
-    url = webhook_urls.parse_webhook_url("https://example.com/hook")
+    url = urls.parse_webhook_url("https://example.com/hook")
     assert_type(url.address, addresses.Address | None)
     endpoint = endpoints.register(
         id=account,

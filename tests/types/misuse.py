@@ -9,18 +9,10 @@ from datetime import datetime
 from uuid import UUID
 
 from meetcore import domain
-from meetcore.domain import (
-    deliveries,
-    endpoints,
-    events,
-    holds,
-    idempotency,
-    ledger,
-    pricing,
-    rate_window,
-    signature,
-)
 from meetcore.domain.errors import InsufficientCredits
+from meetcore.domain.money import holds, ledger, pricing
+from meetcore.domain.requests import idempotency, rate_window
+from meetcore.domain.webhooks import deliveries, endpoints, events, signature
 
 
 def money(funds: ledger.Funds, at: datetime, id_: UUID, usage: holds.CapUsage) -> None:

@@ -13,7 +13,7 @@ from meetcore.adapters.openai import OpenAiNoteWriter, OpenAiTranscriber
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.speech import LocalTranscriber
 from meetcore.assistants import chosen_assistants
-from meetcore.domain.notes import Language
+from meetcore.domain.notes.notes import Language
 from meetcore.testing.ai_server import ai_stand_in
 from meetcore.testing.contracts.note_writer import MEETINGS
 

@@ -12,7 +12,7 @@ import pytest
 from attrs import field, frozen
 from cyclopts import App
 
-from meetcore.adapters.cli.main import program
+from meetcore.cli.main import program
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))]

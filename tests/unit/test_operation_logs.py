@@ -10,9 +10,9 @@ from structlog.testing import capture_logs
 from meetcore import operation_logs
 from meetcore.adapters.worker import note_worker
 from meetcore.adapters.worker.note_worker import NoteWorker
-from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES
-from meetcore.domain.retry_schedule import RetrySchedule
-from meetcore.domain.signature import new_secret
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.signature import new_secret
 from meetcore.operation_logs import (
     log_disabled_endpoint,
     log_failed_delivery,

@@ -7,7 +7,7 @@ written here, never computed.
 from django.db import models
 from django.db.models import F, Q
 
-from meetcore.domain.ledger import GENESIS, Book, Entry, Funds, Reference, Transfer, TransferKind
+from meetcore.domain.money.ledger import GENESIS, Book, Entry, Funds, Reference, Transfer, TransferKind
 
 __all__ = ["Account", "EntryRow"]
 

@@ -11,8 +11,9 @@ from uuid import UUID, uuid4
 from django.db import transaction
 from django.dispatch import Signal
 
-from meetcore.domain import holds, ledger, schedule
 from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.meetings import schedule
+from meetcore.domain.money import holds, ledger
 
 from .models import Account, EntryRow
 

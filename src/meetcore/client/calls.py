@@ -15,8 +15,8 @@ import msgspec
 from attrs import evolve, field, frozen
 
 from meetcore.client.records import Page
-from meetcore.domain.endpoints import Unset
-from meetcore.domain.idempotency import MAX_KEY_LENGTH, is_key
+from meetcore.domain.requests.idempotency import MAX_KEY_LENGTH, is_key
+from meetcore.domain.webhooks.endpoints import Unset
 
 __all__ = [
     "Call",

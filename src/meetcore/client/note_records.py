@@ -9,7 +9,7 @@ from pathlib import Path
 from attrs import field, frozen
 
 from meetcore.client.records import At
-from meetcore.domain.notes import Language
+from meetcore.domain.notes.notes import Language
 
 __all__ = [
     "ActionItem",

@@ -38,7 +38,7 @@ from meetcore.client.records import (
     Transaction,
     Webhook,
 )
-from meetcore.domain.endpoints import UNSET, Unset
+from meetcore.domain.webhooks.endpoints import UNSET, Unset
 
 __all__ = ["AccountOperations", "CreditOperations", "MeetingOperations", "WebhookOperations"]
 

@@ -13,9 +13,9 @@ from typing import Annotated, Generic, TypeVar
 from attrs import field, frozen
 from msgspec import Meta
 
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.events import EventKind
-from meetcore.domain.transfers import TransferKind
+from meetcore.domain.money.transfers import TransferKind
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.events import EventKind
 
 __all__ = [
     "Account",

@@ -15,8 +15,8 @@ from meetcore.client.decoding import converted, decoded
 from meetcore.client.errors import InvalidEvent
 from meetcore.client.note_records import Note, Recording
 from meetcore.client.records import At, BalanceChange, Meeting, Webhook
-from meetcore.domain.events import EventKind
-from meetcore.domain.signature import (
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.signature import (
     SECRET_PREFIX,
     SIGNATURE_HEADER,
     MalformedSignature,

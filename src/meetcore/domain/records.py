@@ -7,16 +7,16 @@ adapters turn these dicts into JSON.
 from collections.abc import Sequence
 from datetime import datetime
 
-from meetcore.domain import recordings
-from meetcore.domain.deliveries import Attempt, Delivery
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting, shown_host_key, shown_status
-from meetcore.domain.notes import Note, NoteStatus
-from meetcore.domain.pricing import PricingTier, Quote, started_minutes
-from meetcore.domain.recordings import Recording
-from meetcore.domain.schedule import cap_day_ends_at, utc_text, wib_text
+from meetcore.domain.meetings.meetings import Meeting, shown_host_key, shown_status
+from meetcore.domain.meetings.schedule import cap_day_ends_at, utc_text, wib_text
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.money.pricing import PricingTier, Quote, started_minutes
+from meetcore.domain.notes import recordings
+from meetcore.domain.notes.notes import Note, NoteStatus
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery
+from meetcore.domain.webhooks.endpoints import Endpoint
 
 __all__ = [
     "balance_record",

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.chain_keys import Seal
-from meetcore.domain.hash_chain import CanonicalEntry
-from meetcore.domain.ledger import Funds
+from meetcore.domain.money.chain_keys import Seal
+from meetcore.domain.money.hash_chain import CanonicalEntry
+from meetcore.domain.money.ledger import Funds
 
 __all__ = ["MAX_FLAWS", "Flaw", "FlawKind", "LedgerAudit", "LedgerSnapshot", "StoredFunds"]
 

@@ -12,9 +12,9 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.deliveries import Attempt, Delivery, ReleasePace
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.webhook_hosts import HostFailures
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, ReleasePace
+from meetcore.domain.webhooks.destinations import HostFailures
+from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.ports.lease import Lease
 
 __all__ = ["ClaimLimits", "Claimed", "ClaimedView", "DeliveryRepository", "Recorded", "RecordedHost", "Saved"]

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.domain.requests.idempotency import IdempotencyRecord
 
 __all__ = ["Claim", "IdempotencyRepository", "KeyView"]
 

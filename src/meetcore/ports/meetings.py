@@ -11,11 +11,11 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.hosts import DayCreations, Host
-from meetcore.domain.ledger import Entry, Funds, Transfer
-from meetcore.domain.meetings import Meeting
+from meetcore.domain.meetings.hosts import DayCreations, Host
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds, Transfer
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.lease import Lease
 

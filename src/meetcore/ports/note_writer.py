@@ -2,8 +2,8 @@
 
 from typing import Protocol
 
-from meetcore.domain.notes import Language, NoteDraft
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.notes.notes import Language, NoteDraft
+from meetcore.domain.notes.transcripts import Transcript
 
 __all__ = ["NoteWriter"]
 

@@ -11,12 +11,12 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.notes import Language, Note
-from meetcore.domain.recordings import Recording
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.notes.notes import Language, Note
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.notes.transcripts import Transcript
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.lease import Lease
 
 __all__ = ["NoteCreationView", "NoteQuery", "NoteRepository", "NoteSettlement", "NoteTask"]

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.meetings import Meeting
+from meetcore.domain.meetings.meetings import Meeting
 from meetcore.ports.lease import Lease
 
 __all__ = ["OrphanCheck", "OrphanCheckRepository"]

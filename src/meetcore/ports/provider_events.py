@@ -15,7 +15,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.provider_events import ProviderEvent
+from meetcore.domain.meetings.provider_events import ProviderEvent
 from meetcore.ports.lease import Lease
 
 __all__ = [

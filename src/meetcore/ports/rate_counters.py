@@ -6,7 +6,7 @@ The port owns the count and nothing else: what the count means is `domain.rate_w
 from typing import Protocol
 from uuid import UUID
 
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass
 
 __all__ = ["RateCounters", "RateStoreUnavailable"]
 

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from attrs import frozen
 
-from meetcore.domain.recordings import RecordingFile
+from meetcore.domain.notes.recordings import RecordingFile
 
 __all__ = ["ByteRange", "FileGone", "FilesUnavailable", "OpenFile", "RangeUnsatisfiable", "RecordingFiles"]
 

@@ -6,8 +6,8 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.events import Event
-from meetcore.domain.recordings import Recording
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.lease import Lease
 
 __all__ = ["RecordingRepository", "RecordingTask"]

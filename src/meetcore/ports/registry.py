@@ -7,8 +7,8 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.hosts import Host
-from meetcore.domain.keys import ApiKey
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.requests.keys import ApiKey
 
 __all__ = ["NewAccount", "Registry", "StoredAccount"]
 

@@ -1,13 +1,13 @@
 """Names to addresses, as the webhook rules need it.
 
-Owns the one question; whether an address may be sent to is `meetcore.domain.addresses`' business.
+Owns the one question; whether an address may be sent to is `meetcore.domain.webhooks.addresses`' business.
 """
 
 from typing import Protocol
 from uuid import UUID
 
-from meetcore.domain.addresses import Address
 from meetcore.domain.errors import HostUnresolved
+from meetcore.domain.webhooks.addresses import Address
 
 __all__ = ["LookupsBusy", "Resolver"]
 

@@ -14,10 +14,10 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.deliveries import Delivery
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.events import Event
-from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.webhooks.deliveries import Delivery
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.deliveries import DeliveryRepository
 from meetcore.ports.host_keys import HostKeyRepository
 from meetcore.ports.idempotency import IdempotencyRepository

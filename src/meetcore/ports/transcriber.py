@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.notes.transcripts import Transcript
 from meetcore.ports.audio_editor import Sound
 
 __all__ = ["Transcriber"]

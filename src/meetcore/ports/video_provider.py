@@ -12,7 +12,7 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 
 __all__ = [
     "HostUnavailable",

@@ -1,7 +1,7 @@
 """Posting one webhook delivery to a customer's receiver.
 
 Owns the shape of a post. When to post, what to sign and what an answer means are decided in
-`meetcore.domain.deliveries` and the use cases.
+`meetcore.domain.webhooks.deliveries` and the use cases.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.deliveries import Attempt
-from meetcore.domain.webhook_urls import WebhookUrl
+from meetcore.domain.webhooks.deliveries import Attempt
+from meetcore.domain.webhooks.urls import WebhookUrl
 
 __all__ = ["OutgoingPost", "PostDeferred", "SenderExhausted", "WebhookSender"]
 

@@ -26,10 +26,10 @@ from typing import Any, Protocol, TypeVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.errors import DomainError
-from meetcore.domain.events import EventKind
-from meetcore.domain.ledger import Entry, Funds, TransferKind, first_broken
+from meetcore.domain.money.ledger import Entry, Funds, TransferKind, first_broken
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.store_driver import Snapshot, StoreDriver, refused
 

@@ -16,9 +16,9 @@ from meetcore.adapters.memory.queries import MemoryQueries
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.state import ConstraintBroken, MemoryState
 from meetcore.adapters.memory.store import MemoryStore
-from meetcore.domain.deliveries import Delivery
-from meetcore.domain.hosts import Host
-from meetcore.domain.ledger import Entry, legs
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.money.ledger import Entry, legs
+from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.ports.store import Store
 from meetcore.testing.contracts.store_rig import Tampering
 

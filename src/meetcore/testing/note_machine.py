@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from meetcore.domain.errors import DomainError
-from meetcore.domain.events import EventKind
-from meetcore.domain.notes import Language, Note, NoteStatus, NoteStep
-from meetcore.domain.recordings import Recording
+from meetcore.domain.notes.notes import Language, Note, NoteStatus, NoteStep
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.notes import NoteTask
 from meetcore.testing.account_machine import Run
 from meetcore.testing.contracts import note_transactions as transactions

@@ -19,7 +19,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from meetcore.domain.addresses import Address
+from meetcore.domain.webhooks.addresses import Address
 
 __all__ = [
     "OK",

@@ -14,17 +14,19 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.domain import deliveries, endpoints, holds, ledger, schedule
-from meetcore.domain.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.errors import Conflict, DomainError
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.hosts import Host, choose_host
-from meetcore.domain.keys import ApiKey, Scope
-from meetcore.domain.ledger import Posting, Reference, TransferKind
-from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
-from meetcore.domain.retry_schedule import RetrySchedule
-from meetcore.domain.signature import SECRET_BYTES, new_secret
-from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.domain.meetings import schedule
+from meetcore.domain.meetings.hosts import Host, choose_host
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
+from meetcore.domain.money import holds, ledger
+from meetcore.domain.money.ledger import Posting, Reference, TransferKind
+from meetcore.domain.requests.keys import ApiKey, Scope
+from meetcore.domain.webhooks import deliveries, endpoints
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
+from meetcore.domain.webhooks.events import Event, EventKind
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.signature import SECRET_BYTES, new_secret
+from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning

@@ -6,13 +6,13 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain import ledger
-from meetcore.domain.accounts import check_email
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.hosts import Host
-from meetcore.domain.keys import SECRET_BYTES, ApiKey, Scope, check_expiry, digest, mint
-from meetcore.domain.ledger import Entry
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.money import ledger
+from meetcore.domain.money.ledger import Entry
 from meetcore.domain.records import balance_record
+from meetcore.domain.requests.accounts import check_email
+from meetcore.domain.requests.keys import SECRET_BYTES, ApiKey, Scope, check_expiry, digest, mint
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.registry import NewAccount, Registry, StoredAccount
 from meetcore.ports.store import Store
 from meetcore.ports.worker_notifier import WorkerNotifier

@@ -6,10 +6,10 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.accounts import check_active
 from meetcore.domain.errors import RateLimited
-from meetcore.domain.keys import check_usable, digest, read_bearer
-from meetcore.domain.rate_window import (
+from meetcore.domain.requests.accounts import check_active
+from meetcore.domain.requests.keys import check_usable, digest, read_bearer
+from meetcore.domain.requests.rate_window import (
     WINDOW_SECONDS,
     OperationClass,
     Quotas,

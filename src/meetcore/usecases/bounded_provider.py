@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from attrs import frozen
 
-from meetcore.domain.meetings import Meeting, ProviderAbilities, Provisioned
+from meetcore.domain.meetings.meetings import Meeting, ProviderAbilities, Provisioned
 from meetcore.ports.video_provider import (
     ProviderMeetingState,
     ProviderOrder,

@@ -11,8 +11,8 @@ from uuid import UUID
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import DomainError, NotFound, ServiceUnavailable, UpstreamError
-from meetcore.domain.idempotency import DUPLICATE_WAIT_S, Verdict
-from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel, transition
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel, transition
+from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import MeetingView
 from meetcore.ports.queries import Caller, Queries

@@ -16,11 +16,11 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain import ledger
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage, refund_usage
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting, MeetingEvent, can_have_shown_host_key, transition
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, can_have_shown_host_key, transition
+from meetcore.domain.money import ledger
+from meetcore.domain.money.holds import CapUsage, refund_usage
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import Store

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from attrs import frozen
 
-from meetcore.domain.meetings import MeetingStatus
-from meetcore.domain.provider_events import EventOutcome
-from meetcore.domain.recordings import (
+from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.provider_events import EventOutcome
+from meetcore.domain.notes.recordings import (
     RETENTION,
     RecordingFile,
     can_be_recorded,

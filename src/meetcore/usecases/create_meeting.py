@@ -17,7 +17,6 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain import holds, meetings
 from meetcore.domain.errors import (
     CreationsUsedUp,
     DomainError,
@@ -27,7 +26,8 @@ from meetcore.domain.errors import (
     ServiceUnavailable,
     UpstreamError,
 )
-from meetcore.domain.hosts import (
+from meetcore.domain.meetings import meetings
+from meetcore.domain.meetings.hosts import (
     DEFAULT_SHARE_PERCENT,
     DayCreations,
     Host,
@@ -35,12 +35,13 @@ from meetcore.domain.hosts import (
     may_create,
     next_creation_day,
 )
-from meetcore.domain.idempotency import DUPLICATE_WAIT_S, Verdict
-from meetcore.domain.ledger import Reference, TransferKind
-from meetcore.domain.meetings import Meeting, MeetingPlan, MeetingRequest, MeetingStatus
-from meetcore.domain.orphans import DEFAULT_WINDOW_S
-from meetcore.domain.pricing import TierCatalogue
-from meetcore.domain.schedule import cap_day
+from meetcore.domain.meetings.meetings import Meeting, MeetingPlan, MeetingRequest, MeetingStatus
+from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money import holds
+from meetcore.domain.money.ledger import Reference, TransferKind
+from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries

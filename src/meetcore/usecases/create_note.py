@@ -10,16 +10,17 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain import holds, notes
 from meetcore.domain.errors import CreditCapExceeded, DomainError, Gone, InsufficientCredits
-from meetcore.domain.events import Event, EventKind
 from meetcore.domain.ids import parse_id
-from meetcore.domain.meetings import Meeting
-from meetcore.domain.notes import Language, Note, NoteFault
-from meetcore.domain.pricing import TierCatalogue
-from meetcore.domain.recordings import Recording
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money import holds
+from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.notes import notes
+from meetcore.domain.notes.notes import Language, Note, NoteFault
+from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.records import note_record
-from meetcore.domain.schedule import cap_day
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.notes import NoteCreationView, NoteQuery
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction

@@ -11,11 +11,11 @@ from functools import lru_cache
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.deliveries import RELEASE_PACE, Attempt, ReleasePace, judge
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.retry_schedule import RetrySchedule
-from meetcore.domain.signature import signing_headers
-from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.domain.webhooks.deliveries import RELEASE_PACE, Attempt, ReleasePace, judge
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.signature import signing_headers
+from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded
 from meetcore.ports.lease import Lease
 from meetcore.ports.store import Store

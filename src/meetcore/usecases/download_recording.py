@@ -12,9 +12,9 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.download_links import LINK_LIFETIME, DownloadLink, is_over, is_signed_by, sign_link
 from meetcore.domain.errors import Gone, NotFound
-from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus, is_gone, segments
+from meetcore.domain.notes.download_links import LINK_LIFETIME, DownloadLink, is_over, is_signed_by, sign_link
+from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus, is_gone, segments
 from meetcore.ports.queries import Queries
 
 __all__ = ["Download", "DownloadRecording", "SignedLink"]

@@ -8,8 +8,8 @@ from uuid import UUID
 
 from attrs import define, field
 
-from meetcore.domain.download_limits import DownloadLimits
-from meetcore.domain.download_links import DownloadLink
+from meetcore.domain.notes.download_limits import DownloadLimits
+from meetcore.domain.notes.download_links import DownloadLink
 
 __all__ = ["DownloadStreams"]
 

@@ -13,7 +13,7 @@ from uuid import UUID
 from attrs import define, field
 
 from meetcore.domain.errors import ServiceUnavailable
-from meetcore.domain.idempotency import DUPLICATE_WAIT_S, MAX_WAITING_DUPLICATES, next_look_s
+from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, MAX_WAITING_DUPLICATES, next_look_s
 from meetcore.ports.queries import Queries
 
 __all__ = ["DuplicateLimit", "wait_while_in_progress"]

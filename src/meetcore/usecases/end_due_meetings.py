@@ -10,7 +10,7 @@ from typing import Final
 
 from attrs import frozen
 
-from meetcore.domain.meetings import MeetingEvent, MeetingStatus
+from meetcore.domain.meetings.meetings import MeetingEvent, MeetingStatus
 from meetcore.ports.meetings import DueMeeting
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.ports.store import Store

@@ -2,8 +2,8 @@
 
 from attrs import frozen
 
-from meetcore.domain.meetings import MeetingOptions, ProviderAbilities, estimate_meeting
-from meetcore.domain.pricing import Quote, TierCatalogue
+from meetcore.domain.meetings.meetings import MeetingOptions, ProviderAbilities, estimate_meeting
+from meetcore.domain.money.pricing import Quote, TierCatalogue
 
 __all__ = ["Estimate"]
 

@@ -10,10 +10,10 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain import notes
 from meetcore.domain.errors import NotFound
-from meetcore.domain.notes import NoteFault
-from meetcore.domain.recordings import Recording, RecordingStatus, expire
+from meetcore.domain.notes import notes
+from meetcore.domain.notes.notes import NoteFault
+from meetcore.domain.notes.recordings import Recording, RecordingStatus, expire
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier

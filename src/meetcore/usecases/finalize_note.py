@@ -9,11 +9,12 @@ from datetime import datetime
 
 from attrs import frozen
 
-from meetcore.domain import holds, notes
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.notes import Note, NoteFault
-from meetcore.domain.pricing import TierCatalogue
+from meetcore.domain.money import holds
+from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.notes import notes
+from meetcore.domain.notes.notes import Note, NoteFault
 from meetcore.domain.records import note_record
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.notes import NoteSettlement, NoteTask
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier

@@ -12,7 +12,7 @@ from uuid import UUID
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import DomainError, IdempotencyKeyReused, ServiceUnavailable
-from meetcore.domain.idempotency import IdempotencyRecord, Verdict, decide
+from meetcore.domain.requests.idempotency import IdempotencyRecord, Verdict, decide
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.store import Store, Transaction
 

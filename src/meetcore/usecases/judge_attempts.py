@@ -8,10 +8,10 @@ from uuid import UUID
 
 from attrs import define, field
 
-from meetcore.domain.deliveries import Attempt, judge, record_attempt
-from meetcore.domain.endpoints import Endpoint, disable_with_host
-from meetcore.domain.retry_schedule import RetrySchedule
-from meetcore.domain.webhook_hosts import HostFailures, count_failure, count_success
+from meetcore.domain.webhooks.deliveries import Attempt, judge, record_attempt
+from meetcore.domain.webhooks.destinations import HostFailures, count_failure, count_success
+from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.ports.deliveries import Claimed, ClaimedView, Recorded, RecordedHost
 
 __all__ = ["JudgedAttempts"]

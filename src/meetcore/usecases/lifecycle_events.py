@@ -8,8 +8,7 @@ from datetime import datetime
 
 from attrs import evolve
 
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.meetings import (
+from meetcore.domain.meetings.meetings import (
     TRANSITIONS,
     Meeting,
     MeetingEvent,
@@ -17,6 +16,7 @@ from meetcore.domain.meetings import (
     can_have_shown_host_key,
 )
 from meetcore.domain.records import meeting_event_record
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.store import Transaction
 from meetcore.usecases.runtime import Runtime
 

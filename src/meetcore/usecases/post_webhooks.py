@@ -9,11 +9,11 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.deliveries import open_delivery
-from meetcore.domain.endpoints import require_active
 from meetcore.domain.errors import Gone, NotFound
-from meetcore.domain.events import Event, EventKind
 from meetcore.domain.records import endpoint_record
+from meetcore.domain.webhooks.deliveries import open_delivery
+from meetcore.domain.webhooks.endpoints import require_active
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.queries import Caller, DeliveryHistory
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier

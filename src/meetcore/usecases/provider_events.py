@@ -12,8 +12,8 @@ from typing import Final
 
 from attrs import frozen
 
-from meetcore.domain.meetings import MeetingEvent
-from meetcore.domain.provider_events import (
+from meetcore.domain.meetings.meetings import MeetingEvent
+from meetcore.domain.meetings.provider_events import (
     MAX_TRIES,
     EventOutcome,
     ProviderEvent,

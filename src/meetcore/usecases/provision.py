@@ -10,11 +10,11 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain import holds
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.ledger import Posting
-from meetcore.domain.meetings import Meeting, MeetingEvent, Provisioned, transition
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, Provisioned, transition
+from meetcore.domain.money import holds
+from meetcore.domain.money.ledger import Posting
 from meetcore.domain.records import balance_record, meeting_event_record
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import ConnectionLost, Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder

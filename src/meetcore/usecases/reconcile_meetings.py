@@ -11,8 +11,8 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.meetings import Meeting, MeetingStatus
-from meetcore.domain.orphans import DEFAULT_WINDOW_S, next_look_s
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S, next_look_s
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import ExpiredLease, LeaseView
 from meetcore.ports.store import Store

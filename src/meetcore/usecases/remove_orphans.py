@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from attrs import frozen
 
-from meetcore.domain.meetings import MeetingStatus, Provisioned
-from meetcore.domain.orphans import DEFAULT_WINDOW_S, next_look_s, orphans_of, retry_delay_s
+from meetcore.domain.meetings.meetings import MeetingStatus, Provisioned
+from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S, next_look_s, orphans_of, retry_delay_s
 from meetcore.ports.lease import Lease
 from meetcore.ports.orphan_checks import OrphanCheck
 from meetcore.ports.store import Store

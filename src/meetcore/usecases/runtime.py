@@ -5,8 +5,8 @@ from uuid import UUID
 
 from attrs import frozen
 
-from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.ids import RANDOM_BYTES, uuid7
+from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 

@@ -11,8 +11,8 @@ from operator import itemgetter
 
 from attrs import frozen
 
-from meetcore.domain.chain_keys import ChainKey, ChainPolicy, Seal, seal, secrets_of
-from meetcore.domain.hash_chain import ChainVerifier
+from meetcore.domain.money.chain_keys import ChainKey, ChainPolicy, Seal, seal, secrets_of
+from meetcore.domain.money.hash_chain import ChainVerifier
 from meetcore.ports.audit import LedgerAudit, LedgerSnapshot, StoredFunds
 from meetcore.usecases.runtime import Runtime
 from meetcore.usecases.verify_ledger import Finding

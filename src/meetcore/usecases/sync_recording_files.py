@@ -2,7 +2,7 @@
 
 from attrs import frozen
 
-from meetcore.domain.recordings import Recording
+from meetcore.domain.notes.recordings import Recording
 from meetcore.ports.recording_files import FilesUnavailable, RecordingFiles
 from meetcore.ports.store import Store
 from meetcore.usecases.collect_recording_files import CollectRecordingFiles

@@ -4,8 +4,8 @@ from datetime import datetime
 
 from attrs import frozen
 
-from meetcore.domain.meetings import MeetingEvent, MeetingStatus
-from meetcore.domain.provider_events import EventOutcome
+from meetcore.domain.meetings.meetings import MeetingEvent, MeetingStatus
+from meetcore.domain.meetings.provider_events import EventOutcome
 from meetcore.ports.store import Store
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.lifecycle_events import apply_lifecycle_event

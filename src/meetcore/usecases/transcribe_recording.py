@@ -11,10 +11,10 @@ from typing import BinaryIO
 
 from attrs import define, frozen
 
-from meetcore.domain.audio_chunks import Piece, cut, merge, offsets, source_of
-from meetcore.domain.recordings import Recording, RecordingFile
-from meetcore.domain.transcripts import Transcript, join
-from meetcore.domain.vtt import read_vtt
+from meetcore.domain.notes.audio_chunks import Piece, cut, merge, offsets, source_of
+from meetcore.domain.notes.recordings import Recording, RecordingFile
+from meetcore.domain.notes.transcripts import Transcript, join
+from meetcore.domain.notes.vtt import read_vtt
 from meetcore.ports.ai import AiRefused
 from meetcore.ports.audio_editor import AudioEditor
 from meetcore.ports.notes import NoteTask

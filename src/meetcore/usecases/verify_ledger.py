@@ -15,7 +15,7 @@ from uuid import UUID
 
 from attrs import define, field, frozen
 
-from meetcore.domain.chain_keys import (
+from meetcore.domain.money.chain_keys import (
     ANY_VERSION,
     ChainKey,
     ChainPolicy,
@@ -23,8 +23,8 @@ from meetcore.domain.chain_keys import (
     seal_fault,
     secrets_of,
 )
-from meetcore.domain.hash_chain import CanonicalEntry, ChainVerifier, Fault, policy_faults
-from meetcore.domain.ledger import funds_faults
+from meetcore.domain.money.hash_chain import CanonicalEntry, ChainVerifier, Fault, policy_faults
+from meetcore.domain.money.ledger import funds_faults
 from meetcore.ports.audit import Flaw, LedgerAudit, LedgerSnapshot, StoredFunds
 
 __all__ = ["Audit", "Finding", "ProvePortion", "Proven", "Prover", "Provers", "VerifyLedger"]

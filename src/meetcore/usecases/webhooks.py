@@ -5,9 +5,10 @@ from uuid import UUID
 
 from attrs import field, frozen
 
-from meetcore.domain.addresses import Network, vet
-from meetcore.domain.deliveries import RELEASE_PACE, ReleasePace
-from meetcore.domain.endpoints import (
+from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.webhooks.addresses import Network, vet
+from meetcore.domain.webhooks.deliveries import RELEASE_PACE, ReleasePace
+from meetcore.domain.webhooks.endpoints import (
     ENDPOINTS_PER_ACCOUNT,
     Endpoint,
     EndpointChanges,
@@ -16,10 +17,9 @@ from meetcore.domain.endpoints import (
     rotate_secret,
     update,
 )
-from meetcore.domain.errors import Conflict, NotFound
-from meetcore.domain.events import EventKind
-from meetcore.domain.signature import SECRET_BYTES, new_secret
-from meetcore.domain.webhook_urls import WebhookUrl
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.signature import SECRET_BYTES, new_secret
+from meetcore.domain.webhooks.urls import WebhookUrl
 from meetcore.ports.queries import Caller
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.store import Store, Transaction

@@ -12,8 +12,7 @@ from contextlib import closing
 
 from attrs import frozen
 
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.recordings import (
+from meetcore.domain.notes.recordings import (
     Recording,
     RecordingFile,
     RecordingStatus,
@@ -23,6 +22,7 @@ from meetcore.domain.recordings import (
     segments,
 )
 from meetcore.domain.records import recording_record
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.audio_editor import AudioEditor, EditingFailed, MediaUnreadable
 from meetcore.ports.lease import Lease
 from meetcore.ports.recording_files import FileGone, FilesUnavailable, RecordingFiles

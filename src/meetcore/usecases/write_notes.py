@@ -19,11 +19,11 @@ from datetime import timedelta
 
 from attrs import evolve, frozen
 
-from meetcore.domain import notes
-from meetcore.domain.notes import NoteFault, NoteStep
-from meetcore.domain.recordings import is_gone, needs_work
-from meetcore.domain.retry_schedule import RetrySchedule, next_attempt
-from meetcore.domain.transcripts import Transcript, speech_of
+from meetcore.domain.notes import notes
+from meetcore.domain.notes.notes import NoteFault, NoteStep
+from meetcore.domain.notes.recordings import is_gone, needs_work
+from meetcore.domain.notes.transcripts import Transcript, speech_of
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule, next_attempt
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.lease import Lease

@@ -11,10 +11,10 @@ from attrs import define, field
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.worker.delivery_worker import DeliveryWorker
 from meetcore.adapters.worker.scheduler import PeriodicTask
-from meetcore.domain.deliveries import Attempt, DeliveryStatus
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.retry_schedule import RetrySchedule
-from meetcore.domain.signature import new_secret
+from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.deliveries import Recorded, RecordedHost, Saved
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.ports.webhook_sender import OutgoingPost, SenderExhausted

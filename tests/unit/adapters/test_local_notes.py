@@ -14,8 +14,8 @@ from meetcore.adapters.local_notes.decisions import decisions_in
 from meetcore.adapters.local_notes.sentences import MOST_SENTENCES, Sentence, sentences_of
 from meetcore.adapters.local_notes.summary import MOST_RANKED, main_sentences
 from meetcore.adapters.local_notes.writer import _draft
-from meetcore.domain.notes import ActionItem, Decision, Language
-from meetcore.domain.transcripts import Utterance
+from meetcore.domain.notes.notes import ActionItem, Decision, Language
+from meetcore.domain.notes.transcripts import Utterance
 from meetcore.testing.contracts import NoteWriterContract
 from meetcore.testing.contracts.note_writer import MEETINGS
 from tests.unit.adapters.note_sentences import ENGLISH, INDONESIAN, SPEAKER, Action, Case, Found

@@ -8,7 +8,7 @@ import pytest
 
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings, strange_variables
 from meetcore.adapters.settings.tiers import read_tiers
-from meetcore.domain.pricing import DEFAULT_TIERS
+from meetcore.domain.money.pricing import DEFAULT_TIERS
 
 TIER = 'id = "s"\nname = "S"\ncapacity = 10\nmax_duration = 60\ncredits = 4\nrecording_credits = 2\n'
 

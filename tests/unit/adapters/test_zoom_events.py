@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from meetcore.adapters.zoom.events import TOLERANCE_S, zoom_webhook_parser
-from meetcore.domain.provider_events import ProviderEvent, ProviderEventKind
-from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.provider_events import ProviderWebhook, SignatureInvalid, WebhookMalformed
 from tests.zoom_requests import (
     NAMES,

@@ -1,29 +1,19 @@
-"""The package `meetcore.domain`: it names its modules and loads each when it is first named."""
+"""The packages of `meetcore.domain` name every module that they hold."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 import meetcore.domain
 
-MODULES = sorted(
-    path.stem for path in Path(meetcore.domain.__file__).parent.glob("*.py") if path.stem != "__init__"
-)
+DOMAIN = Path(meetcore.domain.__file__).parent
+PACKAGES = sorted(path.parent for path in DOMAIN.glob("**/__init__.py"))
 
 
-def test_the_package_names_every_module_and_nothing_else() -> None:
-    assert meetcore.domain.__all__ == MODULES
-    assert dir(meetcore.domain) == MODULES
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_is_loaded_when_it_is_named(name: str) -> None:
-    # Asked for twice: an attribute that import has set hides the function from the first way.
-    for module in (getattr(meetcore.domain, name), meetcore.domain.__getattr__(name)):
-        assert module.__name__ == f"meetcore.domain.{name}"
-
-
-@pytest.mark.parametrize("name", ["clock", "", "json", "__path"])
-def test_names_of_no_module_are_no_attributes(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"^module 'meetcore.domain' has no attribute '{name}'$"):
-        meetcore.domain.__getattr__(name)
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_the_docstring_of_a_package_lists_what_is_in_it(package: Path) -> None:
+    inside = {path.stem for path in package.glob("*.py")} - {"__init__"}
+    inside |= {path.parent.name for path in package.glob("*/__init__.py")}
+    text = (package / "__init__.py").read_text()
+    assert set(re.findall(r"^`(\w+)`", text, re.MULTILINE)) == inside

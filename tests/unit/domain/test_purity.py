@@ -14,7 +14,11 @@ import pytest
 import meetcore.domain
 
 DOMAIN = Path(meetcore.domain.__file__).parent
-MODULES = sorted(f"meetcore.domain.{path.stem}" for path in DOMAIN.glob("*.py") if path.stem != "__init__")
+MODULES = sorted(
+    ".".join(("meetcore.domain", *path.relative_to(DOMAIN).with_suffix("").parts))
+    for path in DOMAIN.rglob("*.py")
+    if path.stem != "__init__"
+)
 OF_THE_WORLD = {
     "asyncio", "concurrent", "ftplib", "http", "logging", "multiprocessing", "random", "secrets", "select",
     "selectors", "smtplib", "socket", "socketserver", "sqlite3", "ssl", "subprocess", "tempfile",

@@ -16,15 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import meetcore.domain
-from meetcore.domain.chain_keys import ChainKey
-from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus, hold
-from meetcore.domain.endpoints import Endpoint, EndpointState
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.hash_chain import Entry
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.idempotency import IdempotencyRecord
-from meetcore.domain.ledger import Funds, open_account, top_up
-from meetcore.domain.meetings import (
+from meetcore.domain.meetings.meetings import (
     Meeting,
     MeetingPlan,
     MeetingRequest,
@@ -32,7 +24,13 @@ from meetcore.domain.meetings import (
     Provisioned,
     shown_status,
 )
-from meetcore.domain.notes import (
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money.hash_chain import Entry
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Funds, open_account, top_up
+from meetcore.domain.money.pricing import DEFAULT_TIERS, Quote, RecordingFlags, quote_meeting
+from meetcore.domain.money.transfers import Book, Reference, Transfer, TransferKind
+from meetcore.domain.notes.notes import (
     ActionItem,
     Decision,
     Language,
@@ -45,8 +43,8 @@ from meetcore.domain.notes import (
     describe,
     fail,
 )
-from meetcore.domain.pricing import DEFAULT_TIERS, Quote, RecordingFlags, quote_meeting
-from meetcore.domain.recordings import FileKind, RecordingStatus
+from meetcore.domain.notes.recordings import FileKind, RecordingStatus
+from meetcore.domain.notes.transcripts import Utterance
 from meetcore.domain.records import (
     balance_record,
     cancellation_record,
@@ -61,13 +59,15 @@ from meetcore.domain.records import (
     tier_record,
     transaction_record,
 )
-from meetcore.domain.transcripts import Utterance
-from meetcore.domain.transfers import Book, Reference, Transfer, TransferKind
+from meetcore.domain.requests.idempotency import IdempotencyRecord
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus, hold
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.testing.strategies.meetings import meetings
 from meetcore.testing.strategies.moments import near
 from meetcore.testing.strategies.recordings import notes
 from meetcore.testing.strategies.webhooks import attempts, deliveries
-from tests.unit.domain.test_recordings import a_file, opened
+from tests.unit.domain.notes.test_recordings import a_file, opened
 
 ID = UUID("01930000-0000-7000-8000-000000000001")
 START = datetime(2026, 12, 1, 2, tzinfo=UTC)
@@ -313,7 +313,7 @@ def test_no_secret_shows_in_a_repr(holder: Any) -> None:
 
 
 def fields_of_the_domain() -> Iterator[tuple[type, Any]]:
-    for module in pkgutil.iter_modules(meetcore.domain.__path__, "meetcore.domain."):
+    for module in pkgutil.walk_packages(meetcore.domain.__path__, "meetcore.domain."):
         for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
             if attrs.has(kind) and kind.__module__ == module.name:
                 for field in attrs.fields(kind):

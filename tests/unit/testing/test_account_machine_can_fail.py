@@ -14,11 +14,11 @@ from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
 from meetcore.adapters.memory.ledger import MemoryLedgerRepository
 from meetcore.adapters.memory.meetings import MemoryMeetingRepository
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.deliveries import Recorded, RecordedHost, Saved
 from meetcore.ports.meetings import LeaseView
 from meetcore.testing.account_machine import AccountMachine

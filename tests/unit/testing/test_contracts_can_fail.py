@@ -17,15 +17,15 @@ from meetcore.adapters.memory.orphan_checks import MemoryOrphanCheckRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
 from meetcore.adapters.memory.state import StoredDelivery
-from meetcore.domain.deliveries import Delivery
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting
-from meetcore.domain.notes import Note
-from meetcore.domain.provider_events import ProviderEvent
-from meetcore.domain.recordings import Recording
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings.provider_events import ProviderEvent
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.notes.notes import Note
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.notes.transcripts import Transcript
+from meetcore.domain.webhooks.deliveries import Delivery
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.deliveries import Claimed, ClaimLimits
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease

@@ -27,13 +27,13 @@ from meetcore.adapters.sandbox import MemorySandboxState, SandboxMeetingState, S
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
-from meetcore.domain.addresses import Address
-from meetcore.domain.deliveries import Attempt
 from meetcore.domain.errors import HostUnresolved
-from meetcore.domain.meetings import ProviderAbilities, Provisioned
-from meetcore.domain.notes import ActionItem, Decision, Language, NoteDraft
-from meetcore.domain.rate_window import OperationClass
-from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
+from meetcore.domain.notes.transcripts import Transcript, Utterance
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.webhooks.addresses import Address
+from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.ports.ai import AiRefused
 from meetcore.ports.audio_editor import Sound
 from meetcore.ports.cipher import CipherRefused

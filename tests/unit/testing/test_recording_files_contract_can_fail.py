@@ -8,7 +8,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.adapters.memory.recording_files import MemoryRecordingFiles
-from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile, RangeUnsatisfiable
 from meetcore.testing.contracts.recording_files import RecordingFilesContract, RecordingPlace
 

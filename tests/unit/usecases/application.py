@@ -21,16 +21,16 @@ from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
 from meetcore.adapters.sandbox import MemorySandboxState, SandboxFaults, SandboxProvider
 from meetcore.domain.errors import DomainError
-from meetcore.domain.events import EventKind
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.idempotency import fingerprint
-from meetcore.domain.keys import Scope, digest
-from meetcore.domain.ledger import Entry, Funds, first_broken
-from meetcore.domain.meetings import Meeting, MeetingRequest, ProviderAbilities, Provisioned
-from meetcore.domain.notes import Note
-from meetcore.domain.pricing import DEFAULT_TIERS
-from meetcore.domain.recordings import Recording
-from meetcore.domain.retry_schedule import NOTE_DELAYS_S, RetrySchedule
+from meetcore.domain.meetings.meetings import Meeting, MeetingRequest, ProviderAbilities, Provisioned
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry, Funds, first_broken
+from meetcore.domain.money.pricing import DEFAULT_TIERS
+from meetcore.domain.notes.notes import Note
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.requests.idempotency import fingerprint
+from meetcore.domain.requests.keys import Scope, digest
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, VideoProvider

@@ -17,9 +17,9 @@ from typing import BinaryIO
 
 from attrs import define, evolve, field
 
-from meetcore.domain.notes import ActionItem, Decision, Language, NoteDraft
-from meetcore.domain.recordings import FileKind, RecordingFile
-from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
+from meetcore.domain.notes.recordings import FileKind, RecordingFile
+from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused
 from meetcore.ports.audio_editor import MediaUnreadable, Sound
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile

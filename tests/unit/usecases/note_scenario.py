@@ -8,10 +8,10 @@ from uuid import UUID
 
 from attrs import define, evolve
 
-from meetcore.domain.idempotency import fingerprint
-from meetcore.domain.meetings import Meeting
-from meetcore.domain.notes import Language, Note
-from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.notes.notes import Language, Note
+from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus
+from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.usecases.create_note import NoteRequest
 from meetcore.usecases.idempotency import Answer, IdempotentRequest
 from meetcore.usecases.write_notes import WriteNotes

@@ -7,7 +7,7 @@ from uuid import UUID, uuid4
 
 from attrs import define, evolve, field
 
-from meetcore.domain.recordings import FileKind, Recording, RecordingFile, RecordingStatus
+from meetcore.domain.notes.recordings import FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.ports.queries import Queries
 
 NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)

@@ -8,11 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from meetcore.domain.accounts import InvalidEmail
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
-from meetcore.domain.events import EventKind
-from meetcore.domain.keys import InvalidExpiry, Scope
-from meetcore.domain.ledger import InvalidAmount, InvalidReason, Reference, TransferKind, first_broken
+from meetcore.domain.money.ledger import InvalidAmount, InvalidReason, Reference, TransferKind, first_broken
+from meetcore.domain.requests.accounts import InvalidEmail
+from meetcore.domain.requests.keys import InvalidExpiry, Scope
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.queries import TransactionFilter
 from tests.unit.usecases.application import ApplicationHarness
 

@@ -8,8 +8,8 @@ from attrs import evolve
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import Conflict, NotFound, ServiceUnavailable, UpstreamError
-from meetcore.domain.events import EventKind
-from meetcore.domain.meetings import HOST_KEY_SHOWN_BEFORE, MeetingStatus, shown_host_key
+from meetcore.domain.meetings.meetings import HOST_KEY_SHOWN_BEFORE, MeetingStatus, shown_host_key
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.lease import Lease
 from meetcore.usecases.cancellation import Cancellation
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, render_outcome, request

@@ -17,10 +17,10 @@ from meetcore.domain.errors import (
     ServiceUnavailable,
     UpstreamError,
 )
-from meetcore.domain.events import EventKind
-from meetcore.domain.meetings import MeetingStatus
-from meetcore.domain.pricing import DEFAULT_TIERS
-from meetcore.domain.schedule import utc_text
+from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.schedule import utc_text
+from meetcore.domain.money.pricing import DEFAULT_TIERS
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import ProviderUnknown
 from meetcore.usecases.provision import order_of

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from meetcore.domain.errors import IdempotencyKeyReused, NotFound
-from meetcore.domain.notes import Language, NoteStatus
+from meetcore.domain.notes.notes import Language, NoteStatus
 from tests.unit.usecases.fakes import recorded
 from tests.unit.usecases.note_scenario import note_scenario
 

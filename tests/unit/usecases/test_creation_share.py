@@ -7,8 +7,8 @@ from attrs import evolve
 
 from meetcore.adapters.sandbox import SandboxProvider
 from meetcore.domain.errors import CreationsUsedUp, NoHostFree
-from meetcore.domain.hosts import next_creation_day
-from meetcore.domain.meetings import ProviderAbilities
+from meetcore.domain.meetings.hosts import next_creation_day
+from meetcore.domain.meetings.meetings import ProviderAbilities
 from meetcore.ports.queries import Caller
 from meetcore.usecases.create_meeting import CapacityRefusal, CreateMeeting
 from tests.unit.usecases.application import START, ApplicationHarness, request

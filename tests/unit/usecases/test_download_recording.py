@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 from attrs import evolve
 
-from meetcore.domain.download_links import is_signed_by, sign_link
 from meetcore.domain.errors import Gone, NotFound
-from meetcore.domain.recordings import FileKind, RecordingStatus
+from meetcore.domain.notes.download_links import is_signed_by, sign_link
+from meetcore.domain.notes.recordings import FileKind, RecordingStatus
 from meetcore.usecases.download_recording import DownloadRecording, SignedLink
 from tests.unit.usecases.recording_fakes import KEY, NOW, OLD_KEY, FakeRecordings, a_recording
 

@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.download_limits import DownloadLimits
-from meetcore.domain.download_links import DownloadLink
 from meetcore.domain.errors import TooManyDownloads
+from meetcore.domain.notes.download_limits import DownloadLimits
+from meetcore.domain.notes.download_links import DownloadLink
 from meetcore.usecases.download_streams import DownloadStreams
 
 LINK = DownloadLink(UUID(int=1), UUID(int=2), 1, 1_800_000_000)

@@ -7,8 +7,8 @@ from attrs import evolve
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState, SandboxProvider
 from meetcore.domain.errors import UpstreamError
-from meetcore.domain.events import EventKind
-from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.recording_files import FilesUnavailable
 from meetcore.usecases.end_due_meetings import LOOKS_AFTER_S, PROVIDER_GRACE
 from tests.unit.usecases.application import START, ApplicationHarness, request

@@ -8,10 +8,10 @@ from uuid import UUID
 import msgspec
 import pytest
 
-from meetcore.domain.events import EventKind
-from meetcore.domain.idempotency import fingerprint
-from meetcore.domain.notes import Language, NoteStatus
-from meetcore.domain.recordings import RETENTION, RecordingStatus
+from meetcore.domain.notes.notes import Language, NoteStatus
+from meetcore.domain.notes.recordings import RETENTION, RecordingStatus
+from meetcore.domain.requests.idempotency import fingerprint
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.usecases.idempotency import IdempotentRequest
 from tests.unit.usecases.application import render_outcome
 from tests.unit.usecases.fakes import RECORDED_AT, recorded

@@ -9,8 +9,8 @@ import pytest
 from attrs import define, field
 
 from meetcore.domain.errors import InvalidApiKey, ServiceUnavailable
-from meetcore.domain.keys import ApiKey, Scope, digest, mint
-from meetcore.domain.rate_window import Quotas
+from meetcore.domain.requests.keys import ApiKey, Scope, digest, mint
+from meetcore.domain.requests.rate_window import Quotas
 from meetcore.ports.queries import AccountSummary, Caller
 from meetcore.usecases import key_lookups
 from meetcore.usecases.admit import Admit

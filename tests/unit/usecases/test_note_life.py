@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from meetcore.domain.errors import ServiceUnavailable
-from meetcore.domain.events import EventKind
-from meetcore.domain.notes import Language, NoteStatus
-from meetcore.domain.recordings import RecordingStatus, needs_work
+from meetcore.domain.notes.notes import Language, NoteStatus
+from meetcore.domain.notes.recordings import RecordingStatus, needs_work
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.notes import NoteTask

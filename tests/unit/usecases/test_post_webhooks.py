@@ -7,11 +7,11 @@ import pytest
 from attrs import evolve
 
 from meetcore.adapters.webhook_sender import SystemResolver
-from meetcore.domain.deliveries import Delivery
-from meetcore.domain.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.errors import Conflict, Gone, NotFound
-from meetcore.domain.events import EventKind
-from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.domain.webhooks.deliveries import Delivery
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.usecases.idempotency import Answer
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.webhooks import (

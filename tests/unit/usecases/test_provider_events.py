@@ -13,10 +13,10 @@ from attrs import define, evolve, field
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import UpstreamError
-from meetcore.domain.events import EventKind
-from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus
-from meetcore.domain.provider_events import MAX_TRIES, EventOutcome, ProviderEvent, ProviderEventKind
-from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus
+from meetcore.domain.meetings.provider_events import MAX_TRIES, EventOutcome, ProviderEvent, ProviderEventKind
+from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import ProviderMeetingState

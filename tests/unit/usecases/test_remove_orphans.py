@@ -12,8 +12,8 @@ from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingS
 from meetcore.adapters.zoom.access import ZoomAccess
 from meetcore.adapters.zoom.provider import ZoomProvider
 from meetcore.domain.errors import DomainError, ServiceUnavailable, UpstreamError
-from meetcore.domain.meetings import Meeting, MeetingStatus
-from meetcore.domain.orphans import DEFAULT_WINDOW_S
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 from meetcore.usecases.provision import order_of
 from meetcore.usecases.remove_orphans import OrphanReport

@@ -5,7 +5,7 @@ from attrs import evolve
 
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState, SandboxProvider
 from meetcore.domain.errors import UpstreamError
-from meetcore.domain.meetings import Meeting, MeetingStatus, ProviderAbilities
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus, ProviderAbilities
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request
 
 MADE = [SandboxFault.LATE, SandboxFault.DROP]

@@ -8,7 +8,7 @@ import pytest
 
 from meetcore.adapters.memory.audit import MemoryLedgerAudit, MemoryLedgerSnapshot
 from meetcore.adapters.memory.state import MemoryState
-from meetcore.domain.hash_chain import CanonicalEntry
+from meetcore.domain.money.hash_chain import CanonicalEntry
 from meetcore.ports.audit import Flaw, FlawKind, LedgerSnapshot, StoredFunds
 from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.contracts.store_rig import Tampering

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from meetcore.domain.events import EventKind
-from meetcore.domain.notes import NoteFault, NoteStatus, describe
-from meetcore.domain.recordings import FileKind, RecordingStatus, needs_work
+from meetcore.domain.notes.notes import NoteFault, NoteStatus, describe
+from meetcore.domain.notes.recordings import FileKind, RecordingStatus, needs_work
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesUnavailable
 from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request

@@ -8,10 +8,10 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from meetcore.domain.events import EventKind
-from meetcore.domain.notes import Language, NoteFault, NoteStatus, NoteStep, describe
-from meetcore.domain.recordings import RecordingStatus
-from meetcore.domain.retry_schedule import NOTE_DELAYS_S
+from meetcore.domain.notes.notes import Language, NoteFault, NoteStatus, NoteStep, describe
+from meetcore.domain.notes.recordings import RecordingStatus
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesUnavailable

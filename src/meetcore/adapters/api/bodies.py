@@ -10,10 +10,10 @@ from typing import Annotated, ClassVar, Literal
 from attrs import field, frozen
 from msgspec import UNSET, Meta, UnsetType
 
-from meetcore.domain.endpoints import MAX_DESCRIPTION_LENGTH
-from meetcore.domain.events import EventKind
-from meetcore.domain.notes import Language
-from meetcore.domain.pricing import MAX_DURATION
+from meetcore.domain.money.pricing import MAX_DURATION
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.webhooks.endpoints import MAX_DESCRIPTION_LENGTH
+from meetcore.domain.webhooks.events import EventKind
 
 __all__ = [
     "CreateMeetingBody",

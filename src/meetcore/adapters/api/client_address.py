@@ -11,7 +11,7 @@ from ipaddress import IPv6Address, ip_address
 from starlette.datastructures import Headers
 from starlette.types import Scope
 
-from meetcore.domain.addresses import Address, Network
+from meetcore.domain.webhooks.addresses import Address, Network
 
 __all__ = ["client_address", "is_trusted_proxy", "parse_address"]
 

@@ -16,9 +16,9 @@ import msgspec
 
 from meetcore.adapters.api.bodies import OneOfBody
 from meetcore.domain.errors import InvalidRequest
-from meetcore.domain.events import EventKind
-from meetcore.domain.schedule import meeting_start
-from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.domain.meetings.schedule import meeting_start
+from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.urls import parse_webhook_url
 
 __all__ = ["MAX_DEPTH", "decode_body", "decode_json"]
 

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.schedule import read_instant
+from meetcore.domain.meetings.schedule import read_instant
 
 __all__ = ["Filter", "flag", "instant", "one_of", "record_id"]
 

@@ -18,7 +18,7 @@ from meetcore.adapters.api.answers import (
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.request_pipeline import RequestContext
 from meetcore.domain.errors import DomainError, InvalidApiKey, RateLimited, ServiceUnavailable
-from meetcore.domain.rate_window import WINDOW_SECONDS
+from meetcore.domain.requests.rate_window import WINDOW_SECONDS
 
 __all__ = ["DEFAULT_LIMITS", "MAX_BODY_BYTES", "check_media", "common_headers", "headers_of", "read_body"]
 

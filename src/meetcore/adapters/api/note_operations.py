@@ -14,13 +14,13 @@ from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, cursor_after, slice_page
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.keys import Scope
-from meetcore.domain.note_markdown import markdown
-from meetcore.domain.notes import Language, Note, NoteStatus
-from meetcore.domain.rate_window import OperationClass
-from meetcore.domain.recordings import RecordingStatus
+from meetcore.domain.meetings.schedule import utc_text
+from meetcore.domain.notes.markdown import markdown
+from meetcore.domain.notes.notes import Language, Note, NoteStatus
+from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.records import note_record, recording_record
-from meetcore.domain.schedule import utc_text
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NoteFilter
 from meetcore.usecases.create_note import NoteRequest
 from meetcore.usecases.idempotency import Answer

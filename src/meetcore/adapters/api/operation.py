@@ -16,9 +16,9 @@ from meetcore.adapters.api.filters import Filter
 from meetcore.adapters.api.paging import Listing, Page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.keys import Scope
-from meetcore.domain.pricing import TierCatalogue
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, Queries
 from meetcore.usecases.cancel_meeting import CancelMeeting
 from meetcore.usecases.create_meeting import CreateMeeting

@@ -20,11 +20,11 @@ from meetcore.adapters.api.paging import Listing, Named, page_of, slice_page
 from meetcore.adapters.api.webhook_operations import webhook_operations
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.keys import Scope
-from meetcore.domain.meetings import VISIBLE, Meeting, MeetingRequest, MeetingStatus
-from meetcore.domain.pricing import TierCatalogue
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingRequest, MeetingStatus
+from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.records import cancellation_record, meeting_record, tier_record
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NO_INCLUDES, CallerIncludes, MeetingFilter
 from meetcore.usecases.idempotency import Answer
 

@@ -7,11 +7,11 @@ from typing import Annotated
 from attrs import frozen
 from msgspec import UNSET, Meta, UnsetType
 
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.events import EventKind
-from meetcore.domain.keys import Scope
-from meetcore.domain.ledger import TransferKind
-from meetcore.domain.notes import Language
+from meetcore.domain.money.ledger import TransferKind
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.events import EventKind
 
 __all__ = ["ALL", "DATA_OF"]
 

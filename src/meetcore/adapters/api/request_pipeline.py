@@ -16,8 +16,8 @@ from meetcore.adapters.api.answers import ApiResponse, pack, render_error
 from meetcore.adapters.api.operation import Call, Operation, answered
 from meetcore.adapters.api.paging import Page
 from meetcore.domain.errors import DomainError, InternalError, ServiceUnavailable
-from meetcore.domain.idempotency import fingerprint
-from meetcore.domain.rate_window import OperationClass, RateVerdict
+from meetcore.domain.requests.idempotency import fingerprint
+from meetcore.domain.requests.rate_window import OperationClass, RateVerdict
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.admit import Admit

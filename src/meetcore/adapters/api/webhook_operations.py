@@ -10,15 +10,15 @@ from meetcore.adapters.api.bodies import RegisterWebhookBody, UpdateWebhookBody
 from meetcore.adapters.api.filters import one_of
 from meetcore.adapters.api.operation import API_ROOT, Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
-from meetcore.domain import endpoints
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.keys import Scope
-from meetcore.domain.rate_window import OperationClass
 from meetcore.domain.records import delivery_record, endpoint_record
-from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.webhooks import endpoints
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
+from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.queries import DeliveryHistory
 from meetcore.usecases.idempotency import Answer
 from meetcore.usecases.webhooks import Registration

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from meetcore.adapters.dev_inbox.certificates import INBOX_HOST
 from meetcore.adapters.dev_inbox.receiver import KEPT, Delivery
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
 
 __all__ = ["inbox_page", "payload_of"]
 

@@ -19,7 +19,7 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from meetcore.adapters.dev_inbox.certificates import INBOX_HOST
-from meetcore.domain.signature import SIGNATURE_HEADER, SignatureRejected, verify
+from meetcore.domain.webhooks.signature import SIGNATURE_HEADER, SignatureRejected, verify
 
 __all__ = ["KEPT", "MAX_BODY_BYTES", "Delivery", "FindSecrets", "InboxApp"]
 

@@ -35,9 +35,9 @@ from meetcore.adapters.api.paging import Page, read_options, read_page
 from meetcore.adapters.api.query import read_query
 from meetcore.adapters.api.request_pipeline import ParsedRequest, RequestContext, RequestPipeline
 from meetcore.domain.errors import InvalidRequest, NotFound
-from meetcore.domain.idempotency import is_key
-from meetcore.domain.keys import require_scope
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.idempotency import is_key
+from meetcore.domain.requests.keys import require_scope
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NO_INCLUDES
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.runtime import Runtime

@@ -15,7 +15,7 @@ import structlog
 from attrs import define, field, frozen
 
 from meetcore.adapters.api.client_address import is_trusted_proxy, parse_address
-from meetcore.domain.addresses import Network
+from meetcore.domain.webhooks.addresses import Network
 
 __all__ = ["Connection", "ConnectionLimits", "Connections"]
 

@@ -28,8 +28,6 @@ from meetcore.adapters.http.abort import abort_of
 from meetcore.adapters.http.ranges import range_of
 from meetcore.adapters.http.reader_pace import ReaderPace
 from meetcore.adapters.http.refuse import Refuse
-from meetcore.domain.download_limits import DownloadLimits
-from meetcore.domain.download_links import DownloadLink
 from meetcore.domain.errors import (
     DomainError,
     Gone,
@@ -38,7 +36,9 @@ from meetcore.domain.errors import (
     ServiceUnavailable,
     UpstreamError,
 )
-from meetcore.domain.recordings import FileKind
+from meetcore.domain.notes.download_limits import DownloadLimits
+from meetcore.domain.notes.download_links import DownloadLink
+from meetcore.domain.notes.recordings import FileKind
 from meetcore.ports.recording_files import (
     ByteRange,
     FileGone,

@@ -7,7 +7,7 @@ each answer and each payload against the schema beside which it is shown.
 from collections.abc import Mapping
 from typing import Any
 
-from meetcore.domain.events import EventKind
+from meetcore.domain.webhooks.events import EventKind
 
 __all__ = ["ANSWERS", "DETAILS", "EVENT_DATA", "IDS", "MESSAGES", "PAYLOAD_ID", "REQUESTS", "payload"]
 

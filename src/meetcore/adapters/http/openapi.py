@@ -25,7 +25,7 @@ from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
 from meetcore.adapters.http.openapi_headers import HEADERS, headers_of
 from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_name, refusals_of
 from meetcore.adapters.http.texts import ABOUT, LINKS, OVERVIEW, REASONS, SUCCESS, TAGS
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.schedule import WIB
 
 __all__ = ["daily_document", "openapi_document"]
 

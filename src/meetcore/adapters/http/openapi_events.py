@@ -6,8 +6,8 @@ from typing import Any
 from meetcore.adapters.api.records import DATA_OF
 from meetcore.adapters.http.examples import PAYLOAD_ID, payload
 from meetcore.adapters.http.texts import EVENTS
-from meetcore.domain.events import API_VERSION, EventKind
-from meetcore.domain.signature import SIGNATURE_HEADER
+from meetcore.domain.webhooks.events import API_VERSION, EventKind
+from meetcore.domain.webhooks.signature import SIGNATURE_HEADER
 
 __all__ = ["event_schemas", "webhook_items"]
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from starlette.types import Message, Send
 
-from meetcore.domain.download_limits import DownloadLimits
+from meetcore.domain.notes.download_limits import DownloadLimits
 
 __all__ = ["ReaderPace"]
 

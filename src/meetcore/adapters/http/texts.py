@@ -5,7 +5,7 @@ Owns texts only. Facts (scopes, statuses, fields, limits) come from the code tha
 
 from collections.abc import Mapping
 
-from meetcore.domain.events import EventKind
+from meetcore.domain.webhooks.events import EventKind
 
 __all__ = ["ABOUT", "EVENTS", "LINKS", "OVERVIEW", "REASONS", "SUCCESS", "TAGS"]
 

@@ -8,7 +8,7 @@ logins, mail, hosts and their keys: a room that is defined by its link has none 
 from typing import Final
 
 from meetcore.adapters.jitsi.rooms import JitsiRooms
-from meetcore.domain.meetings import ProviderAbilities, Provisioned
+from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, ProviderRefused
 
 __all__ = ["JitsiProvider"]

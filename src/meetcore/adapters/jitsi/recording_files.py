@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from meetcore.domain.recordings import RecordingFile
+from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile
 
 __all__ = ["JitsiRecordingFiles"]

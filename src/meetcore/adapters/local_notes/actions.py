@@ -15,7 +15,7 @@ from attrs import frozen
 from meetcore.adapters.local_notes.dates import due_in, without_due
 from meetcore.adapters.local_notes.names import NAME, WHO
 from meetcore.adapters.local_notes.sentences import Sentence
-from meetcore.domain.notes import ActionItem
+from meetcore.domain.notes.notes import ActionItem
 
 __all__ = ["action_in"]
 

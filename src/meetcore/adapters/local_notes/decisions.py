@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from meetcore.adapters.local_notes.sentences import Sentence
-from meetcore.domain.notes import Decision
+from meetcore.domain.notes.notes import Decision
 
 __all__ = ["decisions_in"]
 

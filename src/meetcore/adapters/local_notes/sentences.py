@@ -11,7 +11,7 @@ from typing import Final
 
 from attrs import field, frozen
 
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.notes.transcripts import Transcript
 
 __all__ = ["MOST_SENTENCES", "Sentence", "sentences_of"]
 

@@ -9,8 +9,8 @@ from meetcore.adapters.local_notes.actions import action_in
 from meetcore.adapters.local_notes.decisions import decisions_in
 from meetcore.adapters.local_notes.sentences import Sentence, sentences_of
 from meetcore.adapters.local_notes.summary import keywords, main_sentences
-from meetcore.domain.notes import Language, NoteDraft
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.notes.notes import Language, NoteDraft
+from meetcore.domain.notes.transcripts import Transcript
 
 __all__ = ["LocalNoteWriter"]
 

@@ -15,7 +15,7 @@ from meetcore.adapters.api.paging import Listing, Page, read_options, read_page
 from meetcore.adapters.api.request_pipeline import ParsedRequest
 from meetcore.adapters.mcp.tools import KEY, chosen_options, costs, path_names
 from meetcore.domain.errors import InvalidRequest
-from meetcore.domain.idempotency import is_key
+from meetcore.domain.requests.idempotency import is_key
 
 __all__ = ["ids_of", "read_arguments"]
 

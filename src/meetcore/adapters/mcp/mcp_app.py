@@ -36,7 +36,7 @@ from meetcore.adapters.mcp.results import protocol_refusal, refused, tool_listin
 from meetcore.adapters.mcp.texts import INSTRUCTIONS
 from meetcore.adapters.mcp.tools import Tool, tools_of
 from meetcore.domain.errors import DomainError, InvalidApiKey
-from meetcore.domain.keys import require_scope
+from meetcore.domain.requests.keys import require_scope
 from meetcore.ports.queries import NO_INCLUDES, CallerIncludes
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.runtime import Runtime

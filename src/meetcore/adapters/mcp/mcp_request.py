@@ -17,7 +17,7 @@ from meetcore.adapters.api.http_common import DEFAULT_LIMITS, MAX_BODY_BYTES, ch
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.request_pipeline import RequestContext
 from meetcore.domain.errors import DomainError, InvalidRequest
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import Caller
 
 __all__ = ["McpRequest", "Message", "read_message"]

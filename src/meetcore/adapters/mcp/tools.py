@@ -26,8 +26,8 @@ from meetcore.adapters.mcp.texts import (
     WHEN,
 )
 from meetcore.domain.errors import InsufficientScope
-from meetcore.domain.keys import ApiKey, require_scope
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.keys import ApiKey, require_scope
+from meetcore.domain.requests.rate_window import OperationClass
 
 __all__ = ["KEY", "Tool", "chosen_options", "costs", "path_names", "tools_of"]
 

@@ -8,9 +8,9 @@ from itertools import count
 from uuid import UUID
 
 from meetcore.adapters.memory.state import MemoryState, Tables
-from meetcore.domain.chain_keys import Seal
-from meetcore.domain.hash_chain import CanonicalEntry, line_of
-from meetcore.domain.ledger import Entry, TransferKind, legs
+from meetcore.domain.money.chain_keys import Seal
+from meetcore.domain.money.hash_chain import CanonicalEntry, line_of
+from meetcore.domain.money.ledger import Entry, TransferKind, legs
 from meetcore.ports.audit import Flaw, FlawKind, StoredFunds
 from meetcore.ports.store import StoreUnavailable
 

@@ -11,9 +11,9 @@ from attrs import evolve
 from meetcore.adapters.memory.host_room import HostRoom
 from meetcore.adapters.memory.outbox import hold_waiting, release_held
 from meetcore.adapters.memory.state import StoredDelivery, Tables
-from meetcore.domain.deliveries import Delivery, ReleasePace, expire, hold
-from meetcore.domain.endpoints import Endpoint, disable_with_host
-from meetcore.domain.webhook_hosts import HostFailures
+from meetcore.domain.webhooks.deliveries import Delivery, ReleasePace, expire, hold
+from meetcore.domain.webhooks.destinations import HostFailures
+from meetcore.domain.webhooks.endpoints import Endpoint, disable_with_host
 from meetcore.ports.clock import Clock
 from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.lease import Lease

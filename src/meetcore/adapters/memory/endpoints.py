@@ -12,9 +12,9 @@ from meetcore.adapters.memory.state import (
     Tables,
     account_of,
 )
-from meetcore.domain.deliveries import Delivery, DeliveryStatus
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.events import Event, encode_event
+from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.clock import Clock
 from meetcore.ports.store import PostingView
 

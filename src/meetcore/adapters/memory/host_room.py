@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from meetcore.adapters.memory.state import Tables
-from meetcore.domain.deliveries import Delivery
+from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.ports.deliveries import ClaimLimits
 
 __all__ = ["HostRoom"]

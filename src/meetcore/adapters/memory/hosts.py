@@ -4,8 +4,8 @@ from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from meetcore.adapters.memory.state import Reservation, StoredHostKey, Tables
-from meetcore.domain.hosts import DayCreations, Host
-from meetcore.domain.schedule import MAX_DAYS_AHEAD
+from meetcore.domain.meetings.hosts import DayCreations, Host
+from meetcore.domain.meetings.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery
 
 __all__ = [

@@ -6,7 +6,7 @@ from uuid import UUID
 from attrs import evolve
 
 from meetcore.adapters.memory.state import Tables, account_of
-from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.ports.clock import Clock
 from meetcore.ports.idempotency import Claim, KeyView
 

@@ -19,11 +19,11 @@ from meetcore.adapters.memory.state import (
     account_of,
     meeting_at_provider,
 )
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.hosts import Host, choose_host
-from meetcore.domain.ledger import Entry, Funds, Transfer
-from meetcore.domain.meetings import OPEN, Meeting, MeetingStatus
+from meetcore.domain.meetings.hosts import Host, choose_host
+from meetcore.domain.meetings.meetings import OPEN, Meeting, MeetingStatus
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds, Transfer
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.idempotency import Claim

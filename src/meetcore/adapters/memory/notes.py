@@ -11,11 +11,18 @@ from meetcore.adapters.memory.ledger import append_entry, write_funds, write_usa
 from meetcore.adapters.memory.outbox import write_events
 from meetcore.adapters.memory.recordings import recording_by_id
 from meetcore.adapters.memory.state import ConstraintBroken, StoredNote, Tables, account_of
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.notes import TRANSITIONS, Note, NoteEvent, NoteStatus, blocks_new_note, is_in_progress
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.notes.notes import (
+    TRANSITIONS,
+    Note,
+    NoteEvent,
+    NoteStatus,
+    blocks_new_note,
+    is_in_progress,
+)
+from meetcore.domain.notes.transcripts import Transcript
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.lease import Lease

@@ -5,10 +5,10 @@ from datetime import datetime
 from uuid import UUID
 
 from meetcore.adapters.memory.state import ConstraintBroken, StoredDelivery, StoredEvent, Tables
-from meetcore.domain.deliveries import DeliveryStatus, ReleasePace, hold, open_delivery, release
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.events import Event, encode_event
 from meetcore.domain.ids import RANDOM_BYTES, uuid7
+from meetcore.domain.webhooks.deliveries import DeliveryStatus, ReleasePace, hold, open_delivery, release
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.entropy import Entropy
 
 __all__ = ["hold_waiting", "release_held", "write_events"]

@@ -10,13 +10,13 @@ from attrs import evolve
 from meetcore.adapters.memory.hosts import next_creation_at, next_free_start
 from meetcore.adapters.memory.recordings import recording_by_id
 from meetcore.adapters.memory.state import MemoryState, Tables, meeting_at_provider
-from meetcore.domain.deliveries import Delivery, DeliveryStatus
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.ledger import Entry
-from meetcore.domain.meetings import VISIBLE, Meeting, shown_status
-from meetcore.domain.notes import Note, NoteStatus
-from meetcore.domain.recordings import Recording, RecordingStatus
+from meetcore.domain.meetings.meetings import VISIBLE, Meeting, shown_status
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry
+from meetcore.domain.notes.notes import Note, NoteStatus
+from meetcore.domain.notes.recordings import Recording, RecordingStatus
+from meetcore.domain.webhooks.deliveries import Delivery, DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.ports.clock import Clock
 from meetcore.ports.queries import (
     NO_INCLUDES,

@@ -7,7 +7,7 @@ admits the full quota.
 
 from uuid import UUID
 
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass
 
 __all__ = ["MemoryRateCounters"]
 

@@ -6,7 +6,7 @@ Owns the bytes that it was given. For tests only.
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from meetcore.domain.recordings import RecordingFile
+from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 
 __all__ = ["MemoryRecordingFiles"]

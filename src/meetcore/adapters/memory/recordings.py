@@ -8,8 +8,8 @@ from attrs import evolve
 
 from meetcore.adapters.memory.outbox import write_events
 from meetcore.adapters.memory.state import ConstraintBroken, StoredRecording, Tables
-from meetcore.domain.events import Event
-from meetcore.domain.recordings import Recording, RecordingStatus, needs_work
+from meetcore.domain.notes.recordings import Recording, RecordingStatus, needs_work
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 from meetcore.ports.lease import Lease

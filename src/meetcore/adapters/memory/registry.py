@@ -7,11 +7,11 @@ from uuid import UUID
 from attrs import evolve
 
 from meetcore.adapters.memory.state import Account, ConstraintBroken, MemoryState, Tables, account_of
-from meetcore.domain.accounts import email_key
 from meetcore.domain.errors import Conflict, NotFound
-from meetcore.domain.hosts import Host
-from meetcore.domain.keys import ApiKey
-from meetcore.domain.ledger import open_account
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.money.ledger import open_account
+from meetcore.domain.requests.accounts import email_key
+from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.registry import NewAccount, StoredAccount
 
 __all__ = ["MemoryRegistry"]

@@ -16,21 +16,21 @@ from uuid import UUID
 
 from attrs import define, evolve, field, fields, frozen
 
-from meetcore.domain.chain_keys import Seal
-from meetcore.domain.deliveries import Attempt, Delivery
-from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.errors import NotFound
-from meetcore.domain.events import EventKind
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.hosts import Host
-from meetcore.domain.idempotency import IdempotencyRecord
-from meetcore.domain.keys import ApiKey
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting
-from meetcore.domain.notes import Note
-from meetcore.domain.provider_events import ProviderEvent
-from meetcore.domain.recordings import Recording
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.meetings.provider_events import ProviderEvent
+from meetcore.domain.money.chain_keys import Seal
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.notes.notes import Note
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.notes.transcripts import Transcript
+from meetcore.domain.requests.idempotency import IdempotencyRecord
+from meetcore.domain.requests.keys import ApiKey
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.registry import NewAccount
 
 __all__ = [

@@ -11,9 +11,9 @@ from typing import Final
 
 from meetcore.adapters.openai.schemas import WrittenAction, WrittenDecision, WrittenNotes, WrittenSummary
 from meetcore.adapters.openai.text import one_line, paragraphs
-from meetcore.domain.citations import find_citation, is_in_vocabulary, vocabulary
-from meetcore.domain.notes import ActionItem, Decision, NoteDraft
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.notes.citations import find_citation, is_in_vocabulary, vocabulary
+from meetcore.domain.notes.notes import ActionItem, Decision, NoteDraft
+from meetcore.domain.notes.transcripts import Transcript
 
 __all__ = ["MOST_SUMMARY_CHARS", "draft_of"]
 

@@ -13,8 +13,8 @@ from types import MappingProxyType
 from typing import Final, TypedDict
 
 from meetcore.adapters.openai.text import one_line
-from meetcore.domain.notes import Language
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.notes.transcripts import Transcript
 
 __all__ = ["Message", "Part", "merging", "parts_of", "repairing", "writing"]
 

@@ -18,7 +18,7 @@ from meetcore.adapters.openai.access import AiAccess, Log
 from meetcore.adapters.openai.errors import require_done
 from meetcore.adapters.openai.http import FileForm, HttpClient
 from meetcore.adapters.openai.text import one_line
-from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
 

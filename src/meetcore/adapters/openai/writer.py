@@ -19,8 +19,8 @@ from meetcore.adapters.openai.errors import require_done
 from meetcore.adapters.openai.http import HttpClient
 from meetcore.adapters.openai.prompts import Message, merging, parts_of, repairing, writing
 from meetcore.adapters.openai.schemas import WrittenNotes, WrittenSummary, WrongShape, read, schema_of
-from meetcore.domain.notes import Language, NoteDraft
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.notes.notes import Language, NoteDraft
+from meetcore.domain.notes.transcripts import Transcript
 from meetcore.ports.ai import AiRefused, AiUnavailable
 
 __all__ = ["MOST_PARTS", "OpenAiNoteWriter"]

@@ -18,8 +18,8 @@ from psycopg import sql
 
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection, Pool, translated
-from meetcore.domain.chain_keys import Seal
-from meetcore.domain.hash_chain import CanonicalEntry
+from meetcore.domain.money.chain_keys import Seal
+from meetcore.domain.money.hash_chain import CanonicalEntry
 from meetcore.ports.audit import MAX_FLAWS, Flaw, FlawKind, StoredFunds
 from meetcore.ports.store import StoreUnavailable
 

@@ -31,7 +31,7 @@ from meetcore.adapters.postgres.outbox import WRITE_EVENTS
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.adapters.postgres.rows import HOST_COLUMNS
 from meetcore.domain.errors import NotFound
-from meetcore.domain.hosts import DayCreations
+from meetcore.domain.meetings.hosts import DayCreations
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.idempotency import KeyView
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning

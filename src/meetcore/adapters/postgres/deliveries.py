@@ -12,15 +12,15 @@ from meetcore.adapters.postgres.claims import claim_due
 from meetcore.adapters.postgres.endpoints import ENDPOINT_COLUMNS
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.adapters.postgres.sweeping import release_held, sweep
-from meetcore.domain.deliveries import Attempt, Delivery, ReleasePace
-from meetcore.domain.endpoints import (
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, ReleasePace
+from meetcore.domain.webhooks.destinations import HostFailures
+from meetcore.domain.webhooks.endpoints import (
     DISABLE_AFTER_FAILURES,
     TRANSITIONS,
     Endpoint,
     EndpointEvent,
     EndpointState,
 )
-from meetcore.domain.webhook_hosts import HostFailures
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.deliveries import Claimed, ClaimedView, ClaimLimits, Recorded, RecordedHost, Saved
 from meetcore.ports.lease import Lease

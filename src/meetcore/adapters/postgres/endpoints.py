@@ -4,10 +4,10 @@ from uuid import UUID
 
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection
-from meetcore.domain.deliveries import Delivery
-from meetcore.domain.endpoints import Endpoint
 from meetcore.domain.errors import NotFound
-from meetcore.domain.events import Event, encode_event
+from meetcore.domain.webhooks.deliveries import Delivery
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import PostingView
 

@@ -6,7 +6,7 @@ from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.ledger import LOCK_ACCOUNT, fetch_locked
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.domain.errors import NotFound
-from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.idempotency import KeyView
 

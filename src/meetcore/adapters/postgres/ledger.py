@@ -12,9 +12,9 @@ from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.outbox import WRITE_EVENTS, event_parameters
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.domain.errors import NotFound
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.ledger import Entry, Funds
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import LedgerView
 

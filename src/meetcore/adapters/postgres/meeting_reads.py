@@ -10,8 +10,8 @@ from uuid import UUID
 from meetcore.adapters.postgres.free_hosts import FITS, OPEN_HOSTS
 from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
 from meetcore.domain.ids import id_bound
-from meetcore.domain.meetings import MeetingStatus
-from meetcore.domain.schedule import MAX_DAYS_AHEAD
+from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import (
     FREE_START_WITHIN,
     MAX_ENDS_LOOKED_AT,

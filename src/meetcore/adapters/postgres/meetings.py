@@ -39,10 +39,10 @@ from meetcore.adapters.postgres.takeovers import (
     SCHEDULE_NEXT_CHECK,
     claim_due,
 )
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.lease import Lease

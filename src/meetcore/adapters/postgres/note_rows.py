@@ -8,9 +8,9 @@ import structlog
 from attrs import frozen
 
 from meetcore.adapters.postgres.rows import Row, utc
-from meetcore.domain.notes import Language, Note, NoteDraft, NoteStatus, NoteStep
-from meetcore.domain.recordings import Recording, RecordingFile, RecordingStatus
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.notes.notes import Language, Note, NoteDraft, NoteStatus, NoteStep
+from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus
+from meetcore.domain.notes.transcripts import Transcript
 from meetcore.ports.cipher import Cipher, CipherRefused
 
 __all__ = [

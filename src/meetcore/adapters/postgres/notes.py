@@ -26,11 +26,11 @@ from meetcore.adapters.postgres.note_rows import NOTE_COLUMNS, RECORDING_COLUMNS
 from meetcore.adapters.postgres.outbox import WRITE_EVENTS, event_parameters
 from meetcore.adapters.postgres.pool import Connection
 from meetcore.domain.errors import NotFound
-from meetcore.domain.events import Event
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.ledger import Entry, Funds
-from meetcore.domain.notes import Note
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.notes.notes import Note
+from meetcore.domain.notes.transcripts import Transcript
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.ports.notes import NoteCreationView, NoteQuery, NoteSettlement, NoteTask

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from meetcore.adapters.postgres.rows import event_context
-from meetcore.domain.events import Event, encode_event
+from meetcore.domain.webhooks.events import Event, encode_event
 from meetcore.ports.cipher import Cipher
 
 __all__ = ["WRITE_EVENTS", "event_parameters"]

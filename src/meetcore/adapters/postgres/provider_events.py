@@ -8,7 +8,7 @@ import structlog
 
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection
-from meetcore.domain.provider_events import ProviderEvent
+from meetcore.domain.meetings.provider_events import ProviderEvent
 from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ClaimedEvent

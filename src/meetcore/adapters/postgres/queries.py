@@ -14,12 +14,12 @@ from meetcore.adapters.postgres.endpoints import DELIVERY_COLUMNS, ENDPOINT_COLU
 from meetcore.adapters.postgres.free_hosts import NEXT_CREATION
 from meetcore.adapters.postgres.meetings import MEETING_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.ledger import Entry
-from meetcore.domain.meetings import Meeting
-from meetcore.domain.notes import Note
-from meetcore.domain.recordings import Recording
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.money.ledger import Entry
+from meetcore.domain.notes.notes import Note
+from meetcore.domain.notes.recordings import Recording
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.queries import (
     MAX_PAGE,

@@ -13,7 +13,7 @@ from uuid import UUID
 from psycopg.errors import FeatureNotSupported
 
 from meetcore.adapters.postgres.pool import Pool, translated
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.rate_counters import RateStoreUnavailable
 from meetcore.ports.store import StoreUnavailable
 

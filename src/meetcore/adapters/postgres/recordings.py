@@ -12,8 +12,8 @@ from meetcore.adapters.postgres.ledger import GUARD_LOCKED
 from meetcore.adapters.postgres.note_rows import RECORDING_COLUMNS
 from meetcore.adapters.postgres.outbox import WRITE_EVENTS, event_parameters
 from meetcore.adapters.postgres.pool import Connection
-from meetcore.domain.events import Event
-from meetcore.domain.recordings import Recording, needs_work
+from meetcore.domain.notes.recordings import Recording, needs_work
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.cipher import Cipher, CipherRefused
 from meetcore.ports.lease import Lease
 from meetcore.ports.recordings import RecordingTask

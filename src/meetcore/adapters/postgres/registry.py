@@ -12,8 +12,8 @@ from meetcore.adapters.postgres.callers import KEY_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.adapters.postgres.rows import HOST_COLUMNS
 from meetcore.domain.errors import Conflict, NotFound
-from meetcore.domain.hosts import Host
-from meetcore.domain.keys import ApiKey
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.requests.keys import ApiKey
 from meetcore.ports.registry import NewAccount, StoredAccount
 
 __all__ = ["PostgresRegistry"]

@@ -10,15 +10,15 @@ from uuid import UUID
 import structlog
 from attrs import evolve
 
-from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
-from meetcore.domain.endpoints import Endpoint, EndpointState
-from meetcore.domain.events import EventKind
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.hosts import Host
-from meetcore.domain.idempotency import IdempotencyRecord
-from meetcore.domain.keys import ApiKey, Scope
-from meetcore.domain.ledger import Book, Entry, Funds, Reference, Transfer, TransferKind
-from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Book, Entry, Funds, Reference, Transfer, TransferKind
+from meetcore.domain.requests.idempotency import IdempotencyRecord
+from meetcore.domain.requests.keys import ApiKey, Scope
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.cipher import Cipher, CipherRefused
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import Any
 from uuid import UUID
 
 from meetcore.adapters.postgres.pool import Connection
-from meetcore.domain.deliveries import HELD_FOR, ReleasePace
+from meetcore.domain.webhooks.deliveries import HELD_FOR, ReleasePace
 
 __all__ = ["release_held", "sweep"]
 

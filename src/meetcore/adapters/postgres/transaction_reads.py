@@ -9,7 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from meetcore.adapters.postgres.ledger import TRANSFER_COLUMNS
-from meetcore.domain.ledger import TransferKind, system_book
+from meetcore.domain.money.ledger import TransferKind, system_book
 from meetcore.ports.queries import MAX_PAGE, TransactionFilter
 
 __all__ = ["page_parameters", "page_statement"]

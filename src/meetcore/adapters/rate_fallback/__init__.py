@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Protocol
 from uuid import UUID
 
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.rate_counters import RateCounters, RateStoreUnavailable
 
 __all__ = ["FallbackRateCounters"]

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from uuid import UUID
 
 from meetcore.adapters.redis.pipeline import Outcome, RedisAway, RedisPipeline, dial, read_address
-from meetcore.domain.rate_window import WINDOW_SECONDS, OperationClass
+from meetcore.domain.requests.rate_window import WINDOW_SECONDS, OperationClass
 from meetcore.ports.rate_counters import RateStoreUnavailable
 
 __all__ = ["RedisRateCounters"]

@@ -3,8 +3,8 @@
 from html import escape
 from typing import Final
 
-from meetcore.domain.meetings import Meeting, MeetingStatus
-from meetcore.domain.schedule import WIB
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.schedule import WIB
 
 __all__ = ["join_page", "unknown_page"]
 

@@ -19,7 +19,7 @@ from meetcore.adapters.sandbox.join_page import join_page, unknown_page
 from meetcore.adapters.sandbox.links import meeting_uuid, provider_meeting_id
 from meetcore.adapters.sandbox.provider import SandboxProvider
 from meetcore.adapters.sandbox.state import SandboxMeetingState
-from meetcore.domain.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
+from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingStatus, shown_status
 
 __all__ = ["EventKind", "Lookup", "OnEvent", "sandbox_routes"]
 

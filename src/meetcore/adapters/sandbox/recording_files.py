@@ -18,7 +18,7 @@ from typing import Final
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.links import meeting_uuid
 from meetcore.adapters.sandbox.state import SandboxState
-from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.store import StoreUnavailable
 

@@ -26,16 +26,16 @@ from typed_settings.exceptions import InvalidSettingsError, TsError
 
 from meetcore.adapters.settings.names import check_file, misspelt_variables, unknown_variables
 from meetcore.adapters.settings.tiers import read_tiers
-from meetcore.domain.addresses import Network
-from meetcore.domain.download_limits import DownloadLimits
-from meetcore.domain.hosts import DEFAULT_SHARE_PERCENT
-from meetcore.domain.idempotency import MAX_WAITING_DUPLICATES
-from meetcore.domain.keys import is_prefix
-from meetcore.domain.orphans import DEFAULT_WINDOW_S
-from meetcore.domain.pricing import TierCatalogue
-from meetcore.domain.rate_window import Quotas
-from meetcore.domain.recordings import RETENTION
-from meetcore.domain.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
+from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
+from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
+from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.domain.notes.download_limits import DownloadLimits
+from meetcore.domain.notes.recordings import RETENTION
+from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
+from meetcore.domain.requests.keys import is_prefix
+from meetcore.domain.requests.rate_window import Quotas
+from meetcore.domain.webhooks.addresses import Network
+from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S, NOTE_DELAYS_S, RetrySchedule
 
 __all__ = ["DEFAULT_BASE_URL", "Settings", "SettingsRefused", "load_settings", "strange_variables"]
 

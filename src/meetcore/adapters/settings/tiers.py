@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 
 from meetcore.adapters.settings.names import hint
-from meetcore.domain.pricing import DEFAULT_TIERS, PricingTier, TierCatalogue
+from meetcore.domain.money.pricing import DEFAULT_TIERS, PricingTier, TierCatalogue
 
 __all__ = ["read_tiers"]
 

@@ -17,7 +17,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import Sound
 

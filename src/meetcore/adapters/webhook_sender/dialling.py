@@ -25,7 +25,7 @@ from aiohttp.connector import AddrInfoType, Connection
 from attrs import define, field, frozen
 from yarl import URL
 
-from meetcore.domain.addresses import Address
+from meetcore.domain.webhooks.addresses import Address
 
 __all__ = [
     "ConnectionAttempt",

@@ -20,8 +20,8 @@ from meetcore.adapters.webhook_sender.lookup_limits import (
     load_suffixes,
     registrable_domain,
 )
-from meetcore.domain.addresses import Address
 from meetcore.domain.errors import HostUnresolved
+from meetcore.domain.webhooks.addresses import Address
 from meetcore.ports.resolver import Resolver
 
 __all__ = ["DnsCache", "SystemResolver"]

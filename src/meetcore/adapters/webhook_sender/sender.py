@@ -24,10 +24,10 @@ from meetcore.adapters.webhook_sender.exchange import Exchange, request_bytes, s
 from meetcore.adapters.webhook_sender.local_faults import is_late, is_local_fault
 from meetcore.adapters.webhook_sender.pool import ConnectionPool
 from meetcore.adapters.webhook_sender.resolver import DnsCache
-from meetcore.domain.addresses import Address, Network, vet
-from meetcore.domain.deliveries import Attempt
 from meetcore.domain.errors import DomainError
-from meetcore.domain.webhook_urls import WebhookUrl
+from meetcore.domain.webhooks.addresses import Address, Network, vet
+from meetcore.domain.webhooks.deliveries import Attempt
+from meetcore.domain.webhooks.urls import WebhookUrl
 from meetcore.ports.resolver import LookupsBusy, Resolver
 from meetcore.ports.webhook_sender import OutgoingPost, PostDeferred, SenderExhausted
 

@@ -10,8 +10,8 @@ import msgspec
 
 from meetcore.adapters.zoom.files import ListedFile, ready_files
 from meetcore.adapters.zoom.http import Answer
-from meetcore.domain.meetings import Provisioned
-from meetcore.domain.recordings import RecordingFile
+from meetcore.domain.meetings.meetings import Provisioned
+from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.video_provider import ProviderUnknown
 
 __all__ = ["Made", "MeetingPage", "decoded", "is_at", "provisioned", "recording_files", "text_of"]

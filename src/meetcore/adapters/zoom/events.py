@@ -22,8 +22,8 @@ from attrs import field, frozen
 from msgspec import Meta
 
 from meetcore.adapters.zoom.files import ListedFile, ready_files
-from meetcore.domain.provider_events import ProviderEvent, ProviderEventKind
-from meetcore.domain.recordings import RecordingFile
+from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.provider_events import ProviderWebhook, SignatureInvalid, WebhookMalformed, WebhookParser
 
 __all__ = ["PROVIDER", "TOLERANCE_S", "zoom_webhook_parser"]

@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from attrs import field, frozen
 from msgspec import Meta
 
-from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.domain.notes.recordings import FileKind, RecordingFile
 
 __all__ = ["ListedFile", "ready_files"]
 

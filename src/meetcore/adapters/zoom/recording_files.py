@@ -22,7 +22,7 @@ from meetcore.adapters.zoom.access import Log, ZoomAccess
 from meetcore.adapters.zoom.answers import recording_files
 from meetcore.adapters.zoom.calls import ZoomCalls, segment
 from meetcore.adapters.zoom.http import Answer
-from meetcore.domain.recordings import RecordingFile
+from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, FilesUnavailable, OpenFile, RangeUnsatisfiable
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown
 

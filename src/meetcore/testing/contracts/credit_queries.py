@@ -5,9 +5,9 @@ from itertools import product
 
 import pytest
 
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.ledger import Entry, TransferKind
-from meetcore.domain.schedule import cap_day
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Entry, TransferKind
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, TransactionFilter
 from meetcore.testing.contracts.store_rig import QueriesRig
 from meetcore.testing.contracts.transactions import (

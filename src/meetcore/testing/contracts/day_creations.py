@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from meetcore.domain.hosts import DayCreations
+from meetcore.domain.meetings.hosts import DayCreations
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (
     AT,

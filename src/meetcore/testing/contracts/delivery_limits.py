@@ -7,8 +7,8 @@ from itertools import pairwise
 import pytest
 from attrs import evolve
 
-from meetcore.domain.deliveries import DeliveryStatus, ReleasePace
-from meetcore.domain.endpoints import Endpoint, pause, resume
+from meetcore.domain.webhooks.deliveries import DeliveryStatus, ReleasePace
+from meetcore.domain.webhooks.endpoints import Endpoint, pause, resume
 from meetcore.ports.deliveries import Claimed
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record_all, release, sweep
 from meetcore.testing.contracts.store_rig import StoreRig

@@ -8,9 +8,9 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain import ledger
-from meetcore.domain.deliveries import HELD_FOR, Delivery, DeliveryStatus, hold
-from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES, EndpointState, pause
+from meetcore.domain.money import ledger
+from meetcore.domain.webhooks.deliveries import HELD_FOR, Delivery, DeliveryStatus, hold
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, EndpointState, pause
 from meetcore.ports.deliveries import Claimed, ClaimedView, Recorded
 from meetcore.testing.contracts.host_failures import HostFailuresContract
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, record_all, sweep

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.endpoints import pause
-from meetcore.domain.events import Event, EventKind
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import pause
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, post_again, post_test, record
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from meetcore.domain.deliveries import Attempt, DeliveryStatus
-from meetcore.domain.endpoints import pause
+from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
+from meetcore.domain.webhooks.endpoints import pause
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record, sweep
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.endpoints import Endpoint, EndpointState, pause, resume
 from meetcore.domain.errors import NotFound
-from meetcore.domain.events import EventKind
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState, pause, resume
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.testing.contracts.endpoint_posting import EndpointPosting
 from meetcore.testing.contracts.endpoint_removal import EndpointRemoval
 from meetcore.testing.contracts.outbox import release

@@ -7,8 +7,8 @@ from attrs import evolve, frozen
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meetcore.domain.hosts import Host, next_creation_day
-from meetcore.domain.schedule import MAX_DAYS_AHEAD
+from meetcore.domain.meetings.hosts import Host, next_creation_day
+from meetcore.domain.meetings.schedule import MAX_DAYS_AHEAD
 from meetcore.ports.queries import FREE_START_WITHIN, MAX_ENDS_LOOKED_AT, FreeStartQuery
 from meetcore.testing.contracts.reads import is_free
 from meetcore.testing.contracts.store_rig import QueriesRig

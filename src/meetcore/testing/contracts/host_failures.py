@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.endpoints import DISABLE_AFTER_FAILURES, Endpoint, EndpointState
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES, Endpoint, EndpointState
 from meetcore.ports.deliveries import Claimed
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, record_all, record_batch
 from meetcore.testing.contracts.store_rig import StoreRig

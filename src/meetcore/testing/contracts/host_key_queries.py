@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 from attrs import evolve
 
-from meetcore.domain.hosts import Host
-from meetcore.domain.meetings import Meeting, MeetingEvent, transition
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, transition
 from meetcore.domain.records import meeting_record
 from meetcore.ports.queries import MAX_PAGE, MeetingFilter
 from meetcore.testing.contracts.host_keys import claim_keys, save_key

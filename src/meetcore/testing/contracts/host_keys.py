@@ -6,8 +6,8 @@ from uuid import UUID
 
 import pytest
 
-from meetcore.domain.hosts import Host
-from meetcore.domain.meetings import Meeting
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.meetings import Meeting
 from meetcore.ports.host_keys import DueHostKey
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.store_rig import Rig, StoreRig

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
-from meetcore.domain.hosts import Host, choose_host
-from meetcore.domain.ledger import first_broken
+from meetcore.domain.meetings.hosts import Host, choose_host
+from meetcore.domain.money.ledger import first_broken
 from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (

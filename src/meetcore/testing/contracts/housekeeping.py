@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from meetcore.domain.idempotency import IdempotencyRecord
+from meetcore.domain.requests.idempotency import IdempotencyRecord
 from meetcore.testing.contracts.provider_event_inbox import (
     add_event,
     claim_events,

@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 
-from meetcore.domain.idempotency import TRANSITIONS, IdempotencyRecord, KeyEvent, KeyState, state_of
+from meetcore.domain.requests.idempotency import TRANSITIONS, IdempotencyRecord, KeyEvent, KeyState, state_of
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts.store_rig import HousekeepingRig

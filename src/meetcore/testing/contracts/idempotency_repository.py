@@ -7,7 +7,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.errors import NotFound
-from meetcore.domain.idempotency import IdempotencyRecord, KeyState, Verdict, decide, state_of
+from meetcore.domain.requests.idempotency import IdempotencyRecord, KeyState, Verdict, decide, state_of
 from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.meetings import Provisioning
 from meetcore.testing.contracts.store_rig import StoreRig

@@ -2,7 +2,7 @@
 
 import pytest
 
-from meetcore.domain.chain_keys import ChainKey, seal
+from meetcore.domain.money.chain_keys import ChainKey, seal
 from meetcore.ports.audit import FlawKind
 from meetcore.ports.store import StoreUnavailable
 from meetcore.testing.clock import ManualClock, SeededEntropy

@@ -8,10 +8,10 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain import ledger
-from meetcore.domain.chain_keys import ChainKey
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
-from meetcore.domain.ledger import Funds
+from meetcore.domain.money import ledger
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money.ledger import Funds
 from meetcore.ports.queries import TransactionFilter
 from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.store_rig import StoreRig

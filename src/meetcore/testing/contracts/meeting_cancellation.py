@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.reads import cancel_view, is_free, money

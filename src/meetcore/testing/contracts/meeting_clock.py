@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, transition
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, transition
 from meetcore.ports.meetings import DueMeeting
 from meetcore.testing.contracts.reads import cancel_view
 from meetcore.testing.contracts.store_rig import StoreRig

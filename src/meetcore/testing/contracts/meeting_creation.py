@@ -5,12 +5,12 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from meetcore.domain import holds
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits, NotFound
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.ledger import Funds
-from meetcore.domain.meetings import MeetingStatus
-from meetcore.domain.schedule import cap_day
+from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money import holds
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.money.ledger import Funds
 from meetcore.testing.contracts.reads import creation, is_free, money
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (

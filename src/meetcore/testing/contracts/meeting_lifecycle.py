@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.meetings import Meeting, MeetingStatus
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.reads import cancel_view, is_free
 from meetcore.testing.contracts.store_rig import StoreRig

@@ -10,7 +10,7 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meetcore.domain.meetings import (
+from meetcore.domain.meetings.meetings import (
     VISIBLE,
     Meeting,
     MeetingEvent,

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from meetcore.domain import holds
-from meetcore.domain.ledger import TransferKind
-from meetcore.domain.meetings import Provisioned
+from meetcore.domain.meetings.meetings import Provisioned
+from meetcore.domain.money import holds
+from meetcore.domain.money.ledger import TransferKind
 from meetcore.ports.meetings import LeaseView
 from meetcore.testing.contracts.reads import creation, is_free, money
 from meetcore.testing.contracts.store_rig import StoreRig

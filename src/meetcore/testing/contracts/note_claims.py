@@ -6,8 +6,8 @@ from collections import Counter
 import pytest
 from attrs import evolve
 
-from meetcore.domain.notes import Language, NoteStatus, NoteStep
-from meetcore.domain.recordings import FileKind
+from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
+from meetcore.domain.notes.recordings import FileKind
 from meetcore.ports.notes import NoteTask
 from meetcore.testing.contracts.note_transactions import (
     claim_notes,

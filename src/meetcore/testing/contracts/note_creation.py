@@ -5,13 +5,13 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from meetcore.domain import notes
 from meetcore.domain.errors import Conflict, InsufficientCredits, NotFound
-from meetcore.domain.events import EventKind
-from meetcore.domain.holds import CapUsage
-from meetcore.domain.notes import Language, Note, NoteFault
-from meetcore.domain.recordings import RecordingStatus
-from meetcore.domain.schedule import cap_day
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money.holds import CapUsage
+from meetcore.domain.notes import notes
+from meetcore.domain.notes.notes import Language, Note, NoteFault
+from meetcore.domain.notes.recordings import RecordingStatus
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.notes import NoteCreationView
 from meetcore.testing.contracts.note_transactions import (
     ask,

@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from attrs import evolve
 
-from meetcore.domain.events import EventKind
-from meetcore.domain.ledger import TransferKind
-from meetcore.domain.notes import Language, Note, NoteStatus, note_operation
+from meetcore.domain.money.ledger import TransferKind
+from meetcore.domain.notes.notes import Language, Note, NoteStatus, note_operation
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.notes import NoteTask
 from meetcore.ports.queries import NoteFilter
 from meetcore.testing.contracts.note_transactions import (

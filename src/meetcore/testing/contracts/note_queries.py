@@ -6,8 +6,8 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.notes import Language, Note
-from meetcore.domain.recordings import Recording, RecordingStatus, expire
+from meetcore.domain.notes.notes import Language, Note
+from meetcore.domain.notes.recordings import Recording, RecordingStatus, expire
 from meetcore.ports.queries import MAX_PAGE, NoteFilter
 from meetcore.testing.contracts.note_transactions import (
     claim_notes,

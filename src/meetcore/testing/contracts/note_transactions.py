@@ -10,10 +10,11 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.domain import holds, notes
 from meetcore.domain.errors import DomainError
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.notes import (
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money import holds
+from meetcore.domain.notes import notes
+from meetcore.domain.notes.notes import (
     ActionItem,
     Decision,
     Language,
@@ -22,9 +23,9 @@ from meetcore.domain.notes import (
     NoteFault,
     NoteStep,
 )
-from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingStatus
-from meetcore.domain.schedule import cap_day
-from meetcore.domain.transcripts import Utterance
+from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingStatus
+from meetcore.domain.notes.transcripts import Utterance
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.lease import Lease
 from meetcore.ports.notes import NoteCreationView, NoteQuery, NoteSettlement, NoteTask
 from meetcore.ports.store import Transaction

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 
 import pytest
 
-from meetcore.domain.notes import Language
-from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.domain.notes.notes import Language
+from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.notes import NoteTask
 from meetcore.testing.contracts.note_transactions import TRANSCRIPT, claim_notes, give_up, queued, recorded
 from meetcore.testing.contracts.store_rig import StoreRig

@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 import pytest
 
-from meetcore.domain.citations import is_in_vocabulary, vocabulary
-from meetcore.domain.notes import ActionItem, Decision, Language, NoteDraft
-from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.domain.notes.citations import is_in_vocabulary, vocabulary
+from meetcore.domain.notes.notes import ActionItem, Decision, Language, NoteDraft
+from meetcore.domain.notes.transcripts import Transcript, Utterance
 from meetcore.ports.note_writer import NoteWriter
 
 __all__ = ["MEETINGS", "NoteWriterContract"]

@@ -3,7 +3,7 @@
 import pytest
 from attrs import evolve
 
-from meetcore.domain.meetings import MeetingStatus
+from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import Provisioning
 from meetcore.ports.orphan_checks import OrphanCheck

@@ -10,10 +10,10 @@ from uuid import UUID
 
 from attrs import evolve
 
-from meetcore.domain.deliveries import Attempt, Delivery, ReleasePace, open_delivery
-from meetcore.domain.endpoints import Endpoint
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, ReleasePace, open_delivery
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.domain.webhooks.events import Event, EventKind
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.ports.deliveries import Claimed, ClaimLimits, Saved
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.store_rig import Rig

@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.provider_events import ProviderEvent, ProviderEventKind
-from meetcore.domain.recordings import FileKind, RecordingFile
+from meetcore.domain.meetings.provider_events import ProviderEvent, ProviderEventKind
+from meetcore.domain.notes.recordings import FileKind, RecordingFile
 from meetcore.ports.lease import Lease
 from meetcore.ports.provider_events import ClaimedEvent
 from meetcore.testing.contracts.store_rig import Rig, StoreRig

@@ -2,8 +2,8 @@
 
 import pytest
 
-from meetcore.domain import ledger
-from meetcore.domain.keys import ApiKey, Scope
+from meetcore.domain.money import ledger
+from meetcore.domain.requests.keys import ApiKey, Scope
 from meetcore.ports.queries import AccountSummary, Caller, CallerIncludes
 from meetcore.ports.registry import NewAccount
 from meetcore.testing.contracts.credit_queries import CreditQueries

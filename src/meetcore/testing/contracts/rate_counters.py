@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from meetcore.domain.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.rate_counters import RateCounters
 
 __all__ = ["RateCountersContract", "SharedRateCountersContract"]

@@ -3,8 +3,8 @@
 Owns the questions that several suites ask. Refuses to look behind the ports: that is the rig's.
 """
 
-from meetcore.domain.ledger import Funds
-from meetcore.domain.meetings import Meeting
+from meetcore.domain.meetings.meetings import Meeting
+from meetcore.domain.money.ledger import Funds
 from meetcore.ports.meetings import CreationView, MeetingView
 from meetcore.testing.contracts.store_rig import Rig
 from meetcore.testing.contracts.transactions import Customer, MeetingSpec, query_of

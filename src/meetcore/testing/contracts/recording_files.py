@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from meetcore.domain.recordings import RecordingFile
+from meetcore.domain.notes.recordings import RecordingFile
 from meetcore.ports.recording_files import ByteRange, FileGone, OpenFile, RangeUnsatisfiable, RecordingFiles
 
 __all__ = ["RecordingFilesContract", "RecordingPlace"]

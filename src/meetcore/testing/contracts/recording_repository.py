@@ -8,8 +8,8 @@ from datetime import timedelta
 import pytest
 from attrs import evolve
 
-from meetcore.domain.events import EventKind
-from meetcore.domain.recordings import FileKind, Recording, RecordingStatus
+from meetcore.domain.notes.recordings import FileKind, Recording, RecordingStatus
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.testing.contracts.recording_transactions import find_recording, keep_recording, new_recording
 from meetcore.testing.contracts.recording_work import RecordingWorkContract

@@ -7,8 +7,8 @@ from typing import Any
 
 from attrs import evolve
 
-from meetcore.domain.events import Event
-from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingStatus
+from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingStatus
+from meetcore.domain.webhooks.events import Event
 from meetcore.ports.lease import Lease
 from meetcore.ports.recordings import RecordingTask
 from meetcore.testing.contracts.provider_event_inbox import new_file

@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.recordings import FileKind, Recording, RecordingStatus, expire, removed
+from meetcore.domain.notes.recordings import FileKind, Recording, RecordingStatus, expire, removed
 from meetcore.ports.recordings import RecordingTask
 from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.testing.contracts.recording_transactions import (

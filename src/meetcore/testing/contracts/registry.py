@@ -9,8 +9,8 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.errors import Conflict, NotFound
-from meetcore.domain.hosts import Host
-from meetcore.domain.keys import ApiKey, Scope
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.requests.keys import ApiKey, Scope
 from meetcore.ports.registry import NewAccount
 from meetcore.testing.contracts.reads import funds_of
 from meetcore.testing.contracts.store_rig import RegistryRig

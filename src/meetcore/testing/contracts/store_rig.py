@@ -25,9 +25,9 @@ from enum import Enum
 from typing import Protocol
 from uuid import UUID
 
-from meetcore.domain.deliveries import Delivery
-from meetcore.domain.hosts import Host
-from meetcore.domain.ledger import Entry
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.money.ledger import Entry
+from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.ports.audit import LedgerAudit
 from meetcore.ports.housekeeping import Housekeeping
 from meetcore.ports.queries import Queries

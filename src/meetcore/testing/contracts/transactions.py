@@ -14,17 +14,17 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain import holds, ledger
-from meetcore.domain.chain_keys import ChainKey
-from meetcore.domain.endpoints import Endpoint, EndpointState
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.hosts import Host, choose_host
-from meetcore.domain.idempotency import Verdict, decide
 from meetcore.domain.ids import uuid7
-from meetcore.domain.keys import ApiKey, Scope
-from meetcore.domain.ledger import Entry, Reference, TransferKind
-from meetcore.domain.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
-from meetcore.domain.schedule import cap_day
+from meetcore.domain.meetings.hosts import Host, choose_host
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money import holds, ledger
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money.ledger import Entry, Reference, TransferKind
+from meetcore.domain.requests.idempotency import Verdict, decide
+from meetcore.domain.requests.keys import ApiKey, Scope
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState
+from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning

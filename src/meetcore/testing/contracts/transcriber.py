@@ -7,7 +7,7 @@ import asyncio
 
 import pytest
 
-from meetcore.domain.transcripts import Transcript
+from meetcore.domain.notes.transcripts import Transcript
 from meetcore.ports.ai import AiRefused
 from meetcore.ports.audio_editor import Sound
 from meetcore.ports.transcriber import Transcriber

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 import pytest
 
-from meetcore.domain.meetings import generate_password
+from meetcore.domain.meetings.meetings import generate_password
 from meetcore.ports.video_provider import (
     ProviderMeetingState,
     ProviderOrder,

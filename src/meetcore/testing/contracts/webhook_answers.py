@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from meetcore.domain.deliveries import judge
+from meetcore.domain.webhooks.deliveries import judge
 from meetcore.testing.contracts.webhook_setting import HOST, SOON_S, MakeSender, a_post, attempt_at, sender_to
 from meetcore.testing.receiver import (
     OK,

@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.domain.deliveries import DeliveryStatus
-from meetcore.domain.endpoints import Endpoint, pause
-from meetcore.domain.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint, pause
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.ports.queries import MAX_PAGE, DeliveryHistory
 from meetcore.testing.contracts.outbox import BAD, GOOD, claim, outbox, record
 from meetcore.testing.contracts.store_rig import QueriesRig

@@ -13,7 +13,7 @@ from time import monotonic
 import pytest
 from attrs import evolve
 
-from meetcore.domain.deliveries import Attempt, judge
+from meetcore.domain.webhooks.deliveries import Attempt, judge
 from meetcore.ports.webhook_sender import WebhookSender
 from meetcore.testing.contracts.webhook_answers import WebhookAnswersContract
 from meetcore.testing.contracts.webhook_setting import (

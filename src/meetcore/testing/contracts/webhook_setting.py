@@ -11,10 +11,10 @@ from uuid import UUID
 
 from attrs import define, evolve, frozen
 
-from meetcore.domain.addresses import Address, Network
-from meetcore.domain.deliveries import Attempt
 from meetcore.domain.errors import HostUnresolved
-from meetcore.domain.webhook_urls import parse_webhook_url
+from meetcore.domain.webhooks.addresses import Address, Network
+from meetcore.domain.webhooks.deliveries import Attempt
+from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.webhook_sender import OutgoingPost, WebhookSender
 from meetcore.testing.receiver import Authority, Behaviour, receiving

@@ -24,11 +24,12 @@ from attrs import define, field, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from meetcore.domain import holds
 from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
-from meetcore.domain.hash_chain import Entry
-from meetcore.domain.holds import CapUsage, Hold, Reserved
-from meetcore.domain.ledger import (
+from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money import holds
+from meetcore.domain.money.hash_chain import Entry
+from meetcore.domain.money.holds import CapUsage, Hold, Reserved
+from meetcore.domain.money.ledger import (
     CreditsFellLow,
     Funds,
     Posting,
@@ -38,8 +39,7 @@ from meetcore.domain.ledger import (
     refund_operation,
     top_up,
 )
-from meetcore.domain.schedule import cap_day
-from meetcore.domain.transfers import Reference, Transfer, TransferKind
+from meetcore.domain.money.transfers import Reference, Transfer, TransferKind
 from meetcore.testing.strategies.moments import near_midnight_wib
 
 __all__ = ["ACCOUNT", "CAPS", "DAY", "AccountHistory", "Act", "Refusal", "Slot", "Step", "account_histories"]

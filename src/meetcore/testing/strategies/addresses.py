@@ -1,8 +1,8 @@
 """Network addresses to hold an address rule, a resolver or a dialler against.
 
-Owns a transcription of the IANA special-purpose registries, made apart from `meetcore.domain.addresses`
-so that one can be laid beside the other, and every form in which an IPv6 address carries an IPv4 one. It
-refuses to say which of them may be dialled: that is what is being tested.
+Owns a transcription of the IANA special-purpose registries, made apart from
+`meetcore.domain.webhooks.addresses` so that the two can be compared, and every form in which an IPv6 address
+carries an IPv4 one.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 from hypothesis import strategies as st
 
-from meetcore.domain.addresses import Address
+from meetcore.domain.webhooks.addresses import Address
 
 __all__ = [
     "IANA_IPV4",

@@ -1,6 +1,6 @@
 """Meetings, the requests for them, hosts and providers.
 
-Owns values that keep the rules of `meetcore.domain.meetings` and `hosts`; a request drawn here can
+Owns values that keep the rules of `meetcore.domain.meetings.meetings` and `hosts`; a request drawn here can
 be planned with the catalogue, the provider and the moment that it was drawn for.
 """
 
@@ -11,8 +11,8 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from meetcore.domain.hosts import Host
-from meetcore.domain.meetings import (
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.meetings import (
     Meeting,
     MeetingRequest,
     MeetingStatus,
@@ -20,8 +20,8 @@ from meetcore.domain.meetings import (
     ProviderAbilities,
     Provisioned,
 )
-from meetcore.domain.pricing import TierCatalogue
-from meetcore.domain.schedule import MAX_DAYS_AHEAD, WIB
+from meetcore.domain.meetings.schedule import MAX_DAYS_AHEAD, WIB
+from meetcore.domain.money.pricing import TierCatalogue
 
 __all__ = [
     "host_pools",

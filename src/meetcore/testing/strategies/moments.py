@@ -11,7 +11,7 @@ from typing import Final
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from meetcore.domain.schedule import cap_day_ends_at
+from meetcore.domain.meetings.schedule import cap_day_ends_at
 
 __all__ = ["TICK", "clock_times", "days", "instants", "near", "near_midnight_wib", "time_zones"]
 

@@ -11,9 +11,9 @@ from uuid import UUID
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from meetcore.domain.holds import CapUsage, Hold
-from meetcore.domain.ledger import Funds
-from meetcore.domain.transfers import MAX_CREDITS, ROUTES, Book, Reference, Transfer, TransferKind
+from meetcore.domain.money.holds import CapUsage, Hold
+from meetcore.domain.money.ledger import Funds
+from meetcore.domain.money.transfers import MAX_CREDITS, ROUTES, Book, Reference, Transfer, TransferKind
 from meetcore.testing.strategies.moments import days
 
 __all__ = ["amounts", "bad_amounts", "cap_usages", "funds", "holds", "references", "transfers"]

@@ -1,9 +1,9 @@
-"""Tiers, catalogues and wishes. Owns no price: `meetcore.domain.pricing` says what one costs."""
+"""Tiers, catalogues and wishes. Owns no price: `meetcore.domain.money.pricing` says what one costs."""
 
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from meetcore.domain.pricing import (
+from meetcore.domain.money.pricing import (
     MAX_CAPACITY,
     MAX_DURATION,
     MAX_PRICE,

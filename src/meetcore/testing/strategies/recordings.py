@@ -11,9 +11,9 @@ from attrs import evolve
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from meetcore.domain.notes import ActionItem, Decision, Language, Note, NoteDraft, NoteStatus, NoteStep
-from meetcore.domain.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
-from meetcore.domain.transcripts import Transcript, Utterance
+from meetcore.domain.notes.notes import ActionItem, Decision, Language, Note, NoteDraft, NoteStatus, NoteStep
+from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
+from meetcore.domain.notes.transcripts import Transcript, Utterance
 
 __all__ = ["drafts", "lengths_s", "notes", "recording_files", "recordings", "transcripts"]
 

@@ -1,7 +1,7 @@
 """What a caller sends: bodies, idempotency keys and what is stored of them, API keys, arrivals.
 
-Owns values that keep the rules of `meetcore.domain.idempotency`, `keys` and `rate_window`, drawn so that
-edges come often. It refuses to know what an operation of the API looks like.
+Values that keep the rules of `idempotency`, `keys` and `rate_window` in `meetcore.domain.requests`, drawn so
+that edges come often.
 """
 
 import json
@@ -13,8 +13,8 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
-from meetcore.domain.idempotency import IdempotencyRecord, KeyState
-from meetcore.domain.keys import SECRET_BYTES, ApiKey, Scope, mint
+from meetcore.domain.requests.idempotency import IdempotencyRecord, KeyState
+from meetcore.domain.requests.keys import SECRET_BYTES, ApiKey, Scope, mint
 from meetcore.testing.strategies.moments import time_zones
 
 __all__ = [

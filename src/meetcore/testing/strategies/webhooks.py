@@ -1,7 +1,7 @@
 """Webhooks: URLs, secrets, endpoints, sequences of their events, events, deliveries and attempts.
 
-Owns records that the machines of `meetcore.domain.endpoints` and `deliveries` can reach, and texts that
-keep the rules of `webhook_urls` and `signature`. It refuses to make records that no history leads to.
+Records that the machines `endpoints` and `deliveries` of `meetcore.domain.webhooks` can reach, and texts that
+keep the rules of `urls` and `signature`. No record is made that no history leads to.
 """
 
 from collections.abc import Sequence
@@ -12,18 +12,18 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from meetcore.domain.deliveries import Attempt, Delivery, DeliveryStatus
-from meetcore.domain.endpoints import (
+from meetcore.domain.webhooks.deliveries import Attempt, Delivery, DeliveryStatus
+from meetcore.domain.webhooks.endpoints import (
     DISABLE_AFTER_FAILURES,
     MAX_DESCRIPTION_LENGTH,
     Endpoint,
     EndpointEvent,
     EndpointState,
 )
-from meetcore.domain.events import Event, EventKind
-from meetcore.domain.retry_schedule import RetrySchedule
-from meetcore.domain.signature import SECRET_BYTES, new_secret
-from meetcore.domain.webhook_urls import WebhookUrl, parse_webhook_url
+from meetcore.domain.webhooks.events import Event, EventKind
+from meetcore.domain.webhooks.retry_schedule import RetrySchedule
+from meetcore.domain.webhooks.signature import SECRET_BYTES, new_secret
+from meetcore.domain.webhooks.urls import WebhookUrl, parse_webhook_url
 from meetcore.testing.strategies.addresses import public_ipv4, public_ipv6
 from meetcore.testing.strategies.requests import json_objects
 

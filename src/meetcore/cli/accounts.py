@@ -1,0 +1,341 @@
+"""`meetcore account`, `key`, `credits`, `host`: the operator's records."""
+
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from meetcore.cli.account_admin import (
+    list_accounts,
+    resume_account,
+    show_account,
+    suspend_account,
+)
+from meetcore.cli.adjust import adjust_credits
+from meetcore.cli.inputs import (
+    Whole,
+    check_counts,
+    check_texts,
+    read_cap,
+    read_id,
+    read_scopes,
+    read_time,
+)
+from meetcore.cli.operator_log import log_action
+from meetcore.cli.output import show
+from meetcore.cli.runner import guarded, with_wiring
+from meetcore.cli.seal import seal_credits
+from meetcore.cli.verify import verify_credits
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.schedule import utc_text
+from meetcore.domain.money.ledger import MAX_CREDITS
+from meetcore.domain.requests.keys import ApiKey
+from meetcore.wiring import Wiring
+
+__all__ = ["account", "credits_", "host", "key"]
+
+Json = Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")]
+
+MAX_SEATS = 1_000_000
+
+account = App(name="account", help="Accounts: who pays.")
+key = App(name="key", help="API keys: who may do what.")
+credits_ = App(name="credits", help="Credits: top up, and prove the ledger.")
+host = App(name="host", help="Licensed hosts at the video provider.")
+
+
+@account.command(name="create")
+def create_account(*, email: str, full_name: str, credits: Whole = 0, json: Json = False) -> None:
+    """Open an account.
+
+    Parameters
+    ----------
+    email:
+        Whose account it is.
+    full_name:
+        Their name.
+    credits:
+        Credits to start with; 0 is fine.
+    """
+    guarded(lambda: check_counts(0, MAX_CREDITS, credits=credits), as_json=json)
+    guarded(lambda: check_texts(email=email, full_name=full_name), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        made = await wiring.administration.create_account(email, full_name, credits)
+        record: dict[str, object] = {
+            "id": str(made.id),
+            "user_id": str(made.user_id),
+            "email": email,
+            "full_name": full_name,
+            "balance": credits,
+        }
+        log_action("account create", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@account.command(name="set")
+def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
+    """Change an account.
+
+    Parameters
+    ----------
+    id:
+        The account.
+    credit_low:
+        `credit.low` is told when the available credits fall below this.
+    """
+    account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
+    guarded(lambda: check_counts(0, MAX_CREDITS, credit_low=credit_low), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        await wiring.administration.set_low_threshold(account_id, credit_low)
+        record: dict[str, object] = {"id": id, "credit_low": credit_low}
+        log_action("account set", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+account.command(list_accounts, name="list")
+account.command(show_account, name="show")
+account.command(suspend_account, name="suspend")
+account.command(resume_account, name="resume")
+
+
+@key.command(name="create")
+def create_key(
+    *,
+    account: str,
+    scope: Annotated[list[str], Parameter(consume_multiple=True)],
+    daily_cap: str = "none",
+    expires_at: str | None = None,
+    json: Json = False,
+) -> None:
+    """Make an API key. It is printed once.
+
+    Parameters
+    ----------
+    account:
+        The account it belongs to.
+    scope:
+        What it may do; repeat it, or give several. Fixed from now on.
+    daily_cap:
+        Credits it may spend a day (00:00 WIB to 00:00 WIB), or none.
+    expires_at:
+        When it stops working, such as 2026-12-31T17:00:00Z.
+    """
+    account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
+    scopes = guarded(lambda: read_scopes(scope), as_json=json)
+    cap = guarded(lambda: read_cap(daily_cap), as_json=json)
+    until = guarded(lambda: read_time(expires_at), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        minted = await wiring.administration.create_key(account_id, scopes, cap, until)
+        record = _key_record(minted.key)
+        log_action("key create", record)
+        return {"id": record.pop("id"), "key": minted.text, **record}
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@key.command(name="list")
+def list_keys(*, account: str | None = None, json: Json = False) -> None:
+    """List keys, newest first.
+
+    Parameters
+    ----------
+    account:
+        Only those of this account.
+    """
+    account_id = None if account is None else guarded(lambda: read_id(account, "--account"), as_json=json)
+
+    async def work(wiring: Wiring) -> list[dict[str, object]]:
+        return [_key_record(each) for each in await wiring.administration.registry.list_keys(account_id)]
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@key.command(name="revoke")
+def revoke_key(id: str, /, *, json: Json = False) -> None:
+    """Revoke a key; it stops working at its next request.
+
+    Parameters
+    ----------
+    id:
+        The key's id.
+    """
+    key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        record = _key_record(await wiring.administration.revoke_key(key_id))
+        log_action("key revoke", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@key.command(name="set-cap")
+def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
+    """Change what a key may spend a day.
+
+    Parameters
+    ----------
+    id:
+        The key's id.
+    daily_cap:
+        Credits a day, or none.
+    """
+    key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
+    cap = guarded(lambda: read_cap(daily_cap), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        record = _key_record(await wiring.administration.registry.set_daily_cap(key_id, cap))
+        log_action("key set-cap", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@credits_.command(name="topup")
+def top_up(*, account: str, amount: Whole, reference: str | None = None, json: Json = False) -> None:
+    """Add paid credits. The same reference again changes nothing and prints the first top-up.
+
+    Parameters
+    ----------
+    account:
+        The account.
+    amount:
+        Whole credits.
+    reference:
+        The payment's own name, such as an invoice number.
+    """
+    account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
+    guarded(lambda: check_counts(1, MAX_CREDITS, amount=amount), as_json=json)
+    guarded(lambda: check_texts(reference=reference), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        done = await wiring.administration.top_up(account_id, amount, reference)
+        record: dict[str, object] = {
+            "id": str(done.entry.transfer.id),
+            "account_id": account,
+            "amount": done.entry.amount,
+            "reference": done.entry.transfer.reference.id,
+            "balance_after": done.entry.balance_after,
+            "balance": done.balance,
+            "is_new": done.is_new,
+            "created_at": utc_text(done.entry.at),
+        }
+        log_action("credits topup", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+credits_.command(adjust_credits, name="adjust")
+credits_.command(seal_credits, name="seal")
+credits_.command(verify_credits, name="verify")
+
+
+@host.command(name="add")
+def add_host(
+    *, provider_user_id: str, capacity: Whole, max_concurrent: Whole = 1, json: Json = False
+) -> None:
+    """Add a licensed host.
+
+    Parameters
+    ----------
+    provider_user_id:
+        The user at the video provider.
+    capacity:
+        How many seats its licence has.
+    max_concurrent:
+        How many meetings it may run at a time.
+    """
+    guarded(lambda: check_texts(provider_user_id=provider_user_id), as_json=json)
+    guarded(
+        lambda: check_counts(1, MAX_SEATS, capacity=capacity, max_concurrent=max_concurrent), as_json=json
+    )
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        record = _host_record(
+            await wiring.administration.add_host(provider_user_id, capacity, max_concurrent)
+        )
+        log_action("host add", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@host.command(name="list")
+def list_hosts(*, json: Json = False) -> None:
+    """List hosts, smallest first."""
+
+    async def work(wiring: Wiring) -> list[dict[str, object]]:
+        return [_host_record(each) for each in await wiring.administration.registry.list_hosts()]
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@host.command(name="disable")
+def disable_host(id: str, /, *, json: Json = False) -> None:
+    """Give a host no new meetings; those it has stay.
+
+    Parameters
+    ----------
+    id:
+        The host's id.
+    """
+    host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        record = _host_record(await wiring.administration.registry.disable_host(host_id))
+        log_action("host disable", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+@host.command(name="enable")
+def enable_host(id: str, /, *, json: Json = False) -> None:
+    """Give a host meetings again.
+
+    Parameters
+    ----------
+    id:
+        The host's id.
+    """
+    host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        record = _host_record(await wiring.administration.registry.enable_host(host_id))
+        log_action("host enable", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)
+
+
+def _key_record(key_: ApiKey) -> dict[str, object]:
+    return {
+        "id": str(key_.id),
+        "account_id": str(key_.account_id),
+        "scopes": [scope.value for scope in key_.scopes],
+        "daily_cap": key_.daily_cap,
+        "created_at": utc_text(key_.created_at),
+        "expires_at": None if key_.expires_at is None else utc_text(key_.expires_at),
+        "revoked_at": None if key_.revoked_at is None else utc_text(key_.revoked_at),
+    }
+
+
+def _host_record(host_: Host) -> dict[str, object]:
+    return {
+        "id": str(host_.id),
+        "provider_user_id": host_.provider_user_id,
+        "capacity": host_.capacity,
+        "max_concurrent": host_.max_concurrent,
+        "uses": host_.uses,
+        "is_active": host_.is_active,
+        "creations": host_.creations,
+        "creations_on": None if host_.creations_on is None else host_.creations_on.isoformat(),
+        "rests_until": None if host_.rests_until is None else utc_text(host_.rests_until),
+    }

@@ -1,0 +1,60 @@
+"""`meetcore credits adjust`: correct a balance by hand."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from meetcore.cli.inputs import Whole, check_counts, check_texts, read_id
+from meetcore.cli.operator_log import log_action
+from meetcore.cli.output import show
+from meetcore.cli.runner import guarded, with_wiring
+from meetcore.domain.meetings.schedule import utc_text
+from meetcore.domain.money.ledger import MAX_CREDITS
+from meetcore.wiring import Wiring
+
+__all__ = ["adjust_credits"]
+
+
+def adjust_credits(
+    *,
+    account: str,
+    amount: Annotated[Whole, Parameter(allow_leading_hyphen=True)],
+    reason: str,
+    reference: str | None = None,
+    json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False,
+) -> None:
+    """Give credits that nobody paid for, or take some back. The same reference again changes nothing.
+
+    Parameters
+    ----------
+    account:
+        The account.
+    amount:
+        Whole credits; negative to take, no more than is available.
+    reason:
+        What it is for. The customer reads it in the ledger.
+    reference:
+        Your own name for it, such as a ticket's number; once for each.
+    """
+    account_id = guarded(lambda: read_id(account, "--account"), as_json=json)
+    guarded(lambda: check_counts(1, MAX_CREDITS, amount=abs(amount)), as_json=json)
+    guarded(lambda: check_texts(reason=reason, reference=reference), as_json=json)
+
+    async def work(wiring: Wiring) -> dict[str, object]:
+        done = await wiring.administration.adjust(account_id, amount, reason, reference)
+        transfer = done.entry.transfer
+        record: dict[str, object] = {
+            "id": str(transfer.id),
+            "account_id": account,
+            "amount": done.entry.amount,
+            "reason": transfer.reference.id,
+            "reference": transfer.operation.partition(":")[2],
+            "balance_after": done.entry.balance_after,
+            "balance": done.balance,
+            "is_new": done.is_new,
+            "created_at": utc_text(done.entry.at),
+        }
+        log_action("credits adjust", record)
+        return record
+
+    show(with_wiring(work, as_json=json), as_json=json)

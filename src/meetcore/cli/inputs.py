@@ -1,0 +1,123 @@
+"""Reading what an operator types: ids, scopes, caps, times, amounts. Each refusal describes a valid value."""
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Annotated
+from uuid import UUID
+
+from cyclopts import Parameter, Token
+
+from meetcore.domain.requests.keys import Scope
+
+__all__ = [
+    "InputRefused",
+    "Whole",
+    "check_counts",
+    "check_texts",
+    "read_cap",
+    "read_id",
+    "read_scopes",
+    "read_time",
+]
+
+
+MAX_TEXT = 200
+MAX_DIGITS = 18
+
+
+def _read_whole(_: object, tokens: Sequence[Token]) -> int:
+    digits = tokens[0].value.removeprefix("-" if tokens[0].value.startswith("-") else "+")
+    if not (digits.isascii() and digits.isdigit()) or len(digits) > MAX_DIGITS:
+        raise ValueError("it must be a whole number")
+    return int(tokens[0].value)
+
+
+Whole = Annotated[int, Parameter(converter=_read_whole)]
+"""A whole number in digits: 10.7 credits are a slip, and no 11."""
+
+
+class InputRefused(Exception):
+    """An argument cannot be read; the message names it and a valid value."""
+
+
+def read_id(text: str, what: str) -> UUID:
+    """Read an id.
+
+    Raises:
+        InputRefused: not a UUID.
+    """
+    try:
+        return UUID(text)
+    except ValueError:
+        raise InputRefused(f"{what} must be an id such as 0190a1b2-…, not {text!r}") from None
+
+
+def read_scopes(texts: Iterable[str]) -> tuple[Scope, ...]:
+    """Read scopes, one each or several with commas.
+
+    Raises:
+        InputRefused: one is unknown, or there is none.
+    """
+    names = [name for text in texts for name in text.replace(",", " ").split()]
+    known = {scope.value for scope in Scope}
+    if unknown := [name for name in names if name not in known]:
+        raise InputRefused(f"unknown scope {', '.join(unknown)}; there are: {', '.join(sorted(known))}")
+    if not names:
+        raise InputRefused("a key needs at least one --scope")
+    return tuple(Scope(name) for name in dict.fromkeys(names))
+
+
+def read_cap(text: str) -> int | None:
+    """Read a daily cap in credits, or `none`.
+
+    Raises:
+        InputRefused: neither a whole number of at least 0 nor `none`.
+    """
+    if text.lower() == "none":
+        return None
+    if not (text.isascii() and text.isdigit()) or len(text) > 15:
+        raise InputRefused(f"--daily-cap must be a whole number of credits or none, not {text!r}")
+    return int(text)
+
+
+def read_time(text: str | None) -> datetime | None:
+    """Read an RFC 3339 time with its offset.
+
+    Raises:
+        InputRefused: not a time, or without an offset.
+    """
+    if text is None:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        # In UTC, for a time near the ends of the calendar may have none.
+        utc = at.astimezone(UTC) if at.tzinfo is not None else None
+    except (ValueError, OverflowError):
+        utc = None
+    if utc is None:
+        raise InputRefused(f"--expires-at must be a time such as 2026-12-31T17:00:00Z, not {text!r}")
+    return utc
+
+
+def check_counts(at_least: int, at_most: int, **counts: int) -> None:
+    """Check that whole numbers lie between two others.
+
+    Raises:
+        InputRefused: names the argument that does not.
+    """
+    for name, count in counts.items():
+        if not at_least <= count <= at_most:
+            option = name.replace("_", "-")
+            raise InputRefused(f"--{option} must be a whole number from {at_least} to {at_most}, not {count}")
+
+
+def check_texts(**texts: str | None) -> None:
+    """Check that texts can be stored and shown.
+
+    Raises:
+        InputRefused: names the argument that is empty, too long or holds control characters.
+    """
+    for name, text in texts.items():
+        if text is not None and not (1 <= len(text) <= MAX_TEXT and text.isprintable()):
+            option = name.replace("_", "-")
+            raise InputRefused(f"--{option} must be 1 to {MAX_TEXT} characters without control characters")

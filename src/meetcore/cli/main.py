@@ -1,0 +1,71 @@
+"""The program's entry point: the table of commands.
+
+A command's module is imported when the command runs: `meetcore --help` imports none of the service.
+"""
+
+import sys
+
+from cyclopts import App, CycloptsError
+
+from meetcore.cli.output import ExitCode, complain
+
+__all__ = ["COMMANDS", "main", "program"]
+
+# Name, where it is, help. The help stands here, too: read from the command, it would import the module.
+COMMANDS = (
+    ("dev", "dev:dev", "Run everything on this machine, with a demo account."),
+    ("serve", "processes:serve", "Run the API."),
+    ("worker", "processes:work", "Run workers: deliveries, notes, reconciliation."),
+    (
+        "migrate",
+        "processes:migrate_schema",
+        "Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.",
+    ),
+    (
+        "doctor",
+        "doctor:check_health",
+        "Check database, servers and providers that the settings name. Ends with 1 if any check failed.",
+    ),
+    (
+        "mcp",
+        "agents:serve_agent",
+        "Speak the Model Context Protocol over standard input and output, for a desktop client.\n\n"
+        "The API key is taken from MEETCORE_API_KEY: on the command line, others could read it.",
+    ),
+    ("account", "accounts:account", "Accounts: who pays."),
+    ("key", "accounts:key", "API keys: who may do what."),
+    ("credits", "accounts:credits_", "Credits: top up, and prove the ledger."),
+    ("host", "accounts:host", "Licensed hosts at the video provider."),
+)
+
+program = App(
+    name="meetcore",
+    help="Online meetings and meeting notes against prepaid credits.",
+    help_format="plaintext",
+    version_flags=["--version"],
+)
+
+for name, place, text in COMMANDS:
+    program.command(f"meetcore.cli.{place}", name=name, help=text)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run one command.
+
+    Raises:
+        SystemExit: with a code of `output.ExitCode`.
+    """
+    tokens = sys.argv[1:] if arguments is None else arguments
+    try:
+        program(tokens, exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        # The list of commands in it is cut off after some; --help has all.
+        usage_error = " ".join(str(error).split()).partition(" Available commands:")[0].rstrip(".")
+        complain("usage", f"{usage_error}. --help tells what there is.", as_json="--json" in tokens)
+        raise SystemExit(ExitCode.USAGE) from None
+    except KeyboardInterrupt:
+        raise SystemExit(ExitCode.DONE) from None
+
+
+if __name__ == "__main__":
+    main()

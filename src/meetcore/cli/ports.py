@@ -1,0 +1,27 @@
+"""The check that the program can listen on its address, made before anything else is started."""
+
+import errno
+import socket
+
+from meetcore.cli.output import ExitCode, complain
+
+__all__ = ["refuse_taken"]
+
+
+def refuse_taken(host: str, port: int) -> None:
+    """Refuse a port that is not free.
+
+    Raises:
+        SystemExit: it is taken, or the address is not one of this machine; reported on standard error.
+    """
+    try:
+        family, kind, protocol, _, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except OSError as error:
+        message = f"cannot listen on {host}, port {port}: {error.strerror}"
+        if error.errno == errno.EADDRINUSE:
+            message = f"port {port} is taken; choose another with --port"
+        complain("port", message, as_json=False)
+        raise SystemExit(ExitCode.REFUSED) from None

@@ -1,0 +1,174 @@
+"""`meetcore serve`, `worker`, `migrate`: the processes of production."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from typing import Annotated
+
+import uvicorn
+from cyclopts import Parameter
+
+from meetcore.adapters.postgres.migrate import Migration, MigrationRefused, migrate
+from meetcore.adapters.postgres.roles import GrantRefused, grant_service
+from meetcore.adapters.settings import Settings, load_settings
+from meetcore.adapters.system import configure_logs, stdlib_logging
+from meetcore.cli.inputs import Whole, check_counts
+from meetcore.cli.operator_log import log_action
+from meetcore.cli.output import ExitCode, complain, log_or_print, log_refusals, show
+from meetcore.cli.ports import refuse_taken
+from meetcore.cli.progress import progress
+from meetcore.cli.runner import guarded, ready_settings, run_service
+from meetcore.cli.server_options import SERVER_OPTIONS
+from meetcore.ports.store import StoreUnavailable
+from meetcore.start_warnings import warn_of_role, warn_of_settings
+from meetcore.wiring import wire
+from meetcore.workers import Part, working
+
+__all__ = ["migrate_schema", "serve", "work"]
+
+MAX_PORT = 65_535
+MAX_PROCESSES = 64
+RESTART_PAUSE_S = 1.0
+STOP_TIMEOUT_S = 20.0
+KEEP_ALIVE_S = 75
+"""How long a connection may idle: longer than proxies (60 s) and clients (5 s) keep theirs, so that they
+close it. One that is closed here just as a request comes costs an answer."""
+
+
+def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) -> None:
+    """Run the API.
+
+    Parameters
+    ----------
+    host:
+        The address to listen on.
+    port:
+        The port to listen on.
+    workers:
+        How many processes.
+    """
+    log_refusals()
+    guarded(lambda: check_counts(1, MAX_PORT, port=port))
+    guarded(lambda: check_counts(1, MAX_PROCESSES, workers=workers))
+    settings = guarded(_settings)
+    configure_logs(settings.log_level)
+    refuse_taken(host, port)
+    log_or_print(f"meetcore serves http://{host}:{port}, meetings run on {settings.provider}")
+    uvicorn.run(
+        "meetcore.app:app", host=host, port=port, workers=workers, loop="uvloop",
+        timeout_graceful_shutdown=int(STOP_TIMEOUT_S), timeout_keep_alive=KEEP_ALIVE_S,
+        log_config=stdlib_logging(settings.log_level), **SERVER_OPTIONS,
+    )  # fmt: skip
+
+
+def work(*, processes: Whole = 1, threads: Whole = 1, only: Part | None = None) -> None:
+    """Run workers: deliveries, notes, reconciliation.
+
+    Parameters
+    ----------
+    processes:
+        How many processes; each keeps many posts in flight on its event loop.
+    threads:
+        Threads in each that listen to the broker.
+    only:
+        Do only this part: send webhooks and see to meetings, or measure recordings and write notes.
+    """
+    log_refusals()
+    guarded(lambda: check_counts(1, MAX_PROCESSES, processes=processes, threads=threads))
+    settings = guarded(_settings)
+    configure_logs(settings.log_level)
+    if processes == 1:
+        warn_of_settings(settings)
+        with suppress(StoreUnavailable):
+            warn_of_role(settings)
+        run_service(_work(settings, threads, tuple(Part) if only is None else (only,)))
+    else:
+        _supervise(processes, threads, only)
+
+
+def migrate_schema(
+    *,
+    grant_to: str | None = None,
+    json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False,
+) -> None:
+    """Bring the schema up to date. Safe to run from many hosts at once; seeds nothing.
+
+    Parameters
+    ----------
+    grant_to:
+        Then give this role what the service needs, and nothing more. Run as the owner of the tables.
+    json:
+        Print one JSON document.
+    """
+    settings = guarded(load_settings, as_json=json)
+    configure_logs(settings.log_level)
+    url = guarded(settings.require_database, as_json=json)
+    try:
+        with progress("migrations") as report:
+            done = guarded(
+                lambda: migrate(
+                    url, on_step=lambda _, place, total: report(place, total), on_wait=_report_wait
+                ),
+                as_json=json,
+            )
+        if grant_to is not None:
+            guarded(lambda: grant_service(url, grant_to), as_json=json)
+            log_action("migrate --grant-to", {})
+    except (MigrationRefused, GrantRefused) as error:
+        code = "migration_refused" if isinstance(error, MigrationRefused) else "grant_refused"
+        complain(code, str(error), as_json=json)
+        raise SystemExit(ExitCode.REFUSED) from None
+    applied = [f"{step.number:04}_{step.name}" for step in done]
+    result = {"applied": applied if json else applied or None, "is_current": True}
+    show(result if grant_to is None else result | {"granted_to": grant_to}, as_json=json)
+
+
+def _report_wait(step: Migration, pause_s: float) -> None:
+    log_or_print(f"migration {step.number:04} waits for locks that others hold; next try in {pause_s:.0f} s")
+
+
+def _settings() -> Settings:
+    """Read the settings; refuse to start on an old schema, but not when the database is unavailable."""
+    try:
+        return ready_settings()
+    except StoreUnavailable:
+        return load_settings()
+
+
+async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with wire(settings) as wiring, working(wiring, threads, parts):
+        await stop.wait()
+
+
+def _supervise(processes: int, threads: int, only: Part | None) -> None:
+    """Keep a number of worker processes alive until a signal stops them."""
+    command = [sys.executable, "-m", "meetcore.cli.main", "worker", "--threads", str(threads)]
+    command += [] if only is None else ["--only", only.value]
+    children = [subprocess.Popen(command) for _ in range(processes)]
+    is_stopping = False
+
+    def stop(*_: object) -> None:
+        nonlocal is_stopping
+        is_stopping = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    while not is_stopping:
+        time.sleep(RESTART_PAUSE_S)
+        children = [
+            child if child.poll() is None or is_stopping else subprocess.Popen(command) for child in children
+        ]
+    for child in children:
+        child.terminate()
+    for child in children:
+        try:
+            child.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            child.kill()

@@ -1,0 +1,116 @@
+"""Running one command: its use case on its own wiring, its refusals as messages and exit codes."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, NoReturn, TypeVar
+
+from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
+from meetcore.adapters.system import configure_logs
+from meetcore.cli.inputs import InputRefused
+from meetcore.cli.output import ExitCode, complain
+from meetcore.domain.errors import DomainError, InsufficientCredits
+from meetcore.domain.money.ledger import InvalidAmount, InvalidReason
+from meetcore.domain.requests.accounts import InvalidEmail
+from meetcore.domain.requests.keys import InvalidExpiry
+from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreReadOnly, StoreUnavailable
+from meetcore.wiring import Wiring, check_schema, check_secrets, wire
+
+__all__ = ["guarded", "ready_settings", "run_service", "with_wiring"]
+
+T = TypeVar("T")
+
+
+def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
+    """Run a block; end the program with an exit code for errors that an operator can resolve.
+
+    Raises:
+        SystemExit: see `output.ExitCode`.
+    """
+    try:
+        return work()
+    except InputRefused as error:
+        _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
+    except SettingsRefused as error:
+        _end("settings", str(error), ExitCode.SETTINGS, as_json=as_json)
+    except (InvalidEmail, InvalidExpiry, InvalidReason) as error:
+        _end("usage", str(error), ExitCode.USAGE, as_json=as_json)
+    except InvalidAmount as error:
+        _end("invalid_amount", str(error), ExitCode.USAGE, as_json=as_json)
+    except InsufficientCredits as error:
+        available = error.details["available"]
+        _end(error.code, f"at most the {available} credits that are available can be taken",
+            ExitCode.REFUSED, as_json=as_json)  # fmt: skip
+    except DomainError as error:
+        _end(error.code, error.message, ExitCode.REFUSED, as_json=as_json)
+    except StoreUnavailable as error:
+        _end(*_store_failure(error), ExitCode.STORE_AWAY, as_json=as_json)
+
+
+def _store_failure(error: StoreUnavailable) -> tuple[str, str]:
+    """Return the code and the message of a store failure; the driver's message would reveal addresses."""
+    match error:
+        case StoreFull():
+            hint = "raise its max_connections, or lower MEETCORE_DATABASE_POOL_SIZE"
+            return "store_full", f"the database has no connection left: {hint}"
+        case StoreLoginRefused():
+            hint = "check the user, the password and the database in MEETCORE_DATABASE_URL"
+            return "store_login_refused", f"the database refuses the login: {hint}"
+        case StoreReadOnly():
+            hint = "MEETCORE_DATABASE_URL leads to a standby, or to a server that is set to read only"
+            return "store_read_only", f"the database takes no writes: {hint}"
+        case _:
+            hint = "check MEETCORE_DATABASE_URL and that PostgreSQL runs"
+            return "store_away", f"the database does not answer: {hint}"
+
+
+def _end(code: str, message: str, exit_code: ExitCode, *, as_json: bool) -> NoReturn:
+    complain(code, message, as_json=as_json)
+    raise SystemExit(exit_code)
+
+
+def ready_settings() -> Settings:
+    """Settings that a program can work with, on a database that has the schema.
+
+    Raises:
+        SettingsRefused: one is impossible or missing, or the schema is not this release's.
+        StoreUnavailable: the database does not answer.
+    """
+    settings = load_settings()
+    settings.require_provider()
+    check_secrets(settings)
+    check_schema(settings)
+    return settings
+
+
+def with_wiring(work: Callable[[Wiring], Awaitable[T]], *, as_json: bool) -> T:
+    """Run a use case on the configured adapters and take them down again.
+
+    Raises:
+        SystemExit: see `guarded`.
+    """
+
+    def run() -> T:
+        settings = ready_settings()
+        configure_logs(settings.log_level)
+
+        async def inside() -> T:
+            async with wire(settings) as wiring:
+                return await work(wiring)
+
+        return asyncio.run(inside())
+
+    return guarded(run, as_json=as_json)
+
+
+def run_service(work: Coroutine[Any, Any, T]) -> T:
+    """Run a service until it is stopped, on uvloop if available.
+
+    A worker with hundreds of TLS connections takes a fifth of the memory there.
+    """
+    if sys.platform == "win32":  # pragma: no cover - has no uvloop
+        return asyncio.run(work)
+    import uvloop
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)

@@ -1,0 +1,44 @@
+"""`meetcore credits seal`: fix, under a key, what was written before the ledger had one."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from meetcore.cli.operator_log import log_action
+from meetcore.cli.output import ExitCode, complain, show
+from meetcore.cli.runner import with_wiring
+from meetcore.usecases.seal_ledger import AlreadySealed, Sealing
+from meetcore.wiring import Wiring
+
+__all__ = ["seal_credits"]
+
+
+def seal_credits(
+    *,
+    again: Annotated[bool, Parameter(negative="")] = False,
+    json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False,
+) -> None:
+    """Seal entries of earlier releases. Once after the upgrade, when no process of an earlier release runs.
+
+    Parameters
+    ----------
+    again:
+        Also where it was done before. Look first at what `credits verify` finds.
+    json:
+        Print one JSON document.
+    """
+
+    async def work(wiring: Wiring) -> Sealing:
+        done = await wiring.seal_ledger(again=again)
+        log_action("credits seal", {})
+        return done
+
+    try:
+        done = with_wiring(work, as_json=json)
+    except AlreadySealed as error:
+        complain("already_sealed", str(error), as_json=json)
+        raise SystemExit(ExitCode.REFUSED) from None
+    findings = [str(finding) for finding in done.findings]
+    show({"sealed": done.sealed, "findings": findings if json else "; ".join(findings) or None}, as_json=json)
+    if findings:
+        raise SystemExit(ExitCode.REFUSED)

@@ -1,0 +1,70 @@
+"""`meetcore credits verify`: prove the ledger."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from meetcore.cli.inputs import Whole, check_counts
+from meetcore.cli.output import ExitCode, complain, print_message, show
+from meetcore.cli.progress import progress
+from meetcore.cli.runner import guarded, with_wiring
+from meetcore.provers import ProverLost, cores, verifiers_of
+from meetcore.usecases.verify_ledger import Audit
+from meetcore.wiring import Wiring
+
+__all__ = ["verify_credits"]
+
+MAX_PROCESSES = 64
+
+
+def verify_credits(
+    *,
+    processes: Whole | None = None,
+    json: Annotated[bool, Parameter(name="--json", negative="")] = False,
+) -> None:
+    """Prove the ledger: chains, balances, holds, legs, refunds, caps. Ends with 1 if anything is wrong.
+
+    Parameters
+    ----------
+    processes:
+        How many processes at most; as many as there are cores when not given. Each has a connection.
+    json:
+        Print one JSON document.
+    """
+    number = min(cores(), MAX_PROCESSES) if processes is None else processes
+    guarded(lambda: check_counts(1, MAX_PROCESSES, processes=number), as_json=json)
+
+    async def work(wiring: Wiring) -> Audit:
+        with progress("entries proven") as report:
+            return await wiring.verify_ledger(
+                report, verifiers_of(wiring.settings.require_database(), number, wiring.chain_keys)
+            )
+
+    try:
+        audit = with_wiring(work, as_json=json)
+    except ProverLost as error:
+        complain("prover_lost", str(error), as_json=json)
+        raise SystemExit(ExitCode.REFUSED) from None
+    result = {
+        "is_sound": audit.is_sound,
+        "accounts": audit.accounts,
+        "entries": audit.entries,
+        "findings": [str(finding) for finding in audit.findings]
+        if json
+        else "; ".join(map(str, audit.findings)) or None,
+    }
+    show(result, as_json=json)
+    if any("which is not given" in finding.problem for finding in audit.findings):
+        print_message(
+            "Entries are chained under keys that follow from MEETCORE_SECRETS_KEY: put the earlier ones back "
+            "into it, behind the present one.",
+            as_json=True,
+        )
+    if any("behind what is sealed" in finding.problem for finding in audit.findings):
+        print_message(
+            "After an upgrade from a release without keys, `meetcore credits seal` fixes its entries: once, "
+            "when no process of that release runs any more.",
+            as_json=True,
+        )
+    if not audit.is_sound:
+        raise SystemExit(ExitCode.REFUSED)

@@ -1,0 +1,8 @@
+"""Meetings: the life of one, the host that carries it, and what its provider reports.
+
+`meetings`          the life of a meeting, the plan of a new one
+`hosts`             best fit among the free
+`schedule`          WIB in, UTC inside
+`provider_events`   a provider's reports
+`orphans`           meetings that only the provider knows
+"""

@@ -1,0 +1,408 @@
+"""The lifecycle of a meeting, as one table, and the plan of a new one.
+
+::
+
+    PROVISIONING ─PROVISIONED→ SCHEDULED ─START→ STARTED ─END→ ENDED
+         │                      │  ↑  └────────END──────────────↑
+      ABANDON            CANCEL │  │ CANCEL_FAILED
+         ↓                      ↓  │
+     ABANDONED               CANCELLING ─CANCELLED→ CANCELLED
+                                       └──END→ ENDED   (it ran after all: no refund)
+
+A meeting in PROVISIONING is invisible; one in CANCELLING is still shown as scheduled. Beside the
+events the clock moves what is shown: a meeting counts as started once `start_at` has passed and
+as ended once `end_at` has.
+
+Owns states, plans and the effect of a cancellation. Does not call the provider or move
+money: `holds` and `ledger` do that.
+"""
+
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.errors import Conflict, NotFound, Unprocessable
+from meetcore.domain.meetings.schedule import check_start, meeting_start
+from meetcore.domain.money.pricing import PricingTier, Quote, RecordingFlags, TierCatalogue, quote_meeting
+
+__all__ = [
+    "HOST_KEY_SHOWN_BEFORE",
+    "OPEN",
+    "PASSWORD_RANDOM_BYTES",
+    "TRANSITIONS",
+    "VISIBLE",
+    "Meeting",
+    "MeetingEvent",
+    "MeetingOptions",
+    "MeetingPlan",
+    "MeetingRequest",
+    "MeetingStatus",
+    "PasswordRule",
+    "ProviderAbilities",
+    "Provisioned",
+    "can_cancel",
+    "can_have_shown_host_key",
+    "estimate_meeting",
+    "generate_host_key",
+    "generate_password",
+    "has_host_key_due",
+    "plan_meeting",
+    "shown_host_key",
+    "shown_status",
+    "transition",
+]
+
+_CANNOT_BE_HAD: Final = "cannot be had from the provider that runs the meetings"
+
+
+class MeetingStatus(StrEnum):
+    """The state of a meeting."""
+
+    PROVISIONING = "provisioning"
+    SCHEDULED = "scheduled"
+    CANCELLING = "cancelling"
+    STARTED = "started"
+    ENDED = "ended"
+    CANCELLED = "cancelled"
+    ABANDONED = "abandoned"
+
+
+class MeetingEvent(StrEnum):
+    """What can happen to a meeting."""
+
+    PROVISIONED = "provisioned"
+    ABANDON = "abandon"
+    CANCEL = "cancel"
+    CANCEL_FAILED = "cancel_failed"
+    CANCELLED = "cancelled"
+    START = "start"
+    END = "end"
+
+
+TRANSITIONS: Final = {
+    (MeetingStatus.PROVISIONING, MeetingEvent.PROVISIONED): MeetingStatus.SCHEDULED,
+    (MeetingStatus.PROVISIONING, MeetingEvent.ABANDON): MeetingStatus.ABANDONED,
+    (MeetingStatus.SCHEDULED, MeetingEvent.CANCEL): MeetingStatus.CANCELLING,
+    (MeetingStatus.SCHEDULED, MeetingEvent.START): MeetingStatus.STARTED,
+    (MeetingStatus.SCHEDULED, MeetingEvent.END): MeetingStatus.ENDED,
+    (MeetingStatus.CANCELLING, MeetingEvent.CANCEL_FAILED): MeetingStatus.SCHEDULED,
+    (MeetingStatus.CANCELLING, MeetingEvent.CANCELLED): MeetingStatus.CANCELLED,
+    (MeetingStatus.CANCELLING, MeetingEvent.END): MeetingStatus.ENDED,
+    (MeetingStatus.STARTED, MeetingEvent.END): MeetingStatus.ENDED,
+}
+
+VISIBLE: Final = frozenset(MeetingStatus) - {MeetingStatus.PROVISIONING, MeetingStatus.ABANDONED}
+"""The states in which a customer can see a meeting."""
+
+OPEN: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.CANCELLING, MeetingStatus.STARTED})
+"""The states of a meeting that can still take place, as far as is known."""
+
+PASSWORD_RANDOM_BYTES: Final = 16
+
+HOST_KEY_SHOWN_BEFORE: Final = timedelta(minutes=15)
+"""How long before its start a meeting shows the key of its host."""
+
+_CLOCKS_DIFFER_BY: Final = timedelta(minutes=1)
+
+
+@frozen
+class PasswordRule:
+    """Which passwords a provider accepts."""
+
+    alphabet: str
+    min_length: int = 4
+    max_length: int = 10
+
+
+@frozen
+class ProviderAbilities:
+    """What the configured provider can do.
+
+    `password` is `None` where it takes no password. `has_hosts` means that each meeting needs a licensed
+    host, `creations_per_host_day` how many it may make for one between midnights in UTC,
+    `host_key_digits` how long a host's key is; `None` where there are no such limits and keys.
+    `remembers_meetings` means that it can list existing meetings, and `leaves_orphans` that one
+    request may make two meetings, or make one after it was given up.
+    """
+
+    name: str
+    password: PasswordRule | None
+    has_recording: bool = True
+    has_capacity: bool = True
+    has_login: bool = True
+    has_mute: bool = True
+    has_notification: bool = True
+    has_hosts: bool = True
+    creations_per_host_day: int | None = None
+    host_key_digits: int | None = None
+    remembers_meetings: bool = True
+    leaves_orphans: bool = False
+
+
+@frozen
+class MeetingRequest:
+    """A requested meeting, its fields already within the lengths of spec 4.1."""
+
+    title: str
+    date: str
+    start_time: str
+    pricing_tier_id: str
+    description: str | None = None
+    password: str | None = field(default=None, repr=False)
+    with_recording: bool = False
+    auto_notulen: bool = False
+    must_login: bool = False
+    mic_off: bool = False
+    email_notification: bool = False
+
+    @property
+    def options(self) -> "MeetingOptions":
+        """The flags alone."""
+        return MeetingOptions(
+            self.with_recording, self.auto_notulen, self.must_login, self.mic_off, self.email_notification
+        )
+
+
+@frozen
+class MeetingOptions:
+    """The requested flags of a meeting: with its tier they decide its price."""
+
+    with_recording: bool = False
+    auto_notulen: bool = False
+    must_login: bool = False
+    mic_off: bool = False
+    email_notification: bool = False
+
+
+@frozen
+class MeetingPlan:
+    """What was decided before anything is reserved."""
+
+    request: MeetingRequest
+    tier: PricingTier
+    quote: Quote
+    start_at: datetime
+    end_at: datetime
+
+
+@frozen
+class Provisioned:
+    """The provider's answer. `None` where it cannot state or enforce a value."""
+
+    provider_meeting_id: str
+    join_url: str = field(repr=False)
+    password: str | None = field(default=None, repr=False)
+
+
+@frozen
+class Meeting:
+    """A meeting as it is stored. Durations are minutes, `credits` the price and the charge.
+
+    `host_id` is `None` with a provider that has no hosts. `host_key` is the host's present key where this
+    meeting is the next on its host; `shown_host_key` decides whether to show it.
+    """
+
+    id: UUID
+    account_id: UUID
+    api_key_id: UUID
+    status: MeetingStatus
+    title: str
+    description: str | None
+    start_at: datetime
+    end_at: datetime
+    duration: int
+    capacity: int | None
+    pricing_tier_id: str
+    credits: int
+    with_recording: bool
+    auto_notulen: bool
+    must_login: bool
+    mic_off: bool
+    email_notification: bool
+    host_id: UUID | None
+    provider: str
+    created_at: datetime
+    password: str | None = field(default=None, repr=False)
+    host_key: str | None = field(default=None, repr=False)
+    join_url: str | None = field(default=None, repr=False)
+    provider_meeting_id: str | None = None
+    charge_id: UUID | None = None
+    credits_refunded: int | None = None
+
+    def as_provisioned(self, made: Provisioned, charge_id: UUID) -> "Meeting":
+        """The meeting once the provider has made it and it is paid."""
+        return evolve(
+            self,
+            status=transition(self.status, MeetingEvent.PROVISIONED),
+            provider_meeting_id=made.provider_meeting_id,
+            join_url=made.join_url,
+            password=made.password,
+            charge_id=charge_id,
+        )
+
+
+def transition(status: MeetingStatus, event: MeetingEvent) -> MeetingStatus:
+    """The next state.
+
+    Raises:
+        ValueError: the table has no such step; nothing changes.
+    """
+    try:
+        return TRANSITIONS[status, event]
+    except KeyError:
+        raise ValueError(f"a meeting that is {status} cannot {event}") from None
+
+
+def plan_meeting(
+    request: MeetingRequest, catalogue: TierCatalogue, abilities: ProviderAbilities, now: datetime
+) -> MeetingPlan:
+    """Decide what a request would reserve: the tier, the price, the time range.
+
+    Raises:
+        InvalidRequest: the date or time does not exist.
+        NotFound: the tier is unknown or retired.
+        Unprocessable: the start is past or too far ahead, or the provider cannot do what is requested.
+    """
+    start_at = meeting_start(request.date, request.start_time)
+    tier = catalogue.find(request.pricing_tier_id)
+    check_start(start_at, now)
+    quote = _quote(tier, request.options, abilities)
+    _check_password(request.password, abilities)
+    return MeetingPlan(request, tier, quote, start_at, start_at + timedelta(minutes=tier.max_duration))
+
+
+def estimate_meeting(
+    tier_id: str, options: MeetingOptions, catalogue: TierCatalogue, abilities: ProviderAbilities
+) -> Quote:
+    """Price a meeting before it is requested: what `plan_meeting` would quote at any time (spec 4.1 rule 5).
+
+    Raises:
+        NotFound: the tier is unknown or retired.
+        Unprocessable: the provider cannot do what is asked.
+    """
+    return _quote(catalogue.find(tier_id), options, abilities)
+
+
+def _quote(tier: PricingTier, options: MeetingOptions, abilities: ProviderAbilities) -> Quote:
+    _check_abilities(options, abilities)
+    return quote_meeting(tier, RecordingFlags(options.with_recording, options.auto_notulen))
+
+
+def _check_abilities(options: MeetingOptions, abilities: ProviderAbilities) -> None:
+    lacking = [
+        (problem, [name for name in names if getattr(options, name)])
+        for names, is_able, problem in (
+            (("with_recording", "auto_notulen"), abilities.has_recording,
+             "records no meetings: send neither with_recording nor auto_notulen"),
+            (("must_login",), abilities.has_login, "has no logins: leave must_login out"),
+            (("mic_off",), abilities.has_mute, "mutes nobody: leave mic_off out"),
+            (("email_notification",), abilities.has_notification,
+             "sends no mail: leave email_notification out"),
+        )
+        if not is_able and any(getattr(options, name) for name in names)
+    ]  # fmt: skip
+    if lacking:
+        raise Unprocessable(
+            f"The provider {abilities.name} {'; it '.join(problem for problem, _ in lacking)}.",
+            {"fields": {name: [_CANNOT_BE_HAD] for _, names in lacking for name in names}},
+        )
+
+
+def _check_password(password: str | None, abilities: ProviderAbilities) -> None:
+    if password is None:
+        return
+    rule = abilities.password
+    if rule is None:
+        raise Unprocessable(
+            f"The provider {abilities.name} takes no password: leave it out.",
+            {"fields": {"password": [_CANNOT_BE_HAD]}},
+        )
+    if not rule.min_length <= len(password) <= rule.max_length or set(password) - set(rule.alphabet):
+        raise Unprocessable(
+            f"A password has {rule.min_length} to {rule.max_length} characters of: {rule.alphabet}",
+            {"alphabet": rule.alphabet},
+        )
+
+
+def generate_password(rule: PasswordRule, random: bytes) -> str:
+    """Draw a password of the greatest length the provider takes.
+
+    Args:
+        rule: the provider's.
+        random: at least 16 random bytes; the bias of the remainder is below 2^-60.
+
+    Raises:
+        ValueError: fewer random bytes: the password could be guessed.
+    """
+    if len(random) < PASSWORD_RANDOM_BYTES:
+        raise ValueError(f"a password needs {PASSWORD_RANDOM_BYTES} random bytes, got {len(random)}")
+    number = int.from_bytes(random)
+    size = len(rule.alphabet)
+    drawn = []
+    for _ in range(rule.max_length):
+        number, index = divmod(number, size)
+        drawn.append(rule.alphabet[index])
+    return "".join(drawn)
+
+
+def generate_host_key(digits: int, random: bytes) -> str:
+    """Draw a host's key.
+
+    Args:
+        digits: how many; the first may be a zero.
+        random: at least 16 random bytes; the bias of the remainder is below 2^-60.
+
+    Raises:
+        ValueError: fewer random bytes: the key could be guessed.
+    """
+    return generate_password(PasswordRule("0123456789", digits, digits), random)
+
+
+def has_host_key_due(meeting: Meeting, now: datetime) -> bool:
+    """Whether the key of its host is, or was, the meeting's to show: from 15 minutes before its start."""
+    return now >= meeting.start_at - HOST_KEY_SHOWN_BEFORE
+
+
+def can_have_shown_host_key(meeting: Meeting, now: datetime) -> bool:
+    """Return whether its host's key may have been shown, by a clock up to a minute ahead of this one."""
+    return has_host_key_due(meeting, now + _CLOCKS_DIFFER_BY)
+
+
+def shown_host_key(meeting: Meeting, now: datetime) -> str | None:
+    """The host's key as a customer sees it: near the meeting only, until it is over."""
+    is_near = has_host_key_due(meeting, now) and shown_status(meeting, now) in OPEN
+    return meeting.host_key if is_near else None
+
+
+def shown_status(meeting: Meeting, now: datetime) -> MeetingStatus:
+    """The status as a customer sees it: what happened, or what the clock says, whichever is later."""
+    status = meeting.status
+    if status is MeetingStatus.CANCELLING:
+        status = MeetingStatus.SCHEDULED
+    if status is MeetingStatus.SCHEDULED and now >= meeting.start_at:
+        status = MeetingStatus.STARTED
+    if status is MeetingStatus.STARTED and now >= meeting.end_at:
+        status = MeetingStatus.ENDED
+    return status
+
+
+def can_cancel(meeting: Meeting, now: datetime) -> bool:
+    """Whether cancelling would return the credits (spec 3/cancel-before).
+
+    Returns:
+        True for a meeting that has not started; False for one that runs (it is ended, and nothing
+        returned, spec 3/cancel-running) and for one that is cancelled already.
+
+    Raises:
+        NotFound: the meeting is not visible.
+        Conflict: it has ended.
+    """
+    if meeting.status not in VISIBLE:
+        raise NotFound("No meeting with this id.")
+    status = shown_status(meeting, now)
+    if status is MeetingStatus.ENDED:
+        raise Conflict("The meeting has ended and cannot be cancelled.", meeting.id)
+    return status is MeetingStatus.SCHEDULED

@@ -1,0 +1,367 @@
+"""The credit ledger: double entry, append only, chained by hash.
+
+Every movement is a `Transfer` of a positive amount from one book to another, so that the sum over
+all books is zero at every moment. A customer account's own leg of a transfer is an `Entry`:
+numbered without gaps, with the balance after it and a hash over itself and its predecessor.
+
+An `operation` is a transfer's permanent name within its account ("topup:INV-7"). Posting an
+operation that is already in the ledger changes nothing. Reservations live in `holds`.
+
+Owns the arithmetic of money and its history. No floats, clocks or storage: state comes in,
+new state and what happened go out, and a refusal raises before anything has changed.
+"""
+
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+from attrs import frozen
+
+from meetcore.domain.errors import Conflict, InsufficientCredits
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money.hash_chain import GENESIS, ChainVerifier, Entry, chain_hash, first_broken
+from meetcore.domain.money.transfers import (
+    MAX_CREDITS,
+    ROUTES,
+    Book,
+    InvalidAmount,
+    Leg,
+    Reference,
+    Transfer,
+    TransferKind,
+    check_amount,
+    legs,
+    system_book,
+)
+
+__all__ = [
+    "GENESIS",
+    "MAX_CREDITS",
+    "MAX_REASON",
+    "Book",
+    "ChainKey",
+    "ChainVerifier",
+    "CreditsFellLow",
+    "Entry",
+    "Funds",
+    "InvalidAmount",
+    "InvalidReason",
+    "Leg",
+    "Posting",
+    "Reference",
+    "Transfer",
+    "TransferKind",
+    "adjust",
+    "adjustment_about",
+    "adjustment_operation",
+    "check_amount",
+    "first_broken",
+    "funds_faults",
+    "is_proven",
+    "legs",
+    "open_account",
+    "post",
+    "refund",
+    "refund_operation",
+    "system_book",
+    "top_up",
+    "top_up_operation",
+]
+
+MAX_REASON: Final = 200
+"""Characters of the reason of an adjustment."""
+
+
+class InvalidReason(ValueError):
+    """A text that is no reason of an adjustment."""
+
+
+@frozen
+class Funds:
+    """What an account has: state to decide on, always the latest under the account's lock.
+
+    `balance` is the sum of the entries, `held` what open holds reserve of it. `is_low` means
+    that `credit.low` was emitted and the balance has not recovered since.
+    """
+
+    account_id: UUID
+    balance: int = 0
+    held: int = 0
+    low_threshold: int = 100
+    is_low: bool = False
+    entries: int = 0
+    last_hash: bytes = GENESIS
+    last_at: datetime | None = None
+
+    @property
+    def available(self) -> int:
+        """What new work may be paid from: the balance less what is held."""
+        return self.balance - self.held
+
+
+@frozen
+class CreditsFellLow:
+    """The available balance fell below the account's threshold."""
+
+    account_id: UUID
+    available: int
+    threshold: int
+
+
+@frozen
+class Posting:
+    """The outcome of a decision: the funds after it, the entry to append, what else happened.
+
+    `entry` is `None` when the operation was already in the ledger: nothing changed.
+    """
+
+    funds: Funds
+    entry: Entry | None
+    facts: tuple[CreditsFellLow, ...] = ()
+
+
+def open_account(account_id: UUID, low_threshold: int = 100) -> Funds:
+    """Open an account without entries. For an empty one `credit.low` counts as emitted."""
+    return Funds(account_id, low_threshold=low_threshold, is_low=low_threshold > 0)
+
+
+def is_proven(funds: Funds, proof: ChainVerifier) -> bool:
+    """Return whether stored funds equal those of a proven history."""
+    return funds.account_id == proof.account_id and not funds_faults(funds, proof)
+
+
+def funds_faults(funds: Funds, proof: ChainVerifier) -> tuple[str, ...]:
+    """Describe where an account's stored funds differ from its proven history."""
+    figures = (
+        ("the stored balance", funds.balance, proof.balance),
+        ("the stored number of entries", funds.entries, proof.entries),
+        ("the stored last hash", funds.last_hash.hex(), proof.last_hash.hex()),
+        ("the stored time of the last entry", funds.last_at, proof.last_at),
+    )
+    return tuple(
+        f"{name} is {stored}, and its entries make {proven}"
+        for name, stored, proven in figures
+        if stored != proven
+    )
+
+
+def with_held(funds: Funds, held: int) -> Funds:
+    """The same funds with another sum of open holds; the low mark is cleared if the balance recovers."""
+    is_low = funds.is_low and funds.balance - held < funds.low_threshold
+    return Funds(
+        funds.account_id,
+        funds.balance,
+        held,
+        funds.low_threshold,
+        is_low,
+        funds.entries,
+        funds.last_hash,
+        funds.last_at,
+    )
+
+
+def post(
+    funds: Funds, transfer: Transfer, at: datetime, held: int | None = None, key: ChainKey | None = None
+) -> Posting:
+    """Append a transfer to an account's history, whatever it does to the balance.
+
+    The building block of every other decision here and in `holds`: those check that the transfer
+    may happen. The entry's time is the later of `at` and the previous entry's, so that time never
+    runs backwards along the numbers.
+
+    Args:
+        funds: the account's state under its lock.
+        transfer: the movement; its operation is not yet in the ledger.
+        at: the request's instant.
+        held: what open holds reserve afterwards; unchanged when `None`.
+        key: what the entry is chained under; by SHA-256 alone when `None`.
+
+    Raises:
+        InvalidAmount: the amount, or the balance after it, leaves the range of credits.
+        ValueError: the instant has no time zone, so that it would be another one on another machine.
+    """
+    check_amount(transfer.amount)
+    if at.tzinfo is None:
+        raise ValueError("an instant in the ledger has a time zone")
+    amount = transfer.signed_amount
+    balance = funds.balance + amount
+    if not -MAX_CREDITS <= balance <= MAX_CREDITS:
+        raise InvalidAmount(f"the balance would leave the range of {MAX_CREDITS} credits")
+    if held is None:
+        held = funds.held
+    number = funds.entries + 1
+    stamped = at if funds.last_at is None else max(at, funds.last_at)
+    hash_ = chain_hash(funds.last_hash, funds.account_id, number, transfer, balance, stamped, key)
+    available = balance - held
+    is_low = available < funds.low_threshold
+    after = Funds(funds.account_id, balance, held, funds.low_threshold, is_low, number, hash_, stamped)
+    key_id = b"" if key is None else key.id
+    entry = Entry(funds.account_id, number, transfer, amount, balance, stamped, hash_, key_id)
+    if is_low and not funds.is_low:
+        return Posting(after, entry, (CreditsFellLow(funds.account_id, available, funds.low_threshold),))
+    return Posting(after, entry)
+
+
+def top_up(
+    funds: Funds,
+    transfer_id: UUID,
+    reference: str,
+    amount: int,
+    at: datetime,
+    existing: Transfer | None = None,
+    key: ChainKey | None = None,
+) -> Posting:
+    """Add paid credits once for each reference.
+
+    Args:
+        funds: the account's state under its lock.
+        transfer_id: the id for the new transfer.
+        reference: the payment's own name; the same one again changes nothing.
+        amount: credits.
+        at: the request's instant.
+        existing: what the ledger holds under this reference's operation, if anything.
+        key: see `post`.
+
+    Raises:
+        InvalidAmount: see `check_amount`.
+        Conflict: the reference is taken by a top-up of another amount.
+        ValueError: the existing transfer is not this reference's.
+    """
+    check_amount(amount)
+    if existing is not None:
+        if existing.operation != top_up_operation(reference):
+            raise ValueError(f"{existing.operation!r} is not the top-up of {reference!r}")
+        if existing.amount != amount:
+            raise Conflict(
+                f"The reference {reference!r} belongs to a top-up of {existing.amount} credits.", existing.id
+            )
+        return Posting(funds, None)
+    source, destination = ROUTES[TransferKind.TOPUP]
+    transfer = Transfer(
+        transfer_id,
+        top_up_operation(reference),
+        TransferKind.TOPUP,
+        amount,
+        source,
+        destination,
+        Reference("topup", reference),
+    )
+    return post(funds, transfer, at, key=key)
+
+
+def top_up_operation(reference: str) -> str:
+    """The permanent name of a top-up."""
+    return f"topup:{reference}"
+
+
+def refund_operation(charge: Transfer) -> str:
+    """The permanent name of a charge's refund: one charge, one name, one refund."""
+    return f"refund:{charge.id}"
+
+
+def refund(
+    funds: Funds,
+    charge: Transfer,
+    transfer_id: UUID,
+    at: datetime,
+    existing: Transfer | None = None,
+    key: ChainKey | None = None,
+) -> Posting:
+    """Give a charge back, whole and once (spec 3/cancel-before).
+
+    Args:
+        funds: the account's state under its lock.
+        charge: the transfer to reverse.
+        transfer_id: the id for the new transfer.
+        at: the request's instant.
+        existing: the refund that the ledger already holds for this charge, if any.
+        key: see `post`.
+
+    Returns:
+        The posting; without an entry when the charge was refunded before. The refund counts for
+        the cap day of its charge.
+
+    Raises:
+        ValueError: the transfer is not a meeting's charge, or the existing one is not its refund.
+    """
+    if charge.kind is not TransferKind.MEETING_CHARGE:
+        raise ValueError("only a meeting's charge is refunded")
+    if existing is not None:
+        if existing.reverses != charge.id:
+            raise ValueError("the existing transfer does not reverse this charge")
+        return Posting(funds, None)
+    source, destination = ROUTES[TransferKind.MEETING_REFUND]
+    transfer = Transfer(
+        transfer_id,
+        refund_operation(charge),
+        TransferKind.MEETING_REFUND,
+        charge.amount,
+        source,
+        destination,
+        charge.reference,
+        reverses=charge.id,
+        api_key_id=charge.api_key_id,
+        cap_day=charge.cap_day,
+    )
+    return post(funds, transfer, at, key=key)
+
+
+def adjustment_operation(reference: str) -> str:
+    """The permanent name of an adjustment."""
+    return f"adjustment:{reference}"
+
+
+def adjustment_about(reason: str) -> Reference:
+    """What an adjustment by an operator is about: its reason, which the customer reads in the ledger.
+
+    Raises:
+        InvalidReason: it is blank, longer than `MAX_REASON` or holds control characters.
+    """
+    if not reason.strip() or len(reason) > MAX_REASON or not reason.isprintable():
+        raise InvalidReason(f"a reason is 1 to {MAX_REASON} characters without control characters, not blank")
+    return Reference("adjustment", reason)
+
+
+def adjust(
+    funds: Funds,
+    transfer_id: UUID,
+    operation: str,
+    signed_amount: int,
+    reference: Reference,
+    at: datetime,
+    existing: Transfer | None = None,
+    key: ChainKey | None = None,
+) -> Posting:
+    """Correct a balance by hand: a positive amount gives, a negative one takes.
+
+    Args:
+        funds: the account's state under its lock.
+        transfer_id: the id for the new transfer.
+        operation: its permanent name; the same one again changes nothing.
+        signed_amount: credits.
+        reference: what it is about.
+        at: the request's instant.
+        existing: what the ledger holds under this operation, if anything.
+        key: see `post`.
+
+    Raises:
+        InvalidAmount: zero or out of range.
+        InsufficientCredits: it would take more than is available.
+        Conflict: the operation is taken by an adjustment of another amount.
+        ValueError: the existing transfer has another operation.
+    """
+    amount = check_amount(abs(signed_amount) if type(signed_amount) is int else signed_amount)
+    if existing is not None:
+        if existing.operation != operation:
+            raise ValueError(f"{existing.operation!r} is not {operation!r}")
+        if existing.signed_amount != signed_amount:
+            known = existing.signed_amount
+            raise Conflict(f"This reference belongs to an adjustment of {known} credits.", existing.id)
+        return Posting(funds, None)
+    gives = signed_amount == amount
+    if not gives and funds.available < amount:
+        raise InsufficientCredits(amount, funds.available)
+    source, destination = (Book.ADJUSTMENTS, Book.CUSTOMER) if gives else (Book.CUSTOMER, Book.ADJUSTMENTS)
+    kind = TransferKind.ADJUSTMENT
+    transfer = Transfer(transfer_id, operation, kind, amount, source, destination, reference)
+    return post(funds, transfer, at, key=key)

@@ -1,0 +1,91 @@
+"""A note as Markdown, for people to read.
+
+Owns the headings in both languages and the form. Spoken text is escaped: Markdown or HTML in it is not
+interpreted.
+"""
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from meetcore.domain.notes.notes import ActionItem, Decision, Language, Note, NoteStatus
+from meetcore.domain.notes.transcripts import Utterance
+
+__all__ = ["markdown"]
+
+
+def markdown(note: Note) -> str:
+    """A note for people to read: its content, or how far it is."""
+    if note.status is not NoteStatus.COMPLETED or note.draft is None:
+        return f"# {_HEADINGS[note.language]['notes']}\n\n{note.error or note.status}\n"
+    head, draft = _HEADINGS[note.language], note.draft
+    parts = [f"# {head['notes']}", _paragraphs(draft.summary)]
+    if draft.decisions:
+        parts += [f"## {head['decisions']}", "\n".join(_decision_line(one) for one in draft.decisions)]
+    if draft.action_items:
+        parts += [f"## {head['actions']}", "\n".join(_action_line(one, head) for one in draft.action_items)]
+    if draft.topics:
+        parts += [f"## {head['topics']}", "\n".join(f"- {_line_of(one)}" for one in draft.topics)]
+    if note.transcript:
+        parts += [f"## {head['transcript']}", "\n\n".join(_line(one) for one in note.transcript)]
+    return "\n\n".join(parts) + "\n"
+
+
+_HEADINGS: Final[Mapping[Language, Mapping[str, str]]] = MappingProxyType(
+    {
+        Language.INDONESIAN: {
+            "notes": "Notulen", "decisions": "Keputusan", "actions": "Tindak lanjut", "topics": "Topik",
+            "transcript": "Transkrip", "due": "tenggat",
+        },
+        Language.ENGLISH: {
+            "notes": "Meeting notes", "decisions": "Decisions", "actions": "Action items", "topics": "Topics",
+            "transcript": "Transcript", "due": "due",
+        },
+    }
+)  # fmt: skip
+_MARKUP = re.compile(r"([\\`*_{}\[\]<>#|~&])")
+# What begins a list, a heading's underline, a rule or a table's second line at the beginning of a line.
+_LINE_MARKUP = re.compile(r"^([-+=:])|^(\d{1,9})([.)])(?=\s|$)")
+
+
+def _paragraphs(text: str) -> str:
+    """A text of several lines, of which some may be points of a list."""
+    lines = (line.strip() for line in text.splitlines())
+    shown = (f"- {_line_of(line[2:])}" if line.startswith("- ") else _line_of(line) for line in lines)
+    return "\n".join(shown).strip()
+
+
+def _escaped(text: str) -> str:
+    """Escape Markdown and HTML in a text, on one line."""
+    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
+
+
+def _line_of(text: str) -> str:
+    """Escape a text at the beginning of a line or of a list item."""
+
+    def escape(found: re.Match[str]) -> str:
+        return f"\\{found[1]}" if found[1] else f"{found[2]}\\{found[3]}"
+
+    return _LINE_MARKUP.sub(escape, _escaped(text))
+
+
+def _clock(at_s: float) -> str:
+    minutes, seconds = divmod(int(at_s), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02}" if hours else f"{minutes}:{seconds:02}"
+
+
+def _line(one: Utterance) -> str:
+    speaker = f"{_escaped(one.speaker)}: " if one.speaker else ""
+    return f"**{_clock(one.at_s)}** {speaker}{_escaped(one.text)}"
+
+
+def _decision_line(one: Decision) -> str:
+    return f"- {_line_of(one.text)}\n  > {_clock(one.at_s)} {_escaped(one.quote)}"
+
+
+def _action_line(one: ActionItem, head: Mapping[str, str]) -> str:
+    owner = f"**{_escaped(one.owner)}**: " if one.owner else ""
+    due = f" ({head['due']}: {_escaped(one.due)})" if one.due else ""
+    return f"- [ ] {owner}{_escaped(one.task)}{due}\n  > {_clock(one.at_s)} {_escaped(one.quote)}"

@@ -1,0 +1,342 @@
+"""Notes (notulen): what is made of a recording, in which steps, and what they cost (spec 1/notes).
+
+::
+
+    status   queued ──take──> processing ──complete──> completed ──erase──> (erased)
+               │                  │                                            ^
+               └──────fail────────┴──────────────> failed ────────erase────────┘
+
+    step     fetch ──> transcribe ──> write ──> settle
+               └─(the provider wrote it down)─^
+
+A note is made under a lease, one step after the other, and each step's result is kept before the next one
+begins: the next worker resumes where the last one stopped, and nothing is paid for twice. A hold is taken
+when the note is queued, for the length that is known then; the charge at the end is for the length of the
+media that was used. A note that failed costs nothing.
+
+Owns the two machines, the content of a note and its price. Does not fetch, transcribe or write.
+"""
+
+from collections.abc import Mapping
+from datetime import date, datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.errors import Conflict, Gone, NotFound, ServiceUnavailable, Unprocessable
+from meetcore.domain.money.holds import Hold
+from meetcore.domain.money.transfers import Reference, TransferKind
+from meetcore.domain.notes.recordings import Recording, RecordingStatus, is_gone, needs_work
+from meetcore.domain.notes.transcripts import Transcript
+
+__all__ = [
+    "NEXT_STEP",
+    "TRANSITIONS",
+    "ActionItem",
+    "Decision",
+    "Language",
+    "Note",
+    "NoteDraft",
+    "NoteEvent",
+    "NoteFault",
+    "NoteStatus",
+    "NoteStep",
+    "admit_note",
+    "advance",
+    "blocks_new_note",
+    "complete",
+    "describe",
+    "erase",
+    "fail",
+    "hold_for",
+    "is_in_progress",
+    "note_operation",
+    "queue",
+]
+
+
+MEASURED_WITHIN_S: Final = 30
+"""How soon a recording that has grown is worth asking for notes of again."""
+
+
+class Language(StrEnum):
+    """The languages that notes are written in, by their ISO 639-1 codes."""
+
+    INDONESIAN = "id"
+    ENGLISH = "en"
+
+
+class NoteStatus(StrEnum):
+    """How far a note is. An erased one is gone: only that it was there is known."""
+
+    QUEUED = "queued"
+    PROCESSING = "processing"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    ERASED = "erased"
+
+
+class NoteEvent(StrEnum):
+    """What happens to a note."""
+
+    TAKE = "take"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    ERASE = "erase"
+
+
+TRANSITIONS: Final[Mapping[tuple[NoteStatus, NoteEvent], NoteStatus]] = MappingProxyType(
+    {
+        (NoteStatus.QUEUED, NoteEvent.TAKE): NoteStatus.PROCESSING,
+        (NoteStatus.PROCESSING, NoteEvent.TAKE): NoteStatus.PROCESSING,
+        (NoteStatus.PROCESSING, NoteEvent.COMPLETE): NoteStatus.COMPLETED,
+        (NoteStatus.QUEUED, NoteEvent.FAIL): NoteStatus.FAILED,
+        (NoteStatus.PROCESSING, NoteEvent.FAIL): NoteStatus.FAILED,
+        (NoteStatus.COMPLETED, NoteEvent.ERASE): NoteStatus.ERASED,
+        (NoteStatus.FAILED, NoteEvent.ERASE): NoteStatus.ERASED,
+    }
+)
+"""The whole machine of the status: a missing key is illegal and changes nothing."""
+
+
+class NoteStep(StrEnum):
+    """What is to be done next of a note that is in progress."""
+
+    FETCH = "fetch"
+    TRANSCRIBE = "transcribe"
+    WRITE = "write"
+    SETTLE = "settle"
+
+
+NEXT_STEP: Final[Mapping[NoteStep, NoteStep]] = MappingProxyType(
+    {
+        NoteStep.FETCH: NoteStep.TRANSCRIBE,
+        NoteStep.TRANSCRIBE: NoteStep.WRITE,
+        NoteStep.WRITE: NoteStep.SETTLE,
+    }
+)
+"""Which step follows which; after the last one the note is completed."""
+
+
+class NoteFault(StrEnum):
+    """Why a note cannot be made."""
+
+    SHORT_OF_CREDITS = "short_of_credits"
+    CAP_REACHED = "cap_reached"
+    RECORDING_GONE = "recording_gone"
+    FILES_UNAVAILABLE = "files_away"
+    MEDIA_UNREADABLE = "media_unreadable"
+    NO_SPEECH = "nothing_said"
+    NO_TRANSCRIBER = "nobody_hears"
+    AI_REFUSED = "ai_refused"
+    AI_UNAVAILABLE = "ai_away"
+    FAULT_HERE = "fault_here"
+
+
+_MESSAGES: Final[Mapping[NoteFault, str]] = MappingProxyType(
+    {
+        NoteFault.SHORT_OF_CREDITS: (
+            "The account had too few credits for these notes. Top up and ask for them with POST /notes."
+        ),
+        NoteFault.CAP_REACHED: (
+            "The daily credit cap of the meeting's API key left no room for these notes. Ask for them "
+            "tomorrow, or with another key, with POST /notes."
+        ),
+        NoteFault.RECORDING_GONE: "The recording was deleted or is past its retention.",
+        NoteFault.FILES_UNAVAILABLE: (
+            "The video provider did not hand over the recording. Nothing was charged; try again later."
+        ),
+        NoteFault.MEDIA_UNREADABLE: "The recording's file cannot be read as audio or video.",
+        NoteFault.NO_SPEECH: "No speech was found in the recording, so that there is nothing to note.",
+        NoteFault.NO_TRANSCRIBER: (
+            "The video provider wrote no transcript of this recording, and this service does not hear "
+            "recordings itself. Nothing was charged."
+        ),
+        NoteFault.AI_REFUSED: (
+            "The AI provider refused to work on this recording. Nothing was charged, and the same request "
+            "is likely to be refused again."
+        ),
+        NoteFault.AI_UNAVAILABLE: (
+            "The AI provider did not answer for a long time. Nothing was charged; try again later."
+        ),
+        NoteFault.FAULT_HERE: (
+            "The notes could not be made because of a fault at the service. Nothing was charged; try again."
+        ),
+    }
+)
+
+
+def describe(fault: NoteFault) -> str:
+    """Describe a fault to a customer: what happened and what to do, without internals."""
+    return _MESSAGES[fault]
+
+
+@frozen
+class Decision:
+    """Something that was decided, the sentence that decided it, and the second at which it was spoken."""
+
+    text: str = field(repr=False)
+    quote: str = field(repr=False)
+    at_s: float
+
+
+@frozen
+class ActionItem:
+    """Something to be done. Owner and due date are there when they were said, in the words that were used."""
+
+    task: str = field(repr=False)
+    quote: str = field(repr=False)
+    at_s: float
+    owner: str | None = field(default=None, repr=False)
+    due: str | None = field(default=None, repr=False)
+
+
+@frozen
+class NoteDraft:
+    """What a writer makes of a transcript: the note's content before it is paid for."""
+
+    summary: str = field(repr=False)
+    decisions: tuple[Decision, ...] = ()
+    action_items: tuple[ActionItem, ...] = ()
+    topics: tuple[str, ...] = field(default=(), repr=False)
+
+
+@frozen
+class Note:
+    """One note on one recording in one language.
+
+    `api_key_id` is the key that pays. `duration_s` is the length of the media that the note is made of, in
+    seconds, and from the step `write` on final. `tries` counts how often the present step failed for a reason
+    that may pass. `draft` and `transcript` are there as soon as their steps are done.
+    """
+
+    id: UUID
+    account_id: UUID
+    api_key_id: UUID
+    recording_id: UUID
+    meeting_id: UUID
+    language: Language
+    status: NoteStatus
+    step: NoteStep
+    duration_s: int
+    created_at: datetime
+    tries: int = 0
+    draft: NoteDraft | None = None
+    transcript: Transcript = field(default=(), repr=False)
+    credits_charged: int | None = None
+    charge_id: UUID | None = None
+    error: str | None = None
+    completed_at: datetime | None = None
+
+
+def note_operation(note_id: UUID) -> str:
+    """The permanent name of a note's charge: one note, one name, one charge."""
+    return f"note:{note_id}"
+
+
+def is_in_progress(note: Note) -> bool:
+    """Whether a worker still has to do with it, and credits are held for it."""
+    return note.status in (NoteStatus.QUEUED, NoteStatus.PROCESSING)
+
+
+def blocks_new_note(note: Note) -> bool:
+    """Whether no other note is made on the same recording in the same language: all but one that failed."""
+    return is_in_progress(note) or note.status is NoteStatus.COMPLETED
+
+
+def admit_note(recording: Recording | None, existing_note: Note | None, now: datetime) -> Recording:
+    """Check that a note can be made, or raise the reason why not.
+
+    Args:
+        recording: the requested one, if the caller has it.
+        existing_note: a note on it in the same language, if there is one that `blocks_new_note`.
+        now: the request's instant.
+
+    Raises:
+        NotFound: no such recording, or one that is not measured yet.
+        Gone: it is past its retention or was deleted (spec 7/410).
+        Conflict: there is such a note; `details.id` names it.
+        ServiceUnavailable: more of it has come, and its price is not known before that is measured.
+        Unprocessable: it has no audio.
+    """
+    if recording is None or recording.status is RecordingStatus.MEASURING:
+        raise NotFound("No recording with this id.")
+    if is_gone(recording, now):
+        raise Gone(describe(NoteFault.RECORDING_GONE))
+    if existing_note is not None and blocks_new_note(existing_note):
+        raise Conflict(
+            "There is a note on this recording in this language already: read that one.", existing_note.id
+        )
+    if needs_work(recording):
+        raise ServiceUnavailable(
+            "More of this recording has come and is being measured. Try again soon.", MEASURED_WITHIN_S
+        )
+    if recording.duration_s < 1:
+        raise Unprocessable(describe(NoteFault.MEDIA_UNREADABLE))
+    return recording
+
+
+def queue(id: UUID, recording: Recording, api_key_id: UUID, language: Language, at: datetime) -> Note:
+    """Create a queued note."""
+    return Note(
+        id, recording.account_id, api_key_id, recording.id, recording.meeting_id, language, NoteStatus.QUEUED,
+        NoteStep.FETCH, recording.duration_s, at,
+    )  # fmt: skip
+
+
+def hold_for(note: Note, hold_id: UUID, credits: int, day: date) -> Hold:
+    """What is held for a note until it is over, on the cap of the WIB day of its request."""
+    reference = Reference("note", str(note.id))
+    operation = note_operation(note.id)
+    return Hold(hold_id, operation, TransferKind.NOTULEN_CHARGE, credits, reference, note.api_key_id, day)
+
+
+def advance(note: Note, step: NoteStep) -> Note:
+    """Advance a note to its next step and reset its failure count.
+
+    Raises:
+        ValueError: the note is not in progress, or the step does not lie ahead.
+    """
+    order = tuple(NoteStep)
+    if not is_in_progress(note) or order.index(step) <= order.index(note.step):
+        raise ValueError(f"a {note.status} note at {note.step} does not go on to {step}")
+    return evolve(note, step=step, tries=0)
+
+
+def complete(note: Note, credits: int, charge_id: UUID, at: datetime) -> Note:
+    """A note that is written and paid for.
+
+    Raises:
+        ValueError: it is not in progress, or nothing was written.
+    """
+    status = TRANSITIONS.get((note.status, NoteEvent.COMPLETE))
+    if status is None or note.draft is None:
+        raise ValueError(f"a {note.status} note is not completed, nor is one without content")
+    return evolve(note, status=status, credits_charged=credits, charge_id=charge_id, completed_at=at)
+
+
+def fail(note: Note, fault: NoteFault) -> Note:
+    """Fail a note; it costs nothing and keeps no transcript.
+
+    Raises:
+        ValueError: it is over already.
+    """
+    status = TRANSITIONS.get((note.status, NoteEvent.FAIL))
+    if status is None:
+        raise ValueError(f"a {note.status} note does not fail")
+    return evolve(note, status=status, error=describe(fault), credits_charged=0, draft=None, transcript=())
+
+
+def erase(note: Note) -> Note:
+    """A note of which only the ids and the money are left.
+
+    Raises:
+        ValueError: it is in progress, or erased already.
+    """
+    status = TRANSITIONS.get((note.status, NoteEvent.ERASE))
+    if status is None:
+        raise ValueError(f"a {note.status} note is not erased")
+    return evolve(note, status=status, draft=None, transcript=(), error=None)

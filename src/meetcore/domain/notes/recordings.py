@@ -1,0 +1,352 @@
+"""Recordings of meetings: what files a provider has of one, and the one record that gathers them.
+
+::
+
+    (measuring) ──measured──> available ──expire──> expired
+
+A meeting has at most one recording. Its files come in several events: the segments of a meeting that was
+paused, the transcript later than the media, each perhaps twice and in any order. Gathering them gives the
+same recording whichever order they came in. It is hidden until its media has been measured: what the
+provider reports of a file's beginning and end includes pauses, and notes are paid by the length.
+
+Once expired, by its age or because it was deleted, a recording is shown no more of, and its files are removed
+at the provider: those that it has, and those that the provider makes later.
+
+Owns what a file, a segment and a recording are. Does not fetch, measure or price.
+"""
+
+from collections.abc import Container, Iterable, Mapping
+from datetime import datetime, timedelta
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+from uuid import UUID
+
+from attrs import evolve, field, frozen
+
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
+
+__all__ = [
+    "RETENTION",
+    "TRANSITIONS",
+    "FileKind",
+    "Recording",
+    "RecordingEvent",
+    "RecordingFile",
+    "RecordingStatus",
+    "Segment",
+    "can_be_recorded",
+    "expire",
+    "gather_files",
+    "is_gone",
+    "is_measured",
+    "measure",
+    "needs_work",
+    "open_recording",
+    "readdress",
+    "removed",
+    "segments",
+    "shown_status",
+]
+
+RETENTION: Final = timedelta(days=90)
+"""How long after its beginning a recording is kept, unless a setting says otherwise."""
+
+# A meeting that is still scheduled here took place at the provider: the news of its start comes later.
+_TAKES_PLACE = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED})
+
+
+class FileKind(StrEnum):
+    """What is in a file of a recording."""
+
+    VIDEO = "video"
+    AUDIO = "audio"
+    TRANSCRIPT = "transcript"
+
+
+@frozen
+class RecordingFile:
+    """One file of a recording, as the provider names it.
+
+    A meeting that was paused has several of each kind; `starts_at` and `ends_at` show which belong
+    together. They are reported by the provider and include pauses. `url` opens the file for the holder of the
+    provider's token; it is empty once the file is gone. `media_s` is the length of the media in seconds as
+    measured, `None` before.
+    """
+
+    provider_file_id: str
+    kind: FileKind
+    size_bytes: int
+    starts_at: datetime
+    ends_at: datetime
+    url: str = field(repr=False)
+    media_s: float | None = None
+
+
+class RecordingStatus(StrEnum):
+    """Whether a recording's files can be had. One that is being measured is invisible."""
+
+    MEASURING = "measuring"
+    AVAILABLE = "available"
+    EXPIRED = "expired"
+
+
+class RecordingEvent(StrEnum):
+    """What happens to a recording."""
+
+    MEASURE = "measure"
+    EXPIRE = "expire"
+
+
+TRANSITIONS: Final[Mapping[tuple[RecordingStatus, RecordingEvent], RecordingStatus]] = MappingProxyType(
+    {
+        (RecordingStatus.MEASURING, RecordingEvent.MEASURE): RecordingStatus.AVAILABLE,
+        (RecordingStatus.AVAILABLE, RecordingEvent.MEASURE): RecordingStatus.AVAILABLE,
+        (RecordingStatus.MEASURING, RecordingEvent.EXPIRE): RecordingStatus.EXPIRED,
+        (RecordingStatus.AVAILABLE, RecordingEvent.EXPIRE): RecordingStatus.EXPIRED,
+    }
+)
+"""The whole machine: a missing key is illegal and changes nothing."""
+
+
+@frozen
+class Recording:
+    """What was recorded of a meeting, in however many files.
+
+    `recorded_at` is the beginning of the earliest file, `expires_at` the end of its retention. `provider` and
+    `provider_meeting_id` locate the files.
+    """
+
+    id: UUID
+    account_id: UUID
+    meeting_id: UUID
+    provider: str
+    provider_meeting_id: str
+    status: RecordingStatus
+    files: tuple[RecordingFile, ...]
+    recorded_at: datetime
+    created_at: datetime
+    expires_at: datetime
+
+    @property
+    def duration_s(self) -> int:
+        """The length of the media in whole seconds, rounded up, as far as it was measured."""
+        return _rounded_up(sum(one.media_s or 0.0 for one in segments(self)))
+
+    @property
+    def size_bytes(self) -> int:
+        """What a customer who downloads all of it gets."""
+        return sum(one.download.size_bytes for one in segments(self))
+
+
+@frozen
+class Segment:
+    """What belongs together of a recording: the files of one stretch between two pauses.
+
+    `sound` is the file to measure and transcribe: the smallest that has sound. `download` is the one that a
+    customer gets: the largest picture, or the sound where there is none. `transcript` is the provider's own.
+    """
+
+    sound: RecordingFile
+    download: RecordingFile
+    transcript: RecordingFile | None
+
+    @property
+    def media_s(self) -> float | None:
+        """The length of the media in seconds, `None` until it was measured."""
+        return self.sound.media_s
+
+
+def can_be_recorded(meeting: Meeting) -> bool:
+    """Whether a provider's files of a meeting become a recording: it was sold with one, and took place.
+
+    A holder of the host's key can record a meeting sold without recording; such files are not offered.
+    """
+    return meeting.with_recording and meeting.status in _TAKES_PLACE
+
+
+def open_recording(
+    id: UUID,
+    meeting: Meeting,
+    files: Iterable[RecordingFile],
+    created_at: datetime,
+    retention: timedelta = RETENTION,
+) -> Recording | None:
+    """Create the recording from the first files of a meeting; `None` without a file.
+
+    Args:
+        id: the new recording's.
+        meeting: what was recorded.
+        files: what the provider has; duplicates are allowed.
+        created_at: the present instant.
+        retention: how long after its beginning it is kept.
+    """
+    gathered = _gathered(files)
+    if not gathered:
+        return None
+    recorded_at = _recorded_at(gathered)
+    return Recording(
+        id, meeting.account_id, meeting.id, meeting.provider, meeting.provider_meeting_id or "",
+        RecordingStatus.MEASURING, gathered, recorded_at, created_at, recorded_at + retention,
+    )  # fmt: skip
+
+
+def gather_files(recording: Recording, files: Iterable[RecordingFile]) -> Recording:
+    """Add files of a later event; the recording is unchanged where there is nothing new.
+
+    A file is known by its id at the provider. Of two with one id the longer is kept: a provider
+    reports a file again when it has grown. An expired recording takes them, too: they are to be removed.
+    """
+    gathered = _gathered((*recording.files, *files))
+    return evolve(recording, files=gathered, recorded_at=_recorded_at(gathered))
+
+
+def readdress(recording: Recording, files: Iterable[RecordingFile]) -> Recording:
+    """Take the addresses that the provider gives now: those of an event are for the time of the event.
+
+    Of files that are known in this size only; anything else about them is `gather_files`' business.
+    """
+    fresh = {(file.provider_file_id, file.size_bytes): file.url for file in files if file.url}
+    return evolve(
+        recording,
+        files=tuple(
+            evolve(file, url=fresh.get((file.provider_file_id, file.size_bytes), file.url))
+            for file in recording.files
+        ),
+    )
+
+
+def segments(recording: Recording) -> tuple[Segment, ...]:
+    """The stretches of a recording in the order of time: files that overlap belong to one.
+
+    A transcript without media belongs to none: there is nothing that it could be played beside.
+    """
+    stretches: list[list[RecordingFile]] = []
+    until: datetime | None = None
+    for file in sorted(recording.files, key=lambda file: (file.starts_at, file.provider_file_id)):
+        if until is None or file.starts_at >= until:
+            stretches.append([])
+            until = file.ends_at
+        stretches[-1].append(file)
+        until = max(until, file.ends_at)
+    return tuple(one for stretch in stretches if (one := _segment(stretch)) is not None)
+
+
+def is_measured(recording: Recording) -> bool:
+    """Whether there is media, and the length of all of it is known."""
+    found = segments(recording)
+    return bool(found) and all(one.media_s is not None for one in found)
+
+
+def measure(recording: Recording, lengths_s: Mapping[tuple[str, int], float]) -> Recording:
+    """Set the lengths of files; the recording becomes available when all of its media is measured.
+
+    Args:
+        recording: as it is now; it may have gathered more since the files were fetched.
+        lengths_s: seconds of media by `provider_file_id` and `size_bytes`. A file that has grown since it was
+            fetched keeps waiting for its own measure; one that no longer exists is ignored.
+
+    Returns:
+        The recording, unchanged where it has expired.
+    """
+    if recording.status is RecordingStatus.EXPIRED:
+        return recording
+    files = tuple(
+        evolve(file, media_s=lengths_s.get((file.provider_file_id, file.size_bytes), file.media_s))
+        for file in recording.files
+    )
+    measured = evolve(recording, files=files)
+    if not is_measured(measured):
+        return measured
+    return evolve(measured, status=TRANSITIONS[recording.status, RecordingEvent.MEASURE])
+
+
+def is_gone(recording: Recording, now: datetime) -> bool:
+    """Whether a recording is gone for its customer: expired, or past its retention and not yet marked."""
+    return recording.status is RecordingStatus.EXPIRED or now >= recording.expires_at
+
+
+def shown_status(recording: Recording, now: datetime) -> RecordingStatus:
+    """The status that its customer reads: expired once past its retention, marked or not."""
+    return RecordingStatus.EXPIRED if is_gone(recording, now) else recording.status
+
+
+def expire(recording: Recording) -> Recording:
+    """Expire a recording, by its age or at its owner's request; idempotent.
+
+    Its files are still named: they are to be removed at the provider, and `removed` says that it is
+    done.
+    """
+    status = TRANSITIONS.get((recording.status, RecordingEvent.EXPIRE))
+    return recording if status is None else evolve(recording, status=status)
+
+
+def removed(recording: Recording, file_ids: Container[str]) -> Recording:
+    """An expired recording some of whose files are not at the provider any more: they have no addresses.
+
+    What came while these were removed keeps its own, and is removed next.
+
+    Raises:
+        ValueError: it has not expired.
+    """
+    if recording.status is not RecordingStatus.EXPIRED:
+        raise ValueError("only the files of an expired recording are removed")
+    return evolve(
+        recording,
+        files=tuple(
+            evolve(file, url="") if file.provider_file_id in file_ids else file for file in recording.files
+        ),
+    )
+
+
+def needs_work(recording: Recording) -> bool:
+    """Return whether its media must be measured or its files removed at the provider."""
+    if recording.status is RecordingStatus.EXPIRED:
+        return any(file.url for file in recording.files)
+    return any(one.media_s is None for one in segments(recording))
+
+
+def _segment(files: list[RecordingFile]) -> Segment | None:
+    sounds = [file for file in files if file.kind is FileKind.AUDIO]
+    pictures = [file for file in files if file.kind is FileKind.VIDEO]
+    if not sounds and not pictures:
+        return None
+    transcripts = [file for file in files if file.kind is FileKind.TRANSCRIPT]
+    return Segment(
+        sound=min(sounds or pictures, key=_size),
+        download=max(pictures or sounds, key=_size),
+        transcript=max(transcripts, key=_size, default=None),
+    )
+
+
+def _size(file: RecordingFile) -> tuple[int, str]:
+    return file.size_bytes, file.provider_file_id
+
+
+def _rounded_up(seconds: float) -> int:
+    # A millisecond of a container's padding does not begin another second.
+    return -int(-(seconds - 0.001) // 1) if seconds > 0 else 0
+
+
+def _gathered(files: Iterable[RecordingFile]) -> tuple[RecordingFile, ...]:
+    """Each file once, in the order of time. By a total order, independent of arrival."""
+    known: dict[str, RecordingFile] = {}
+    for file in files:
+        earlier = known.get(file.provider_file_id)
+        known[file.provider_file_id] = file if earlier is None else _preferred(earlier, file)
+    return tuple(sorted(known.values(), key=lambda file: (file.starts_at, file.provider_file_id)))
+
+
+def _preferred(one: RecordingFile, other: RecordingFile) -> RecordingFile:
+    preferred = max(one, other, key=_weight)
+    if one.size_bytes != other.size_bytes:  # it has grown: what was measured of it is not its length
+        return preferred
+    return evolve(preferred, media_s=one.media_s if other.media_s is None else other.media_s)
+
+
+def _weight(file: RecordingFile) -> tuple[int, datetime, datetime, str, str]:
+    return file.size_bytes, file.ends_at, file.starts_at, file.kind, file.url
+
+
+def _recorded_at(files: tuple[RecordingFile, ...]) -> datetime:
+    return min(file.starts_at for file in files)

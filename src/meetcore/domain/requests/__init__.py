@@ -1,0 +1,7 @@
+"""Requests: who sends one, how often, and what a repeated one gets.
+
+`keys`          form, digest and scopes of API keys
+`accounts`      the state of an account
+`rate_window`   fixed windows of a minute
+`idempotency`   what a repeated request gets
+"""

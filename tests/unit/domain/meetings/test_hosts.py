@@ -1,0 +1,230 @@
+"""Licensed hosts: the choice among the free ones, and which may be given a meeting at all."""
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from math import ceil
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.meetings.hosts import (
+    DayCreations,
+    Host,
+    choose_host,
+    may_create,
+    next_creation_day,
+    tiers_without_host,
+)
+from meetcore.domain.money.pricing import PricingTier
+from meetcore.testing.strategies.meetings import host_pools
+
+seats = st.integers(1, 6)
+host_lists = host_pools()
+
+
+@given(host_lists, seats, st.randoms(use_true_random=False))
+def test_the_choice_is_the_same_in_any_order(free: list[Host], wanted: int, random: Any) -> None:
+    shuffled = random.sample(free, len(free))
+    assert choose_host(iter(shuffled), wanted) == choose_host(free, wanted)
+
+
+@given(host_lists, st.lists(seats, max_size=4))
+def test_a_tier_is_without_host_where_none_can_be_chosen(hosts_given: list[Host], wanted: list[int]) -> None:
+    tiers = [PricingTier(f"tier-{place}", "Tier", each, 60, 10, 5) for place, each in enumerate(wanted)]
+    lacking = tiers_without_host(tiers, iter(hosts_given))
+    assert [*lacking] == [tier for tier in tiers if choose_host(hosts_given, tier.capacity) is None]
+
+
+@given(host_lists, seats)
+def test_the_best_fit_is_chosen_and_none_only_when_none_fits(free: list[Host], wanted: int) -> None:
+    chosen = choose_host(free, wanted)
+    fitting = [host for host in free if host.is_active and host.capacity >= wanted]
+    if chosen is None:
+        assert fitting == []
+        return
+    assert chosen in fitting
+    for other in fitting:
+        assert chosen.capacity <= other.capacity
+        if chosen.capacity == other.capacity:
+            assert chosen.uses <= other.uses
+            if chosen.uses == other.uses:
+                assert chosen.id <= other.id
+
+
+@given(host_lists, seats)
+def test_removing_a_host_that_was_not_chosen_keeps_the_choice(free: list[Host], wanted: int) -> None:
+    chosen = choose_host(free, wanted)
+    if chosen is not None:
+        assert choose_host([chosen], wanted) == chosen
+        disabled = [evolve(host, is_active=host == chosen) for host in free]
+        assert choose_host(disabled, wanted) == chosen
+
+
+def test_uses_even_out_among_equals() -> None:
+    free = {UUID(int=number): Host(UUID(int=number), "user", 100) for number in range(1, 4)}
+    for _ in range(30):
+        chosen = choose_host(free.values(), 50)
+        assert chosen is not None
+        free[chosen.id] = evolve(chosen, uses=chosen.uses + 1)
+    assert {host.uses for host in free.values()} == {10}
+
+
+def test_a_host_runs_one_meeting_at_a_time_by_default() -> None:
+    host = Host(UUID(int=1), "user", 100)
+    assert (host.max_concurrent, host.uses, host.is_active) == (1, 0, True)
+    assert (host.creations, host.creations_on, host.rests_until) == (0, None, None)
+
+
+@pytest.mark.parametrize("field", ["capacity", "max_concurrent"])
+@pytest.mark.parametrize("value", [0, -1, True, 1.0, "1", None])
+def test_a_host_has_at_least_one_seat_and_runs_at_least_one_meeting(field: str, value: Any) -> None:
+    with pytest.raises(ValueError, match=f"^{field} must be a whole number of at least 1$"):
+        Host(**{"id": UUID(int=1), "provider_user_id": "user", "capacity": 1, field: value})
+
+
+# Which may be given another meeting
+
+AT = datetime(2026, 12, 1, 23, 30, tzinfo=UTC)
+HOST = Host(UUID(int=1), "user", 100)
+wib = timezone(timedelta(hours=7))
+
+
+@pytest.mark.parametrize(
+    ("changes", "per_day", "can"),
+    [
+        ({}, None, True),
+        ({}, 1, True),
+        ({"is_active": False}, None, False),
+        ({"rests_until": AT + timedelta(microseconds=1)}, None, False),
+        ({"rests_until": AT}, None, True),
+        ({"creations": 2, "creations_on": date(2026, 12, 1)}, None, True),
+        ({"creations": 1, "creations_on": date(2026, 12, 1)}, 2, True),
+        ({"creations": 2, "creations_on": date(2026, 12, 1)}, 2, False),
+        ({"creations": 3, "creations_on": date(2026, 12, 1)}, 2, False),
+        ({"creations": 2, "creations_on": date(2026, 11, 30)}, 2, True),
+        ({"creations": 2, "creations_on": date(2026, 12, 2)}, 2, True),
+        ({"creations": 2, "creations_on": date(2026, 12, 1), "is_active": False}, 3, False),
+    ],
+)
+def test_a_host_takes_a_meeting_unless_disabled_unavailable_or_at_its_daily_limit(
+    changes: dict[str, Any], per_day: int | None, can: bool
+) -> None:
+    host = evolve(HOST, **changes)
+    assert host.can_take(AT, per_day) is can
+    assert host.can_take(AT.astimezone(wib), per_day) is can, "the day is the day in UTC"
+
+
+def test_uses_and_the_days_creations_are_counted() -> None:
+    used = HOST.used(AT).used(AT.astimezone(wib))
+    assert used == evolve(HOST, uses=2, creations=2, creations_on=date(2026, 12, 1))
+    later = used.used(AT + timedelta(minutes=30))
+    assert later == evolve(HOST, uses=3, creations=1, creations_on=date(2026, 12, 2))
+
+
+def test_creations_that_failed_are_not_counted_on_their_day() -> None:
+    used = HOST.used(AT).used(AT)
+    assert used.given_back(AT.astimezone(wib)) == evolve(used, creations=1)
+    later = AT + timedelta(minutes=30)
+    assert used.given_back(later) == used, "another day"
+    spent = evolve(used, creations=0)
+    assert spent.given_back(AT) == spent
+    assert HOST.given_back(AT) == HOST
+
+
+@given(st.integers(1, 5))
+def test_a_host_takes_as_many_a_day_as_it_may(per_day: int) -> None:
+    host, taken = HOST, 0
+    while host.can_take(AT, per_day):
+        host, taken = host.used(AT), taken + 1
+    assert taken == per_day
+
+
+def used_up_in_turn(total: int, percent: int, accounts: int) -> list[int]:
+    """How many creations each of some accounts gets that come one after another and take all they may."""
+    used = [0] * accounts
+    for place in range(accounts):
+        while may_create(DayCreations(used[place], total - sum(used)), percent):
+            used[place] += 1
+    return used
+
+
+@given(st.integers(0, 400), st.integers(1, 100), st.integers(1, 6))
+def test_an_account_never_uses_more_than_its_share_of_what_others_left(
+    total: int, percent: int, accounts: int
+) -> None:
+    used = used_up_in_turn(total, percent, accounts)
+    assert sum(used) <= total
+    left = total
+    for each in used:
+        assert each == ceil(percent * left / 100)
+        left -= each
+
+
+@given(st.integers(4, 400), st.integers(1, 50))
+def test_two_accounts_cannot_starve_a_third(total: int, percent: int) -> None:
+    *_, third = used_up_in_turn(total, percent, 3)
+    assert third >= 1
+
+
+@given(st.integers(1, 400), st.integers(1, 100))
+def test_an_account_without_creations_gets_one_where_one_is_left(total: int, percent: int) -> None:
+    assert may_create(DayCreations(0, total), percent)
+
+
+@given(st.integers(0, 400), st.integers(0, 400))
+def test_without_a_share_everything_that_is_left_may_be_used(used: int, left: int) -> None:
+    assert may_create(DayCreations(used, left), 100) == (left > 0)
+
+
+@given(st.integers(0, 400), st.integers(0, 400), st.integers(1, 100), st.integers(1, 400))
+def test_what_others_use_never_widens_a_share(used: int, left: int, percent: int, others: int) -> None:
+    if may_create(DayCreations(used, max(0, left - others)), percent):
+        assert may_create(DayCreations(used, left), percent)
+
+
+NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
+
+
+@given(
+    st.integers(0, 5), st.sampled_from([None, NOON.date(), NOON.date() - timedelta(days=1)]),
+    st.sampled_from([None, NOON, NOON + timedelta(minutes=5), NOON + timedelta(days=2)]), st.booleans(),
+    st.sampled_from([None, 3]),
+)  # fmt: skip
+def test_creations_left_and_the_next_creation_agree_with_what_a_host_can_take(
+    creations: int, creations_on: date | None, rests_until: datetime | None, is_active: bool,
+    per_day: int | None,
+) -> None:  # fmt: skip
+    host = Host(
+        UUID(int=1), "user", 10, is_active=is_active, creations=creations, creations_on=creations_on,
+        rests_until=rests_until,
+    )  # fmt: skip
+    first = host.next_creation_at(NOON, per_day)
+    assert (first == NOON) == host.can_take(NOON, per_day)
+    assert (first is None) == (not is_active)
+    if first is not None:
+        assert host.can_take(first, per_day)
+        assert first == NOON or not host.can_take(first - timedelta(microseconds=1), per_day)
+    if per_day is not None:
+        left = host.creations_left(NOON, per_day)
+        assert (left > 0) == host.can_take(NOON, per_day)
+        for _ in range(left):
+            host = host.used(NOON)
+        assert host.creations_left(NOON, per_day) == 0
+
+
+def test_creations_are_counted_anew_at_midnight_in_utc() -> None:
+    wib = timezone(timedelta(hours=7))
+    assert next_creation_day(datetime(2026, 12, 2, 3, tzinfo=wib)) == datetime(2026, 12, 2, tzinfo=UTC)
+    assert next_creation_day(datetime(2026, 12, 2, tzinfo=UTC)) == datetime(2026, 12, 3, tzinfo=UTC)
+
+
+def test_a_host_that_can_take_none_has_no_creations_left() -> None:
+    at = datetime(2026, 12, 1, 3, tzinfo=UTC)
+    assert HOST.creations_left(at, 5) == 5
+    assert HOST.used(at).creations_left(at, 5) == 4
+    assert evolve(HOST, is_active=False).creations_left(at, 5) == 0
+    assert evolve(HOST, rests_until=at + timedelta(seconds=1)).creations_left(at, 5) == 0
+    assert evolve(HOST, creations=5, creations_on=at.date()).creations_left(at, 5) == 0

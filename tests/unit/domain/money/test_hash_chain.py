@@ -1,0 +1,308 @@
+"""The hash chain: changing, dropping, inserting or swapping any single entry shows."""
+
+import hashlib
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+from uuid import UUID
+
+import pytest
+from attrs import evolve, fields_dict
+from attrs.exceptions import FrozenInstanceError
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from meetcore.domain.money.hash_chain import (
+    GENESIS,
+    ChainVerifier,
+    Entry,
+    Fault,
+    chain_hash,
+    first_broken,
+    line_of,
+)
+from meetcore.domain.money.ledger import Funds, funds_faults, is_proven, open_account, post
+from meetcore.domain.money.transfers import Book, Reference, Transfer, TransferKind
+from meetcore.testing.strategies.account_histories import ACCOUNT, AccountHistory, account_histories
+from meetcore.testing.strategies.moments import instants, time_zones
+from meetcore.testing.strategies.money import transfers
+
+OTHER_ACCOUNT = UUID("01930000-0000-7000-8000-000000000002")
+NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+MOVE = Transfer(
+    UUID(int=1), "topup:INV-1", TransferKind.TOPUP, 1, Book.TOPUPS, Book.CUSTOMER, Reference("topup", "INV-1")
+)
+
+histories = account_histories(max_steps=20, min_entries=3)
+
+
+def place_in(history: AccountHistory, more: int = 0) -> st.SearchStrategy[int]:
+    """The index of an entry; with one more also the place behind the last."""
+    return st.integers(0, len(history.entries) - 1 + more)
+
+
+def proof_of(entries: list[Entry]) -> ChainVerifier:
+    proof: ChainVerifier | None = ChainVerifier(ACCOUNT)
+    for entry in entries:
+        assert proof is not None
+        proof = proof.extended(entry)
+    assert proof is not None
+    return proof
+
+
+def another(value: Any) -> Any:
+    """Something else of the same kind."""
+    match value:
+        case Book():
+            return next(book for book in Book if book is not value)
+        case TransferKind():
+            return next(kind for kind in TransferKind if kind is not value)
+        case Reference():
+            return evolve(value, id=value.id + "0")
+        case UUID():
+            return UUID(int=value.int ^ 1)
+        case datetime():
+            return value + TICK
+        case date():
+            return value - timedelta(days=1)
+        case bytes():
+            return bytes([value[0] ^ 1]) + value[1:] if value else b"none"
+        case int():
+            return value + 1
+        case str():
+            return value + "0"
+    raise AssertionError(value)
+
+
+MISSING: dict[str, Any] = {"reverses": UUID(int=7), "api_key_id": UUID(int=7), "cap_day": date(2026, 12, 1)}
+
+
+def forged_transfers(transfer: Transfer) -> Iterator[tuple[str, Transfer]]:
+    """The transfer with something else in each of its fields."""
+    for name in fields_dict(Transfer):
+        value = getattr(transfer, name)
+        yield name, evolve(transfer, **{name: MISSING[name] if value is None else another(value)})
+
+
+def forgeries(entry: Entry) -> Iterator[tuple[str, Entry]]:
+    """The entry with something else in each of its fields, and in each of its transfer's."""
+    for name in fields_dict(Entry).keys() - {"transfer"}:
+        yield name, evolve(entry, **{name: another(getattr(entry, name))})
+    for name, transfer in forged_transfers(entry.transfer):
+        yield f"transfer.{name}", evolve(entry, transfer=transfer)
+
+
+@given(account_histories())
+def test_an_unmodified_history_is_valid(history: AccountHistory) -> None:
+    assert first_broken(ACCOUNT, iter(history.entries)) is None
+    assert is_proven(history.funds, proof_of(history.entries))
+    assert proof_of(history.entries).last_at == history.funds.last_at
+
+
+@given(account_histories(), st.sampled_from(["account_id", "entries", "balance", "last_hash"]))
+def test_funds_that_differ_from_the_entries_are_not_proven(history: AccountHistory, name: str) -> None:
+    forged = evolve(history.funds, **{name: another(getattr(history.funds, name))})
+    assert not is_proven(forged, proof_of(history.entries))
+
+
+def test_an_account_without_entries_is_proven_and_has_nothing() -> None:
+    assert first_broken(ACCOUNT, []) is None
+    assert is_proven(open_account(ACCOUNT), ChainVerifier(ACCOUNT))
+    assert not is_proven(Funds(ACCOUNT, balance=1), ChainVerifier(ACCOUNT))
+    assert bytes(32) == GENESIS
+
+
+@given(histories, st.data())
+def test_changing_any_single_entry_breaks_the_chain_at_its_number(
+    history: AccountHistory, data: st.DataObject
+) -> None:
+    at, entries = data.draw(place_in(history), "at"), history.entries
+    for name, forged in forgeries(entries[at]):
+        assert first_broken(ACCOUNT, [*entries[:at], forged, *entries[at + 1 :]]) == at + 1, name
+
+
+@given(histories, st.data())
+def test_dropping_any_single_entry_breaks_the_chain_at_its_number(
+    history: AccountHistory, data: st.DataObject
+) -> None:
+    """The last one leaves a whole history behind, which is no longer that of the funds."""
+    at, entries = data.draw(place_in(history), "at"), history.entries
+    rest = [*entries[:at], *entries[at + 1 :]]
+    if at < len(rest):
+        assert first_broken(ACCOUNT, rest) == at + 1
+    else:
+        assert first_broken(ACCOUNT, rest) is None
+        assert not is_proven(history.funds, proof_of(rest))
+
+
+@given(histories, st.data())
+def test_inserting_any_single_entry_breaks_the_chain_at_its_number(
+    history: AccountHistory, data: st.DataObject
+) -> None:
+    """A double of any entry, at any place: behind itself it takes the next one's number."""
+    source, at = data.draw(place_in(history), "source"), data.draw(place_in(history, 1), "at")
+    entries = history.entries
+    expected = at + 2 if at == source else at + 1
+    assert first_broken(ACCOUNT, [*entries[:at], entries[source], *entries[at:]]) == expected
+
+
+@given(histories, st.data())
+def test_swapping_any_two_entries_breaks_the_chain_at_the_first(
+    history: AccountHistory, data: st.DataObject
+) -> None:
+    one, two = sorted(data.draw(st.tuples(place_in(history), place_in(history)), "places"))
+    assume(one != two)
+    entries = history.entries
+    entries[one], entries[two] = entries[two], entries[one]
+    assert first_broken(ACCOUNT, entries) == one + 1
+
+
+@given(histories, transfers(), st.data())
+def test_an_entry_forged_with_its_own_hash_breaks_the_chain_behind_it(
+    history: AccountHistory, transfer: Transfer, data: st.DataObject
+) -> None:
+    """Put in or put in another's place: who knows the rules can write one entry, not those that follow it."""
+    entries = history.entries
+    at, replaced = data.draw(place_in(history, 1), "at"), data.draw(st.booleans(), "replaced")
+    states = [open_account(ACCOUNT), *(step.after for step in history.steps if step.entry is not None)]
+    forged = post(states[at], evolve(transfer, amount=7), states[at].last_at or NOW).entry
+    assert forged is not None
+    written = [*entries[:at], forged, *entries[at + replaced :]]
+    if at + 1 < len(written):
+        assert first_broken(ACCOUNT, written) == at + 2
+    else:
+        assert first_broken(ACCOUNT, written) is None
+        assert not is_proven(history.funds, proof_of(written))
+
+
+@given(histories)
+def test_a_history_is_bound_to_its_account(history: AccountHistory) -> None:
+    assert first_broken(OTHER_ACCOUNT, history.entries) == 1
+    assert (
+        first_broken(OTHER_ACCOUNT, [evolve(entry, account_id=OTHER_ACCOUNT) for entry in history.entries])
+        == 1
+    )
+
+
+def test_time_that_goes_back_is_found_even_where_the_hashes_fit() -> None:
+    first = post(open_account(ACCOUNT), MOVE, NOW).entry
+    assert first is not None
+    transfer = evolve(MOVE, id=UUID(int=2), operation="topup:INV-2")
+    for at, broken in ((NOW, None), (NOW - TICK, 2)):
+        hash_ = chain_hash(first.hash, ACCOUNT, 2, transfer, 2, at)
+        assert first_broken(ACCOUNT, [first, Entry(ACCOUNT, 2, transfer, 1, 2, at, hash_)]) == broken
+
+
+@pytest.mark.usefixtures("far_from_utc")
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_the_canonical_form_of_an_entry_never_changes(is_marked: bool) -> None:
+    """Histories are kept for years: another wording would break every chain that was ever written."""
+    transfer = evolve(MOVE, amount=15, reference=Reference("topup", "INV-é"))
+    if is_marked:
+        key, day = UUID(int=16), date(2026, 12, 1)
+        transfer = evolve(transfer, reverses=UUID(int=255), api_key_id=key, cap_day=day)
+    encoded = (
+        "19300000000700080000000000000" + "01\n3\n1\ntopup\n15\ntopups\ncustomer\n"
+        + ("0" * 30 + "ff\n" + "0" * 30 + "10\n2026-12-01\n" if is_marked else "\n\n\n")
+        + "85\n2026-12-01T02:00:00+00:00\n11:topup:INV-15:topup5:INV-é"
+    )  # fmt: skip
+    for previous in (GENESIS, bytes(range(32))):
+        expected = hashlib.sha256(previous + encoded.encode()).digest()
+        assert chain_hash(previous, ACCOUNT, 3, transfer, 85, NOW) == expected
+
+
+@given(transfers(), instants(), time_zones())
+@example(MOVE, NOW, timezone(timedelta(hours=7)))
+def test_a_hash_is_the_same_in_every_time_zone(transfer: Transfer, at: datetime, zone: timezone) -> None:
+    """A store gives an instant back in whichever zone it likes, and the entry is still whole."""
+    posting = post(open_account(ACCOUNT), evolve(transfer, amount=1), at)
+    assert posting.entry is not None
+    assert first_broken(ACCOUNT, [evolve(posting.entry, at=at.astimezone(zone))]) is None
+
+
+@given(transfers())
+def test_a_hash_covers_every_field_of_a_transfer(transfer: Transfer) -> None:
+    whole = chain_hash(GENESIS, ACCOUNT, 1, transfer, 1, NOW)
+    for name, forged in forged_transfers(transfer):
+        assert chain_hash(GENESIS, ACCOUNT, 1, forged, 1, NOW) != whole, name
+
+
+texts = st.text("0:1é", max_size=4)
+
+
+@given(st.tuples(texts, texts, texts), st.tuples(texts, texts, texts))
+@example(("1", "", ""), ("", "1", ""))
+@example(("", "", "0:2:ab"), ("0:6:", "", "ab"))
+@example(("", "", "2:ab"), ("", "4:", "ab"))
+def test_no_two_entries_share_one_hash(one: tuple[str, str, str], two: tuple[str, str, str]) -> None:
+    """Neighbouring texts cannot trade letters: each is encoded with its length."""
+
+    def hashed(operation: str, type_: str, id_: str) -> bytes:
+        transfer = evolve(MOVE, operation=operation, reference=Reference(type_, id_))
+        return chain_hash(GENESIS, ACCOUNT, 1, transfer, 1, NOW)
+
+    assert (hashed(*one) == hashed(*two)) == (one == two)
+
+
+def test_an_entry_cannot_be_changed() -> None:
+    entry = post(open_account(ACCOUNT), MOVE, NOW).entry
+    assert entry is not None
+    for record in (entry, entry.transfer):
+        with pytest.raises(FrozenInstanceError):
+            record.amount = 1_000_000  # type: ignore[misc]
+
+
+def test_a_fault_describes_the_problem_of_the_entry() -> None:
+    """One defect at a time: entries after the first wrong one are not checked."""
+    first = post(open_account(ACCOUNT), MOVE, NOW)
+    second = post(first.funds, evolve(MOVE, id=UUID(int=2), operation="topup:INV-2"), NOW)
+    assert first.entry is not None
+    assert second.entry is not None
+    past = evolve(second.entry, at=NOW - TICK)
+    for entry, problem in (
+        (evolve(second.entry, account_id=OTHER_ACCOUNT), "it is another account's"),
+        (evolve(second.entry, number=4), "entry 4 stands in its place"),
+        (evolve(second.entry, amount=9), "its amount is 9, and its transfer moves 1"),
+        (evolve(second.entry, balance_after=9), "its balance_after is 9, and the entries make 2"),
+        (past, "its time is before that of the entry before it"),
+        (
+            evolve(second.entry, hash=GENESIS),
+            "its hash is not that of what it says and of the entry before it",
+        ),
+    ):
+        proof, fault = ChainVerifier(ACCOUNT).over(
+            [line_of(first.entry), line_of(entry), line_of(first.entry)]
+        )
+        assert fault == Fault(2, problem)
+        assert proof == ChainVerifier(ACCOUNT).extended(first.entry)
+
+
+@given(account_histories(), st.data())
+def test_proving_in_portions_equals_proving_the_whole_history(
+    history: AccountHistory, data: st.DataObject
+) -> None:
+    lines = list(map(line_of, history.entries))
+    cut = data.draw(st.integers(0, len(lines)), "cut")
+    proof, fault = ChainVerifier(ACCOUNT).over(lines[:cut])
+    assert fault is None
+    assert proof.over(lines[cut:]) == ChainVerifier(ACCOUNT).over(lines) == (proof_of(history.entries), None)
+
+
+@given(account_histories(min_entries=1), st.sampled_from(["balance", "entries", "last_hash", "last_at"]))
+def test_stored_funds_get_a_fault_for_each_difference(history: AccountHistory, name: str) -> None:
+    assert funds_faults(history.funds, proof_of(history.entries)) == ()
+    stored = another(getattr(history.funds, name))
+    [fault] = funds_faults(evolve(history.funds, **{name: stored}), proof_of(history.entries))
+    assert (stored.hex() if isinstance(stored, bytes) else str(stored)) in fault
+
+
+def test_ids_with_leading_zeros_are_hashed_as_numbers_too() -> None:
+    """An id of zeros is 0: no id is an empty text."""
+    transfer = evolve(MOVE, id=UUID(int=0))
+    encoded = (
+        "0\n1\n0\ntopup\n1\ntopups\ncustomer\n\n\n\n1\n2026-12-01T02:00:00+00:00\n"
+        "11:topup:INV-15:topup5:INV-1"
+    )
+    expected = hashlib.sha256(GENESIS + encoded.encode()).digest()
+    assert chain_hash(GENESIS, UUID(int=0), 1, transfer, 1, NOW) == expected

@@ -1,0 +1,350 @@
+"""Holds and the daily cap, in any interleaving of work, round midnight in WIB."""
+
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from attrs import define, evolve, field
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from meetcore.domain.errors import CreditCapExceeded, InsufficientCredits
+from meetcore.domain.meetings.schedule import cap_day, cap_day_ends_at
+from meetcore.domain.money.holds import CapUsage, Hold, charge, is_sufficient, release, settle, take
+from meetcore.domain.money.ledger import Funds, open_account, top_up
+from meetcore.domain.money.transfers import Reference, TransferKind
+from meetcore.testing.strategies import money
+from meetcore.testing.strategies.account_histories import (
+    ACCOUNT,
+    CAPS,
+    AccountHistory,
+    Act,
+    Refusal,
+    Slot,
+    Step,
+    account_histories,
+)
+from meetcore.testing.strategies.moments import TICK, near
+
+KEY = UUID(int=1)
+MIDNIGHT = datetime(2026, 12, 1, 17, tzinfo=UTC)  # 00:00 WIB of 2 December
+DAY = date(2026, 12, 2)
+SETTLEMENTS = {Act.SETTLE, Act.SETTLE_FOR_LESS, Act.SETTLE_FOR_MORE}
+
+amounts = money.amounts(40)
+near_midnight = near(MIDNIGHT)
+
+
+@define
+class Recount:
+    """Plain sums over the steps of a life so far: what the state must say."""
+
+    balance: int = 0
+    open: dict[UUID, tuple[Slot, int]] = field(factory=dict)
+    spent: Counter[Slot] = field(factory=Counter)
+    excess: Counter[Slot] = field(factory=Counter)  # what settlements took beyond their holds
+    slots: dict[UUID, Slot] = field(factory=dict)  # which key and day each charge counted for
+
+    def held(self, slot: Slot | None = None) -> int:
+        return sum(amount for at, amount in self.open.values() if slot in (None, at))
+
+    def refusal(self, step: Step) -> type[Refusal] | None:
+        """Why paid work that is asked for in this step cannot be admitted, by the sums before it."""
+        slot, cap = slot_of(step), CAPS[step.key]
+        if self.balance - self.held() < step.amount:
+            return InsufficientCredits
+        if cap is not None and self.spent[slot] + self.held(slot) + step.amount > cap:
+            return CreditCapExceeded
+        return None
+
+    def add(self, step: Step) -> None:
+        if step.act is Act.HOLD and step.hold is not None:
+            self.open[step.hold.id] = slot_of(step), step.hold.amount
+        elif step.hold is not None:
+            slot, amount = self.open.pop(step.hold.id)
+            if step.entry is not None:
+                self.charged(slot, step)
+                self.excess[slot] += max(0, step.entry.transfer.amount - amount)
+        elif step.act is Act.CHARGE and step.entry is not None:
+            self.charged(slot_of(step), step)
+        elif step.act is Act.REFUND and step.entry is not None:
+            assert step.entry.transfer.reverses is not None
+            self.spent[self.slots[step.entry.transfer.reverses]] -= step.entry.transfer.amount
+        self.balance += step.entry.amount if step.entry is not None else 0
+
+    def charged(self, slot: Slot, step: Step) -> None:
+        assert step.entry is not None
+        self.spent[slot] += step.entry.transfer.amount
+        self.slots[step.entry.transfer.id] = slot
+
+
+def slot_of(step: Step) -> Slot:
+    """The key and the date in WIB at which something was asked for."""
+    return step.key, (step.at + timedelta(hours=7)).date()
+
+
+def recounted(history: AccountHistory) -> Iterator[tuple[Step, Recount]]:
+    """Each step with the sums after it."""
+    sums = Recount()
+    for step in history.steps:
+        sums.add(step)
+        yield step, sums
+
+
+# In any interleaving
+
+
+@given(account_histories())
+def test_holds_never_outlive_settlement_or_release(history: AccountHistory) -> None:
+    """What is held is what the open holds say, after every step; once all have ended, nothing is."""
+    for step, sums in recounted(history):
+        assert step.after.held == sums.held() >= 0
+        assert step.after.available == sums.balance - sums.held()
+    at = history.steps[-1].at
+    while history.open_holds:
+        history.play(Act.SETTLE if len(history.open_holds) % 2 else Act.RELEASE, 1, at, KEY)
+    assert history.funds.held == 0
+    assert all(usage.held == 0 for usage in history.usages.values())
+
+
+@given(account_histories())
+def test_a_hold_ends_with_all_that_it_reserved_and_a_release_leaves_no_entry(history: AccountHistory) -> None:
+    for step in history.steps:
+        if step.act is Act.RELEASE:
+            assert step.hold is not None
+            assert step.after.available == step.before.available + step.hold.amount
+            assert step.entry is None
+        elif step.act in SETTLEMENTS:
+            assert step.hold is not None
+            assert step.after.held == step.before.held - step.hold.amount
+
+
+@given(account_histories())
+def test_a_settlement_charges_what_the_hold_was_for(history: AccountHistory) -> None:
+    for step in history.steps:
+        if step.act in SETTLEMENTS:
+            assert step.hold is not None
+            assert step.entry is not None
+            hold, transfer = step.hold, step.entry.transfer
+            assert (transfer.operation, transfer.kind) == (hold.operation, hold.kind)
+            assert transfer.reference == hold.reference
+            assert (transfer.api_key_id, transfer.cap_day) == (hold.api_key_id, hold.cap_day)
+
+
+@given(account_histories())
+def test_usage_is_what_the_key_spent_and_holds_on_the_day(history: AccountHistory) -> None:
+    for step, sums in recounted(history):
+        if step.usage is not None:
+            slot = step.usage.api_key_id, step.usage.day
+            assert step.usage == CapUsage(*slot, sums.spent[slot], sums.held(slot))
+            assert step.usage.used == sums.spent[slot] + sums.held(slot)
+            assert min(step.usage.spent, step.usage.held) >= 0
+
+
+@pytest.mark.spec("5/7")
+@given(account_histories())
+def test_the_daily_cap_is_never_passed_in_any_interleaving_and_at_any_instant_round_midnight_wib(
+    history: AccountHistory,
+) -> None:
+    """Only the settlement of work already admitted may, and no further than it took beyond its hold."""
+    for _, sums in recounted(history):
+        for slot in {*sums.spent, *(slot for slot, _ in sums.open.values())}:
+            cap = history.caps[slot[0]]
+            assert cap is None or sums.spent[slot] + sums.held(slot) <= cap + sums.excess[slot]
+
+
+@pytest.mark.spec("5/7")
+@given(account_histories())
+def test_paid_work_is_admitted_exactly_while_balance_and_cap_have_room(history: AccountHistory) -> None:
+    sums = Recount()
+    for step in history.steps:
+        if step.act in (Act.CHARGE, Act.HOLD):
+            assert (None if step.refusal is None else type(step.refusal)) == sums.refusal(step)
+        sums.add(step)
+
+
+@pytest.mark.spec("5/7")
+@given(amounts, near_midnight, near_midnight, near_midnight)
+@example(10, MIDNIGHT - TICK, MIDNIGHT - TICK, MIDNIGHT)
+@example(10, MIDNIGHT, MIDNIGHT, MIDNIGHT - TICK)
+def test_a_refund_gives_the_cap_of_its_charges_day_back_and_no_other(
+    cap: int, at: datetime, refunded_at: datetime, later: datetime
+) -> None:
+    """On the same day, or on another: the day of the charge has room again, and only that day."""
+    history = AccountHistory(open_account(ACCOUNT), {KEY: cap})
+    history.play(Act.TOP_UP, 1_000, at, KEY)
+    history.play(Act.CHARGE, cap, at, KEY)
+    full = history.play(Act.CHARGE, 1, at, KEY)
+    assert full is not None
+    assert isinstance(full.refusal, CreditCapExceeded)
+    history.play(Act.REFUND, 0, refunded_at, KEY)
+    assert history.usage((KEY, cap_day(at))) == CapUsage(KEY, cap_day(at))
+    again = history.play(Act.CHARGE, cap, at, KEY)
+    assert again is not None
+    assert again.refusal is None
+    history.play(Act.REFUND_AGAIN, 0, refunded_at, KEY)
+    other = history.play(Act.CHARGE, cap, later, KEY)
+    assert other is not None
+    assert (other.refusal is None) == (cap_day(later) != cap_day(at))
+
+
+def hold_of(amount: int, day: date = DAY) -> Hold:
+    reference = Reference("note", "9")
+    return Hold(UUID(int=9), "note:9", TransferKind.NOTULEN_CHARGE, amount, reference, KEY, day)
+
+
+# Up to the edge
+
+
+@pytest.mark.spec("5/7")
+@given(
+    st.integers(-20, 60), st.integers(0, 20), st.integers(0, 30), st.integers(0, 30),
+    st.one_of(st.none(), st.integers(0, 60)), st.integers(1, 60),
+)  # fmt: skip
+@example(10, 0, 0, 0, 10, 10)
+@example(10, 1, 0, 0, None, 10)
+@example(100, 0, 20, 20, 50, 10)
+@example(100, 0, 20, 20, 50, 11)
+def test_work_is_admitted_up_to_the_balance_and_the_cap_and_not_a_credit_further(
+    balance: int, held: int, spent: int, held_today: int, cap: int | None, amount: int
+) -> None:
+    funds, usage = Funds(ACCOUNT, balance, held), CapUsage(KEY, DAY, spent, held_today)
+    if balance - held < amount:
+        with pytest.raises(InsufficientCredits) as refused:
+            take(funds, usage, cap, hold_of(amount))
+        assert refused.value.details == {"required": amount, "available": balance - held}
+    elif cap is not None and spent + held_today + amount > cap:
+        with pytest.raises(CreditCapExceeded) as capped:
+            take(funds, usage, cap, hold_of(amount))
+        assert capped.value.details["spent"] == spent + held_today
+    else:
+        reserved = take(funds, usage, cap, hold_of(amount))
+        assert reserved.funds == evolve(funds, held=held + amount)
+        assert reserved.usage == evolve(usage, held=held_today + amount)
+
+
+@given(money.funds(ACCOUNT, 100), money.cap_usages(KEY, DAY), money.holds(KEY, DAY, 40))
+def test_taking_and_releasing_leaves_no_trace(funds: Funds, usage: CapUsage, hold: Hold) -> None:
+    if funds.available < hold.amount:
+        with pytest.raises(InsufficientCredits):
+            take(funds, usage, None, hold)
+        return
+    reserved = take(funds, usage, None, hold)
+    assert reserved.funds.available == funds.available - hold.amount
+    released = release(reserved.funds, reserved.usage, hold)
+    assert (released.funds, released.usage) == (funds, usage)
+
+
+def test_releasing_takes_the_low_mark_back() -> None:
+    """Told while a hold was open; once it is gone the balance is above again, and may be told anew."""
+    funds = top_up(open_account(ACCOUNT, 100), UUID(int=1), "INV-1", 150, MIDNIGHT).funds
+    reserved = take(funds, CapUsage(KEY, DAY), None, hold_of(60))
+    low = top_up(reserved.funds, UUID(int=2), "INV-2", 5, MIDNIGHT)
+    assert (len(low.facts), low.funds.is_low) == (1, True)
+    assert not release(low.funds, reserved.usage, hold_of(60)).funds.is_low
+    assert not release(low.funds, reserved.usage, hold_of(5)).funds.is_low, "at the threshold it is good"
+    still = release(low.funds, reserved.usage, hold_of(4)).funds
+    assert (still.available, still.is_low) == (99, True)
+
+
+@given(amounts, st.integers(0, 100))
+def test_after_a_settlement_below_zero_no_paid_work_starts(held: int, excess: int) -> None:
+    funds = Funds(ACCOUNT, balance=held)
+    reserved = take(funds, CapUsage(KEY, DAY), held, hold_of(held))
+    settled = settle(reserved.funds, reserved.usage, hold_of(held), held + excess, UUID(int=2), MIDNIGHT)
+    after = settled.posting.funds
+    assert (after.balance, after.held, settled.usage) == (-excess, 0, CapUsage(KEY, DAY, held + excess))
+    with pytest.raises(InsufficientCredits):
+        take(after, CapUsage(KEY, DAY + timedelta(days=1)), None, hold_of(1, DAY + timedelta(days=1)))
+
+
+@pytest.mark.parametrize("at", [MIDNIGHT - TICK, MIDNIGHT, MIDNIGHT + timedelta(hours=30)])
+def test_a_settlement_counts_for_the_day_of_its_hold_whenever_it_happens(at: datetime) -> None:
+    day = cap_day(MIDNIGHT - TICK)
+    reserved = take(Funds(ACCOUNT, 100), CapUsage(KEY, day), 50, hold_of(30, day))
+    settled = settle(reserved.funds, reserved.usage, hold_of(30, day), 20, UUID(int=2), at)
+    assert settled.posting.entry is not None
+    assert settled.posting.entry.transfer.cap_day == day
+    assert settled.usage == CapUsage(KEY, day, spent=20)
+
+
+def test_credit_low_is_emitted_at_the_charge_and_not_at_the_hold() -> None:
+    funds = top_up(open_account(ACCOUNT, 100), UUID(int=1), "INV-1", 120, MIDNIGHT).funds
+    reserved = take(funds, CapUsage(KEY, DAY), None, hold_of(30))
+    assert not reserved.funds.is_low
+    settled = settle(reserved.funds, reserved.usage, hold_of(30), 30, UUID(int=2), MIDNIGHT)
+    (fact,) = settled.posting.facts
+    assert (fact.account_id, fact.available, fact.threshold) == (ACCOUNT, 90, 100)
+
+
+def test_the_cap_error_names_the_next_midnight_in_wib_as_the_reset() -> None:
+    usage = CapUsage(KEY, cap_day(MIDNIGHT - TICK), 6, 3)
+    with pytest.raises(CreditCapExceeded) as refused:
+        take(Funds(ACCOUNT, 100), usage, 10, hold_of(2, usage.day))
+    details = {"cap": 10, "spent": 9, "required": 2, "resets_at": "2026-12-01T17:00:00Z"}
+    assert refused.value.details == details
+    assert cap_day_ends_at(cap_day(MIDNIGHT - TICK)) == MIDNIGHT
+
+
+@given(hold=money.holds(KEY, DAY))
+def test_a_hold_ends_once(hold: Hold) -> None:
+    taken = take(Funds(ACCOUNT, 1_000), CapUsage(KEY, DAY), None, hold)
+    released = release(taken.funds, taken.usage, hold)
+    settled = settle(taken.funds, taken.usage, hold, hold.amount, UUID(int=2), MIDNIGHT)
+    for funds, usage in ((released.funds, released.usage), (settled.posting.funds, settled.usage)):
+        with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
+            release(funds, usage, hold)
+        with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
+            settle(funds, usage, hold, hold.amount, UUID(int=3), MIDNIGHT)
+
+
+@pytest.mark.parametrize("usage", [CapUsage(KEY, DAY, held=5), CapUsage(KEY, DAY, held=9)])
+def test_a_hold_counted_only_at_the_account_or_only_at_the_key_is_not_open(usage: CapUsage) -> None:
+    funds = Funds(ACCOUNT, 100, held=9 if usage.held == 5 else 5)
+    with pytest.raises(ValueError, match=r"^a hold ends once: less is held than this one reserves$"):
+        release(funds, usage, hold_of(6))
+
+
+@pytest.mark.spec("5/7")
+@pytest.mark.parametrize(
+    "usage", [CapUsage(KEY, DAY - timedelta(days=1), held=5), CapUsage(UUID(int=99), DAY, held=5)]
+)
+def test_the_usage_of_another_day_or_key_is_refused_because_it_would_bypass_the_cap(
+    usage: CapUsage,
+) -> None:
+    funds, hold = Funds(ACCOUNT, 100, held=5), hold_of(5)
+    for decide in (
+        lambda: take(funds, usage, None, hold),
+        lambda: release(funds, usage, hold),
+        lambda: settle(funds, usage, hold, 5, UUID(int=2), MIDNIGHT),
+    ):
+        message = "another key than the spend" if usage.day == DAY else "2026-12-01, the spend of 2026-12-02"
+        with pytest.raises(ValueError, match=f"^the usage is of {message}$"):
+            decide()
+
+
+def test_a_charge_takes_the_usage_of_its_own_day() -> None:
+    usage = CapUsage(KEY, cap_day(MIDNIGHT - TICK))
+    reference = Reference("meeting", "7")
+    charge(Funds(ACCOUNT, 100), usage, None, UUID(int=2), "meeting:7", 5, reference, MIDNIGHT - TICK)
+    with pytest.raises(ValueError, match="the usage is of"):
+        charge(Funds(ACCOUNT, 100), usage, None, UUID(int=2), "meeting:7", 5, reference, MIDNIGHT)
+
+
+@given(
+    money.funds(ACCOUNT, 100),
+    money.cap_usages(KEY, DAY),
+    st.none() | st.integers(0, 100),
+    money.holds(KEY, DAY),
+)
+def test_exactly_the_sufficient_amounts_are_taken(
+    funds: Funds, usage: CapUsage, cap: int | None, hold: Hold
+) -> None:
+    is_taken = True
+    try:
+        take(funds, usage, cap, hold)
+    except (InsufficientCredits, CreditCapExceeded):
+        is_taken = False
+    assert is_sufficient(funds.available, usage.used, cap, hold.amount) == is_taken

@@ -1,0 +1,136 @@
+"""A note as people read it: headings in its language, and nobody's words taken for markup."""
+
+from datetime import UTC, datetime
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import example, given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from meetcore.domain.notes.markdown import markdown
+from meetcore.domain.notes.notes import (
+    ActionItem,
+    Decision,
+    Language,
+    Note,
+    NoteDraft,
+    NoteFault,
+    NoteStatus,
+    NoteStep,
+    describe,
+)
+from meetcore.domain.notes.transcripts import Utterance
+
+DRAFT = NoteDraft(
+    "Inti pembicaraan:\n\n- Anggaran disetujui.\n- Jadwal *tetap*.",
+    (Decision("Anggaran disetujui", "Kita setujui anggarannya.", 66.4),),
+    (
+        ActionItem("Kirim jadwal", "Ani, tolong kirim jadwal besok.", 3_725.0, "Ani", "besok"),
+        ActionItem("Pesan ruang", "Tolong pesan ruang.", 70.0),
+    ),
+    ("anggaran", "jadwal"),
+)
+NOTE = Note(
+    UUID(int=1), UUID(int=2), UUID(int=3), UUID(int=4), UUID(int=5), Language.INDONESIAN,
+    NoteStatus.COMPLETED, NoteStep.SETTLE, 4_000, datetime(2026, 12, 1, tzinfo=UTC), draft=DRAFT,
+    transcript=(Utterance(0.0, 2.0, "Selamat pagi.", "Ani"), Utterance(61.9, 63.0, "Pagi.")),
+)  # fmt: skip
+
+
+def test_a_note_is_written_out() -> None:
+    assert markdown(NOTE) == (
+        "# Notulen\n\n"
+        "Inti pembicaraan:\n\n- Anggaran disetujui.\n- Jadwal \\*tetap\\*.\n\n"
+        "## Keputusan\n\n- Anggaran disetujui\n  > 1:06 Kita setujui anggarannya.\n\n"
+        "## Tindak lanjut\n\n"
+        "- [ ] **Ani**: Kirim jadwal (tenggat: besok)\n  > 1:02:05 Ani, tolong kirim jadwal besok.\n"
+        "- [ ] Pesan ruang\n  > 1:10 Tolong pesan ruang.\n\n"
+        "## Topik\n\n- anggaran\n- jadwal\n\n"
+        "## Transkrip\n\n**0:00** Ani: Selamat pagi.\n\n**1:01** Pagi.\n"
+    )
+
+
+def test_absent_parts_have_no_heading() -> None:
+    bare = evolve(NOTE, language=Language.ENGLISH, draft=NoteDraft("Nothing much."), transcript=())
+    assert markdown(bare) == "# Meeting notes\n\nNothing much.\n"
+
+
+@pytest.mark.parametrize("status", [NoteStatus.QUEUED, NoteStatus.PROCESSING])
+def test_a_note_in_progress_shows_its_step(status: NoteStatus) -> None:
+    assert markdown(evolve(NOTE, status=status)) == f"# Notulen\n\n{status}\n"
+
+
+def test_a_failed_note_shows_the_reason() -> None:
+    error = describe(NoteFault.NO_SPEECH)
+    assert (
+        markdown(evolve(NOTE, status=NoteStatus.FAILED, draft=None, error=error)) == f"# Notulen\n\n{error}\n"
+    )
+
+
+# Words that a renderer may take for markup
+
+PARSER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
+MARKUP = st.text("-+=:*_#>|~`[]()!<>&;\\ \t\n.)019ax\u00a0", max_size=12)
+PIECES = st.sampled_from(
+    ["---", "===", "- ", "+ ", "1. ", "2) ", "# ", "> ", "***", "&lt;", "a|b", "|-|", ":-:", "~~~", "\n",
+     "    ", "[x](y)", "<b>", "123456789. ", "1234567890. ", "- [ ] ", "\\"]
+)  # fmt: skip
+HOSTILE_TEXTS = MARKUP | st.lists(PIECES | MARKUP, max_size=4).map("".join) | st.text(max_size=20)
+
+
+def shape(note: Note) -> list[str]:
+    """The structure of a note as a renderer sees it, without the text."""
+    tokens = PARSER.parse(markdown(note))
+    inner = [child.type for token in tokens for child in token.children or ()]
+    return [token.type for token in tokens] + [kind for kind in inner if kind not in ("text", "softbreak")]
+
+
+def shown(note: Note) -> list[str]:
+    """The text of each block of a note as a renderer shows it."""
+    blocks = (token.children or [] for token in PARSER.parse(markdown(note)) if token.type == "inline")
+    return [
+        "".join(child.content or "\n" * (child.type == "softbreak") for child in block) for block in blocks
+    ]
+
+
+def note_with_text_everywhere(text: str) -> Note:
+    quote = "x" if not text.split() else text
+    draft = NoteDraft(
+        f"Inti\n- {text} \n\n {text if not text.strip().startswith('- ') else 'x'}",
+        (Decision(quote, quote, 66.4),), (ActionItem(quote, quote, 1.0, quote, quote),), (quote,),
+    )  # fmt: skip
+    return evolve(
+        NOTE, draft=draft, transcript=(Utterance(0.0, 2.0, quote, quote), Utterance(1.0, 3.0, quote))
+    )
+
+
+@given(HOSTILE_TEXTS.filter(lambda text: len(text.splitlines()) < 2 and text.strip()))
+@example("---")
+@example("===")
+@example("1. satu")
+@example("10) sepuluh")
+@example("+ tambah")
+@example("- kurang")
+@example("&lt;b&gt; &copy;")
+@example(":-:")
+def test_transcript_text_never_becomes_markup(text: str) -> None:
+    assert shape(note_with_text_everywhere(text)) == shape(note_with_text_everywhere("x"))
+
+
+@given(HOSTILE_TEXTS.filter(lambda text: bool(text.split())))
+@example("1. satu")
+@example("&lt;b&gt;")
+def test_text_is_shown_verbatim(text: str) -> None:
+    note = evolve(NOTE, draft=NoteDraft("x", topics=(text,)), transcript=())
+    assert shown(note)[-1] == " ".join(text.replace("\0", "\ufffd").split())
+
+
+@pytest.mark.parametrize("line", ["===", "---", "- - -", "+ x", "1. x", "1) x", ":-: x", "-", "=", "* * *"])
+def test_a_line_of_a_summary_underlines_nothing_and_begins_nothing(line: str) -> None:
+    summary = evolve(NOTE, draft=NoteDraft(f"Judul\n{line}\nAkhir"), transcript=())
+    plain = evolve(NOTE, draft=NoteDraft("Judul\nx\nAkhir"), transcript=())
+    if line.startswith("- "):  # a point of the summary
+        plain = evolve(NOTE, draft=NoteDraft("Judul\n- x\nAkhir"), transcript=())
+    assert shape(summary) == shape(plain)

@@ -1,0 +1,240 @@
+"""Notes: both machines, retained content and price."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.errors import Conflict, Gone, NotFound, ServiceUnavailable, Unprocessable
+from meetcore.domain.money.holds import Hold
+from meetcore.domain.money.transfers import Reference, TransferKind
+from meetcore.domain.notes.notes import (
+    NEXT_STEP,
+    TRANSITIONS,
+    ActionItem,
+    Decision,
+    Language,
+    Note,
+    NoteDraft,
+    NoteEvent,
+    NoteFault,
+    NoteStatus,
+    NoteStep,
+    admit_note,
+    advance,
+    blocks_new_note,
+    complete,
+    describe,
+    erase,
+    fail,
+    hold_for,
+    is_in_progress,
+    note_operation,
+    queue,
+)
+from meetcore.domain.notes.recordings import Recording, RecordingStatus, gather_files, is_gone, needs_work
+from meetcore.domain.notes.transcripts import Utterance
+from meetcore.testing.strategies.recordings import notes
+from tests.unit.domain.notes.test_recordings import a_file, opened
+
+NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
+CHARGE = UUID(int=77)
+DRAFT = NoteDraft(
+    "Ringkasan",
+    (Decision("Postgres", "kita pakai Postgres", 3.0),),
+    (ActionItem("tulis", "saya tulis", 4.0),),
+)
+SHOWN = evolve(opened(a_file(media_s=61.0)), status=RecordingStatus.AVAILABLE)
+QUEUED = queue(UUID(int=4), SHOWN, UUID(int=5), Language.ENGLISH, NOW)
+
+
+def standing(status: NoteStatus) -> Note:
+    """A note in a state, with all that it may have."""
+    transcript = (Utterance(1.0, 2.0, "halo"),)
+    return evolve(
+        QUEUED, status=status, step=NoteStep.SETTLE, draft=DRAFT, transcript=transcript, error="why"
+    )
+
+
+HAPPENINGS: dict[NoteEvent, Callable[[Note], Note]] = {
+    NoteEvent.COMPLETE: lambda note: complete(note, 2, CHARGE, NOW),
+    NoteEvent.FAIL: lambda note: fail(note, NoteFault.AI_REFUSED),
+    NoteEvent.ERASE: erase,
+}
+
+
+def test_a_queued_note_begins_at_the_first_step_with_the_length_that_is_known() -> None:
+    assert Note(
+        UUID(int=4), SHOWN.account_id, UUID(int=5), SHOWN.id, SHOWN.meeting_id, Language.ENGLISH,
+        NoteStatus.QUEUED, NoteStep.FETCH, 61, NOW,
+    ) == QUEUED  # fmt: skip
+
+
+@pytest.mark.parametrize("event", list(HAPPENINGS))
+@pytest.mark.parametrize("status", list(NoteStatus))
+def test_every_event_in_every_state_follows_the_table(status: NoteStatus, event: NoteEvent) -> None:
+    before = standing(status)
+    expected = TRANSITIONS.get((status, event))
+    if expected is None:
+        with pytest.raises(ValueError, match=status):
+            HAPPENINGS[event](before)
+    else:
+        assert HAPPENINGS[event](before).status is expected
+
+
+@pytest.mark.parametrize("status", list(NoteStatus))
+def test_a_note_that_is_taken_is_in_progress(status: NoteStatus) -> None:
+    taken = TRANSITIONS.get((status, NoteEvent.TAKE))
+    assert (taken is NoteStatus.PROCESSING) is is_in_progress(standing(status))
+    assert taken in (None, NoteStatus.PROCESSING)
+
+
+def test_the_table_covers_every_event_and_an_erased_note_stays_erased() -> None:
+    assert {event for _, event in TRANSITIONS} == set(NoteEvent)
+    assert NoteStatus.ERASED not in {state for state, _ in TRANSITIONS}
+    assert len(TRANSITIONS) == 7
+
+
+@pytest.mark.parametrize(("step", "following"), list(NEXT_STEP.items()))
+def test_a_step_that_is_done_is_followed_by_the_next_with_its_tries_before_it(
+    step: NoteStep, following: NoteStep
+) -> None:
+    note = evolve(QUEUED, step=step, tries=4)
+    assert advance(note, following) == evolve(note, step=following, tries=0)
+
+
+@given(notes(), st.sampled_from(NoteStep))
+def test_a_note_advances_only_to_a_later_step(note: Note, step: NoteStep) -> None:
+    order = list(NoteStep)
+    if is_in_progress(note) and order.index(step) > order.index(note.step):
+        assert advance(note, step) == evolve(note, step=step, tries=0)
+    else:
+        with pytest.raises(ValueError, match=note.step):
+            advance(note, step)
+
+
+def test_the_steps_follow_each_other_in_their_order() -> None:
+    order = list(NoteStep)
+    assert dict(pairwise(order)) == NEXT_STEP
+
+
+@given(notes())
+def test_a_note_is_in_progress_or_over_and_blocks_new_ones_until_it_failed_or_is_gone(note: Note) -> None:
+    assert is_in_progress(note) is ((note.status, NoteEvent.FAIL) in TRANSITIONS)
+    assert blocks_new_note(note) is (note.status not in (NoteStatus.FAILED, NoteStatus.ERASED))
+
+
+@given(notes(NoteStatus.PROCESSING))
+def test_a_note_is_completed_with_content_only(note: Note) -> None:
+    if note.draft is None:
+        with pytest.raises(ValueError, match="content"):
+            complete(note, 2, CHARGE, NOW)
+    else:
+        done = complete(note, 2, CHARGE, NOW)
+        assert (done.credits_charged, done.charge_id, done.completed_at) == (2, CHARGE, NOW)
+        assert (done.draft, done.transcript, done.duration_s) == (
+            note.draft,
+            note.transcript,
+            note.duration_s,
+        )
+
+
+@given(notes(), st.sampled_from(NoteFault))
+def test_a_failed_note_costs_nothing_and_keeps_nothing(note: Note, fault: NoteFault) -> None:
+    if is_in_progress(note):
+        failed = fail(note, fault)
+        assert (failed.draft, failed.transcript, failed.credits_charged) == (None, (), 0)
+        assert failed.error == describe(fault)
+        assert failed.charge_id is None
+
+
+@pytest.mark.parametrize("status", [NoteStatus.COMPLETED, NoteStatus.FAILED])
+def test_an_erased_note_keeps_only_ids_and_money(status: NoteStatus) -> None:
+    over = evolve(standing(status), credits_charged=2, charge_id=CHARGE, completed_at=NOW)
+    erased = erase(over)
+    assert (erased.draft, erased.transcript, erased.error) == (None, (), None)
+    assert (erased.id, erased.credits_charged, erased.charge_id) == (over.id, 2, CHARGE)
+
+
+def test_a_hold_bears_the_notes_permanent_name() -> None:
+    hold_id, day = UUID(int=8), date(2026, 12, 1)
+    assert note_operation(QUEUED.id) == f"note:{QUEUED.id}"
+    assert hold_for(QUEUED, hold_id, 7, day) == Hold(
+        hold_id, f"note:{QUEUED.id}", TransferKind.NOTULEN_CHARGE, 7, Reference("note", str(QUEUED.id)),
+        QUEUED.api_key_id, day,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("recording", [None, opened(a_file())])
+def test_an_unmeasured_recording_has_no_notes(recording: Recording | None) -> None:
+    with pytest.raises(NotFound):
+        admit_note(recording, None, NOW)
+
+
+@pytest.mark.spec("7/410")
+def test_an_expired_recording_is_gone_even_with_notes() -> None:
+    for existing_note in (None, standing(NoteStatus.COMPLETED)):
+        with pytest.raises(Gone):
+            admit_note(evolve(SHOWN, status=RecordingStatus.EXPIRED), existing_note, NOW)
+
+
+@pytest.mark.spec("7/409")
+@pytest.mark.parametrize("status", list(NoteStatus))
+def test_an_existing_note_blocks_another_in_the_same_language(status: NoteStatus) -> None:
+    existing_note = standing(status)
+    if blocks_new_note(existing_note):
+        with pytest.raises(Conflict) as refusal:
+            admit_note(SHOWN, existing_note, NOW)
+        assert refusal.value.details == {"id": str(existing_note.id)}
+    else:
+        assert admit_note(SHOWN, existing_note, NOW) is SHOWN
+
+
+@pytest.mark.spec("7/410")
+def test_a_recording_past_its_retention_is_gone_before_it_is_marked_expired() -> None:
+    assert not is_gone(SHOWN, SHOWN.expires_at - timedelta(microseconds=1))
+    assert is_gone(SHOWN, SHOWN.expires_at)
+    with pytest.raises(Gone):
+        admit_note(SHOWN, None, SHOWN.expires_at)
+
+
+def test_a_recording_that_has_grown_has_no_price_before_it_is_measured() -> None:
+    grown = gather_files(
+        SHOWN, [a_file("later", starts_at=NOW + timedelta(hours=2), ends_at=NOW + timedelta(hours=3))]
+    )
+    assert needs_work(grown)
+    with pytest.raises(ServiceUnavailable) as refusal:
+        admit_note(grown, None, NOW)
+    assert not refusal.value.is_final, "the same key may ask again"
+
+
+def test_media_without_sound_has_no_notes() -> None:
+    silent = evolve(opened(a_file(media_s=0.0)), status=RecordingStatus.AVAILABLE)
+    with pytest.raises(Unprocessable):
+        admit_note(silent, None, NOW)
+    assert admit_note(SHOWN, None, NOW) is SHOWN
+
+
+@pytest.mark.parametrize("fault", list(NoteFault))
+def test_a_fault_message_names_nothing_internal(fault: NoteFault) -> None:
+    message = describe(fault)
+    assert message.endswith(".")
+    assert not {"lease", "worker", "Exception", "http"} & set(message.replace(".", " ").split())
+    assert len({describe(other) for other in NoteFault}) == len(NoteFault)
+
+
+def test_transcript_and_draft_are_not_in_the_repr() -> None:
+    text = repr(standing(NoteStatus.COMPLETED)) + repr(DRAFT)
+    for word in ("Ringkasan", "Postgres", "tulis", "halo"):
+        assert word not in text
+
+
+def test_a_note_is_dated_at_its_request() -> None:
+    assert queue(
+        QUEUED.id, SHOWN, QUEUED.api_key_id, Language.ENGLISH, NOW + timedelta(1)
+    ).created_at == NOW + timedelta(1)

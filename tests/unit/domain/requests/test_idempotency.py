@@ -1,0 +1,248 @@
+"""Idempotency: the whole decision table, and what a fingerprint tells apart."""
+
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta
+from itertools import product
+from typing import Any, cast
+from uuid import UUID
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from meetcore.domain.requests.idempotency import (
+    DECISIONS,
+    DUPLICATE_WAIT_S,
+    LONGEST_PAUSE_S,
+    TRANSITIONS,
+    IdempotencyRecord,
+    KeyEvent,
+    KeyState,
+    Verdict,
+    decide,
+    fingerprint,
+    is_key,
+    next_look_s,
+    state_of,
+)
+from meetcore.testing.strategies.requests import (
+    JSON_LOOK_ALIKES,
+    fingerprints,
+    idempotency_keys,
+    idempotency_records,
+    json_texts,
+    json_values,
+)
+
+NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+FINGERPRINT = fingerprint("POST", "/api/v1/meetings", {"title": "Rapat"})
+OTHER = fingerprint("POST", "/api/v1/meetings", {"title": "rapat"})
+SUBJECT = UUID(int=7)
+
+
+def record(**fields: Any) -> IdempotencyRecord:
+    return IdempotencyRecord("key-1", FINGERPRINT, **fields)
+
+
+KNOWN: dict[KeyState, tuple[IdempotencyRecord | None, ...]] = {
+    KeyState.UNKNOWN: (None,),
+    KeyState.BOUND: (record(), record(subject_id=SUBJECT)),
+    KeyState.RUNNING: (
+        record(subject_id=SUBJECT, lease_until=NOW + TICK),
+        record(subject_id=SUBJECT, lease_until=NOW + timedelta(seconds=20)),
+    ),
+    KeyState.LAPSED: (
+        record(subject_id=SUBJECT, lease_until=NOW),
+        record(subject_id=SUBJECT, lease_until=NOW - timedelta(days=1)),
+    ),
+    KeyState.DONE: (
+        record(is_done=True, answer=b"{}"),
+        record(is_done=True, subject_id=SUBJECT),
+        record(is_done=True, answer=b"{}", lease_until=NOW + TICK),
+        record(is_done=True, answer=b"{}", lease_until=NOW - TICK),
+    ),
+}
+TABLE = {
+    #                     same               other
+    KeyState.UNKNOWN: (Verdict.CLAIM, Verdict.CLAIM),
+    KeyState.BOUND: (Verdict.CLAIM, Verdict.REJECT),
+    KeyState.RUNNING: (Verdict.WAIT, Verdict.REJECT),
+    KeyState.LAPSED: (Verdict.TAKE_OVER, Verdict.REJECT),
+    KeyState.DONE: (Verdict.REPLAY, Verdict.REJECT),
+}
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-reused")
+@pytest.mark.parametrize("state", KeyState)
+def test_the_whole_decision_table(state: KeyState) -> None:
+    for known in KNOWN[state]:
+        assert state_of(known, NOW) is state
+        assert (decide(known, FINGERPRINT, NOW), decide(known, OTHER, NOW)) == TABLE[state]
+
+
+def test_the_table_has_an_answer_for_every_pair() -> None:
+    assert set(DECISIONS) == set(product(KeyState, (True, False)))
+    assert {state: (DECISIONS[state, True], DECISIONS[state, False]) for state in KeyState} == TABLE
+
+
+@pytest.mark.spec("4/idem-replay", "4/idem-reused")
+@pytest.mark.parametrize("state", KeyState)
+@given(st.data())
+def test_any_record_in_a_state_is_decided_by_the_table(state: KeyState, data: st.DataObject) -> None:
+    known = data.draw(idempotency_records(state, NOW))
+    other = data.draw(fingerprints())
+    bound = other if known is None else known.fingerprint
+    assert state_of(known, NOW) is state
+    assert decide(known, bound, NOW) is TABLE[state][0]
+    assert decide(known, other, NOW) is TABLE[state][other != bound]
+
+
+@pytest.mark.spec("4/idem-reused")
+@given(st.sampled_from(list(KeyState)[1:]).flatmap(lambda state: idempotency_records(state, NOW)), st.data())
+def test_one_flipped_bit_makes_it_another_request(
+    known: IdempotencyRecord | None, data: st.DataObject
+) -> None:
+    known = cast(IdempotencyRecord, known)
+    flipped = bytearray(known.fingerprint)
+    flipped[data.draw(st.integers(0, 31))] ^= 1 << data.draw(st.integers(0, 7))
+    assert decide(known, bytes(flipped), NOW) is Verdict.REJECT
+
+
+@pytest.mark.parametrize("event", KeyEvent)
+@pytest.mark.parametrize("state", KeyState)
+def test_a_key_changes_state_as_its_verdicts_require(state: KeyState, event: KeyEvent) -> None:
+    """Work begins exactly where a verdict tells somebody to begin it, and what is done is only forgotten."""
+    after = TRANSITIONS.get((state, event))
+    begins = {KeyEvent.CLAIM: Verdict.CLAIM, KeyEvent.TAKE_OVER: Verdict.TAKE_OVER}
+    if event in begins:
+        assert (after is KeyState.RUNNING) is (DECISIONS[state, True] is begins[event])
+    if event in (KeyEvent.FINISH, KeyEvent.GIVE_UP):
+        assert (after is None) is (state is KeyState.DONE)
+    if event is KeyEvent.LAPSE:
+        assert (after is KeyState.LAPSED) is (state is KeyState.RUNNING)
+    if state is KeyState.DONE:
+        assert after is (KeyState.UNKNOWN if event is KeyEvent.FORGET else None)
+
+
+@given(st.datetimes(timezones=st.just(UTC)), st.datetimes(timezones=st.just(UTC)), st.booleans())
+def test_a_key_that_is_bound_stays_bound_at_every_instant(
+    lease_until: datetime, now: datetime, is_done: bool
+) -> None:
+    known = record(is_done=is_done, lease_until=lease_until)
+    assert decide(known, OTHER, now) is Verdict.REJECT
+    expected = Verdict.REPLAY if is_done else Verdict.WAIT if now < lease_until else Verdict.TAKE_OVER
+    assert decide(known, FINGERPRINT, now) is expected
+
+
+# Fingerprints
+
+look_alikes = json_values(st.sampled_from(JSON_LOOK_ALIKES), max_leaves=3)
+
+
+def exactly(value: Any) -> Any:
+    """The value with its types told, so that == means the same JSON value and no less."""
+    match value:
+        case dict():
+            return "object", {name: exactly(inner) for name, inner in value.items()}
+        case list():
+            return "array", [exactly(inner) for inner in value]
+    return type(value).__name__, repr(value)
+
+
+@given(st.data(), json_values())
+def test_the_fingerprint_ignores_key_order_and_white_space(data: st.DataObject, value: Any) -> None:
+    """And how a string is escaped, which is no more part of what a body says than white space is."""
+    text = data.draw(json_texts(value))
+    assert fingerprint("POST", "/p", json.loads(text)) == fingerprint("POST", "/p", value)
+
+
+@given(look_alikes, look_alikes)
+@example({"a": 1}, {"a": 1.0})
+@example({"a": 1}, {"a": True})
+@example({"a": 1}, {"a": "1"})
+@example({"a": 0.0}, {"a": -0.0})
+@example({"a": None}, {})
+@example({"a": "\u00e9"}, {"a": "e\u0301"})
+@example({"\u00e9": 1}, {"e\u0301": 1})
+@example([1, 1], [1])
+@example([1, 2], [2, 1])
+@example([[1], 2], [1, [2]])
+@example({"a": {"b": 1}}, {"a": {}, "b": 1})
+@example('{"a":1}', {"a": 1})
+def test_the_fingerprint_ignores_nothing_else(one: Any, two: Any) -> None:
+    is_same = fingerprint("POST", "/p", one) == fingerprint("POST", "/p", two)
+    assert is_same == (exactly(one) == exactly(two))
+
+
+@given(json_values(), json_values())
+def test_two_bodies_share_a_fingerprint_only_if_they_are_one_value(one: Any, two: Any) -> None:
+    is_same = fingerprint("POST", "/p", one) == fingerprint("POST", "/p", two)
+    assert is_same == (exactly(one) == exactly(two))
+
+
+places: st.SearchStrategy[tuple[str, str, Any]] = st.tuples(
+    st.sampled_from(["POST", "PATCH", "DELETE", "post"]),
+    st.sampled_from(["/a", "/a/", "/A", "/a?b=1", "/a?b=2", "/", "/a%20", "/a 1"]),
+    st.sampled_from([None, {}, [], "", 1]),
+)
+
+
+@given(places, places)
+def test_the_fingerprint_includes_method_and_path(
+    one: tuple[str, str, Any], two: tuple[str, str, Any]
+) -> None:
+    assert (fingerprint(*one) == fingerprint(*two)) == (one == two)
+
+
+def test_a_fingerprint_keeps_its_form_while_key_records_are_kept() -> None:
+    canonical = 'POST\n/api/v1/meetings\n{"a":[1,1.0,true,null],"b":"\\u00e9"}'
+    body = {"b": "\u00e9", "a": [1, 1.0, True, None]}
+    assert fingerprint("POST", "/api/v1/meetings", body) == hashlib.sha256(canonical.encode()).digest()
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_body_that_is_not_json_has_no_fingerprint(number: float) -> None:
+    with pytest.raises(ValueError, match="JSON compliant"):
+        fingerprint("POST", "/p", {"a": number})
+
+
+# Keys
+
+VISIBLE = "".join(map(chr, range(0x21, 0x7F)))
+
+
+@given(idempotency_keys())
+@example("~" * 255)
+@example("!")
+def test_a_key_is_1_to_255_visible_ascii_characters(text: str) -> None:
+    assert is_key(text)
+
+
+@given(
+    st.text(VISIBLE, max_size=20), st.characters(exclude_characters=VISIBLE), st.text(VISIBLE, max_size=20)
+)
+@example("", " ", "")
+@example("a", "\x7f", "")
+@example("a", "\n", "")
+@example("a", "é", "")
+def test_any_other_character_makes_a_key_invalid(before: str, foreign: str, after: str) -> None:
+    assert not is_key(before + foreign + after)
+
+
+@pytest.mark.parametrize("text", ["", "a" * 256, "a" * 10_000])
+def test_another_length_makes_a_key_invalid(text: str) -> None:
+    assert not is_key(text)
+
+
+# Waiting for the first request
+
+
+def test_the_pauses_of_a_waiting_duplicate_grow_to_a_second() -> None:
+    pauses = [0.05]
+    while sum(pauses) < DUPLICATE_WAIT_S:
+        pauses.append(next_look_s(pauses[-1]))
+    assert pauses[:6] == pytest.approx([0.05, 0.1, 0.2, 0.4, 0.8, 1.0])
+    assert set(pauses[5:]) == {LONGEST_PAUSE_S}
+    assert len(pauses) < 16

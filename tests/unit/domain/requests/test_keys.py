@@ -1,0 +1,225 @@
+"""API keys: their form, when one is valid, what it may do (spec part 5)."""
+
+import base64
+import hashlib
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+from attrs import evolve
+from attrs.exceptions import FrozenInstanceError
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from meetcore.domain.errors import InsufficientScope, InvalidApiKey
+from meetcore.domain.requests.keys import (
+    SECRET_BYTES,
+    SECRET_LENGTH,
+    ApiKey,
+    InvalidExpiry,
+    Scope,
+    check_expiry,
+    check_usable,
+    digest,
+    is_prefix,
+    mint,
+    read_bearer,
+    require_scope,
+)
+from meetcore.testing.strategies.requests import api_keys, key_prefixes, key_texts
+
+NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
+TICK = timedelta(microseconds=1)
+ID = UUID("01930000-0000-7000-8000-000000000001")
+KEY = ApiKey(ID, ID, (Scope.MEETINGS_READ, Scope.WEBHOOKS_WRITE), None, NOW - timedelta(days=1))
+MINTED = mint("mk", bytes(range(32)))
+
+BASE64URL = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+prefixes = key_prefixes()
+randoms = st.binary(min_size=SECRET_BYTES, max_size=SECRET_BYTES)
+scopes = st.sets(st.sampled_from(Scope)).map(tuple)
+
+
+def refusal(header: str | None, prefix: str = "mk") -> str:
+    with pytest.raises(InvalidApiKey) as refused:
+        read_bearer(header, prefix)
+    assert refused.value.details == {}
+    return refused.value.message
+
+
+@pytest.mark.spec("5/2")
+@given(prefixes, randoms)
+def test_a_key_is_a_prefix_and_43_characters_and_reads_back(prefix: str, random: bytes) -> None:
+    key = mint(prefix, random)
+    lead, secret = key[:-SECRET_LENGTH], key[-SECRET_LENGTH:]
+    assert lead == f"{prefix}_live_"
+    assert set(secret) <= set(BASE64URL)
+    assert base64.urlsafe_b64decode(secret + "=") == random
+    assert read_bearer(f"Bearer {key}", prefix) == key
+
+
+@given(prefixes, st.binary(max_size=64))
+def test_minting_takes_32_bytes_and_no_other_number(prefix: str, random: bytes) -> None:
+    assume(len(random) != SECRET_BYTES)
+    with pytest.raises(ValueError, match="32 random bytes"):
+        mint(prefix, random)
+
+
+@pytest.mark.parametrize("prefix", ["", "Mk", "1mk", "mk_", "m k", "mk\n", "m-k", "é", "m" * 17])
+def test_a_prefix_is_short_lower_case_and_alphanumeric(prefix: str) -> None:
+    assert not is_prefix(prefix)
+    with pytest.raises(ValueError, match="prefix"):
+        mint(prefix, bytes(32))
+
+
+@pytest.mark.parametrize("prefix", ["m", "mk", "mk2", "m" * 16])
+def test_such_a_prefix_is_fine(prefix: str) -> None:
+    assert is_prefix(prefix)
+
+
+def test_only_the_digest_of_a_key_is_kept() -> None:
+    assert digest(MINTED) == hashlib.sha256(MINTED.encode()).digest()
+    assert not {"key", "secret", "text"} & {field.name for field in ApiKey.__attrs_attrs__}
+
+
+@pytest.mark.spec("5/1")
+@pytest.mark.parametrize("scheme", ["Bearer", "bearer", "BEARER"])
+def test_the_scheme_is_read_in_any_case_and_spaces_round_the_key_are_dropped(scheme: str) -> None:
+    assert read_bearer(f"{scheme} {MINTED}", "mk") == MINTED
+    assert read_bearer(f"{scheme}   {MINTED} ", "mk") == MINTED
+
+
+@pytest.mark.spec("5/1")
+@pytest.mark.parametrize("header", [None, ""])
+def test_a_missing_header_is_reported_as_no_key(header: str | None) -> None:
+    assert refusal(header).startswith("No API key.")
+
+
+@pytest.mark.spec("5/1")
+@pytest.mark.parametrize(
+    "header", [MINTED, "Bearer", "Bearer ", "Bearer   ", f"Basic {MINTED}", f"Bearer\t{MINTED}", f" {MINTED}"]
+)
+def test_another_scheme_is_reported(header: str) -> None:
+    assert refusal(header) == "The Authorization header must read: Bearer <API_KEY>."
+
+
+@pytest.mark.parametrize("key", ["mk", "mk_test_" + "a" * 43, "MK_live_" + "a" * 43, "a" * 43])
+def test_another_prefix_is_reported(key: str) -> None:
+    assert refusal(f"Bearer {key}") == "An API key begins with mk_live_."
+
+
+@pytest.mark.spec("5/2")
+@given(st.text(BASE64URL, max_size=100))
+def test_a_key_of_another_length_is_reported_as_a_copying_mistake(secret: str) -> None:
+    assume(len(secret) != SECRET_LENGTH)
+    assert refusal(f"Bearer mk_live_{secret}") == (
+        f"An API key has 43 characters after mk_live_; this one has {len(secret)}. Was it copied whole?"
+    )
+
+
+@given(st.text(BASE64URL, min_size=42, max_size=42), st.characters(exclude_characters=BASE64URL + " "))
+def test_a_key_with_a_foreign_character_is_simply_wrong(rest: str, foreign: str) -> None:
+    message = refusal(f"Bearer mk_live_{rest[:20]}{foreign}{rest[20:]}")
+    assert message.startswith("The API key is wrong, revoked or expired.")
+    assert rest not in message
+
+
+@pytest.mark.spec("5/3", "4.2/1")
+@pytest.mark.parametrize(
+    ("key", "is_valid"),
+    [
+        (None, False),
+        (KEY, True),
+        (evolve(KEY, revoked_at=NOW - TICK), False),
+        (evolve(KEY, revoked_at=NOW), False),
+        (evolve(KEY, revoked_at=NOW + TICK), False),  # by a host whose clock is ahead
+        (evolve(KEY, expires_at=NOW - TICK), False),
+        (evolve(KEY, expires_at=NOW), False),
+        (evolve(KEY, expires_at=NOW + TICK), True),
+        (evolve(KEY, expires_at=NOW + TICK, revoked_at=NOW), False),
+        (evolve(KEY, expires_at=NOW, revoked_at=NOW + TICK), False),
+        (evolve(KEY, expires_at=NOW + TICK, revoked_at=NOW + TICK), False),
+    ],
+)
+def test_a_key_is_valid_until_it_is_revoked_or_the_instant_it_expires(
+    key: ApiKey | None, is_valid: bool
+) -> None:
+    if is_valid:
+        assert check_usable(key, NOW) is key
+    else:
+        with pytest.raises(InvalidApiKey):
+            check_usable(key, NOW)
+
+
+@pytest.mark.parametrize("space", ["\t", "\u00a0", "\r", "\n"])
+def test_no_white_space_but_spaces_is_dropped(space: str) -> None:
+    assert "this one has 44" in refusal(f"Bearer {MINTED}{space}")
+    assert refusal(f"Bearer {space}{MINTED}") == "An API key begins with mk_live_."
+
+
+@pytest.mark.spec("5/3")
+@given(api_keys(NOW))
+def test_a_key_that_is_neither_revoked_nor_expired_is_accepted_unchanged(key: ApiKey) -> None:
+    assert check_usable(key, NOW) is key
+
+
+@pytest.mark.spec("5/3", "4.2/1")
+@given(api_keys(NOW, is_usable=False))
+def test_a_key_that_is_revoked_or_past_its_term_is_refused(key: ApiKey) -> None:
+    with pytest.raises(InvalidApiKey):
+        check_usable(key, NOW)
+
+
+@pytest.mark.spec("5/2")
+@given(prefixes.flatmap(lambda prefix: st.tuples(st.just(prefix), key_texts(prefix))), prefixes)
+def test_a_key_of_one_service_is_invalid_at_another(key: tuple[str, str], other: str) -> None:
+    prefix, text = key
+    assert read_bearer(f"Bearer {text}", prefix) == text
+    assume(other != prefix)
+    assert refusal(f"Bearer {text}", other) == f"An API key begins with {other}_live_."
+
+
+@pytest.mark.spec("5/3")
+def test_unknown_malformed_revoked_and_expired_are_answered_alike() -> None:
+    messages = {refusal("Bearer mk_live_" + "!" * 43)}
+    for key in (None, evolve(KEY, revoked_at=NOW), evolve(KEY, expires_at=NOW)):
+        with pytest.raises(InvalidApiKey) as refused:
+            check_usable(key, NOW)
+        messages.add(refused.value.message)
+    assert len(messages) == 1
+
+
+@pytest.mark.spec("5/5")
+@given(scopes, scopes)
+def test_a_key_needs_one_of_the_scopes_and_an_empty_set_asks_for_none(
+    held: tuple[Scope, ...], wanted: tuple[Scope, ...]
+) -> None:
+    key = evolve(KEY, scopes=held)
+    if not wanted or set(held) & set(wanted):
+        require_scope(key, wanted)
+    else:
+        with pytest.raises(InsufficientScope) as refused:
+            require_scope(key, iter(wanted))
+        assert refused.value.details == {"required": [scope.value for scope in wanted]}
+
+
+@pytest.mark.spec("5/4")
+def test_the_scopes_of_a_key_cannot_be_changed() -> None:
+    with pytest.raises(FrozenInstanceError):
+        KEY.scopes = tuple(Scope)  # type: ignore[misc]
+    assert isinstance(KEY.scopes, tuple)
+
+
+def test_the_scopes_are_those_of_the_contract() -> None:
+    assert {scope.value for scope in Scope} == {
+        "meetings:read", "meetings:write", "notulen:read", "notulen:write", "recordings:read",
+        "recordings:write", "credits:read", "webhooks:read", "webhooks:write",
+    }  # fmt: skip
+
+
+def test_a_new_key_expires_in_the_future_or_never() -> None:
+    assert check_expiry(None, NOW) is None
+    assert check_expiry(NOW + TICK, NOW) == NOW + TICK
+    for past in (NOW, NOW - TICK):
+        with pytest.raises(InvalidExpiry, match="in the future"):
+            check_expiry(past, NOW)

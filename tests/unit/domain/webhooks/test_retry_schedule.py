@@ -1,0 +1,61 @@
+"""When a failed delivery is tried again."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S, RetrySchedule, next_attempt
+from meetcore.testing.strategies.webhooks import jitters, retry_schedules
+
+NOW = datetime(2026, 12, 1, 2, tzinfo=UTC)
+DAY_S = 86400
+
+
+def test_the_default_schedule() -> None:
+    assert RetrySchedule().delays_s == (5, 30, 120, 600, 1800, 3600, 10800, 21600, 43200, 86400)
+
+
+@pytest.mark.parametrize(("made", "delay_s"), list(enumerate(DEFAULT_DELAYS_S, start=1)))
+def test_each_failure_waits_its_delay(made: int, delay_s: int) -> None:
+    assert next_attempt(RetrySchedule(), made, NOW, 0) == NOW + timedelta(seconds=delay_s)
+
+
+def test_the_eleventh_failure_is_the_last() -> None:
+    assert next_attempt(RetrySchedule(), 11, NOW, 0) is None
+    assert next_attempt(RetrySchedule(), 11, NOW, 0, 60) is None
+    assert next_attempt(RetrySchedule(()), 1, NOW, 0) is None
+
+
+def test_nothing_tried_yet_is_due_at_once() -> None:
+    assert next_attempt(RetrySchedule(), 0, NOW, 0.9) == NOW
+
+
+@given(retry_schedules(), st.integers(1, 15), jitters(), st.none() | st.integers(-10, 10**12))
+def test_never_early_never_more_than_a_fifth_late_and_retry_after_up_to_a_day(
+    schedule: RetrySchedule, made: int, jitter: float, retry_after_s: int | None
+) -> None:
+    due = next_attempt(schedule, made, NOW, jitter, retry_after_s)
+    if made > len(schedule.delays_s):
+        assert due is None
+        return
+    assert due is not None
+    delay_s = schedule.delays_s[made - 1]
+    requested_s = min(max(retry_after_s or 0, 0), DAY_S)
+    waited_s = (due - NOW).total_seconds()
+    assert max(delay_s, requested_s) <= waited_s
+    assert waited_s <= max(delay_s * 1.2, requested_s) + 1e-6
+
+
+@pytest.mark.parametrize("jitter", [-0.1, 1, 1.5, float("nan")])
+def test_jitter_outside_its_range_raises(jitter: float) -> None:
+    with pytest.raises(ValueError, match="jitter"):
+        next_attempt(RetrySchedule(), 1, NOW, jitter)
+
+
+def test_a_negative_count_or_delay_raises() -> None:
+    with pytest.raises(ValueError, match="attempts"):
+        next_attempt(RetrySchedule(), -1, NOW, 0)
+    with pytest.raises(ValueError, match="negative"):
+        RetrySchedule((5, -1))
