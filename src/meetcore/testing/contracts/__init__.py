@@ -5,6 +5,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     port                            suite                        fixture
     ports.store                     StoreContract                rig: StoreRig
       .LedgerRepository               LedgerRepositoryContract
+        of a ledger alone             LedgerContract           rig: LedgerRig
       .EndpointRepository             EndpointRepositoryContract
     ports.meetings
       .MeetingRepository              MeetingRepositoryContract, HostsContract
@@ -65,7 +66,7 @@ from meetcore.testing.contracts.idempotency_machine import IdempotencyMachineCon
 from meetcore.testing.contracts.idempotency_repository import IdempotencyRepositoryContract
 from meetcore.testing.contracts.interactive_provider import InteractiveProviderContract, Play
 from meetcore.testing.contracts.ledger_audit import LedgerAuditContract
-from meetcore.testing.contracts.ledger_repository import LedgerRepositoryContract
+from meetcore.testing.contracts.ledger_repository import LedgerContract, LedgerRepositoryContract
 from meetcore.testing.contracts.meeting_repository import MeetingRepositoryContract
 from meetcore.testing.contracts.note_repository import NoteRepositoryContract
 from meetcore.testing.contracts.note_writer import NoteWriterContract
@@ -82,6 +83,7 @@ from meetcore.testing.contracts.store_rig import (
     FullRig,
     HousekeepingRig,
     LedgerAuditRig,
+    LedgerRig,
     QueriesRig,
     RegistryRig,
     Rig,
@@ -116,7 +118,9 @@ __all__ = [
     "InteractiveProviderContract",
     "LedgerAuditContract",
     "LedgerAuditRig",
+    "LedgerContract",
     "LedgerRepositoryContract",
+    "LedgerRig",
     "MakeSender",
     "MeetingRepositoryContract",
     "NoteRepositoryContract",

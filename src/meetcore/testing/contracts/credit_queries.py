@@ -6,6 +6,7 @@ from itertools import product
 import pytest
 
 from meetcore.domain.meetings.schedule import cap_day
+from meetcore.domain.money.chain_keys import ChainKey
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, TransferKind
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, TransactionFilter
@@ -66,6 +67,14 @@ class CreditQueries:
             TransferKind.MEETING_REFUND, charge.id, charge.reference,
         )  # fmt: skip
         assert list(await rig.queries.list_transactions(new_id(), TransactionFilter(), 50, None)) == []
+
+    async def test_a_listed_entry_has_the_name_of_its_key(self, rig: QueriesRig) -> None:
+        key = ChainKey.of(bytes(32))
+        customer = await open_customer(rig)
+        await top_up(rig, customer, 50, "keyed", key=key)
+        await top_up(rig, customer, 5, "bare")
+        found = await rig.queries.list_transactions(customer.account_id, TransactionFilter(), 9, None)
+        assert [each.key_id for each in found] == [b"", key.id]
 
     @pytest.mark.parametrize("kind", [None, *TransferKind])
     async def test_the_pages_of_each_kind_meet_without_gap(

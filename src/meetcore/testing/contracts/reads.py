@@ -6,13 +6,13 @@ Owns the questions that several suites ask. Refuses to look behind the ports: th
 from meetcore.domain.meetings.meetings import Meeting
 from meetcore.domain.money.ledger import Funds
 from meetcore.ports.meetings import CreationView, MeetingView
-from meetcore.testing.contracts.store_rig import Rig
+from meetcore.testing.contracts.store_rig import LedgerAccess, Rig
 from meetcore.testing.contracts.transactions import Customer, MeetingSpec, query_of
 
 __all__ = ["cancel_view", "creation", "funds_of", "is_free", "money"]
 
 
-async def funds_of(rig: Rig, customer: Customer) -> Funds:
+async def funds_of(rig: LedgerAccess, customer: Customer) -> Funds:
     """A customer's funds as the ledger loads them."""
     async with rig.store.begin() as tx:
         return (await tx.ledger.load(customer.account_id, "nothing")).funds

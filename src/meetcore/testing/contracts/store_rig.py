@@ -2,8 +2,9 @@
 
 ::
 
-    Rig              transactions, the operator's records, hosts put in place: every suite needs these
-    StoreRig         and a look at entries, holds and deliveries that no port tells: the repositories
+    LedgerRig        accounts, transactions with a ledger, and a look at its entries: a ledger alone
+    Rig              transactions, the operator's records, hosts put in place: every other suite needs these
+    StoreRig         and a look at holds and deliveries that no port tells: the repositories
     QueriesRig       and the cheap reads
     RegistryRig      and what a broken constraint raises
     HousekeepingRig  and keys that grow old
@@ -20,6 +21,7 @@ must not refuse them.
 Owns protocols and nothing else. Refuses to know how any store does it.
 """
 
+from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from enum import Enum
 from typing import Protocol
@@ -31,13 +33,15 @@ from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.ports.audit import LedgerAudit
 from meetcore.ports.housekeeping import Housekeeping
 from meetcore.ports.queries import Queries
-from meetcore.ports.registry import Registry
-from meetcore.ports.store import Store
+from meetcore.ports.registry import NewAccount, Registry
+from meetcore.ports.store import LedgerRepository, Store
 
 __all__ = [
     "FullRig",
     "HousekeepingRig",
     "LedgerAuditRig",
+    "LedgerRig",
+    "LedgerStore",
     "QueriesRig",
     "RegistryRig",
     "Rig",
@@ -46,7 +50,82 @@ __all__ = [
 ]
 
 
-class Rig(Protocol):
+class AccountRegistry(Protocol):
+    """The one operation of `meetcore.ports.registry.Registry` that a ledger needs."""
+
+    async def add_account(self, account: NewAccount) -> None:
+        """Open an active account with empty funds."""
+        ...
+
+
+class LedgerTransaction(Protocol):
+    """The one repository of `meetcore.ports.store.Transaction` that a ledger needs."""
+
+    @property
+    def ledger(self) -> LedgerRepository:
+        """Money outside meetings."""
+        ...
+
+
+class LedgerStore(Protocol):
+    """The part of `meetcore.ports.store.Store` that a ledger needs."""
+
+    def begin(self) -> AbstractAsyncContextManager[LedgerTransaction]:
+        """A clean exit commits, an exception rolls back."""
+        ...
+
+
+class LedgerAccess(Protocol):
+    """A ledger to work with: every store is one."""
+
+    @property
+    def store(self) -> LedgerStore:
+        """The transactions under test."""
+        ...
+
+    @property
+    def registry(self) -> AccountRegistry:
+        """Where accounts of the same store are opened."""
+        ...
+
+
+class LedgerRig(LedgerAccess, Protocol):
+    """For `LedgerContract`."""
+
+    @property
+    def refusal(self) -> type[Exception]:
+        """What the store raises where a constraint is broken: a second entry of one number, say.
+
+        Not an error of the domain: only a defect in the code that calls gets this far.
+        """
+        ...
+
+    async def until_lock_contended(self) -> None:
+        """Return once another transaction waits for a lock that an open one holds.
+
+        Called by the holder while it is open. Return at once where a transaction waits before it
+        begins. Ask the store in a loop with a deadline; a wait of fixed length proves nothing.
+        """
+        ...
+
+    async def entries(self, account_id: UUID) -> list[Entry]:
+        """An account's committed entries in the order of their numbers, read as they are stored."""
+        ...
+
+    async def legs(self, account_id: UUID) -> list[tuple[str, int]]:
+        """Both legs of each of an account's transfers, in any order.
+
+        Returns:
+            The value of the book and the credits, negative where they leave it.
+        """
+        ...
+
+    async def holds(self, account_id: UUID) -> list[int]:
+        """The credits of each of an account's open holds; none where a store keeps no holds."""
+        ...
+
+
+class Rig(LedgerAccess, Protocol):
     """The least that a suite needs: a store to work with."""
 
     @property
@@ -88,7 +167,7 @@ class RegistryRig(Rig, Protocol):
         ...
 
 
-class StoreRig(QueriesRig, RegistryRig, Protocol):
+class StoreRig(QueriesRig, RegistryRig, LedgerRig, Protocol):
     """For the suites of the repositories."""
 
     def now(self) -> datetime:
@@ -102,30 +181,6 @@ class StoreRig(QueriesRig, RegistryRig, Protocol):
 
         Accounts, keys and the ledger may stay.
         """
-        ...
-
-    async def until_lock_contended(self) -> None:
-        """Return once another transaction waits for a lock that an open one holds.
-
-        Called by the holder while it is open. Return at once where a transaction waits before it
-        begins. Ask the store in a loop with a deadline; a wait of fixed length proves nothing.
-        """
-        ...
-
-    async def entries(self, account_id: UUID) -> list[Entry]:
-        """An account's committed entries in the order of their numbers, read as they are stored."""
-        ...
-
-    async def legs(self, account_id: UUID) -> list[tuple[str, int]]:
-        """Both legs of each of an account's transfers, in any order.
-
-        Returns:
-            The value of the book and the credits, negative where they leave it.
-        """
-        ...
-
-    async def holds(self, account_id: UUID) -> list[int]:
-        """The credits of each of an account's open holds."""
         ...
 
     async def deliveries(self, account_id: UUID) -> dict[UUID, Delivery]:

@@ -29,7 +29,7 @@ from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.registry import NewAccount
-from meetcore.testing.contracts.store_rig import Rig
+from meetcore.testing.contracts.store_rig import LedgerAccess, Rig
 
 __all__ = [
     "AT",
@@ -47,6 +47,7 @@ __all__ = [
     "new_event",
     "new_host",
     "new_id",
+    "open_account",
     "open_customer",
     "provisioning",
     "query_of",
@@ -119,25 +120,31 @@ def email_of(account_id: UUID) -> str:
     return f"{account_id.hex}@example.com"
 
 
-async def open_customer(
-    rig: Rig, credits: int = 0, *, cap: int | None = None, low_threshold: int = 0
-) -> Customer:
-    """Open an account with a key for everything, and these credits to begin with; `cap` is credits a day."""
+async def open_account(rig: LedgerAccess, credits: int = 0, *, low_threshold: int = 0) -> Customer:
+    """Open an account with these credits to begin with. Its key is not stored."""
     customer = Customer(new_id(), new_id(), os.urandom(32))
     await rig.registry.add_account(
         NewAccount(
             customer.account_id, new_id(), email_of(customer.account_id), "A Customer", low_threshold, AT
         )
     )
-    key = ApiKey(customer.key_id, customer.account_id, tuple(Scope), cap, AT)
-    await rig.registry.add_key(key, customer.digest)
     if credits:
         await top_up(rig, customer, credits, "opening")
     return customer
 
 
+async def open_customer(
+    rig: Rig, credits: int = 0, *, cap: int | None = None, low_threshold: int = 0
+) -> Customer:
+    """Open an account with a key for everything, and these credits to begin with; `cap` is credits a day."""
+    customer = await open_account(rig, credits, low_threshold=low_threshold)
+    key = ApiKey(customer.key_id, customer.account_id, tuple(Scope), cap, AT)
+    await rig.registry.add_key(key, customer.digest)
+    return customer
+
+
 async def top_up(
-    rig: Rig,
+    rig: LedgerAccess,
     customer: Customer,
     amount: int,
     reference: str,
@@ -159,7 +166,7 @@ async def top_up(
 
 
 async def adjust(
-    rig: Rig, customer: Customer, amount: int, operation: str, at: datetime = AT
+    rig: LedgerAccess, customer: Customer, amount: int, operation: str, at: datetime = AT
 ) -> Entry | None:
     """Give or take credits once for each operation."""
     async with rig.store.begin() as tx:

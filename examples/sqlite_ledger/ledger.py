@@ -1,0 +1,149 @@
+"""The ledger on SQLite: accounts with their funds, and entries that nothing changes once they are there.
+
+The account's lock is the transaction itself (see `connection`), so reading under it is reading. No rule
+of money is written a second time here: the domain decides, this module keeps what was decided.
+"""
+
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import date, datetime
+from uuid import UUID
+
+from attrs import evolve
+from cattrs import Converter
+
+from meetcore.domain.errors import NotFound
+from meetcore.domain.money.ledger import Entry, Funds, open_account
+from meetcore.domain.webhooks.events import Event
+from meetcore.ports.registry import NewAccount
+from meetcore.ports.store import LedgerView
+
+from .connection import Connection, Database
+
+__all__ = ["SqliteAccountRegistry", "SqliteLedgerRepository", "SqliteLedgerStore", "entries_of"]
+
+_ADD_ACCOUNT = """
+INSERT INTO accounts (id, user_id, email, full_name, created_at, balance, held, low_threshold, is_low,
+    entries, last_hash, last_at)
+VALUES (:id, :user_id, :email, :full_name, :created_at, :balance, :held, :low_threshold, :is_low,
+    :entries, :last_hash, :last_at)
+"""
+
+# An account's funds.
+_LOAD_FUNDS = """
+SELECT id AS account_id, balance, held, low_threshold, is_low, entries, last_hash, last_at
+FROM accounts WHERE id = :account_id
+"""
+
+# The funds that were decided. The threshold is the registry's to change, not the ledger's.
+_WRITE_FUNDS = """
+UPDATE accounts SET balance = :balance, held = :held, is_low = :is_low, entries = :entries,
+    last_hash = :last_hash, last_at = :last_at
+WHERE id = :account_id
+"""
+
+# The entry of an operation, by its permanent name.
+_ENTRY_OF = "SELECT * FROM entries WHERE account_id = :account_id AND operation = :operation"
+
+_ENTRIES_OF = "SELECT * FROM entries WHERE account_id = :account_id ORDER BY number"
+
+# One transfer, both legs. The table's keys refuse a second number, transfer, operation or reversal.
+_APPEND_ENTRY = """
+INSERT INTO entries (account_id, number, transfer_id, operation, kind, amount, source, destination,
+    reference_type, reference_id, reverses, api_key_id, cap_day, balance_after, at, hash, key_id)
+VALUES (:account_id, :number, :transfer_id, :operation, :kind, :amount, :source, :destination,
+    :reference_type, :reference_id, :reverses, :api_key_id, :cap_day, :balance_after, :at, :hash, :key_id)
+"""
+
+# A column has the name of the field that it keeps, so that one converter reads and writes every record.
+_converter = Converter()
+_converter.register_unstructure_hook(UUID, str)
+_converter.register_structure_hook(UUID, lambda stored, _: UUID(stored))
+_converter.register_unstructure_hook(datetime, datetime.isoformat)
+_converter.register_structure_hook(datetime, lambda stored, _: datetime.fromisoformat(stored))
+_converter.register_unstructure_hook(date, date.isoformat)
+_converter.register_structure_hook(date, lambda stored, _: date.fromisoformat(stored))
+
+
+def _columns_of(entry: Entry) -> dict[str, object]:
+    """Flatten an entry with its transfer and the transfer's reference."""
+    columns: dict[str, object] = _converter.unstructure(entry)
+    transfer = _converter.unstructure(entry.transfer)
+    reference = {f"reference_{name}": value for name, value in transfer["reference"].items()}
+    named = {name: value for name, value in transfer.items() if name not in ("id", "reference")}
+    del columns["transfer"]
+    return columns | named | reference | {"transfer_id": transfer["id"]}
+
+
+def _entry(row: sqlite3.Row) -> Entry:
+    """Build an entry; its signed amount follows from the direction of the transfer."""
+    columns = dict(row)
+    reference = {"type": row["reference_type"], "id": row["reference_id"]}
+    transfer = columns | {"id": row["transfer_id"], "reference": reference}
+    entry = _converter.structure(columns | {"transfer": transfer}, Entry)
+    return evolve(entry, amount=entry.transfer.signed_amount)
+
+
+async def entries_of(connection: Connection, account_id: UUID) -> list[Entry]:
+    """Read an account's history in the order of its numbers."""
+    return [_entry(row) for row in await connection.execute(_ENTRIES_OF, {"account_id": str(account_id)})]
+
+
+class SqliteLedgerRepository:
+    """Top-ups and adjustments on one open transaction. Fills `meetcore.ports.store.LedgerRepository`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def load(self, account_id: UUID, operation: str) -> LedgerView:
+        """Read an account's funds, and the entry of this operation, if any."""
+        about = {"account_id": str(account_id), "operation": operation}
+        found = await self._connection.execute(_LOAD_FUNDS, about)
+        if not found:
+            raise NotFound("No account with this id.")
+        entries = [_entry(row) for row in await self._connection.execute(_ENTRY_OF, about)]
+        return LedgerView(_converter.structure(dict(found[0]), Funds), entries[0] if entries else None)
+
+    async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
+        """Append an entry and write the funds after it. Nobody subscribes to events: no delivery is due."""
+        await self._connection.execute(_APPEND_ENTRY, _columns_of(entry))
+        await self._connection.execute(_WRITE_FUNDS, _converter.unstructure(funds))
+        return 0
+
+
+class SqliteLedgerTransaction:
+    """An open transaction."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.ledger = SqliteLedgerRepository(connection)
+
+
+class SqliteLedgerStore:
+    """Opens transactions on a file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @asynccontextmanager
+    async def begin(self) -> AsyncIterator[SqliteLedgerTransaction]:
+        """A clean exit commits, an exception rolls back."""
+        async with self._database.transaction() as connection:
+            yield SqliteLedgerTransaction(connection)
+
+
+class SqliteAccountRegistry:
+    """Opens accounts."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add_account(self, account: NewAccount) -> None:
+        """Open an account with empty funds.
+
+        Raises:
+            sqlite3.IntegrityError: its id or its e-mail address is in use.
+        """
+        funds = _converter.unstructure(open_account(account.id, account.low_threshold))
+        async with self._database.transaction() as connection:
+            await connection.execute(_ADD_ACCOUNT, funds | _converter.unstructure(account))
