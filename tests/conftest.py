@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 import redis
+import structlog
 from hypothesis import HealthCheck, Phase, settings
 
 from tests import servers
@@ -32,6 +33,14 @@ settings.register_profile(
 )  # fmt: skip
 settings.register_profile("cover", max_examples=10, deadline=None, derandomize=True, database=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+# The default form of a traceback in logs renders the local variables of every frame: half a second for each.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 # What a shell runs in the background ignores SIGINT, and so would the programs that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

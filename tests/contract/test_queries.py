@@ -27,6 +27,7 @@ SOON = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(
 
 # A thousand meetings for one: an hour apart, each in the next of the states, some of them being cancelled.
 # The record stands in FROM: in the list of columns it would be made anew for each column: seconds.
+# No sealed value is copied: it opens under its own id only, and each refusal is logged with a traceback.
 _MULTIPLY = """
 INSERT INTO meetings
 SELECT made.* FROM meetings m, generate_series(1, 6000) AS n, jsonb_populate_record(m, jsonb_build_object(
@@ -34,7 +35,7 @@ SELECT made.* FROM meetings m, generate_series(1, 6000) AS n, jsonb_populate_rec
         || '8000000000000000',
     'status', (ARRAY['ended', 'cancelled', 'scheduled', 'cancelling', 'started', 'abandoned'])[n %% 6 + 1],
     'start_at', m.start_at + n * interval '1 hour', 'end_at', m.end_at + n * interval '1 hour',
-    'provider_meeting_id', NULL, 'password', NULL)) AS made
+    'provider_meeting_id', NULL, 'password', NULL, 'sealed_join_url', NULL)) AS made
 WHERE m.id = %(id)s
 """
 

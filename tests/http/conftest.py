@@ -56,9 +56,10 @@ def names() -> Names:
 @pytest.fixture(scope="module", autouse=True)
 def quiet_log() -> Iterator[None]:
     """Only faults are worth reading under a failed test."""
+    configured = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     yield
-    structlog.reset_defaults()
+    structlog.configure(**configured)
 
 
 @pytest.fixture(scope="session")
