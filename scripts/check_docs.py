@@ -21,8 +21,7 @@ sys.path.insert(0, str(ROOT / "src"))
 from meetcore.adapters.api.answers import STATUS  # noqa: E402  # the path comes first
 from meetcore.adapters.http.docs import PAGES  # noqa: E402
 from meetcore.adapters.http.error_pages import ERROR_PAGES  # noqa: E402
-from meetcore.adapters.http.examples import payload  # noqa: E402
-from meetcore.adapters.http.texts import EVENTS  # noqa: E402
+from meetcore.adapters.http.openapi_events import EVENTS, payload  # noqa: E402
 from meetcore.adapters.settings import PREFIX, Settings  # noqa: E402
 from meetcore.domain.webhooks.events import EventKind  # noqa: E402
 from meetcore.domain.webhooks.retry_schedule import DEFAULT_DELAYS_S  # noqa: E402
@@ -184,7 +183,7 @@ def error_table() -> str:
 
 def event_table() -> str:
     """Every kind of event."""
-    rows = [_row((f"`{kind.value}`", EVENTS[kind])) for kind in EventKind]
+    rows = [_row((f"`{kind.value}`", EVENTS[kind].about)) for kind in EventKind]
     return "\n".join(["| kind | what it tells |", "|---|---|", *rows]) + "\n"
 
 

@@ -5,7 +5,7 @@ connections made when a server starts the application.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from importlib.util import find_spec
 
@@ -18,8 +18,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from meetcore.adapters.api.client_address import client_address
 from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.api.operation import API_ROOT, Operation
-from meetcore.adapters.api.operations import operations
+from meetcore.adapters.api.operation import API_ROOT
+from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.bounded_query import BoundedQuery
 from meetcore.adapters.http.connections import ConnectionLimits, Connections
@@ -113,17 +113,16 @@ class Service:
                         await asyncio.to_thread(warn_of_role, settings)
             admit = await stack.enter_async_context(admission(wiring))
             base_url = wiring.settings.base_url
-            table = operations(wiring.use_cases)
-            document = daily_document(table, base_url)
+            document = daily_document(OPERATIONS, base_url)
             limits = _request_limits(wiring.settings)
-            self._api_app = ApiApp(table, admit, wiring.runtime, base_url, document, limits)
-            self._mcp_app = await stack.enter_async_context(_open_mcp_app(wiring, table, admit, limits))
+            self._api_app = ApiApp(wiring.use_cases, admit, wiring.runtime, base_url, document, limits)
+            self._mcp_app = await stack.enter_async_context(_open_mcp_app(wiring, admit, limits))
             refuse = Refuse("page", wiring.runtime, base_url, {"Cache-Control": "no-store"})
             self._bounded_pages = BoundedQuery(self._pages, limits, refuse)
             drain = stack.enter_context(drain_on_sigterm(settings.drain_s))
             self._pages.router.routes[:] = [
                 *_health_routes(wiring, drain),
-                *docs_routes(table),
+                *docs_routes(OPERATIONS),
                 *sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.runtime),
                 *provider_event_routes(
                     webhook_parsers(settings),
@@ -149,14 +148,12 @@ class Service:
 
 
 @asynccontextmanager
-async def _open_mcp_app(
-    wiring: Wiring, table: Sequence[Operation], admit: Admit, limits: RequestLimits
-) -> AsyncIterator[ASGIApp | None]:
+async def _open_mcp_app(wiring: Wiring, admit: Admit, limits: RequestLimits) -> AsyncIterator[ASGIApp | None]:
     """Open the agent interface; `None` if it is switched off or its extra is not installed."""
     if not (wiring.settings.mcp and has_agent_interface()):
         yield None
         return
-    lazy_app = LazyMcpApp(table, admit, wiring.runtime, wiring.settings.base_url, limits)
+    lazy_app = LazyMcpApp(wiring.use_cases, admit, wiring.runtime, wiring.settings.base_url, limits)
     async with lazy_app.open():
         yield lazy_app
 

@@ -16,7 +16,6 @@ import httpx
 from attrs import evolve, field, frozen
 
 from meetcore.adapters.api.operation import UseCases
-from meetcore.adapters.api.operations import operations
 from meetcore.adapters.mcp.mcp_app import McpApp
 from meetcore.wiring import Wiring, admission
 from tests.http.api_harness import BASE_URL
@@ -129,8 +128,7 @@ async def mcp_on(
     """The agent interface alone, on a wiring with other parts."""
     changed = evolve(wiring, **changes)
     async with admission(changed) as admit:
-        table = operations(adjust(changed.use_cases))
-        mcp_app = McpApp(table, admit, changed.runtime, changed.settings.base_url)
+        mcp_app = McpApp(adjust(changed.use_cases), admit, changed.runtime, changed.settings.base_url)
         async with (
             mcp_app.open(),
             httpx.AsyncClient(transport=httpx.ASGITransport(mcp_app), base_url=BASE_URL) as line,

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.api.operations import operations
+from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.app import Service
 from meetcore.domain.requests.keys import Scope
@@ -87,12 +87,11 @@ async def test_the_instructions_are_sent_on_initialize(agent: Agent) -> None:
 async def test_a_tool_is_listed_to_those_who_may_call_it(
     harness: ApiHarness, line: httpx.AsyncClient, era: str, scope: Scope
 ) -> None:
-    table = operations(harness.wiring.use_cases)
     few = await harness.customer(scopes=[scope])
     agent = Agent(line, few.key.text, era)
     listed = await agent.tools()
-    assert listed.keys() == {each.name for each in table if not each.scopes or scope in each.scopes}
-    hidden = next(each for each in table if each.scopes and scope not in each.scopes)
+    assert listed.keys() == {each.name for each in OPERATIONS if not each.scopes or scope in each.scopes}
+    hidden = next(each for each in OPERATIONS if each.scopes and scope not in each.scopes)
     refused = await agent.call(hidden.name)
     assert refused.error["code"] == "insufficient_scope"
     assert refused.error["details"] == {"required": [each.value for each in hidden.scopes]}

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.adapters.api.operation import UseCases
-from meetcore.adapters.api.operations import operations
+from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http.refusals import refusals_of
 from meetcore.adapters.mcp.tools import tools_of
 from meetcore.domain.requests.keys import Scope
@@ -240,7 +240,7 @@ async def test_every_call_is_answered_as_documented(
     agent = Agent(line, customer.key.text, SINGLE)
     booked = harness.body() | {"idempotency_key": "hostile"}
     begins_with = {"create_meeting": booked, "create_note": {"idempotency_key": "hostile"}}
-    for tool in tools_of(operations(harness.wiring.use_cases)):
+    for tool in tools_of(OPERATIONS):
         known = {refusal.code for refusal in refusals_of(tool.operation)} | {"invalid_request"}
         known -= {"internal_error", "rate_limited"}
         for name in (*tool.input_schema["properties"], "unheard_of"):

@@ -25,7 +25,7 @@ from typed_settings.types import SecretStr
 from meetcore.adapters.api.http_common import DEFAULT_LIMITS
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.operation import UseCases
-from meetcore.adapters.api.operations import operations
+from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.settings import Settings
@@ -92,9 +92,9 @@ async def api_on(
     """The API alone, on a wiring with other parts: a clock, a provider, settings, a use case's limits."""
     changed = evolve(wiring, **changes)
     async with admission(changed) as admit:
-        table = operations(adjust(changed.use_cases))
         base_url = changed.settings.base_url
-        yield ApiApp(table, admit, changed.runtime, base_url, daily_document(table, base_url), limits)
+        document = daily_document(OPERATIONS, base_url)
+        yield ApiApp(adjust(changed.use_cases), admit, changed.runtime, base_url, document, limits)
 
 
 def client_of(app: ASGIApp, contract: Contract) -> httpx.AsyncClient:

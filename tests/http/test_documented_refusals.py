@@ -16,7 +16,7 @@ import pytest
 from attrs import define, evolve, field, frozen
 
 from meetcore.adapters.api.operation import UseCases
-from meetcore.adapters.api.operations import operations
+from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.memory.clock import ManualClock
@@ -131,8 +131,8 @@ async def _with_fault(ask: Ask, fault: Exception) -> httpx.Response:
     path, settings = await ask.real_path(), ask.harness.wiring.settings
     wiring, base_url = ask.harness.wiring, settings.base_url
     admit = Admit(wiring.queries, BrokenCounters(fault), settings.quotas, settings.key_prefix)
-    table = operations(wiring.use_cases)
-    api = ApiApp(table, admit, wiring.runtime, base_url, daily_document(table, base_url))
+    document = daily_document(OPERATIONS, base_url)
+    api = ApiApp(wiring.use_cases, admit, wiring.runtime, base_url, document)
     http = await ask.stack.enter_async_context(client_of(api, ask.contract))
     return await evolve(ask, customer=ask.customer.at(http)).send(path)
 

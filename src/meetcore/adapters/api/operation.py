@@ -5,10 +5,10 @@ Owns the types of the table of operations. Knows no single operation.
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Self
 from uuid import UUID
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from meetcore.adapters.api.answers import ApiResponse, unpack
 from meetcore.adapters.api.bodies import OneOfBody
@@ -30,9 +30,11 @@ from meetcore.usecases.idempotency import Answer, IdempotentRequest
 from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 
-__all__ = ["API_ROOT", "Call", "Operation", "UseCases", "answered", "path_id"]
+__all__ = ["API_ROOT", "ITS_ID", "Call", "Operation", "UseCases", "answered", "path_id", "present_nothing"]
 
 API_ROOT = "/api/v1"
+ITS_ID: Final = {"id": "$response.body#/id"}
+"""The parameters of a link from a new record to an operation on it."""
 _NO_ID = UUID(int=0)  # no record has it: ids are of version 7
 
 
@@ -79,36 +81,57 @@ class Call:
         return self.request_key
 
 
+Handler = Callable[[UseCases, Call], Awaitable[ApiResponse | Answer]]
+
+
+async def _not_handled(_: UseCases, __: Call) -> ApiResponse:
+    raise NotImplementedError  # pragma: no cover
+
+
 def _nothing_else(_: dict[str, str], __: datetime) -> CallerIncludes:
     return NO_INCLUDES
 
 
-@frozen
+@frozen(kw_only=True)
 class Operation:
-    """One operation: what it is called, who may call it, what it takes and gives.
+    """The declaration of an operation, which decorates its handler and takes its name.
 
-    `present` turns the outcome of a mutating operation into its answer; a read answers by itself.
-    `refusals` are the codes that its own work can decide, for the documentation; `refusals.refusals_of` adds
-    those that follow from its form. `options` are the parameters of a query that is no list's. `includes`
-    names what is read of the account in the statement that authenticates, by the parts of the path and the
-    request's instant.
+    `scopes` are those of which a key needs one; none of them if any key may call it. `record` is what a
+    success answers with, `present` turns the outcome of a mutating operation into it; a read answers by
+    itself. `refusals` are the codes that its own work can decide; `refusals.refusals_of` adds those that
+    follow from its form. `options` are the parameters of a query that is no list's, `options_of_http` those
+    that agents are not given. `includes` names what is read of the account in the statement that
+    authenticates, by the parts of the path and the request's instant.
+
+    For people are `summary`, `about` and `requests`, the examples of bodies by name; `example` shows the
+    answer, and `links` leads from it to further operations and their parameters.
     """
 
-    name: str
     method: str
     path: str
-    summary: str
+    scopes: tuple[Scope, ...]
     rate_class: OperationClass
-    handle: Callable[[Call], Awaitable[ApiResponse | Answer]]
-    refusals: tuple[str, ...] = ()
-    success: int = 200
-    scopes: tuple[Scope, ...] = ()
+    summary: str
+    about: str
+    for_agents: str
+    name: str = ""
+    handle: Handler = _not_handled
     body: type | OneOfBody | None = None
+    record: type | None = None
+    success: int = 200
     present: Callable[[object, datetime], ApiResponse] | None = None
-    response: str = ""
+    refusals: tuple[str, ...] = ()
     listing: Listing | None = None
     options: Mapping[str, Filter] = field(factory=dict)
+    options_of_http: tuple[str, ...] = ()
     includes: Callable[[dict[str, str], datetime], CallerIncludes] = _nothing_else
+    requests: Mapping[str, Mapping[str, object]] = field(factory=dict)
+    example: Mapping[str, object] | None = None
+    links: Mapping[str, Mapping[str, str]] = field(factory=dict)
+
+    def __call__(self, handler: Handler) -> Self:
+        """Return the operation with its handler and that one's name."""
+        return evolve(self, name=handler.__name__, handle=handler)
 
     @property
     def is_mutating(self) -> bool:
@@ -138,3 +161,8 @@ def path_id(call: Call, name: str = "id") -> UUID:
         return parse_id(call.path[name], "record")
     except NotFound:
         return _NO_ID
+
+
+def present_nothing(_: object, __: datetime) -> ApiResponse:
+    """Answer without a body."""
+    return ApiResponse(204, b"")

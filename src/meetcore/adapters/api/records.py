@@ -1,6 +1,5 @@
 """The shapes of answers, for the OpenAPI document; a test holds `domain.records` against them."""
 
-from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated
 
@@ -12,8 +11,6 @@ from meetcore.domain.notes.notes import Language
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
 from meetcore.domain.webhooks.events import EventKind
-
-__all__ = ["ALL", "DATA_OF"]
 
 Utc = Annotated[
     str, Meta(description="RFC 3339 in UTC, whole seconds.", extra_json_schema={"format": "date-time"})
@@ -390,23 +387,3 @@ class NoteList:
 
     data: list[Note]
     next_cursor: Cursor
-
-
-ALL = (
-    Meeting, MeetingList, Cancellation, Account, Webhook, WebhookWithSecret, WebhookList, Delivery,
-    DeliveryList, TierList, CreditsRecord, TransactionList, Estimate, Recording, RecordingList, DownloadUrl,
-    Note, NoteList,
-)  # fmt: skip
-"""The answers."""
-
-DATA_OF: Mapping[EventKind, type] = {
-    EventKind.MEETING_CREATED: Meeting,
-    EventKind.MEETING_ENDED: Meeting,
-    EventKind.RECORDING_READY: Recording,
-    EventKind.NOTE_COMPLETED: Note,
-    EventKind.NOTE_FAILED: Note,
-    EventKind.CREDIT_LOW: BalanceChange,
-    EventKind.CREDIT_TOPUP_SUCCEEDED: BalanceChange,
-    EventKind.WEBHOOK_TEST: Webhook,
-}
-"""What the `data` of each event is."""

@@ -13,7 +13,7 @@ import structlog
 from attrs import define, evolve, field, frozen
 
 from meetcore.adapters.api.answers import ApiResponse, pack, render_error
-from meetcore.adapters.api.operation import Call, Operation, answered
+from meetcore.adapters.api.operation import Call, Operation, UseCases, answered
 from meetcore.adapters.api.paging import Page
 from meetcore.domain.errors import DomainError, InternalError, ServiceUnavailable
 from meetcore.domain.requests.idempotency import fingerprint
@@ -65,11 +65,13 @@ class RequestPipeline:
     """The steps that every request passes, over any protocol.
 
     Args:
+        use: what the operations call.
         admit: authenticates and counts requests.
         runtime: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
     """
 
+    use: UseCases
     admit: Admit
     runtime: Runtime
     base_url: str
@@ -141,7 +143,7 @@ class RequestPipeline:
         request_key: IdempotentRequest | None,
     ) -> tuple[ApiResponse, bool]:
         call = Call(caller, context.now, parsed.path, parsed.body, request_key, parsed.page, parsed.options)
-        return answered(await operation.handle(call))
+        return answered(await operation.handle(self.use, call))
 
     def _idempotent_request(
         self, context: RequestContext, operation: Operation, parsed: ParsedRequest

@@ -6,7 +6,7 @@ X-Request-Id and the rate headers of part 8, all made of one instant.
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -30,7 +30,8 @@ from meetcore.adapters.api.http_common import (
 )
 from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.api.log_fields import loggable_path
-from meetcore.adapters.api.operation import API_ROOT, Operation
+from meetcore.adapters.api.operation import API_ROOT, Operation, UseCases
+from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.paging import Page, read_options, read_page
 from meetcore.adapters.api.query import read_query
 from meetcore.adapters.api.request_pipeline import ParsedRequest, RequestContext, RequestPipeline
@@ -64,7 +65,7 @@ class ApiApp:
     """The ASGI application of the API.
 
     Args:
-        table: the operations.
+        use: what the operations call.
         admit: authenticates and counts requests.
         runtime: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
@@ -74,7 +75,7 @@ class ApiApp:
 
     def __init__(
         self,
-        table: Sequence[Operation],
+        use: UseCases,
         admit: Admit,
         runtime: Runtime,
         base_url: str,
@@ -82,12 +83,12 @@ class ApiApp:
         limits: RequestLimits = DEFAULT_LIMITS,
     ) -> None:
         self._limits = limits
-        self._pipeline = RequestPipeline(admit, runtime, base_url)
+        self._pipeline = RequestPipeline(use, admit, runtime, base_url)
         self._base_url = base_url
         self._document = document
         self._routes: list[tuple[re.Pattern[str], Mapping[str, Operation]]] = []
-        for path in dict.fromkeys(operation.path for operation in table):
-            known = {operation.method: operation for operation in table if operation.path == path}
+        for path in dict.fromkeys(operation.path for operation in OPERATIONS):
+            known = {operation.method: operation for operation in OPERATIONS if operation.path == path}
             pattern = re.compile(API_ROOT + re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]+)", path))
             self._routes.append((pattern, known))
 

@@ -1,7 +1,7 @@
 """The OpenAPI 3.1 document, derived from the table of operations and the classes that decode bodies.
 
-Owns how an operation is described. Its refusals come from `refusals`, its sentences from `texts`, the events
-from `openapi_events`.
+Owns how an operation is described. Its refusals come from `refusals`, the events from
+`openapi_events`.
 """
 
 import re
@@ -13,18 +13,18 @@ from typing import Any
 
 import msgspec
 
-from meetcore.adapters.api import records
 from meetcore.adapters.api.answers import STATUS, envelope_of
 from meetcore.adapters.api.bodies import OneOfBody
+from meetcore.adapters.api.example_records import EVENT_ID, IDS
 from meetcore.adapters.api.operation import API_ROOT, Operation
 from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.api.schemas import schemas_of
+from meetcore.adapters.http.error_examples import DETAILS, MESSAGES
 from meetcore.adapters.http.example_days import moved_to
-from meetcore.adapters.http.examples import ANSWERS, DETAILS, IDS, MESSAGES, PAYLOAD_ID, REQUESTS
-from meetcore.adapters.http.openapi_events import event_schemas, webhook_items
+from meetcore.adapters.http.openapi_events import EVENTS, event_schemas, webhook_items
 from meetcore.adapters.http.openapi_headers import HEADERS, headers_of
 from meetcore.adapters.http.refusals import Refusal, error_schema, error_schema_name, refusals_of
-from meetcore.adapters.http.texts import ABOUT, LINKS, OVERVIEW, REASONS, SUCCESS, TAGS
+from meetcore.adapters.http.texts import OVERVIEW, REASONS, SUCCESS, TAGS
 from meetcore.domain.meetings.schedule import WIB
 
 __all__ = ["daily_document", "openapi_document"]
@@ -123,9 +123,8 @@ def _operation(operation: Operation, base_url: str) -> Json:
     }
     if operation.body is not None:
         content: Json = {"schema": _body_schema(operation.body)}
-        if operation.name in REQUESTS:
-            examples = REQUESTS[operation.name]
-            content["examples"] = {name: {"value": value} for name, value in examples.items()}
+        if operation.requests:
+            content["examples"] = {name: {"value": value} for name, value in operation.requests.items()}
         described["requestBody"] = {"required": True, "content": {"application/json": content}}
     return described
 
@@ -143,8 +142,7 @@ def _body_schema(body: type | OneOfBody) -> Json:
 def _description(operation: Operation) -> str:
     scopes = " or ".join(f"`{scope.value}`" for scope in operation.scopes)
     needs = f"Needs the scope {scopes}." if scopes else "Any valid key may call it."
-    about = ABOUT.get(operation.name, "")
-    return f"{about} {needs} Counts against the {operation.rate_class.value} quota.".strip()
+    return f"{operation.about} {needs} Counts against the {operation.rate_class.value} quota."
 
 
 def _path_parameters(operation: Operation) -> Iterator[Json]:
@@ -194,17 +192,17 @@ def _success(operation: Operation) -> Json:
         "description": SUCCESS[operation.success],
         "headers": headers_of(operation.success, is_mutating=operation.is_mutating),
     }
-    if operation.success != 204:
-        content: Json = {"schema": {"$ref": _SCHEMA.format(name=operation.response)}}
-        if operation.name in ANSWERS:
-            content["example"] = ANSWERS[operation.name]
+    if operation.record is not None:
+        content: Json = {"schema": {"$ref": _SCHEMA.format(name=operation.record.__name__)}}
+        if operation.example is not None:
+            content["example"] = operation.example
         success["content"] = {"application/json": content}
         if "format" in operation.options:
             success["content"]["text/markdown"] = {"schema": {"type": "string"}}
-    if operation.name in LINKS:
+    if operation.links:
         success["links"] = {
             name: {"operationId": name, "parameters": dict(parameters)}
-            for name, parameters in LINKS[operation.name].items()
+            for name, parameters in operation.links.items()
         }
     return success
 
@@ -240,7 +238,7 @@ def _error_example(status: int, code: str, base_url: str) -> Json:
             f"The request is not valid: see details.fields ({name}).",
             {"fields": {name: [problem]}},
         )
-    return envelope_of(code, message, base_url, PAYLOAD_ID, details)
+    return envelope_of(code, message, base_url, EVENT_ID, details)
 
 
 _FORM_PROBLEMS = {
@@ -254,9 +252,9 @@ def _schemas(table: Sequence[Operation], base_url: str) -> Json:
     bodies = [
         each for body in given for each in (body.bodies.values() if isinstance(body, OneOfBody) else [body])
     ]
-    answers = {operation.response for operation in table}
-    shown = [record for record in records.ALL if record.__name__ in answers]
-    schemas = schemas_of([*bodies, *shown, *dict.fromkeys(records.DATA_OF.values())], _SCHEMA)
+    shown = [operation.record for operation in table if operation.record is not None]
+    sent = [event.record for event in EVENTS.values()]
+    schemas = schemas_of(dict.fromkeys([*bodies, *shown, *sent]), _SCHEMA)
     codes = [code for code in STATUS if any(_answers(operation, code) for operation in table)]
     errors = {error_schema_name(code): error_schema(code, base_url) for code in codes}
     return schemas | event_schemas() | errors

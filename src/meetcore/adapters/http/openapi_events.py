@@ -1,15 +1,16 @@
 """The `webhooks` of the OpenAPI document: what is posted to customers, how it is signed, what is expected."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from meetcore.adapters.api.records import DATA_OF
-from meetcore.adapters.http.examples import PAYLOAD_ID, payload
-from meetcore.adapters.http.texts import EVENTS
+from attrs import frozen
+
+from meetcore.adapters.api import example_records as examples
+from meetcore.adapters.api import records
 from meetcore.domain.webhooks.events import API_VERSION, EventKind
 from meetcore.domain.webhooks.signature import SIGNATURE_HEADER
 
-__all__ = ["event_schemas", "webhook_items"]
+__all__ = ["EVENTS", "event_schemas", "payload", "webhook_items"]
 
 Json = dict[str, Any]
 
@@ -21,8 +22,12 @@ _HEADERS = (
         "t=1795260783,v1=6b6d8f12a1336556f50361c423c9a67da66a16ebd3218d4eff8856cb20c00d5e",
     ),
     ("X-Service-Event", "The kind, as in `type`.", None),
-    ("X-Service-Delivery", "The delivery, for `GET /webhooks/{id}/deliveries/{delivery_id}`.", PAYLOAD_ID),
-    ("webhook-id", "The event's id, as in `id` (Standard Webhooks).", PAYLOAD_ID),
+    (
+        "X-Service-Delivery",
+        "The delivery, for `GET /webhooks/{id}/deliveries/{delivery_id}`.",
+        examples.EVENT_ID,
+    ),
+    ("webhook-id", "The event's id, as in `id` (Standard Webhooks).", examples.EVENT_ID),
     ("webhook-timestamp", "The unix time of signing (Standard Webhooks).", "1795260783"),
     (
         "webhook-signature",
@@ -30,6 +35,77 @@ _HEADERS = (
         "v1,hCAQc5X1tvaDVSqiLDOBjGb0ipzQ5cmuDAOnOcGVJ4Y=",
     ),
 )
+
+
+@frozen
+class _Event:
+    """An event as it is documented: a sentence or two, the class of its `data`, and an example of that."""
+
+    about: str
+    record: type
+    example: Json
+
+
+def _balance_after(transaction: Json) -> Json:
+    available = transaction["balance_after"]
+    return {"balance": available, "held": 0, "available": available, "transaction": transaction}
+
+
+_PUBLIC_MEETING = examples.MEETING | {"password": None}
+
+EVENTS: Mapping[EventKind, _Event] = {
+    EventKind.MEETING_CREATED: _Event(
+        "A meeting was made. `data` is the meeting; its `password` and `host_key` are null.",
+        records.Meeting,
+        _PUBLIC_MEETING,
+    ),
+    EventKind.MEETING_ENDED: _Event(
+        "A meeting was ended, by the provider or by `DELETE /meetings/{id}`. `data` is the meeting; "
+        "its `password` and `host_key` are null.",
+        records.Meeting,
+        _PUBLIC_MEETING | {"status": "ended"},
+    ),
+    EventKind.RECORDING_READY: _Event(
+        "A recording can be had. `data` is the recording.", records.Recording, examples.RECORDING
+    ),
+    EventKind.NOTE_COMPLETED: _Event(
+        "Notes are written and paid for. `data` is the note.", records.Note, examples.NOTE
+    ),
+    EventKind.NOTE_FAILED: _Event(
+        "Notes could not be written; they cost nothing. `data` is the note.",
+        records.Note,
+        examples.FAILED_NOTE,
+    ),
+    EventKind.CREDIT_LOW: _Event(
+        "The available balance fell below the account's threshold. `data` is the balance and the "
+        "transaction that did it. Sent once, and again only after the balance was at the threshold.",
+        records.BalanceChange,
+        _balance_after(
+            examples.transaction("meeting_charge", -15, 95, {"type": "meeting", "id": examples.MEETING["id"]})
+        ),
+    ),
+    EventKind.CREDIT_TOPUP_SUCCEEDED: _Event(
+        "Credits were added. `data` is the balance and the transaction.",
+        records.BalanceChange,
+        _balance_after(examples.transaction("topup", 500, 595, {"type": "topup", "id": "INV-7"})),
+    ),
+    EventKind.WEBHOOK_TEST: _Event(
+        "You asked for it with `POST /webhooks/{id}/test`. `data` is the webhook, without its secret.",
+        records.Webhook,
+        examples.WEBHOOK,
+    ),
+}
+
+
+def payload(kind: EventKind) -> Json:
+    """Build an example payload, as `domain.events.encode_event` writes it."""
+    return {
+        "id": examples.EVENT_ID,
+        "type": kind.value,
+        "created_at": examples.MADE_AT,
+        "api_version": API_VERSION,
+        "data": EVENTS[kind].example,
+    }
 
 
 def webhook_items() -> Json:
@@ -45,7 +121,7 @@ def _post(kind: EventKind) -> Json:
     return {
         "operationId": f"on_{kind.value.replace('.', '_')}",
         "summary": kind.value,
-        "description": EVENTS[kind],
+        "description": EVENTS[kind].about,
         "tags": ["events"],
         # No credentials: the signature authenticates the request.
         "security": [],
@@ -87,11 +163,11 @@ def _payload_schema(kind: EventKind) -> Json:
         "type": {"type": "string", "enum": [kind.value]},
         "created_at": {"type": "string", "format": "date-time"},
         "api_version": {"type": "string", "enum": [API_VERSION]},
-        "data": {"$ref": _SCHEMA.format(name=DATA_OF[kind].__name__)},
+        "data": {"$ref": _SCHEMA.format(name=EVENTS[kind].record.__name__)},
     }
     return {
         "title": _name(kind),
-        "description": EVENTS[kind],
+        "description": EVENTS[kind].about,
         "type": "object",
         "properties": properties,
         "required": list(properties),

@@ -5,7 +5,7 @@ when the application is opened and closed.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from meetcore.adapters.api.http_common import DEFAULT_LIMITS
 from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.api.operation import Operation
+from meetcore.adapters.api.operation import UseCases
 from meetcore.usecases.admit import Admit
 from meetcore.usecases.runtime import Runtime
 
@@ -27,7 +27,7 @@ class LazyMcpApp:
     """The ASGI application of the agent interface; `open` it before the first request.
 
     Args:
-        table: the operations.
+        use: what the operations call.
         admit: authenticates and counts requests.
         runtime: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
@@ -36,13 +36,13 @@ class LazyMcpApp:
 
     def __init__(
         self,
-        table: Sequence[Operation],
+        use: UseCases,
         admit: Admit,
         runtime: Runtime,
         base_url: str,
         limits: RequestLimits = DEFAULT_LIMITS,
     ) -> None:
-        self._parts = (table, admit, runtime, base_url, limits)
+        self._parts = (use, admit, runtime, base_url, limits)
         self._closing = asyncio.Event()
         self._opened: asyncio.Future[ASGIApp] = asyncio.get_running_loop().create_future()
         self._lifespan_task: asyncio.Task[None] | None = None

@@ -8,7 +8,7 @@ read it; every other refusal has its HTTP status.
 Stateless: any process can answer any request.
 """
 
-from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
+from collections.abc import AsyncIterator, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from datetime import datetime
 from importlib import metadata
@@ -28,7 +28,8 @@ from starlette.types import Receive, Scope, Send
 from meetcore.adapters.api.answers import ApiResponse, OriginNotAllowed, status_of
 from meetcore.adapters.api.http_common import DEFAULT_LIMITS, MAX_BODY_BYTES, common_headers, headers_of
 from meetcore.adapters.api.limits import RequestLimits
-from meetcore.adapters.api.operation import Operation
+from meetcore.adapters.api.operation import UseCases
+from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.request_pipeline import RequestPipeline
 from meetcore.adapters.mcp.arguments import ids_of, read_arguments
 from meetcore.adapters.mcp.mcp_request import McpRequest, Message, read_message
@@ -52,7 +53,7 @@ class McpApp:
     """The ASGI application of the agent interface; `open` it before the first request.
 
     Args:
-        table: the operations.
+        use: what the operations call.
         admit: authenticates and counts requests.
         runtime: the clock, and new request ids.
         base_url: where the service is reached, without a slash at its end.
@@ -61,16 +62,16 @@ class McpApp:
 
     def __init__(
         self,
-        table: Sequence[Operation],
+        use: UseCases,
         admit: Admit,
         runtime: Runtime,
         base_url: str,
         limits: RequestLimits = DEFAULT_LIMITS,
     ) -> None:
         self._limits = limits
-        self._pipeline = RequestPipeline(admit, runtime, base_url)
+        self._pipeline = RequestPipeline(use, admit, runtime, base_url)
         self._base_url = base_url
-        self._tools = {tool.name: tool for tool in tools_of(table)}
+        self._tools = {tool.name: tool for tool in tools_of(OPERATIONS)}
         self._listings = {name: tool_listing(tool) for name, tool in self._tools.items()}
         place = urlsplit(base_url)
         self._origin = f"{place.scheme}://{place.netloc}".lower()

@@ -10,21 +10,12 @@ from typing import Any
 
 from attrs import frozen
 
-from meetcore.adapters.api import records
 from meetcore.adapters.api.bodies import OneOfBody
 from meetcore.adapters.api.filters import Filter
 from meetcore.adapters.api.operation import Operation
 from meetcore.adapters.api.paging import DEFAULT_LIMIT, MAX_LIMIT
 from meetcore.adapters.api.schemas import schemas_of
-from meetcore.adapters.mcp.texts import (
-    COSTS,
-    FREE,
-    KEY_OF_COST,
-    KEY_OF_FREE,
-    LEFT_OUT,
-    LEFT_OUT_OPTIONS,
-    WHEN,
-)
+from meetcore.adapters.mcp.texts import COSTS, FREE, KEY_OF_COST, KEY_OF_FREE
 from meetcore.domain.errors import InsufficientScope
 from meetcore.domain.requests.keys import ApiKey, require_scope
 from meetcore.domain.requests.rate_window import OperationClass
@@ -83,13 +74,12 @@ class Tool:
 
 
 def tools_of(table: Iterable[Operation]) -> tuple[Tool, ...]:
-    """Return every operation as a tool, but for those that are left out on purpose.
+    """Return every operation as a tool.
 
     Raises:
-        KeyError: an operation has no text on when to use it.
         ValueError: two arguments of an operation would have one name.
     """
-    known = [operation for operation in table if operation.name not in LEFT_OUT]
+    known = tuple(table)
     names = {f"{operation.method} {operation.path}": operation.name for operation in known}
     return tuple(
         Tool(
@@ -118,7 +108,7 @@ def _adds(operation: Operation) -> bool:
 
 
 def _description(operation: Operation) -> str:
-    return f"{operation.summary}. {WHEN[operation.name]} {COSTS if costs(operation) else FREE}"
+    return f"{operation.summary}. {operation.for_agents} {COSTS if costs(operation) else FREE}"
 
 
 def _input(operation: Operation) -> Json:
@@ -156,8 +146,7 @@ def _key_argument(operation: Operation) -> Json:
 
 def chosen_options(operation: Operation) -> Mapping[str, Filter]:
     """Return the options of an operation, but for those of no use to agents."""
-    left_out = LEFT_OUT_OPTIONS.get(operation.name, {})
-    return {name: each for name, each in operation.options.items() if name not in left_out}
+    return {name: each for name, each in operation.options.items() if name not in operation.options_of_http}
 
 
 def _list_arguments(operation: Operation) -> Json:
@@ -212,8 +201,7 @@ def _of_some(name: str, tag: str, schemas: Mapping[str, Json]) -> Json:
 
 
 def _output(operation: Operation) -> Json:
-    shown = [record for record in records.ALL if record.__name__ == operation.response]
-    return _whole(shown[0]) if shown else {"type": "object"}
+    return {"type": "object"} if operation.record is None else _whole(operation.record)
 
 
 def _whole(shape: type) -> Json:

@@ -1,0 +1,61 @@
+"""The operations on the caller's account and on the tiers on sale (spec 4.2)."""
+
+from meetcore.adapters.api import example_records as examples
+from meetcore.adapters.api import records
+from meetcore.adapters.api.answers import ApiResponse, render_record
+from meetcore.adapters.api.operation import Call, Operation, UseCases
+from meetcore.adapters.api.paging import Listing, Named, page_of
+from meetcore.domain.records import tier_record
+from meetcore.domain.requests.rate_window import OperationClass
+
+__all__ = ["get_me", "list_pricing_tiers"]
+
+
+@Operation(
+    method="GET",
+    path="/me",
+    scopes=(),
+    rate_class=OperationClass.READ,
+    record=records.Account,
+    summary="Who the key belongs to, its scopes and the balance",
+    about="A 200 means that the key is valid, not revoked and not expired.",
+    for_agents="Use it first when another tool refuses: it shows whose key this is, which scopes it has and its "
+    "daily cap of credits.",
+    example=examples.ACCOUNT,
+)
+async def get_me(_: UseCases, call: Call) -> ApiResponse:
+    caller = call.caller
+    return render_record(
+        200,
+        {
+            "user": {
+                "id": str(caller.account.user_id),
+                "email": caller.account.email,
+                "full_name": caller.account.full_name,
+            },
+            "credits": {"balance": caller.account.balance},
+            "api_key": {
+                "id": str(caller.key.id),
+                "scopes": [scope.value for scope in caller.key.scopes],
+                "daily_credit_cap": caller.key.daily_cap,
+            },
+        },
+    )
+
+
+@Operation(
+    method="GET",
+    path="/pricing-tiers",
+    scopes=(),
+    rate_class=OperationClass.READ,
+    listing=Listing(named_by=Named.SLUG),
+    record=records.TierList,
+    summary="The pricing tiers on sale",
+    about="Give a tier's `id` as `pricing_tier_id` to create a meeting.",
+    for_agents="Use it before booking: it lists the tiers with seats, minutes and price. Give a tier's id "
+    "as pricing_tier_id.",
+    example=examples.page_of(examples.TIER),
+)
+async def list_pricing_tiers(use: UseCases, call: Call) -> ApiResponse:
+    tiers, cursor = page_of(use.catalogue.on_sale(), call.page, lambda tier: tier.id)
+    return render_record(200, {"data": [tier_record(tier) for tier in tiers], "next_cursor": cursor})

@@ -1,0 +1,100 @@
+"""The operations on the deliveries to webhooks (spec 6)."""
+
+from datetime import datetime
+from typing import Final
+
+from meetcore.adapters.api import example_records as examples
+from meetcore.adapters.api import records
+from meetcore.adapters.api.answers import ApiResponse, render_record
+from meetcore.adapters.api.filters import one_of
+from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
+from meetcore.adapters.api.paging import Listing, slice_page
+from meetcore.domain.errors import NotFound
+from meetcore.domain.ids import parse_id
+from meetcore.domain.records import delivery_record
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.ports.queries import DeliveryHistory
+from meetcore.usecases.idempotency import Answer
+
+__all__ = ["ITS_DELIVERY", "get_delivery", "list_deliveries", "present_posted", "resend_delivery"]
+
+ITS_DELIVERY: Final = {"id": "$request.path.id", "delivery_id": "$response.body#/id"}
+"""The parameters of a link from a new delivery to an operation on it."""
+
+_READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
+
+
+def present_posted(outcome: object, _: datetime) -> ApiResponse:
+    """Render a delivery that was accepted."""
+    assert isinstance(outcome, DeliveryHistory)
+    return render_record(202, delivery_record(outcome.delivery, outcome.attempts))
+
+
+@Operation(
+    method="GET",
+    path="/webhooks/{id}/deliveries",
+    scopes=_READERS,
+    rate_class=OperationClass.READ,
+    listing=Listing(
+        {
+            "status": one_of(
+                {status.value: status for status in DeliveryStatus}, "Only deliveries that stand so."
+            )
+        }
+    ),
+    record=records.DeliveryList,
+    summary="List the deliveries to a webhook with their attempts",
+    about="A delivery is one event on its way to one webhook, with every attempt.",
+    for_agents="Use it to find out what was sent to a webhook and what came of it.",
+    example=examples.page_of(examples.DELIVERY),
+)
+async def list_deliveries(use: UseCases, call: Call) -> ApiResponse:
+    endpoint_id, page = parse_id(call.path["id"], "webhook"), call.page
+    found = await use.queries.list_deliveries(
+        call.caller.account.id, endpoint_id, page.filters.get("status"), page.limit + 1, page.before
+    )
+    if found is None:
+        raise NotFound("No webhook with this id.")
+    shown, cursor = slice_page(found, page, lambda one: one.delivery.id)
+    data = [delivery_record(one.delivery, one.attempts) for one in shown]
+    return render_record(200, {"data": data, "next_cursor": cursor})
+
+
+@Operation(
+    method="GET",
+    path="/webhooks/{id}/deliveries/{delivery_id}",
+    scopes=_READERS,
+    rate_class=OperationClass.READ,
+    record=records.Delivery,
+    summary="Read a delivery with its attempts",
+    about="`attempts` tell what each post met.",
+    for_agents="Use it to see each attempt of a delivery and what it met.",
+    example=examples.DELIVERY,
+)
+async def get_delivery(use: UseCases, call: Call) -> ApiResponse:
+    endpoint_id, delivery_id = (parse_id(call.path[name], "delivery") for name in ("id", "delivery_id"))
+    found = await use.queries.find_delivery(call.caller.account.id, endpoint_id, delivery_id)
+    if found is None:
+        raise NotFound("No delivery with this id.")
+    return render_record(200, delivery_record(found.delivery, found.attempts))
+
+
+@Operation(
+    method="POST",
+    path="/webhooks/{id}/deliveries/{delivery_id}/resend",
+    scopes=(Scope.WEBHOOKS_WRITE,),
+    rate_class=OperationClass.WRITE,
+    record=records.Delivery,
+    success=202,
+    present=present_posted,
+    refusals=("conflict", "gone"),
+    summary="Send the event of a delivery again, the same bytes",
+    about="A new delivery of the same event: the payload, its `id` included, is the same.",
+    for_agents="Use it to send an event again after its receiver was mended.",
+    example=examples.PENDING_DELIVERY | {"event_type": "meeting.created"},
+)
+async def resend_delivery(use: UseCases, call: Call) -> Answer:
+    endpoint_id, delivery_id = path_id(call), path_id(call, "delivery_id")
+    return await use.resend_delivery(call.caller, endpoint_id, delivery_id, call.required_request, call.now)

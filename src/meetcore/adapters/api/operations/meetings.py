@@ -1,0 +1,176 @@
+"""The operations on meetings (spec 4.1)."""
+
+from datetime import datetime
+
+from msgspec import UNSET
+
+from meetcore.adapters.api import example_records as examples
+from meetcore.adapters.api import records
+from meetcore.adapters.api.answers import ApiResponse, render_record
+from meetcore.adapters.api.bodies import CreateMeetingBody
+from meetcore.adapters.api.filters import instant, one_of
+from meetcore.adapters.api.operation import API_ROOT, ITS_ID, Call, Operation, UseCases, path_id
+from meetcore.adapters.api.paging import Listing, slice_page
+from meetcore.domain.errors import NotFound
+from meetcore.domain.ids import parse_id
+from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingRequest, MeetingStatus
+from meetcore.domain.records import cancellation_record, meeting_record
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.ports.queries import NO_INCLUDES, CallerIncludes, MeetingFilter
+from meetcore.usecases.idempotency import Answer
+
+__all__ = ["cancel_meeting", "create_meeting", "get_meeting", "list_meetings"]
+
+_READERS = (Scope.MEETINGS_READ, Scope.MEETINGS_WRITE)
+_SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, MeetingStatus.CANCELLED)
+
+
+def _present_created(outcome: object, _: datetime) -> ApiResponse:
+    assert isinstance(outcome, Meeting)
+    location = f"{API_ROOT}/meetings/{outcome.id}"
+    # As of its creation, so that a replay that is rendered late shows what the first answer showed.
+    return render_record(201, meeting_record(outcome, outcome.created_at), location)
+
+
+@Operation(
+    method="POST",
+    path="/meetings",
+    scopes=(Scope.MEETINGS_WRITE,),
+    rate_class=OperationClass.CREDIT,
+    body=CreateMeetingBody,
+    record=records.Meeting,
+    success=201,
+    present=_present_created,
+    refusals=(
+        "not_found",
+        "unprocessable_entity",
+        "insufficient_credits",
+        "credit_cap_exceeded",
+        "upstream_error",
+    ),
+    links={"get_meeting": ITS_ID, "cancel_meeting": ITS_ID},
+    summary="Create a meeting and deduct its credits",
+    about="The price is the tier's `credits`, plus its `recording_credits` when the meeting is recorded; "
+    "it is deducted at once, and only when the meeting exists. `auto_notulen` forces recording on; its notes "
+    "are charged later, by the begun minute of the recording, and fail where the credits or the key's cap do not allow them "
+    "then. Date and time are read in WIB (UTC+7). When no host is free in the time range the answer is 503 with "
+    "`Retry-After`: choose another time or try again.",
+    for_agents="Use it to book an online meeting, after list_pricing_tiers and estimate_credits. Share "
+    "join_url with the participants. auto_notulen forces recording on; its notes are charged later, "
+    "by the begun minute of the recording, and fail where the credits are short then. When no host is free at that time it "
+    "refuses with service_unavailable: choose another time or wait.",
+    requests={
+        "plain": {
+            "title": "Rapat mingguan",
+            "date": "2026-12-01",
+            "start_time": "09:00",
+            "pricing_tier_id": "standard-100",
+        },
+        "with_notes": {
+            "title": "Rapat mingguan",
+            "date": "2026-12-01",
+            "start_time": "09:00",
+            "pricing_tier_id": "standard-100",
+            "description": "Agenda:\n1. Anggaran\n2. Jadwal",
+            "auto_notulen": True,
+            "mic_off": True,
+        },
+    },
+    example=examples.MEETING,
+)
+async def create_meeting(use: UseCases, call: Call) -> Answer:
+    body: CreateMeetingBody = call.body
+    wanted = MeetingRequest(
+        title=body.title,
+        date=body.date,
+        start_time=body.start_time,
+        pricing_tier_id=body.pricing_tier_id,
+        description=None if body.description is UNSET else str(body.description),
+        password=None if body.password is UNSET else str(body.password),
+        with_recording=body.with_recording,
+        auto_notulen=body.auto_notulen,
+        must_login=body.must_login,
+        mic_off=body.mic_off,
+        email_notification=body.email_notification,
+    )
+    return await use.create_meeting(call.caller, wanted, call.required_request, call.now)
+
+
+@Operation(
+    method="GET",
+    path="/meetings",
+    scopes=_READERS,
+    rate_class=OperationClass.READ,
+    listing=Listing(
+        {
+            "status": one_of({status.value: status for status in _SHOWN}, "Only meetings that stand so now."),
+            "from": instant("Only meetings that start then or later."),
+            "to": instant("Only meetings that start before."),
+        },
+        ranges=[("from", "to")],
+    ),
+    record=records.MeetingList,
+    summary="List the meetings, the newest first",
+    about="What is in creation is not listed.",
+    for_agents="Use it to find meetings by status or time, and to check whether a booking is already there.",
+    example=examples.page_of(examples.MEETING),
+)
+async def list_meetings(use: UseCases, call: Call) -> ApiResponse:
+    page, given = call.page, call.page.filters
+    wanted = MeetingFilter(call.now, given.get("status"), given.get("from"), given.get("to"))
+    found = await use.queries.list_meetings(call.caller.account.id, wanted, page.limit + 1, page.before)
+    shown, cursor = slice_page(found, page, lambda one: one.id)
+    return render_record(
+        200, {"data": [meeting_record(one, call.now) for one in shown], "next_cursor": cursor}
+    )
+
+
+def _meeting_of_path(path: dict[str, str], _: datetime) -> CallerIncludes:
+    try:
+        return CallerIncludes(meeting_id=parse_id(path["id"], "meeting"))
+    except NotFound:  # reported later: the key is checked first
+        return NO_INCLUDES
+
+
+@Operation(
+    method="GET",
+    path="/meetings/{id}",
+    scopes=_READERS,
+    rate_class=OperationClass.READ,
+    includes=_meeting_of_path,
+    record=records.Meeting,
+    summary="Read a meeting",
+    about="A meeting is there once it is `scheduled`.",
+    for_agents="Use it to read one meeting: its status, join link and password.",
+    example=examples.MEETING,
+)
+async def get_meeting(_: UseCases, call: Call) -> ApiResponse:
+    meeting = call.caller.load_meeting()
+    if meeting is None or meeting.status not in VISIBLE:
+        raise NotFound("No meeting with this id.")
+    return render_record(200, meeting_record(meeting, call.now))
+
+
+def _present_cancelled(outcome: object, now: datetime) -> ApiResponse:
+    assert isinstance(outcome, Meeting)
+    return render_record(200, cancellation_record(outcome, now))
+
+
+@Operation(
+    method="DELETE",
+    path="/meetings/{id}",
+    scopes=(Scope.MEETINGS_WRITE,),
+    rate_class=OperationClass.WRITE,
+    record=records.Cancellation,
+    present=_present_cancelled,
+    refusals=("conflict", "upstream_error"),
+    summary="Cancel a meeting, or end one that runs",
+    about="Before its start it is cancelled and its credits are returned, once. While it runs it is ended, "
+    "and nothing is returned. Asking again gives the same answer.",
+    for_agents="Use it to call a meeting off. Before its start the credits come back; while it runs it is "
+    "ended for everybody and nothing comes back. Cannot be undone.",
+    example={"id": examples.MEETING["id"], "status": "cancelled", "credits_refunded": 15},
+)
+async def cancel_meeting(use: UseCases, call: Call) -> Answer:
+    return await use.cancel_meeting(call.caller, path_id(call), call.required_request, call.now)

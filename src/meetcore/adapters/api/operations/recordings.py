@@ -1,0 +1,113 @@
+"""The operations on recordings (spec 1/notes, 7/410)."""
+
+from datetime import UTC, datetime
+
+from meetcore.adapters.api import example_records as examples
+from meetcore.adapters.api import records
+from meetcore.adapters.api.answers import ApiResponse, render_record
+from meetcore.adapters.api.filters import flag, record_id
+from meetcore.adapters.api.links import download_url
+from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id, present_nothing
+from meetcore.adapters.api.paging import Listing, slice_page
+from meetcore.domain.errors import NotFound
+from meetcore.domain.ids import parse_id
+from meetcore.domain.meetings.schedule import utc_text
+from meetcore.domain.notes.recordings import RecordingStatus
+from meetcore.domain.records import recording_record
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.usecases.idempotency import Answer
+
+__all__ = ["delete_recording", "get_download_url", "get_recording", "list_recordings"]
+
+_READERS = (Scope.RECORDINGS_READ,)
+
+
+@Operation(
+    method="GET",
+    path="/recordings",
+    scopes=_READERS,
+    rate_class=OperationClass.READ,
+    listing=Listing({"meeting_id": record_id("Only the recording of this meeting.")}),
+    record=records.RecordingList,
+    summary="List the recordings, the newest first",
+    about="A recording is there once its media has been measured, some minutes after its meeting.",
+    for_agents="Use it to find the recording of a meeting that has ended, by meeting_id; it is there a while "
+    "after the end.",
+    example=examples.page_of(examples.RECORDING),
+)
+async def list_recordings(use: UseCases, call: Call) -> ApiResponse:
+    page = call.page
+    found = await use.queries.list_recordings(
+        call.caller.account.id, page.filters.get("meeting_id"), page.limit + 1, page.before
+    )
+    shown, cursor = slice_page(found, page, lambda one: one.id)
+    return render_record(
+        200, {"data": [recording_record(one, call.now) for one in shown], "next_cursor": cursor}
+    )
+
+
+@Operation(
+    method="GET",
+    path="/recordings/{id}",
+    scopes=_READERS,
+    rate_class=OperationClass.READ,
+    record=records.Recording,
+    summary="Read a recording",
+    about="An `expired` one can be read, and nothing else: its files are gone.",
+    for_agents="Use it to see how long a recording is, and until when it is kept.",
+    example=examples.RECORDING,
+)
+async def get_recording(use: UseCases, call: Call) -> ApiResponse:
+    recording_id = parse_id(call.path["id"], "recording")
+    found = await use.queries.find_recording(call.caller.account.id, recording_id)
+    if found is None or found.status is RecordingStatus.MEASURING:
+        raise NotFound("No recording with this id.")
+    return render_record(200, recording_record(found, call.now))
+
+
+@Operation(
+    method="GET",
+    path="/recordings/{id}/download-url",
+    scopes=_READERS,
+    rate_class=OperationClass.READ,
+    record=records.DownloadUrl,
+    refusals=("gone",),
+    summary="A link that downloads a recording without a key",
+    about="The link works for 15 minutes, by whoever has it: hand it on with care.",
+    for_agents="Use it to hand a recording to a person: the link works for 15 minutes without a key, so give "
+    "it to nobody else.",
+    example={
+        "url": f"https://meet.example.com/downloads/recordings/{examples.RECORDING['id']}"
+        "?account=01a1fde1-000f-7231-b5bb-4e01a363425d&part=1&expires=1796094600&signature=9f2c…",
+        "expires_at": "2026-12-01T03:10:00Z",
+    },
+)
+async def get_download_url(use: UseCases, call: Call) -> ApiResponse:
+    recording_id = parse_id(call.path["id"], "recording")
+    signed = await use.download_recording.link(call.caller.account.id, recording_id, call.now)
+    expires_at = datetime.fromtimestamp(signed.link.expires, UTC)
+    return render_record(200, {"url": download_url(use.base_url, signed), "expires_at": utc_text(expires_at)})
+
+
+@Operation(
+    method="DELETE",
+    path="/recordings/{id}",
+    scopes=(Scope.RECORDINGS_WRITE,),
+    rate_class=OperationClass.WRITE,
+    options={
+        "with_notes": flag("Whether the notes made of it are erased too, with the events that told of them.")
+    },
+    success=204,
+    present=present_nothing,
+    summary="Delete a recording for good",
+    about="Its files are removed at the video provider too. Notes stay, unless `with_notes` is true; notes "
+    "in progress fail and cost nothing. What was charged stays in the ledger.",
+    for_agents="Use it to delete a recording for good; with_notes also erases the notes made of it. Ask the "
+    "person first: it cannot be undone.",
+)
+async def delete_recording(use: UseCases, call: Call) -> Answer:
+    with_notes = bool(call.options.get("with_notes", False))
+    return await use.delete_recording(
+        call.caller, path_id(call), call.required_request, call.now, with_notes=with_notes
+    )

@@ -1,0 +1,226 @@
+"""The operations on webhooks (spec 4.3, 4.4)."""
+
+from datetime import datetime
+
+from msgspec import UNSET
+
+from meetcore.adapters.api import example_records as examples
+from meetcore.adapters.api import records
+from meetcore.adapters.api.answers import ApiResponse, render_record
+from meetcore.adapters.api.bodies import RegisterWebhookBody, UpdateWebhookBody
+from meetcore.adapters.api.operation import (
+    API_ROOT,
+    ITS_ID,
+    Call,
+    Operation,
+    UseCases,
+    path_id,
+    present_nothing,
+)
+from meetcore.adapters.api.operations.deliveries import ITS_DELIVERY, present_posted
+from meetcore.adapters.api.paging import Listing, slice_page
+from meetcore.domain.errors import NotFound
+from meetcore.domain.ids import parse_id
+from meetcore.domain.records import endpoint_record
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.webhooks import endpoints
+from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
+from meetcore.domain.webhooks.urls import parse_webhook_url
+from meetcore.usecases.idempotency import Answer
+from meetcore.usecases.webhooks import Registration
+
+__all__ = [
+    "get_webhook",
+    "list_webhooks",
+    "register_webhook",
+    "remove_webhook",
+    "rotate_webhook_secret",
+    "test_webhook",
+    "update_webhook",
+]
+
+_READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
+_WRITERS = (Scope.WEBHOOKS_WRITE,)
+
+
+def _present_registered(outcome: object, _: datetime) -> ApiResponse:
+    assert isinstance(outcome, Endpoint)
+    location = f"{API_ROOT}/webhooks/{outcome.id}"
+    return render_record(201, endpoint_record(outcome, with_secret=True), location)
+
+
+def _present_webhook(outcome: object, _: datetime) -> ApiResponse:
+    assert isinstance(outcome, Endpoint)
+    return render_record(200, endpoint_record(outcome, with_secret=False))
+
+
+def _present_with_secret(outcome: object, _: datetime) -> ApiResponse:
+    assert isinstance(outcome, Endpoint)
+    return render_record(200, endpoint_record(outcome, with_secret=True))
+
+
+@Operation(
+    method="POST",
+    path="/webhooks",
+    scopes=_WRITERS,
+    rate_class=OperationClass.WRITE,
+    body=RegisterWebhookBody,
+    record=records.WebhookWithSecret,
+    success=201,
+    present=_present_registered,
+    refusals=("conflict", "unprocessable_entity"),
+    links={
+        "get_webhook": ITS_ID,
+        "update_webhook": ITS_ID,
+        "rotate_webhook_secret": ITS_ID,
+        "test_webhook": ITS_ID,
+        "list_deliveries": ITS_ID,
+        "remove_webhook": ITS_ID,
+    },
+    summary="Register a URL for notifications",
+    about="The host must lead to public addresses only; that is checked now and before every delivery. "
+    "A URL can be registered once per account, and an account has a limited number of them (422). Keep the `secret`: "
+    "it checks the signatures. Every event of the account can be asked for, so that this scope lets a receiver read "
+    "what events carry: meetings with their join links, without `password` and `host_key`, recordings, notes with what "
+    "was said, and the balance with its transactions.",
+    for_agents="Use it when a system of the customer is to be told of events. The URL is https and public. "
+    "Hand the secret to whoever checks the signatures; do not show it elsewhere.",
+    requests={
+        "meetings": {
+            "url": examples.WEBHOOK["url"],
+            "event_types": examples.WEBHOOK["event_types"],
+            "description": examples.WEBHOOK["description"],
+        }
+    },
+    example=examples.WEBHOOK_WITH_SECRET,
+)
+async def register_webhook(use: UseCases, call: Call) -> Answer:
+    body: RegisterWebhookBody = call.body
+    wanted = Registration(
+        parse_webhook_url(body.url),
+        tuple(body.event_types),
+        None if body.description is UNSET else str(body.description),
+    )
+    return await use.register_webhook(call.caller, wanted, call.required_request, call.now)
+
+
+@Operation(
+    method="GET",
+    path="/webhooks",
+    scopes=_READERS,
+    rate_class=OperationClass.READ,
+    listing=Listing(),
+    record=records.WebhookList,
+    summary="List the webhooks, without their secrets",
+    about="Read one of them for its secret.",
+    for_agents="Use it to see which URLs are told of what, and which were disabled by failures.",
+    example=examples.page_of(examples.WEBHOOK),
+)
+async def list_webhooks(use: UseCases, call: Call) -> ApiResponse:
+    page = call.page
+    found = await use.queries.list_endpoints(call.caller.account.id, page.limit + 1, page.before)
+    shown, cursor = slice_page(found, page, lambda one: one.id)
+    data = [endpoint_record(one, with_secret=False) for one in shown]
+    return render_record(200, {"data": data, "next_cursor": cursor})
+
+
+@Operation(
+    method="GET",
+    path="/webhooks/{id}",
+    scopes=_READERS,
+    rate_class=OperationClass.READ,
+    record=records.WebhookWithSecret,
+    summary="Read a webhook, with its secret if the key may write",
+    about="`webhooks:read` sees the record without the secret.",
+    for_agents="Use it to read one webhook; a key that may write sees its secret.",
+    example=examples.WEBHOOK_WITH_SECRET,
+)
+async def get_webhook(use: UseCases, call: Call) -> ApiResponse:
+    endpoint_id = parse_id(call.path["id"], "webhook")
+    endpoint = await use.queries.find_endpoint(call.caller.account.id, endpoint_id)
+    if endpoint is None:
+        raise NotFound("No webhook with this id.")
+    can_write = Scope.WEBHOOKS_WRITE in call.caller.key.scopes
+    return render_record(200, endpoint_record(endpoint, with_secret=can_write))
+
+
+@Operation(
+    method="PATCH",
+    path="/webhooks/{id}",
+    scopes=_WRITERS,
+    rate_class=OperationClass.WRITE,
+    body=UpdateWebhookBody,
+    record=records.Webhook,
+    present=_present_webhook,
+    summary="Change, pause or resume a webhook",
+    about="`is_active: true` resumes a webhook; one that was disabled by failures starts counting anew. "
+    "The URL cannot be changed: register another one.",
+    for_agents="Use it to change what a webhook is told of, or to pause and resume it. The URL cannot be "
+    "changed: register another one.",
+    requests={
+        "pause": {"is_active": False},
+        "resume": {"is_active": True},
+        "change": {"event_types": ["meeting.ended", "credit.low"], "description": None},
+    },
+    example=examples.WEBHOOK | {"is_active": False},
+)
+async def update_webhook(use: UseCases, call: Call) -> Answer:
+    body: UpdateWebhookBody = call.body
+    changes = EndpointChanges(
+        event_types=endpoints.UNSET if body.event_types is UNSET else tuple(body.event_types),
+        description=endpoints.UNSET if body.description is UNSET else body.description,
+        is_active=endpoints.UNSET if body.is_active is UNSET else body.is_active,
+    )
+    return await use.update_webhook(call.caller, path_id(call), changes, call.required_request)
+
+
+@Operation(
+    method="DELETE",
+    path="/webhooks/{id}",
+    scopes=_WRITERS,
+    rate_class=OperationClass.WRITE,
+    success=204,
+    present=present_nothing,
+    summary="Remove a webhook, and what waits for it",
+    about="What waits for it is not sent any more.",
+    for_agents="Use it to stop telling a URL for good; what waits for it is dropped. To pause it, use "
+    "update_webhook with is_active false.",
+)
+async def remove_webhook(use: UseCases, call: Call) -> Answer:
+    return await use.remove_webhook(call.caller, path_id(call), call.required_request)
+
+
+@Operation(
+    method="POST",
+    path="/webhooks/{id}/rotate-secret",
+    scopes=_WRITERS,
+    rate_class=OperationClass.WRITE,
+    record=records.WebhookWithSecret,
+    present=_present_with_secret,
+    summary="Replace the secret; what waits is signed with the new one",
+    about="The old secret is used no more, not even for retries.",
+    for_agents="Use it when a webhook's secret has leaked. The old one stops working at once.",
+    example=examples.WEBHOOK_WITH_SECRET,
+)
+async def rotate_webhook_secret(use: UseCases, call: Call) -> Answer:
+    return await use.rotate_secret(call.caller, path_id(call), call.required_request)
+
+
+@Operation(
+    method="POST",
+    path="/webhooks/{id}/test",
+    scopes=_WRITERS,
+    rate_class=OperationClass.WRITE,
+    record=records.Delivery,
+    success=202,
+    present=present_posted,
+    refusals=("conflict",),
+    links={"get_delivery": ITS_DELIVERY, "resend_delivery": ITS_DELIVERY},
+    summary="Send webhook.test to a webhook, subscribed or not",
+    about="Look at the delivery to see what came of it. An inactive webhook is 409.",
+    for_agents="Use it to try a webhook: it sends webhook.test. Read the delivery with get_delivery a little later.",
+    example=examples.PENDING_DELIVERY,
+)
+async def test_webhook(use: UseCases, call: Call) -> Answer:
+    return await use.send_test_event(call.caller, path_id(call), call.required_request, call.now)
