@@ -94,20 +94,20 @@ class PostgresRig:
         await self.rows(
             """TRUNCATE hosts, account_creations, meetings, orphan_checks, host_reservations,
                 webhook_endpoints, webhook_account_hosts, webhook_hosts, events, deliveries,
-                delivery_attempts, provider_events, recordings, notes, heard_pieces"""
+                delivery_attempts, provider_events, recordings, notes, transcript_chunks"""
         )
 
     async def put_hosts(self, *hosts: Host) -> None:
         await self.rows(
             """INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, uses, is_active, creations,
-                creations_on, rests_until, created_at)
+                creations_on, unavailable_until, created_at)
             SELECT *, now() FROM jsonb_to_recordset(%(hosts)s) AS h (id uuid, provider_user_id text,
                 capacity int, max_concurrent int, uses bigint, is_active boolean, creations int,
-                creations_on date, rests_until timestamptz)
+                creations_on date, unavailable_until timestamptz)
             ON CONFLICT (id) DO UPDATE SET (provider_user_id, capacity, max_concurrent, uses, is_active,
-                creations, creations_on, rests_until) =
+                creations, creations_on, unavailable_until) =
                 (excluded.provider_user_id, excluded.capacity, excluded.max_concurrent, excluded.uses,
-                excluded.is_active, excluded.creations, excluded.creations_on, excluded.rests_until)""",
+                excluded.is_active, excluded.creations, excluded.creations_on, excluded.unavailable_until)""",
             hosts=Jsonb([{name: _json(value) for name, value in asdict(host).items()} for host in hosts]),
         )
 

@@ -190,7 +190,7 @@ async def test_a_chunk_does_not_decrypt_as_another_piece(postgres_rig: PostgresR
     (task,) = await claim_notes(rig)
     async with rig.store.begin() as tx:
         assert await tx.notes.save_transcript_chunk(task, "source", 0, (Utterance(0, 1, "satu"),))
-    await rig.rows("UPDATE heard_pieces SET piece = 1")
+    await rig.rows("UPDATE transcript_chunks SET number = 1")
     async with rig.store.begin() as tx:
         with pytest.raises(CipherRefused):
             await tx.notes.load_transcript_chunks(task, "source")

@@ -303,9 +303,9 @@ def test_pausing_and_resuming_posts_nothing_twice(site: Site, receiver: Receiver
         until(lambda: len(receiver.posts) == PER_ENDPOINT, "as many as may be are in flight")
         for is_active in (False, True):
             assert who.api.webhooks.update(endpoint.id, is_active=is_active).is_active is is_active
-        # The deliveries behind the posts in flight have been checked, and are parked again.
-        parked = "SELECT count(*) FROM deliveries WHERE account_id = %s AND is_parked"
-        until(lambda: ask(site, parked, who.account_id) == [(PER_ENDPOINT,)], "the others wait again")
+        # The deliveries behind the posts in flight have been checked, and are throttled again.
+        throttled = "SELECT count(*) FROM deliveries WHERE account_id = %s AND is_throttled"
+        until(lambda: ask(site, throttled, who.account_id) == [(PER_ENDPOINT,)], "the others wait again")
         receiver.release.set()
         until(lambda: statuses(site, who.account_id) == {"succeeded": len(made)}, "all have come")
         assert receiver.most_open["/hang"] <= PER_ENDPOINT

@@ -150,7 +150,7 @@ class Place:
     def lost_pieces(self, work: Work) -> int:
         """Count the pieces that killed workers transcribed and did not store."""
         [(measuring,)] = ask(self.site, "SELECT count(*) FROM recordings WHERE status = 'measuring'")
-        [(notes, kept)] = ask(self.site, _PIECES_OF_DEAD_WORKERS)
+        [(notes, kept)] = ask(self.site, _CHUNKS_OF_DEAD_WORKERS)
         return work.pieces * (int(str(measuring)) + int(str(notes))) - int(str(kept))
 
     def holders(self) -> list[int]:
@@ -163,9 +163,9 @@ class Place:
 
 
 _OVER = "SELECT id FROM notes WHERE meeting_id = %s::uuid AND due_at IS NULL"
-_PIECES_OF_DEAD_WORKERS = """
-SELECT count(DISTINCT n.id), count(h.piece) FROM notes n
-LEFT JOIN heard_pieces h ON h.account_id = n.account_id AND h.recording_id = n.recording_id
+_CHUNKS_OF_DEAD_WORKERS = """
+SELECT count(DISTINCT n.id), count(h.number) FROM notes n
+LEFT JOIN transcript_chunks h ON h.account_id = n.account_id AND h.recording_id = n.recording_id
 WHERE n.due_at IS NOT NULL AND n.step IN ('fetch', 'transcribe')"""
 _UNWRITTEN = """
 SELECT (SELECT count(*) FROM recordings WHERE status = 'measuring')

@@ -99,7 +99,7 @@ async def test_creating_and_cancelling_leaves_creations_of_the_day_to_other_acco
 ) -> None:
     await harness.query("UPDATE hosts SET creations = 100, creations_on = (now() AT TIME ZONE 'UTC')::date")
     await harness.query(
-        """UPDATE hosts SET creations = 96, rests_until = NULL
+        """UPDATE hosts SET creations = 96, unavailable_until = NULL
             WHERE id = (SELECT id FROM hosts WHERE is_active ORDER BY capacity DESC, id LIMIT 1)"""
     )
     other, third = [(await harness.customer()).at(zoom_customer.http) for _ in range(2)]

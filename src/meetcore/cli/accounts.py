@@ -337,5 +337,5 @@ def _host_record(host_: Host) -> dict[str, object]:
         "is_active": host_.is_active,
         "creations": host_.creations,
         "creations_on": None if host_.creations_on is None else host_.creations_on.isoformat(),
-        "rests_until": None if host_.rests_until is None else utc_text(host_.rests_until),
+        "unavailable_until": None if host_.unavailable_until is None else utc_text(host_.unavailable_until),
     }

@@ -51,13 +51,13 @@ class NoteCreationView:
 class NoteTask:
     """A note to work on, under the caller's lease, and the recording as it was when it was claimed.
 
-    `deaths` counts how often the lease of a worker on this note ran out.
+    `lease_expirations` counts how often the lease of a worker on this note ran out.
     """
 
     token: UUID = field(repr=False)
     note: Note
     recording: Recording
-    deaths: int = 0
+    lease_expirations: int = 0
 
 
 @frozen

@@ -101,7 +101,7 @@ class MemoryRig:
             tables.provider_events.clear()
             tables.recordings.clear()
             tables.notes.clear()
-            tables.heard.clear()
+            tables.transcript_chunks.clear()
 
     async def put_hosts(self, *hosts: Host) -> None:
         """Put hosts in place as they are."""

@@ -68,7 +68,9 @@ class _NoteDriver:
         """Claim: which notes, and how many workers died over them."""
         tasks = await transactions.claim_notes(self.rig, limit, in_flight, seconds)
         self.tasks += tasks
-        return [(self.place(task.note), task.deaths, task.note.step, task.note.tries) for task in tasks]
+        return [
+            (self.place(task.note), task.lease_expirations, task.note.step, task.note.tries) for task in tasks
+        ]
 
     async def step(self, place: int) -> object:
         """Write the next step of a task, old or new; whether it was still the bearer's."""

@@ -124,7 +124,7 @@ class WriteNotes:
                 await tx.notes.postpone(task, settlement.note, 0.0)
 
     async def _go_on(self, task: NoteTask) -> None:
-        if task.deaths >= MAX_LEASE_EXPIRATIONS:
+        if task.lease_expirations >= MAX_LEASE_EXPIRATIONS:
             await self.end.fail(task, NoteFault.FAULT_HERE)
             return
         kept: list[int] = []

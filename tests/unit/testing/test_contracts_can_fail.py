@@ -206,7 +206,7 @@ class CountsNoDeath(MemoryNoteRepository):
     """Takes over without counting the expired lease."""
 
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
-        return [evolve(task, deaths=0) for task in await super().claim(limit, in_flight, lease)]
+        return [evolve(task, lease_expirations=0) for task in await super().claim(limit, in_flight, lease)]
 
 
 class GivesEverybodyEverything(MemoryNoteRepository):
@@ -240,7 +240,7 @@ class MixesSources(MemoryNoteRepository):
     """Takes the transcript of one source for that of another."""
 
     async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
-        found = self._tables.heard.items()
+        found = self._tables.transcript_chunks.items()
         return {name[3]: transcript for name, transcript in found if name[1] == task.note.recording_id}
 
 

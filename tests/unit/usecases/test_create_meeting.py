@@ -381,7 +381,7 @@ async def test_another_host_is_tried_when_one_has_had_its_share():
     assert [answer.payload] == [render_outcome(meeting) for meeting in made]
     assert harness.funds().balance == 90
     assert harness.funds().held == 0
-    unavailable_until = [host.rests_until for host in harness.state.committed.hosts.values()]
+    unavailable_until = [host.unavailable_until for host in harness.state.committed.hosts.values()]
     assert sorted(rest is None for rest in unavailable_until) == [False, True]
     again = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
     assert again.payload == answer.payload

@@ -79,7 +79,7 @@ async def test_a_refusal_states_when_unavailable_hosts_return():
     harness = await limited_application()
     (host,) = harness.state.committed.hosts.values()
     async with harness.state.change() as tables:
-        tables.hosts[host.id] = evolve(host, rests_until=START + timedelta(hours=1))
+        tables.hosts[host.id] = evolve(host, unavailable_until=START + timedelta(hours=1))
     with pytest.raises(CreationsUsedUp) as refused:
         await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
     assert refused.value.details == {"next_available_at": "2026-12-01T01:00:00Z"}

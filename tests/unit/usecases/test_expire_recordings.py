@@ -27,7 +27,7 @@ async def with_notes() -> NoteScenario:
     await one.finish()
     one.harness.listener.is_deaf = True
     async with one.harness.state.change() as tables:
-        tables.heard.clear()
+        tables.transcript_chunks.clear()
     await one.ask(Language.INDONESIAN)
     await one.finish()
     await one.ask(Language.INDONESIAN)
@@ -77,7 +77,7 @@ async def test_expiry_ends_what_is_in_progress_and_leaves_what_is_made() -> None
     ]  # fmt: skip
     assert one.harness.notes()[:2] == before[:2]
     assert len(one.harness.events_of(EventKind.NOTE_FAILED)) == 2
-    assert one.harness.state.committed.heard == {}
+    assert one.harness.state.committed.transcript_chunks == {}
     one.prove()
 
 

@@ -157,7 +157,7 @@ class NoteMachine(RuleBasedStateMachine):
             assert note.status is not NoteStatus.COMPLETED or note.draft is not None
         if one.status() is RecordingStatus.EXPIRED:
             assert not one.harness.funds().held
-            assert one.harness.state.committed.heard == {}
+            assert one.harness.state.committed.transcript_chunks == {}
         assert len(one.harness.events_of(EventKind.RECORDING_READY)) == 1
 
 

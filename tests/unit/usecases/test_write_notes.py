@@ -413,7 +413,7 @@ async def test_a_recording_that_is_deleted_in_any_step_ends_its_notes(call: str,
     await one.work()
     assert one.note().status is (NoteStatus.ERASED if with_notes else NoteStatus.FAILED)
     assert (one.note().draft, one.note().transcript) == (None, ())
-    assert one.harness.state.committed.heard == {}
+    assert one.harness.state.committed.transcript_chunks == {}
     assert (one.harness.funds().balance, one.harness.funds().held) == (985, 0)
     assert len(one.harness.events_of(EventKind.NOTE_FAILED)) == (0 if with_notes else 1)
     one.prove()

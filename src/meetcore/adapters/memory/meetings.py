@@ -187,8 +187,8 @@ class MemoryMeetingRepository:
         if meeting.host_id is None:
             return
         host = self._tables.hosts[meeting.host_id]
-        until_times = [each for each in (host.rests_until, until) if each is not None]
-        self._tables.hosts[host.id] = evolve(host, rests_until=max(until_times, default=None))
+        until_times = [each for each in (host.unavailable_until, until) if each is not None]
+        self._tables.hosts[host.id] = evolve(host, unavailable_until=max(until_times, default=None))
 
     async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
@@ -272,10 +272,10 @@ class MemoryMeetingRepository:
             stored = tables.meetings[name]
             is_look = stored.meeting.status is MeetingStatus.ENDED
             again_at = now + timedelta(seconds=again_s)
-            stored = evolve(stored, due_at=again_at, recording_looks=stored.recording_looks + is_look)
+            stored = evolve(stored, due_at=again_at, recording_checks=stored.recording_checks + is_look)
             tables.meetings[name] = stored
             host = self._provider_user_id(stored.meeting)
-            taken.append(DueMeeting(stored.meeting, host, stored.recording_looks))
+            taken.append(DueMeeting(stored.meeting, host, stored.recording_checks))
         return taken
 
     async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:

@@ -92,11 +92,12 @@ class MemoryNoteRepository:
             busy.add(stored.note.recording_id)
             load[stored.note.account_id] += 1
             taken = evolve(stored.note, status=TRANSITIONS[stored.note.status, NoteEvent.TAKE])
-            deaths = stored.deaths + (stored.token is not None)
-            self._put(evolve(stored, note=taken, due_at=until, token=lease.token, deaths=deaths))
+            expirations = stored.lease_expirations + (stored.token is not None)
+            claimed = evolve(stored, due_at=until, token=lease.token, lease_expirations=expirations)
+            self._put(evolve(claimed, note=taken))
             recording = recording_by_id(self._tables, taken.account_id, taken.recording_id)
             assert recording is not None  # it stays readable when it expires
-            tasks.append(NoteTask(lease.token, taken, recording, deaths))
+            tasks.append(NoteTask(lease.token, taken, recording, expirations))
         return tasks
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
@@ -124,7 +125,8 @@ class MemoryNoteRepository:
     async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
         """The transcript chunks of the task's recording so far, by chunk number."""
         name = task.note.account_id, task.note.recording_id, source
-        return {known[3]: transcript for known, transcript in self._tables.heard.items() if known[:3] == name}
+        chunks = self._tables.transcript_chunks.items()
+        return {known[3]: transcript for known, transcript in chunks if known[:3] == name}
 
     async def save_transcript_chunk(
         self, task: NoteTask, source: str, piece: int, transcript: Transcript
@@ -132,7 +134,8 @@ class MemoryNoteRepository:
         """Save the transcript of a chunk; false when the claim is lost."""
         is_claimed = self._claimed(task) is not None
         if is_claimed:
-            self._tables.heard[task.note.account_id, task.note.recording_id, source, piece] = transcript
+            name = task.note.account_id, task.note.recording_id, source, piece
+            self._tables.transcript_chunks[name] = transcript
         return is_claimed
 
     async def load_settlement(
@@ -172,8 +175,9 @@ class MemoryNoteRepository:
 
     async def delete_transcript_chunks(self, account_id: UUID, recording_id: UUID) -> None:
         """Delete the transcript chunks of a recording."""
-        for name in [name for name in self._tables.heard if name[:2] == (account_id, recording_id)]:
-            del self._tables.heard[name]
+        chunks = self._tables.transcript_chunks
+        for name in [name for name in chunks if name[:2] == (account_id, recording_id)]:
+            del chunks[name]
 
     async def save_erased(self, note: Note) -> None:
         """Write an erased note; its events, their deliveries and attempts are deleted."""

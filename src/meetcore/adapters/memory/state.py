@@ -83,7 +83,7 @@ class StoredMeeting:
     idempotency_key: str | None
     lease: HeldLease | None
     due_at: datetime | None = None
-    recording_looks: int = 0
+    recording_checks: int = 0
 
 
 @frozen
@@ -168,7 +168,7 @@ class StoredNote:
     hold_id: UUID | None
     due_at: datetime | None
     token: UUID | None = field(default=None, repr=False)
-    deaths: int = 0
+    lease_expirations: int = 0
 
     def is_leased(self, now: datetime) -> bool:
         """Whether a valid lease holds it."""
@@ -210,7 +210,7 @@ class Tables:
     provider_events: dict[UUID, StoredProviderEvent] = field(factory=dict)
     recordings: dict[tuple[UUID, UUID], StoredRecording] = field(factory=dict)
     notes: dict[tuple[UUID, UUID], StoredNote] = field(factory=dict)
-    heard: dict[tuple[UUID, UUID, str, int], Transcript] = field(factory=dict)
+    transcript_chunks: dict[tuple[UUID, UUID, str, int], Transcript] = field(factory=dict)
 
     def copy(self) -> "Tables":
         """The same values in tables of their own."""

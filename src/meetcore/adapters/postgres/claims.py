@@ -2,7 +2,7 @@
 
 Two statements: the first locks the endpoints that something is due at and their hosts, the second, with a
 snapshot taken under those locks, counts what is in flight and takes what there is room for. A transaction
-that records an attempt holds the same locks of endpoints, so that nothing is parked behind a post that is already over.
+that records an attempt holds the same locks of endpoints, so that nothing is throttled behind a post that is already over.
 The lock of a host makes its limits hold over all workers; recording an attempt needs none: it only frees room.
 
 Rows that another worker has locked are skipped until the next round.
@@ -24,7 +24,7 @@ __all__ = ["claim_due"]
 
 log = structlog.get_logger("meetcore.postgres")
 
-# How many of the longest due are looked at for each one that may be taken: what has no room is parked or
+# How many of the longest due are looked at for each one that may be taken: what has no room is throttled or
 # postponed by the same statement, so the next look gets past it. A claim looks again while it finds nothing but
 # such, or a backlog at one endpoint would cost everybody behind it a round of the worker for each look.
 LOOK_AHEAD = 4
@@ -37,7 +37,7 @@ LOOKS = 16
 _LOCK_ENDPOINTS = """
 WITH waiting AS (
     SELECT account_id, endpoint_id FROM deliveries
-    WHERE status = 'pending' AND NOT is_parked AND due_at <= statement_timestamp()
+    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 )
 SELECT w.account_id, w.id, (SELECT count(*) FROM waiting) AS waiting
@@ -47,7 +47,7 @@ FOR NO KEY UPDATE OF w, h SKIP LOCKED
 """
 
 # Takes what has room at its endpoint and in its account, the account with the least in flight first. What has no
-# room at its endpoint is parked until a post there is recorded; what its account has no room for comes back in
+# room at its endpoint is throttled until a post there is recorded; what its account has no room for comes back in
 # a second; what its host has no room for when its turn would come at the pace of the host, so that it is looked at
 # fifty times a second and no more, however much waits there. Among those that wait for a host the account with the
 # least in flight is first, and half of the places are the most that one has. What is due at an inactive endpoint is
@@ -85,7 +85,7 @@ WITH place AS (
     FROM host
 ), due AS (
     SELECT account_id, id, endpoint_id, due_at FROM deliveries
-    WHERE status = 'pending' AND NOT is_parked AND due_at <= statement_timestamp()
+    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp()
     ORDER BY due_at LIMIT %(window)s
 ), waiting AS (
     SELECT due.*, place.state, place.host, place.posts + row_number() OVER (
@@ -120,8 +120,8 @@ WITH place AS (
     FROM queued x
     WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
         AND (x.over_share > 0 OR x.over_room > 0)
-), parked AS (
-    UPDATE deliveries d SET is_parked = true, lease_token = NULL FROM waiting x
+), throttled AS (
+    UPDATE deliveries d SET is_throttled = true, lease_token = NULL FROM waiting x
     WHERE d.account_id = x.account_id AND d.id = x.id AND d.status = 'pending'
         AND x.state = 'active' AND x.seat > %(per_endpoint)s
 ), postponed AS (

@@ -168,7 +168,7 @@ WITH {GUARD_LOCKED}, {WRITE_FUNDS}, closed AS (
     DELETE FROM host_reservations WHERE account_id = %(account_id)s AND meeting_id = %(meeting_id)s
     RETURNING host_id
 ), host AS (
-    UPDATE hosts SET rests_until = GREATEST(rests_until, %(rests_until)s::timestamptz),
+    UPDATE hosts SET unavailable_until = GREATEST(unavailable_until, %(unavailable_until)s::timestamptz),
         creations = GREATEST(creations - CASE WHEN creations_on = %(today)s AND NOT %(was_made)s THEN 1 ELSE 0 END, 0)
     WHERE id = (SELECT host_id FROM freed)
 ), uncounted AS (

@@ -74,7 +74,7 @@ FROM made WHERE d.account_id = made.account_id AND d.id = made.id
 """
 
 # What the attempts did to their endpoints and hosts. At one that is inactive now whatever waits is held, but for the posts
-# in flight, which are judged when they end; at an active one as many as were recorded come out of the park, the
+# in flight, which are judged when they end; at an active one as many as were recorded come of the throttled are released, the
 # longest due first. Tells how many may be claimed at once.
 _SAVE_ENDPOINTS = """
 WITH seen AS (
@@ -91,19 +91,19 @@ WITH seen AS (
     WHERE h.account_id = s.account_id AND h.host = s.host AND h.consecutive_failures <> s.failures
 ), held AS (
     UPDATE deliveries d
-    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false, lease_token = NULL
+    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
     FROM seen WHERE seen.state <> 'active' AND d.account_id = seen.account_id AND d.endpoint_id = seen.id
         AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
-), unparked AS (
-    UPDATE deliveries d SET is_parked = false
+), released AS (
+    UPDATE deliveries d SET is_throttled = false
     FROM seen CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
-        WHERE p.account_id = seen.account_id AND p.endpoint_id = seen.id AND p.is_parked
+        WHERE p.account_id = seen.account_id AND p.endpoint_id = seen.id AND p.is_throttled
         ORDER BY p.due_at LIMIT seen.recorded) AS next
     WHERE seen.state = 'active' AND d.account_id = seen.account_id AND d.id = next.id
     RETURNING 1
 )
-SELECT (SELECT count(*) FROM unparked) AS due
+SELECT (SELECT count(*) FROM released) AS due
 """
 
 # Disables what fails at hosts that have failed too often in a row, and holds what waits there; returns which endpoints
@@ -119,7 +119,7 @@ WITH failing AS (
     RETURNING {ENDPOINT_COLUMNS}
 ), held AS (
     UPDATE deliveries d
-    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false, lease_token = NULL
+    SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
     FROM disabled WHERE d.account_id = disabled.account_id AND d.endpoint_id = disabled.endpoint_id
         AND d.status = 'pending' AND (d.lease_token IS NULL OR d.due_at <= statement_timestamp())
 )

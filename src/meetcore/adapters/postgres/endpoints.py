@@ -54,7 +54,7 @@ SELECT {ENDPOINT_COLUMNS} FROM webhook_endpoints w
 WHERE w.account_id = %(account_id)s AND w.id = %(id)s FOR NO KEY UPDATE
 """
 
-# Writes an endpoint. What waits at one that is inactive now is held, the parked too; a post in flight keeps its
+# Writes an endpoint. What waits at one that is inactive now is held, the throttled too; a post in flight keeps its
 # claim, is judged when it ends and still counts as in flight if the endpoint is active again by then. A secret that
 # does not open stays as it is until it is rotated.
 _SAVE = """
@@ -65,7 +65,7 @@ WITH endpoint AS (
     WHERE account_id = %(account_id)s AND id = %(id)s
 )
 UPDATE deliveries
-SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_parked = false, lease_token = NULL
+SET status = 'held', held_at = clock_timestamp(), due_at = NULL, is_throttled = false, lease_token = NULL
 WHERE account_id = %(account_id)s AND endpoint_id = %(id)s AND status = 'pending' AND NOT %(is_active)s
     AND (lease_token IS NULL OR due_at <= statement_timestamp())
 """

@@ -23,7 +23,7 @@ MOST_CHECKED_HOSTS = 32
 MOST_FREE_HOSTS = 8
 
 # Whether a host may be given a meeting at all (`domain.hosts.Host.can_take`).
-CAN_TAKE = """h.is_active AND (h.rests_until IS NULL OR h.rests_until <= %(now)s)
+CAN_TAKE = """h.is_active AND (h.unavailable_until IS NULL OR h.unavailable_until <= %(now)s)
             AND (%(per_day)s::integer IS NULL OR h.creations_on IS DISTINCT FROM %(today)s
                 OR h.creations < %(per_day)s)"""
 
@@ -90,6 +90,6 @@ CREATIONS_USED = """(
 NEXT_CREATION = """
 SELECT min(CASE WHEN h.creations_on = first::date AND h.creations >= %(per_day)s
                 THEN (first::date + 1)::timestamptz ELSE first END) AS at
-FROM hosts h CROSS JOIN LATERAL (SELECT GREATEST(h.rests_until, %(now)s::timestamptz) AS first) AS rested
+FROM hosts h CROSS JOIN LATERAL (SELECT GREATEST(h.unavailable_until, %(now)s::timestamptz) AS first) AS rested
 WHERE h.is_active AND h.capacity >= %(seats)s
 """

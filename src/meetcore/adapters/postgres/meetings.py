@@ -185,7 +185,7 @@ class PostgresMeetingRepository:
             | {
                 "hold_id": hold_id,
                 "today": meeting.created_at.astimezone(UTC).date(),
-                "rests_until": host_unavailable_until,
+                "unavailable_until": host_unavailable_until,
                 "look_again_s": look_again_s,
                 "was_made": was_made,
             }
@@ -263,7 +263,7 @@ class PostgresMeetingRepository:
         """Meetings that the clock must see to; each comes again unless it is seen to."""
         cursor = await self._connection.execute(_CLAIM_DUE, {"limit": limit, "again_s": again_s})
         return [
-            DueMeeting(rows.meeting(row, self._cipher), row["provider_user_id"], row["recording_looks"])
+            DueMeeting(rows.meeting(row, self._cipher), row["provider_user_id"], row["recording_checks"])
             for row in await cursor.fetchall()
         ]
 

@@ -179,8 +179,8 @@ def note_parameters(note: Note, cipher: Cipher) -> dict[str, Any]:
 
 def transcript_chunk(row: Row, cipher: Cipher) -> Transcript:
     """The transcript of a chunk."""
-    context = _chunk_context(row["account_id"], row["recording_id"], row["source"], row["piece"])
-    return _transcript.decode(cipher.open(row["heard"], context))
+    context = _chunk_context(row["account_id"], row["recording_id"], row["source"], row["number"])
+    return _transcript.decode(cipher.open(row["transcript"], context))
 
 
 def sealed_transcript_chunk(

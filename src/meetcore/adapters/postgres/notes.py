@@ -119,12 +119,12 @@ WITH leased AS MATERIALIZED (
     LIMIT LEAST(%(limit)s, GREATEST(0, %(in_flight)s - (SELECT count(*) FROM leased)))
 ), n AS (
     UPDATE notes SET status = 'processing', lease_token = %(token)s,
-        deaths = deaths + CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END,
+        lease_expirations = lease_expirations + CASE WHEN lease_token IS NULL THEN 0 ELSE 1 END,
         due_at = statement_timestamp() + %(lease_s)s * interval '1 second'
     FROM due WHERE notes.account_id = due.account_id AND notes.id = due.id AND notes.due_at = due.was_due_at
     RETURNING notes.*, due.turn, due.was_due_at
 )
-SELECT {NOTE_COLUMNS}, {RECORDING_COLUMNS}, n.deaths
+SELECT {NOTE_COLUMNS}, {RECORDING_COLUMNS}, n.lease_expirations
 FROM n JOIN recordings r ON r.account_id = n.account_id AND r.id = n.recording_id
 ORDER BY n.turn, n.was_due_at, n.id
 """
@@ -156,16 +156,16 @@ WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token
 
 # The transcript chunks of a recording.
 _LOAD_CHUNKS = """
-SELECT account_id, recording_id, source, piece, heard FROM heard_pieces
+SELECT account_id, recording_id, source, number, transcript FROM transcript_chunks
 WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s AND source = %(source)s
 """
 
 # Saves the transcript of a chunk, for the holder of the note's claim only.
 _SAVE_CHUNK = """
-INSERT INTO heard_pieces (account_id, recording_id, source, piece, heard)
-SELECT %(account_id)s, %(recording_id)s, %(source)s, %(piece)s, %(heard)s
+INSERT INTO transcript_chunks (account_id, recording_id, source, number, transcript)
+SELECT %(account_id)s, %(recording_id)s, %(source)s, %(number)s, %(transcript)s
 FROM notes WHERE account_id = %(account_id)s AND id = %(note_id)s AND lease_token = %(token)s FOR NO KEY UPDATE
-ON CONFLICT (account_id, recording_id, source, piece) DO UPDATE SET heard = EXCLUDED.heard
+ON CONFLICT (account_id, recording_id, source, number) DO UPDATE SET transcript = EXCLUDED.transcript
 """
 
 # A note in progress with its money, under the account's lock, and under a lock of its own: its holder writes steps
@@ -217,7 +217,7 @@ WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.
 """
 
 _DELETE_CHUNKS = (
-    "DELETE FROM heard_pieces WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s"
+    "DELETE FROM transcript_chunks WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s"
 )
 
 # Locks the endpoints that were notified of a note: claiming, recording and resending take the same locks, so that
@@ -318,7 +318,7 @@ class PostgresNoteRepository:
                 log.exception("note does not open", note_id=str(row["note_id"]))
                 await self._connection.execute(_POSTPONE_UNREADABLE, row)
             else:
-                tasks.append(NoteTask(lease.token, note, recording, row["deaths"]))
+                tasks.append(NoteTask(lease.token, note, recording, row["lease_expirations"]))
         return tasks
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
@@ -339,7 +339,7 @@ class PostgresNoteRepository:
         parameters = _bearer(task) | {"recording_id": task.note.recording_id, "source": source}
         cursor = await self._connection.execute(_LOAD_CHUNKS, parameters)
         return {
-            row["piece"]: note_rows.transcript_chunk(row, self._cipher) for row in await cursor.fetchall()
+            row["number"]: note_rows.transcript_chunk(row, self._cipher) for row in await cursor.fetchall()
         }
 
     async def save_transcript_chunk(
@@ -353,8 +353,8 @@ class PostgresNoteRepository:
         parameters = _bearer(task) | {
             "recording_id": recording_id,
             "source": source,
-            "piece": piece,
-            "heard": sealed,
+            "number": piece,
+            "transcript": sealed,
         }
         return await self._changed(_SAVE_CHUNK, parameters)
 

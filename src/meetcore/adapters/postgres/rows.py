@@ -54,7 +54,7 @@ Row = dict[str, Any]
 
 HOST_COLUMNS = """
     h.id AS host_id, h.provider_user_id, h.capacity, h.max_concurrent, h.uses, h.is_active, h.creations,
-    h.creations_on, h.rests_until"""
+    h.creations_on, h.unavailable_until"""
 
 
 def password_context(account_id: UUID, meeting_id: UUID) -> str:
@@ -202,7 +202,7 @@ def host(row: Row) -> Host:
         row["is_active"],
         row["creations"],
         row["creations_on"],
-        _utc(row["rests_until"]),
+        _utc(row["unavailable_until"]),
     )
 
 

@@ -127,19 +127,19 @@ CREATE TABLE cap_usage (
 -- `creations` were made for a host on `creations_on`, a day in UTC. Its key is sealed; while `key_due_at` is
 -- there the key is another meeting's and is to be replaced, by whoever bears `key_token` until then.
 CREATE TABLE hosts (
-    id                uuid PRIMARY KEY,
-    provider_user_id  text NOT NULL UNIQUE,
-    capacity          integer NOT NULL CHECK (capacity >= 1),
-    max_concurrent    integer NOT NULL CHECK (max_concurrent >= 1),
-    uses              bigint NOT NULL DEFAULT 0,
-    is_active         boolean NOT NULL DEFAULT true,
-    created_at        timestamptz NOT NULL,
-    creations         integer NOT NULL DEFAULT 0 CHECK (creations >= 0),
-    creations_on      date,
-    rests_until       timestamptz,
-    host_key          bytea,
-    key_token         uuid,
-    key_due_at        timestamptz DEFAULT clock_timestamp()
+    id                 uuid PRIMARY KEY,
+    provider_user_id   text NOT NULL UNIQUE,
+    capacity           integer NOT NULL CHECK (capacity >= 1),
+    max_concurrent     integer NOT NULL CHECK (max_concurrent >= 1),
+    uses               bigint NOT NULL DEFAULT 0,
+    is_active          boolean NOT NULL DEFAULT true,
+    created_at         timestamptz NOT NULL,
+    creations          integer NOT NULL DEFAULT 0 CHECK (creations >= 0),
+    creations_on       date,
+    unavailable_until  timestamptz,
+    host_key           bytea,
+    key_token          uuid,
+    key_due_at         timestamptz DEFAULT clock_timestamp()
 );
 CREATE INDEX hosts_best_fit ON hosts (capacity, uses, id) WHERE is_active;
 CREATE INDEX hosts_key_due ON hosts (key_due_at) WHERE key_due_at IS NOT NULL AND is_active AND max_concurrent = 1;
@@ -155,7 +155,7 @@ CREATE TABLE account_creations (
 CREATE INDEX account_creations_days ON account_creations (day);
 
 -- `due_at`: when the clock sees to a meeting, at its end, or to look for its recording, which it has done
--- `recording_looks` times.
+-- `recording_checks` times.
 CREATE TABLE meetings (
     account_id           uuid NOT NULL REFERENCES accounts,
     id                   uuid NOT NULL,
@@ -187,7 +187,7 @@ CREATE TABLE meetings (
     lease_token          uuid,
     lease_until          timestamptz,
     due_at               timestamptz,
-    recording_looks      integer NOT NULL DEFAULT 0 CHECK (recording_looks >= 0),
+    recording_checks     integer NOT NULL DEFAULT 0 CHECK (recording_checks >= 0),
     sealed_join_url      bytea,
     PRIMARY KEY (account_id, id),
     CHECK ((lease_token IS NULL) = (lease_until IS NULL))
@@ -274,9 +274,9 @@ CREATE INDEX webhook_endpoints_at_host ON webhook_endpoints (account_id, host);
 
 -- The outbox: events with the sealed bytes that every attempt sends, and one delivery for each
 -- endpoint. `due_at` is when anyone may take a delivery next; taking one pushes it past the lease.
--- What waits behind the posts in flight at its endpoint is parked, out of the way of everybody else,
--- until one of those posts is recorded. `lease_host` is the host that a claimed delivery is posted to. `subject_id` names the note that an event tells of, whose erasure takes the
--- event with it.
+-- A delivery that waits behind the posts in flight at its endpoint is throttled, so that it delays no other, until one of
+-- those posts is recorded. `lease_host` is the host that a claimed delivery is posted to. `subject_id` names the note that
+-- an event is about; erasing the note deletes the event.
 CREATE TABLE events (
     account_id  uuid NOT NULL,
     id          uuid NOT NULL,
@@ -301,15 +301,15 @@ CREATE TABLE deliveries (
     held_at        timestamptz,
     lease_token    uuid,
     created_at     timestamptz NOT NULL,
-    is_parked      boolean NOT NULL DEFAULT false,
+    is_throttled   boolean NOT NULL DEFAULT false,
     lease_host     text,
     PRIMARY KEY (account_id, id),
     CHECK ((status = 'pending') = (due_at IS NOT NULL)),
     CHECK ((status = 'held') = (held_at IS NOT NULL)),
-    CONSTRAINT deliveries_parked_waits CHECK (NOT is_parked OR status = 'pending' AND lease_token IS NULL)
+    CONSTRAINT deliveries_throttled_waits CHECK (NOT is_throttled OR status = 'pending' AND lease_token IS NULL)
 ) WITH (fillfactor = 80);
-CREATE INDEX deliveries_due ON deliveries (due_at) WHERE status = 'pending' AND NOT is_parked;
-CREATE INDEX deliveries_parked ON deliveries (account_id, endpoint_id, due_at) WHERE is_parked;
+CREATE INDEX deliveries_due ON deliveries (due_at) WHERE status = 'pending' AND NOT is_throttled;
+CREATE INDEX deliveries_throttled ON deliveries (account_id, endpoint_id, due_at) WHERE is_throttled;
 CREATE INDEX deliveries_in_flight ON deliveries (account_id, endpoint_id) WHERE lease_token IS NOT NULL;
 CREATE INDEX deliveries_in_flight_at_host ON deliveries (lease_host, account_id) WHERE lease_token IS NOT NULL;
 CREATE INDEX deliveries_held ON deliveries (account_id, endpoint_id, id) WHERE status = 'held';
@@ -387,30 +387,29 @@ CREATE TABLE recordings (
 CREATE INDEX recordings_due ON recordings (due_at) WHERE due_at IS NOT NULL;
 CREATE INDEX recordings_outlived ON recordings (expires_at) WHERE status <> 'expired';
 
--- Notes made of recordings. What was written and what was said is one sealed document. A note in progress is due at
--- every moment: now, later, or when the lease of whoever works on it runs out, which it did `deaths` times; and
--- credits are held for it.
+-- Notes made of recordings. Draft and transcript are one sealed document. A note in progress is always due: now, later, or
+-- when the lease of the worker on it runs out, which has happened `lease_expirations` times. Credits are held for it.
 CREATE TABLE notes (
-    account_id       uuid NOT NULL REFERENCES accounts,
-    id               uuid NOT NULL,
-    api_key_id       uuid NOT NULL,
-    recording_id     uuid NOT NULL,
-    meeting_id       uuid NOT NULL,
-    language         text NOT NULL CHECK (language IN ('id', 'en')),
-    status           text NOT NULL CHECK (status IN ('queued', 'processing', 'completed', 'failed', 'erased')),
-    step             text NOT NULL CHECK (step IN ('fetch', 'transcribe', 'write', 'settle')),
-    duration_s       integer NOT NULL CHECK (duration_s >= 0),
-    created_at       timestamptz NOT NULL,
-    tries            integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
-    content          bytea,
-    credits_charged  bigint,
-    charge_id        uuid,
-    error            text,
-    completed_at     timestamptz,
-    hold_id          uuid,
-    due_at           timestamptz,
-    lease_token      uuid,
-    deaths           integer NOT NULL DEFAULT 0 CHECK (deaths >= 0),
+    account_id         uuid NOT NULL REFERENCES accounts,
+    id                 uuid NOT NULL,
+    api_key_id         uuid NOT NULL,
+    recording_id       uuid NOT NULL,
+    meeting_id         uuid NOT NULL,
+    language           text NOT NULL CHECK (language IN ('id', 'en')),
+    status             text NOT NULL CHECK (status IN ('queued', 'processing', 'completed', 'failed', 'erased')),
+    step               text NOT NULL CHECK (step IN ('fetch', 'transcribe', 'write', 'settle')),
+    duration_s         integer NOT NULL CHECK (duration_s >= 0),
+    created_at         timestamptz NOT NULL,
+    tries              integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
+    content            bytea,
+    credits_charged    bigint,
+    charge_id          uuid,
+    error              text,
+    completed_at       timestamptz,
+    hold_id            uuid,
+    due_at             timestamptz,
+    lease_token        uuid,
+    lease_expirations  integer NOT NULL DEFAULT 0 CHECK (lease_expirations >= 0),
     PRIMARY KEY (account_id, id),
     CONSTRAINT notes_in_progress_are_due CHECK ((status IN ('queued', 'processing')) = (due_at IS NOT NULL)),
     CONSTRAINT notes_in_progress_are_paid_for CHECK ((status IN ('queued', 'processing')) = (hold_id IS NOT NULL))
@@ -420,14 +419,14 @@ CREATE UNIQUE INDEX notes_one_at_a_time ON notes (account_id, recording_id, lang
 CREATE INDEX notes_of_recording ON notes (account_id, recording_id);
 CREATE INDEX notes_due ON notes (due_at) WHERE due_at IS NOT NULL;
 
--- What was heard of a recording, piece by piece, sealed: whoever goes on after a crash hears only the rest.
-CREATE TABLE heard_pieces (
+-- The transcripts of a recording's chunks, sealed: after a crash only the missing ones are transcribed.
+CREATE TABLE transcript_chunks (
     account_id    uuid NOT NULL,
     recording_id  uuid NOT NULL,
     source        text NOT NULL,
-    piece         integer NOT NULL CHECK (piece >= 0),
-    heard         bytea NOT NULL,
-    PRIMARY KEY (account_id, recording_id, source, piece)
+    number        integer NOT NULL CHECK (number >= 0),
+    transcript    bytea NOT NULL,
+    PRIMARY KEY (account_id, recording_id, source, number)
 );
 
 -- Counters of the present minute. Unlogged: a crash of the database forgets them, which errs on

@@ -1,4 +1,4 @@
-"""Deliveries that no other process moves on, in PostgreSQL: the held, the expired, the parked, the orphaned.
+"""Deliveries that no other process moves on, in PostgreSQL: the held, the expired, the throttled, the orphaned.
 
 Each statement finds its rows by an index made for them, however many deliveries there are. Refuses to
 post and to claim.
@@ -72,29 +72,29 @@ WITH RECURSIVE at AS (
 ), {_RELEASE}
 """
 
-# Each endpoint that anything is parked at, by a loose scan. Where no post is in flight any more, the next come out:
-# the process that parked them crashed, or the endpoint has been idle since.
+# Each endpoint that anything is throttled at, by a loose scan. Where no post is in flight any more, the next come out:
+# the process that throttled them crashed, or the endpoint has been idle since.
 _UNPARK = """
-WITH RECURSIVE parked_at AS (
-    (SELECT account_id, endpoint_id FROM deliveries WHERE is_parked ORDER BY account_id, endpoint_id LIMIT 1)
+WITH RECURSIVE throttled_at AS (
+    (SELECT account_id, endpoint_id FROM deliveries WHERE is_throttled ORDER BY account_id, endpoint_id LIMIT 1)
     UNION ALL
-    SELECT next.account_id, next.endpoint_id FROM parked_at CROSS JOIN LATERAL (
+    SELECT next.account_id, next.endpoint_id FROM throttled_at CROSS JOIN LATERAL (
         SELECT account_id, endpoint_id FROM deliveries
-        WHERE is_parked AND (account_id, endpoint_id) > (parked_at.account_id, parked_at.endpoint_id)
+        WHERE is_throttled AND (account_id, endpoint_id) > (throttled_at.account_id, throttled_at.endpoint_id)
         ORDER BY account_id, endpoint_id LIMIT 1) AS next
-), unparked AS (
-    UPDATE deliveries d SET is_parked = false
-    FROM parked_at CROSS JOIN LATERAL (
+), released AS (
+    UPDATE deliveries d SET is_throttled = false
+    FROM throttled_at CROSS JOIN LATERAL (
         SELECT p.id FROM deliveries p
-        WHERE p.account_id = parked_at.account_id AND p.endpoint_id = parked_at.endpoint_id AND p.is_parked
+        WHERE p.account_id = throttled_at.account_id AND p.endpoint_id = throttled_at.endpoint_id AND p.is_throttled
         ORDER BY p.due_at LIMIT 1) AS next
-    WHERE d.account_id = parked_at.account_id AND d.id = next.id AND d.is_parked
+    WHERE d.account_id = throttled_at.account_id AND d.id = next.id AND d.is_throttled
         AND NOT EXISTS (
-            SELECT FROM deliveries b WHERE b.account_id = parked_at.account_id
-                AND b.endpoint_id = parked_at.endpoint_id AND b.lease_token IS NOT NULL)
+            SELECT FROM deliveries b WHERE b.account_id = throttled_at.account_id
+                AND b.endpoint_id = throttled_at.endpoint_id AND b.lease_token IS NOT NULL)
     RETURNING 1
 )
-SELECT count(*) AS due FROM unparked
+SELECT count(*) AS due FROM released
 """
 
 # Drops what waits for an endpoint that is no more: written while it was being removed.
@@ -102,7 +102,7 @@ _DROP_ORPHANS = """
 DELETE FROM deliveries d
 USING (
     SELECT account_id, id FROM deliveries
-    WHERE status = 'pending' AND NOT is_parked AND due_at <= statement_timestamp() - interval '5 seconds'
+    WHERE status = 'pending' AND NOT is_throttled AND due_at <= statement_timestamp() - interval '5 seconds'
     ORDER BY due_at LIMIT %(portion)s FOR UPDATE SKIP LOCKED
 ) AS old
 WHERE d.account_id = old.account_id AND d.id = old.id

@@ -49,11 +49,11 @@ WITH due AS (
     ORDER BY due_at LIMIT %(limit)s FOR NO KEY UPDATE SKIP LOCKED
 ), taken AS (
     UPDATE meetings m SET due_at = clock_timestamp() + %(again_s)s * interval '1 second',
-        recording_looks = recording_looks + CASE m.status WHEN 'ended' THEN 1 ELSE 0 END
+        recording_checks = recording_checks + CASE m.status WHEN 'ended' THEN 1 ELSE 0 END
     FROM due WHERE m.account_id = due.account_id AND m.id = due.id
     RETURNING m.*
 )
-SELECT m.account_id, {meeting_columns}, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_looks
+SELECT m.account_id, {meeting_columns}, COALESCE(h.provider_user_id, '') AS provider_user_id, m.recording_checks
 FROM taken m LEFT JOIN hosts h ON h.id = m.host_id
 """
 

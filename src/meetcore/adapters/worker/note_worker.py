@@ -67,10 +67,10 @@ class NoteWorker:
         room = self._write.in_flight - len(self._notes)
         claimed = await self._write.claim(room) if room > 0 else []
         for task in claimed:
-            if task.deaths:
+            if task.lease_expirations:
                 log.warning(
                     "expired lease taken over", account_id=str(task.note.account_id),
-                    note_id=str(task.note.id), expired=task.deaths,
+                    note_id=str(task.note.id), expired=task.lease_expirations,
                 )  # fmt: skip
             work = asyncio.create_task(self._work(task))
             self._notes.add(work)

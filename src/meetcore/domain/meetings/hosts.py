@@ -38,7 +38,7 @@ class Host:
 
     `capacity` is seats, `max_concurrent` how many meetings it may run at a time, `uses` how many
     it was chosen for, `creations` how many of them on the day `creations_on`, in UTC. A disabled host gets
-    no new meetings, and an unavailable one none before `rests_until`.
+    no new meetings, and an unavailable one none before `unavailable_until`.
     """
 
     id: UUID
@@ -49,7 +49,7 @@ class Host:
     is_active: bool = True
     creations: int = 0
     creations_on: date | None = None
-    rests_until: datetime | None = None
+    unavailable_until: datetime | None = None
 
     def can_take(self, at: datetime, per_day: int | None = None) -> bool:
         """Whether it may be given a new meeting at an instant, whenever it takes place.
@@ -58,7 +58,7 @@ class Host:
             at: the instant; the day is its day in UTC.
             per_day: how many may be made for one host a day; `None` for any number.
         """
-        if not self.is_active or (self.rests_until is not None and at < self.rests_until):
+        if not self.is_active or (self.unavailable_until is not None and at < self.unavailable_until):
             return False
         return per_day is None or self.creations_on != at.astimezone(UTC).date() or self.creations < per_day
 
@@ -83,7 +83,7 @@ class Host:
         """Return the first instant from `at` on for a new meeting; `None` for a disabled host."""
         if not self.is_active:
             return None
-        first = at if self.rests_until is None else max(at, self.rests_until)
+        first = at if self.unavailable_until is None else max(at, self.unavailable_until)
         return first if self.can_take(first, per_day) else next_creation_day(first)
 
 

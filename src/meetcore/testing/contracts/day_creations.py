@@ -75,8 +75,8 @@ class DayCreationsContract:
         day = AT.date()
         await rig.put_hosts(
             new_host(is_active=False),
-            new_host(rests_until=AT + timedelta(seconds=1)),
-            new_host(rests_until=AT, creations=2, creations_on=day),
+            new_host(unavailable_until=AT + timedelta(seconds=1)),
+            new_host(unavailable_until=AT, creations=2, creations_on=day),
             new_host(creations=2, creations_on=day - timedelta(days=1)),
             new_host(creations=3, creations_on=day),
         )

@@ -42,7 +42,7 @@ def _hosts() -> st.SearchStrategy[Host]:
         is_active=st.sampled_from([True, True, True, False]),
         creations=st.integers(0, PER_DAY),
         creations_on=st.sampled_from([None, NOW.date(), NOW.date() - timedelta(days=1)]),
-        rests_until=st.sampled_from([None, None, NOW, NOW + timedelta(seconds=1)]),
+        unavailable_until=st.sampled_from([None, None, NOW, NOW + timedelta(seconds=1)]),
     )
 
 
@@ -138,16 +138,17 @@ class FreeStartQueries:
     ) -> None:
         later = NOW + timedelta(hours=1)
         midnight = next_creation_day(NOW)
+        two_o_clock = midnight + timedelta(hours=2)
         await rig.put_hosts(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
         assert await rig.queries.next_creation_at(_query()) is None
         full = {"creations": PER_DAY, "creations_on": NOW.date()}
         wanted = evolve(_query(), per_day=PER_DAY)
         for host, first in (
             (new_host(9), None),
-            (new_host(10, **full, rests_until=midnight + timedelta(hours=2)), midnight + timedelta(hours=2)),
+            (new_host(10, **full, unavailable_until=two_o_clock), two_o_clock),
             (new_host(10, **full), midnight),
-            (new_host(10, rests_until=later), later),
-            (new_host(10, rests_until=NOW), NOW),
+            (new_host(10, unavailable_until=later), later),
+            (new_host(10, unavailable_until=NOW), NOW),
         ):
             await rig.put_hosts(host)
             assert await rig.queries.next_creation_at(wanted) == first
@@ -157,7 +158,7 @@ class FreeStartQueries:
         await rig.put_hosts(*(evolve(host, is_active=False) for host in await rig.registry.list_hosts()))
         tomorrow = next_creation_day(NOW)
         await rig.put_hosts(
-            new_host(10, creations=PER_DAY, creations_on=tomorrow.date(), rests_until=tomorrow)
+            new_host(10, creations=PER_DAY, creations_on=tomorrow.date(), unavailable_until=tomorrow)
         )
         wanted = evolve(_query(), per_day=PER_DAY)
         assert await rig.queries.next_creation_at(wanted) == tomorrow + timedelta(days=1)

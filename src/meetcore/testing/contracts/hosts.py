@@ -63,8 +63,10 @@ def _pools(draw: st.DrawFn) -> tuple[list[Host], list[bool], MeetingSpec]:
     shapes = draw(st.lists(shape, min_size=draw(st.sampled_from([0, 5])), max_size=7))
     ids = draw(st.permutations([UUID(int=number << 96) for number in range(1, len(shapes) + 1)]))
     hosts = [
-        Host(id_, f"user-{id_}", capacity, 1, uses, is_active, creations, day, rests_until)
-        for id_, (capacity, uses, is_active, day, creations, rests_until, _) in zip(ids, shapes, strict=True)
+        Host(id_, f"user-{id_}", capacity, 1, uses, is_active, creations, day, unavailable_until)
+        for id_, (capacity, uses, is_active, day, creations, unavailable_until, _) in zip(
+            ids, shapes, strict=True
+        )
     ]
     spec = MeetingSpec(
         seats=draw(st.sampled_from([1, 10, 11, 20, 51])), per_day=draw(st.sampled_from([None, None, 1, 2]))
@@ -267,7 +269,7 @@ class HostsContract:
         customer = await open_customer(rig, 1000)
         for host, is_busy in zip(hosts, busy, strict=True):
             if is_busy:
-                await rig.put_hosts(evolve(host, is_active=True, capacity=1000, rests_until=None))
+                await rig.put_hosts(evolve(host, is_active=True, capacity=1000, unavailable_until=None))
                 await reserved(rig, customer, MeetingSpec(seats=1000, minutes=30))
         await rig.put_hosts(*hosts)
         free = [
@@ -321,8 +323,8 @@ class HostsContract:
         customer = await open_customer(rig, 100)
         made = await reserved(rig, customer, MeetingSpec())
         until = AT + timedelta(hours=1)
-        assert await abandon(rig, made, rests_until=until)
-        assert (await rig.registry.list_hosts())[0].rests_until == until
+        assert await abandon(rig, made, unavailable_until=until)
+        assert (await rig.registry.list_hosts())[0].unavailable_until == until
         assert (await reserved(rig, customer, MeetingSpec())).meeting.host_id == next_best.id
 
     async def test_a_throttle_is_never_shortened(self, rig: StoreRig) -> None:
@@ -330,9 +332,9 @@ class HostsContract:
         host = new_host()
         await rig.put_hosts(host)
         made = await reserved(rig, await open_customer(rig, 100), MeetingSpec())
-        await rig.put_hosts(evolve(host, rests_until=until))
-        assert await abandon(rig, made, rests_until=until - timedelta(hours=1))
-        assert (await rig.registry.list_hosts())[0].rests_until == until
+        await rig.put_hosts(evolve(host, unavailable_until=until))
+        assert await abandon(rig, made, unavailable_until=until - timedelta(hours=1))
+        assert (await rig.registry.list_hosts())[0].unavailable_until == until
 
     async def test_a_meeting_without_a_host_reserves_none(self, rig: StoreRig) -> None:
         await rig.put_hosts(new_host())
@@ -349,5 +351,5 @@ class HostsContract:
         meeting = await schedule(rig, made[0])
         assert meeting is not None
         await finish_cancelling(rig, meeting, await start_cancelling(rig, meeting), invalidates_host_key=True)
-        assert await abandon(rig, made[1], rests_until=AT, look_again_s=0)
+        assert await abandon(rig, made[1], unavailable_until=AT, look_again_s=0)
         assert await rig.holds(customer.account_id) == [10]

@@ -76,9 +76,9 @@ class NoteClaimsContract:
         self, rig: StoreRig
     ) -> None:
         note = await queued(rig, await open_customer(rig, 50))
-        expirations = [(await claim_notes(rig, seconds=-1))[0].deaths for _ in range(3)]
+        expirations = [(await claim_notes(rig, seconds=-1))[0].lease_expirations for _ in range(3)]
         (task,) = await claim_notes(rig)
-        assert (expirations, task.deaths, task.note.id) == ([0, 1, 2], 3, note.id)
+        assert (expirations, task.lease_expirations, task.note.id) == ([0, 1, 2], 3, note.id)
 
     async def test_a_lost_lease_writes_nothing(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
@@ -127,7 +127,7 @@ class NoteClaimsContract:
         (task,) = await claim_notes(rig)
         assert await _postpone(rig, evolve(task, note=evolve(task.note, tries=3)), -1)
         (again,) = await claim_notes(rig)
-        assert (again.note.tries, again.deaths) == (3, 0)
+        assert (again.note.tries, again.lease_expirations) == (3, 0)
 
     async def test_a_finished_note_is_not_claimed(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)

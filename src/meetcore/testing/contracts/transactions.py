@@ -297,7 +297,7 @@ async def scheduled(rig: Rig, customer: Customer, spec: MeetingSpec | None = Non
 
 
 async def abandon(
-    rig: Rig, made: Provisioning, *, rests_until: datetime | None = None,
+    rig: Rig, made: Provisioning, *, unavailable_until: datetime | None = None,
     look_again_s: float | None = None, was_made: bool = False,
 ) -> bool:  # fmt: skip
     """Give hold and host back; false when the lease is lost."""
@@ -308,7 +308,7 @@ async def abandon(
         back = holds.release(view.funds, view.usage, view.hold)
         meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
         await tx.meetings.save_abandoned(
-            view, meeting, back.funds, back.usage, host_unavailable_until=rests_until,
+            view, meeting, back.funds, back.usage, host_unavailable_until=unavailable_until,
             look_again_s=look_again_s, was_made=was_made,
         )  # fmt: skip
         return True

@@ -56,7 +56,7 @@ def hosts(max_capacity: int = 6) -> SearchStrategy[Host]:
         is_active=st.booleans(),
         creations=st.integers(0, 3),
         creations_on=st.none() | st.dates(),
-        rests_until=st.none() | st.datetimes(timezones=st.just(UTC)),
+        unavailable_until=st.none() | st.datetimes(timezones=st.just(UTC)),
     )
 
 

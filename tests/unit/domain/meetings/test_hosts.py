@@ -75,7 +75,7 @@ def test_uses_even_out_among_equals() -> None:
 def test_a_host_runs_one_meeting_at_a_time_by_default() -> None:
     host = Host(UUID(int=1), "user", 100)
     assert (host.max_concurrent, host.uses, host.is_active) == (1, 0, True)
-    assert (host.creations, host.creations_on, host.rests_until) == (0, None, None)
+    assert (host.creations, host.creations_on, host.unavailable_until) == (0, None, None)
 
 
 @pytest.mark.parametrize("field", ["capacity", "max_concurrent"])
@@ -98,8 +98,8 @@ wib = timezone(timedelta(hours=7))
         ({}, None, True),
         ({}, 1, True),
         ({"is_active": False}, None, False),
-        ({"rests_until": AT + timedelta(microseconds=1)}, None, False),
-        ({"rests_until": AT}, None, True),
+        ({"unavailable_until": AT + timedelta(microseconds=1)}, None, False),
+        ({"unavailable_until": AT}, None, True),
         ({"creations": 2, "creations_on": date(2026, 12, 1)}, None, True),
         ({"creations": 1, "creations_on": date(2026, 12, 1)}, 2, True),
         ({"creations": 2, "creations_on": date(2026, 12, 1)}, 2, False),
@@ -194,12 +194,12 @@ NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
     st.sampled_from([None, 3]),
 )  # fmt: skip
 def test_creations_left_and_the_next_creation_agree_with_what_a_host_can_take(
-    creations: int, creations_on: date | None, rests_until: datetime | None, is_active: bool,
+    creations: int, creations_on: date | None, unavailable_until: datetime | None, is_active: bool,
     per_day: int | None,
 ) -> None:  # fmt: skip
     host = Host(
         UUID(int=1), "user", 10, is_active=is_active, creations=creations, creations_on=creations_on,
-        rests_until=rests_until,
+        unavailable_until=unavailable_until,
     )  # fmt: skip
     first = host.next_creation_at(NOON, per_day)
     assert (first == NOON) == host.can_take(NOON, per_day)
@@ -226,5 +226,5 @@ def test_a_host_that_can_take_none_has_no_creations_left() -> None:
     assert HOST.creations_left(at, 5) == 5
     assert HOST.used(at).creations_left(at, 5) == 4
     assert evolve(HOST, is_active=False).creations_left(at, 5) == 0
-    assert evolve(HOST, rests_until=at + timedelta(seconds=1)).creations_left(at, 5) == 0
+    assert evolve(HOST, unavailable_until=at + timedelta(seconds=1)).creations_left(at, 5) == 0
     assert evolve(HOST, creations=5, creations_on=at.date()).creations_left(at, 5) == 0
