@@ -9,5 +9,5 @@ alternate, and the medians of their turns are compared.
 - ``bare``: the floor of `GET /me`
 - ``tls_receiver``: what webhooks are posted to
 - ``load``: the load generator, a process of its own
-- ``places``, ``processes``, ``house``, ``report``: servers, programs, seeds, the table
+- ``places``, ``processes``, ``seeds``, ``report``: servers, programs, seeds, the table
 """

@@ -24,7 +24,6 @@ from benchmarks.creations import measure_creations
 from benchmarks.deliveries import measure_deliveries, measure_latency
 from benchmarks.footprint import measure_import, measure_memory
 from benchmarks.hosts import measure_hosts
-from benchmarks.house import ID_LEAD, SeededAccounts, account_number, furnish, furnish_numbered, wired
 from benchmarks.notes import NoteLoad, measure_beside_notes
 from benchmarks.pgbench import prepared
 from benchmarks.places import database_server, fresh_database, rate_store
@@ -35,6 +34,7 @@ from benchmarks.recording import record_creation
 from benchmarks.report import RESULTS, Result, show, write
 from benchmarks.rules import measure_rules
 from benchmarks.script import Script, make_script
+from benchmarks.seeds import ID_LEAD, SeededAccounts, account_number, furnish, furnish_numbered, wired
 
 
 @frozen

@@ -1,9 +1,9 @@
 """A tool call against the same operation over HTTP: the processor time that the agent interface adds."""
 
-from benchmarks.house import SeededAccounts
 from benchmarks.load import run_load
 from benchmarks.processes import Program
 from benchmarks.report import Result, middle
+from benchmarks.seeds import SeededAccounts
 
 __all__ = ["measure_agents"]
 

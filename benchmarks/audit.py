@@ -148,7 +148,7 @@ def _transfer_row(entry: Entry) -> tuple[object, ...]:
 
 
 def _leg_rows(entry: Entry) -> Iterator[tuple[object, ...]]:
-    house_book, moved = entry_parameters(entry)["house"], entry.transfer.id
+    platform_book, moved = entry_parameters(entry)["house"], entry.transfer.id
     yield (
         entry.account_id,
         entry.number,
@@ -160,7 +160,7 @@ def _leg_rows(entry: Entry) -> Iterator[tuple[object, ...]]:
         entry.hash,
         entry.key_id,
     )
-    yield entry.account_id, entry.number, house_book, moved, -entry.amount, None, entry.at, None, None
+    yield entry.account_id, entry.number, platform_book, moved, -entry.amount, None, entry.at, None, None
 
 
 def _copied(url: str) -> float:

@@ -1,10 +1,10 @@
 """`POST /meetings` against pgbench running the same statements."""
 
-from benchmarks.house import ACCOUNTS, SeededAccounts
 from benchmarks.load import Load, run_load
 from benchmarks.pgbench import Pgbench
 from benchmarks.processes import Program
 from benchmarks.report import Result, middle
+from benchmarks.seeds import ACCOUNTS, SeededAccounts
 
 __all__ = ["measure_creations"]
 

@@ -6,10 +6,10 @@ import sys
 import tempfile
 import time
 
-from benchmarks.house import SeededAccounts
 from benchmarks.load import run_load
 from benchmarks.processes import Program
 from benchmarks.report import Result, middle
+from benchmarks.seeds import SeededAccounts
 
 __all__ = ["measure_import", "measure_memory"]
 

@@ -1,9 +1,9 @@
 """`GET /me` against a bare route with one SELECT."""
 
-from benchmarks.house import SeededAccounts
 from benchmarks.load import Load, run_load
 from benchmarks.processes import Program
 from benchmarks.report import Result, middle
+from benchmarks.seeds import SeededAccounts
 
 __all__ = ["measure_reads"]
 

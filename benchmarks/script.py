@@ -16,8 +16,8 @@ from uuid import UUID
 
 from attrs import define, field, frozen
 
-from benchmarks.house import DIGEST_LEAD, ID_LEAD
 from benchmarks.recording import Creation, Statement
+from benchmarks.seeds import DIGEST_LEAD, ID_LEAD
 
 __all__ = ["Script", "make_script"]
 
@@ -150,7 +150,7 @@ def _element(value: Any) -> str:
 
 
 def make_script(creation: Creation) -> Script:
-    """Translate a creation on a database of numbered ids (see `house.furnish_numbered`).
+    """Translate a creation on a database of numbered ids (see `seeds.furnish_numbered`).
 
     Raises:
         LookupError: host or times were not sent, or there are too many ids.

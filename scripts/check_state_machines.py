@@ -85,12 +85,12 @@ MACHINES = (
         "`meetings.transition` raises `ValueError`. What a provider reports too late or twice is passed over "
         "before it gets there.",
         {
-            MeetingEvent.PROVISIONED: "whoever creates it, or finishes it for a process that died: the "
+            MeetingEvent.PROVISIONED: "the request that creates it, or the reconciler after a crash: the "
             "provider has made it, and it is paid",
             MeetingEvent.ABANDON: "the same: the provider has made nothing, and the hold is released",
             MeetingEvent.CANCEL: "the customer's request, before the start: the provider is to remove it",
-            MeetingEvent.CANCEL_FAILED: "whoever cancels: the provider refuses, nothing is refunded",
-            MeetingEvent.CANCELLED: "whoever cancels: the provider has removed it, the charge is refunded",
+            MeetingEvent.CANCEL_FAILED: "the cancellation: the provider refuses, nothing is refunded",
+            MeetingEvent.CANCELLED: "the cancellation: the provider has removed it, the charge is refunded",
             MeetingEvent.START: "the provider's report: it has begun",
             MeetingEvent.END: "the provider's report, or a cancellation that found it running: it is over, "
             "nothing is refunded",
@@ -171,19 +171,19 @@ MACHINES = (
         idempotency.KeyState.UNKNOWN,
         "`unknown`: there is no record. `bound`: an earlier try ended in something temporary, and the key "
         "belongs to that request, which may try again. `running`: work goes on beyond a transaction, under a "
-        "lease. `lapsed`: the lease ran out, so its process is taken for dead, and one repeated request or "
+        "lease. `expired`: the lease ran out, so its process is presumed dead, and one repeated request or "
         "the sweep takes over. `done`: the answer is kept and replayed. Only keys on which nothing runs are "
-        f"forgotten, {idempotency.KEY_RETENTION_HOURS} hours after they were first seen.",
+        f"purged, {idempotency.KEY_RETENTION_HOURS} hours after they were first seen.",
         "nothing takes it. The domain decides what a request is to do (below), and a store writes "
         "the record together with what it is about.",
         {
             KeyEvent.CLAIM: "a request with the key: it begins work that goes on beyond its transaction",
             KeyEvent.TAKE_OVER: "a repeated request, or the sweep: the work goes on under a new lease",
-            KeyEvent.LAPSE: "the clock, and nobody writes it: the lease is over",
-            KeyEvent.FINISH: "whoever does the work: there is a result, or a refusal that is final",
-            KeyEvent.GIVE_UP: "whoever does the work: it ended in something temporary, such as a provider "
-            "that is away; nothing is kept but whose key it is",
-            KeyEvent.FORGET: "the housekeeping: the key is new again",
+            KeyEvent.EXPIRE: "the clock: the lease ran out. Never written",
+            KeyEvent.FINISH: "the process that does the work: there is a result, or a refusal that is final",
+            KeyEvent.GIVE_UP: "the process that does the work: it ended in something temporary, such as an "
+            "unavailable provider; only the owner of the key is kept",
+            KeyEvent.PURGE: "housekeeping: the key is new again",
         },
     ),
 )

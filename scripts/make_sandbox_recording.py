@@ -46,7 +46,7 @@ def main() -> int:
     sound, cues = bytearray(silence), []
     for speaker, text in SPEECH:
         begin_s = len(sound) / 2 / RATE
-        sound += spoken(text, VOICES[speaker])
+        sound += synthesize(text, VOICES[speaker])
         cues.append((begin_s, len(sound) / 2 / RATE, speaker, text))
         sound += silence
     PLACE.mkdir(exist_ok=True)
@@ -56,7 +56,7 @@ def main() -> int:
     return 0
 
 
-def spoken(text: str, voice: str) -> bytes:
+def synthesize(text: str, voice: str) -> bytes:
     """Samples of 16 bits at `RATE`, one channel."""
     command = ["espeak-ng", "-v", voice, "-s", SPEED, "--stdout", text]
     with wave.open(io.BytesIO(subprocess.run(command, check=True, capture_output=True).stdout)) as speech:

@@ -33,7 +33,7 @@ class ZoomRequest:
     body: bytes
 
     @property
-    def told(self) -> Any:
+    def event(self) -> Any:
         return json.loads(self.body)
 
 

@@ -181,7 +181,7 @@ def _recording_tasks(wiring: Wiring, editor: AudioEditor) -> tuple[PeriodicTask,
     notifiers = wiring.notifier, wiring.notes_notifier
     work = WorkOnRecordings(
         wiring.store, wiring.files, editor, wiring.note_queue, *notifiers, wiring.runtime,
-        lease_s=wiring.settings.note_lease_s, tell=_log_failed_recording,
+        lease_s=wiring.settings.note_lease_s, report=_log_failed_recording,
     )  # fmt: skip
     expire = ExpireRecordings(wiring.store, *notifiers, wiring.runtime)
     return (

@@ -67,24 +67,24 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def speak(kind: str, service_url: str, customer: Customer) -> AsyncIterator[ClientUnderTest]:
+async def invoke(kind: str, service_url: str, customer: Customer) -> AsyncIterator[ClientUnderTest]:
     """A client of a new customer with 1000 credits."""
-    async with open_client(kind, service_url, customer.key.text) as speak:
-        yield speak
+    async with open_client(kind, service_url, customer.key.text) as invoke:
+        yield invoke
 
 
 @frozen
 class Trial:
     """A client, the server that it meets, and the waits that it was seen to make."""
 
-    speak: ClientUnderTest
+    invoke: ClientUnderTest
     server: ScriptedServer
     waits: Waits
 
     async def refused(self, name: str, /, *args: Any, **kwargs: Any) -> Any:
         """Make a call that must fail; the error."""
         with pytest.raises(MeetcoreError) as caught:
-            await self.speak(name, *args, **kwargs)
+            await self.invoke(name, *args, **kwargs)
         return caught.value
 
 
@@ -104,7 +104,7 @@ async def against(kind: str, bad_day: Callable[..., ScriptedServer]) -> AsyncIte
             server, waits = bad_day(*script), Waits()
             settings: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
             settings |= {"jitter": lambda: 0.5} | options
-            speak = await stack.enter_async_context(open_client(kind, server.url, API_KEY, **settings))
-            return Trial(speak, server, waits)
+            invoke = await stack.enter_async_context(open_client(kind, server.url, API_KEY, **settings))
+            return Trial(invoke, server, waits)
 
         yield opened

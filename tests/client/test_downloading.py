@@ -65,7 +65,7 @@ def left_in(directory: Path) -> dict[str, bytes]:
 
 async def test_a_recording_is_downloaded_without_the_key(trial: Trial, tmp_path: Path) -> None:
     trial.server.then(link(trial.server), whole())
-    done = await trial.speak("recordings.download", ID, tmp_path / "rapat.mp4")
+    done = await trial.invoke("recordings.download", ID, tmp_path / "rapat.mp4")
     assert (done.size_bytes, done.paths, done.has_more) == (len(CONTENT), (tmp_path / "rapat.mp4",), False)
     assert left_in(tmp_path) == {"rapat.mp4": CONTENT}
     link_request, fetched = trial.server.requests
@@ -81,11 +81,11 @@ async def test_a_recording_is_downloaded_without_the_key(trial: Trial, tmp_path:
 async def test_an_open_file_gets_the_bytes(trial: Trial, tmp_path: Path) -> None:
     trial.server.then(link(trial.server), whole())
     file = io.BytesIO()
-    done = await trial.speak("recordings.download", ID, file)
+    done = await trial.invoke("recordings.download", ID, file)
     assert (done.size_bytes, done.paths, file.getvalue()) == (len(CONTENT), (), CONTENT)
     trial.server.then(link(trial.server), whole())
     with (tmp_path / "raw").open("wb", buffering=0) as raw:
-        await trial.speak("recordings.download", ID, raw)
+        await trial.invoke("recordings.download", ID, raw)
     assert (tmp_path / "raw").read_bytes() == CONTENT
 
 
@@ -100,14 +100,14 @@ async def test_what_takes_a_few_bytes_at_a_time_gets_all_of_them(trial: Trial) -
             return len(data[:1000])
 
     narrow = Narrow()
-    await trial.speak("recordings.download", ID, narrow)
+    await trial.invoke("recordings.download", ID, narrow)
     assert narrow.got == CONTENT
 
 
 async def test_a_download_goes_on_where_it_broke_off(trial: Trial, tmp_path: Path) -> None:
     server = trial.server
     server.then(link(server), half(), link(server), Drop(), link(server), ranged(HALF))
-    await trial.speak("recordings.download", ID, str(tmp_path / "a.mp4"))
+    await trial.invoke("recordings.download", ID, str(tmp_path / "a.mp4"))
     assert left_in(tmp_path) == {"a.mp4": CONTENT}
     fetched = [request.headers.get("range") for request in server.requests if "downloads" in request.target]
     assert fetched == [None, f"bytes={HALF}-", f"bytes={HALF}-"]
@@ -116,7 +116,7 @@ async def test_a_download_goes_on_where_it_broke_off(trial: Trial, tmp_path: Pat
 
 async def test_a_proxy_that_knows_no_ranges_is_read_again(trial: Trial, tmp_path: Path) -> None:
     trial.server.then(link(trial.server), half(), link(trial.server), whole())
-    await trial.speak("recordings.download", ID, tmp_path / "a.mp4")
+    await trial.invoke("recordings.download", ID, tmp_path / "a.mp4")
     assert left_in(tmp_path) == {"a.mp4": CONTENT}
 
 
@@ -143,7 +143,7 @@ async def test_what_passes_is_waited_out_as_long_as_something_comes(trial: Trial
     for first, last in pairwise(quarters):
         head = ranged(first)
         server.then(Drop(head[: len(head) - (size - last)]) if last < size else head, link(server))
-    await trial.speak("recordings.download", ID, tmp_path / "a.mp4")
+    await trial.invoke("recordings.download", ID, tmp_path / "a.mp4")
     assert left_in(tmp_path) == {"a.mp4": CONTENT}
     assert trial.waits.slept[0] >= 7
 
@@ -180,7 +180,7 @@ async def test_every_part_has_a_file(trial: Trial, tmp_path: Path) -> None:
     server = trial.server
     head = answer(200, None, Link=behind(server, 2))
     server.then(link(server), whole(Link=behind(server, 2)), link(server), head, whole(b"the second"))
-    done = await trial.speak("recordings.download", ID, tmp_path / "a.mp4")
+    done = await trial.invoke("recordings.download", ID, tmp_path / "a.mp4")
     assert done.paths == (tmp_path / "a.mp4", tmp_path / "a-2.mp4")
     assert (done.size_bytes, done.has_more) == (len(CONTENT) + 10, False)
     assert left_in(tmp_path) == {"a.mp4": CONTENT, "a-2.mp4": b"the second"}
@@ -193,17 +193,17 @@ async def test_an_open_file_takes_one_part(trial: Trial, tmp_path: Path) -> None
     more = whole(Link=behind(server, 2))
     server.then(link(server), more)
     with pytest.raises(ValueError, match="several parts"):
-        await trial.speak("recordings.download", ID, file)
+        await trial.invoke("recordings.download", ID, file)
     assert file.getvalue() == b""
     server.then(link(server), more)
-    assert (await trial.speak("recordings.download", ID, file, part=1)).has_more
+    assert (await trial.invoke("recordings.download", ID, file, part=1)).has_more
     head = answer(200, None, Link=behind(server, 2))
     server.then(link(server), head, whole(b"the second"))
-    done = await trial.speak("recordings.download", ID, tmp_path / "b.mp4", part=2)
+    done = await trial.invoke("recordings.download", ID, tmp_path / "b.mp4", part=2)
     assert (done.paths, done.has_more) == ((tmp_path / "b.mp4",), False)
     server.then(link(server), answer(200, None))
     with pytest.raises(ValueError, match="no part 2"):
-        await trial.speak("recordings.download", ID, file, part=2)
+        await trial.invoke("recordings.download", ID, file, part=2)
     server.then(link(server), refusal(429, "rate_limited", Retry_After=3), link(server), answer(404))
     error = await trial.refused("recordings.download", ID, file, part=2)
     assert (error.status, file.getvalue()) == (404, CONTENT)
@@ -211,11 +211,11 @@ async def test_an_open_file_takes_one_part(trial: Trial, tmp_path: Path) -> None
 
 async def test_places_that_cannot_be_meant(trial: Trial, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="directory"):
-        await trial.speak("recordings.download", ID, tmp_path)
+        await trial.invoke("recordings.download", ID, tmp_path)
     with pytest.raises(ValueError, match="first part"):
-        await trial.speak("recordings.download", ID, tmp_path / "a.mp4", part=0)
+        await trial.invoke("recordings.download", ID, tmp_path / "a.mp4", part=0)
     with pytest.raises(FileNotFoundError):
-        await trial.speak("recordings.download", ID, tmp_path / "nowhere" / "a.mp4")
+        await trial.invoke("recordings.download", ID, tmp_path / "nowhere" / "a.mp4")
     assert trial.server.requests == []
 
 
@@ -227,7 +227,7 @@ class FullDisk:
 async def test_a_file_that_cannot_be_written_ends_it(trial: Trial) -> None:
     trial.server.then(link(trial.server), whole())
     with pytest.raises(OSError, match="no space"):
-        await trial.speak("recordings.download", ID, FullDisk())
+        await trial.invoke("recordings.download", ID, FullDisk())
 
 
 @pytest.fixture
@@ -251,9 +251,9 @@ async def test_a_recording_of_the_service(
     customer: Customer, kind: str, reachable: str, tmp_path: Path
 ) -> None:
     recording: dict[str, Any] = await a_recording(customer)
-    async with open_client(kind, reachable, customer.key.text) as speak:
-        done = await speak("recordings.download", recording["id"], tmp_path / "a.mp4")
-        found = await speak("recordings.download_url", recording["id"])
+    async with open_client(kind, reachable, customer.key.text) as invoke:
+        done = await invoke("recordings.download", recording["id"], tmp_path / "a.mp4")
+        found = await invoke("recordings.download_url", recording["id"])
     async with httpx.AsyncClient(transport=httpx.AsyncHTTPTransport()) as http:
         expected = (await http.get(found.url)).content
     assert (tmp_path / "a.mp4").read_bytes() == expected

@@ -52,8 +52,8 @@ def needs(contract: Contract) -> Callable[[str, str], None]:
     return check
 
 
-async def test_who_asks(speak: ClientUnderTest, customer: Customer) -> None:
-    account = await speak("me")
+async def test_who_asks(invoke: ClientUnderTest, customer: Customer) -> None:
+    account = await invoke("me")
     assert account.user.id == str(customer.user_id)
     assert (account.user.email, account.user.full_name) == (customer.email, "Sari Dewi")
     assert account.credits.balance == 1000
@@ -61,17 +61,17 @@ async def test_who_asks(speak: ClientUnderTest, customer: Customer) -> None:
     assert account.api_key.daily_credit_cap is None
 
 
-async def test_the_tiers(speak: ClientUnderTest) -> None:
-    tiers = await speak.items("pricing_tiers", page_size=2)
+async def test_the_tiers(invoke: ClientUnderTest) -> None:
+    tiers = await invoke.items("pricing_tiers", page_size=2)
     assert [tier.id for tier in tiers] == [
         "standard-100", "standard-100-long", "plus-300", "large-500", "event-1000",
     ]  # fmt: skip
     assert (tiers[0].credits, tiers[0].recording_credits, tiers[0].duration_unit) == (10, 5, "minutes")
 
 
-async def test_a_meeting_from_creation_to_cancellation(speak: ClientUnderTest, harness: ApiHarness) -> None:
+async def test_a_meeting_from_creation_to_cancellation(invoke: ClientUnderTest, harness: ApiHarness) -> None:
     body = harness.body(title="Rapat 🎉", auto_notulen=True, description="Baris\nkedua", password="rahasia1")
-    meeting = await speak("meetings.create", **body)
+    meeting = await invoke("meetings.create", **body)
     start = datetime.strptime(f"{body['date']} {body['start_time']}", "%Y-%m-%d %H:%M").replace(tzinfo=WIB)
     assert meeting.start_at == start
     assert meeting.start_at.utcoffset() == timedelta(0)
@@ -80,43 +80,43 @@ async def test_a_meeting_from_creation_to_cancellation(speak: ClientUnderTest, h
     assert meeting.status == MeetingStatus.SCHEDULED
     assert (meeting.title, meeting.password) == ("Rapat 🎉", "rahasia1")
     assert (meeting.with_recording, meeting.credits_deducted) == (True, 15)
-    assert await speak("meetings.get", meeting.id) == meeting
-    assert await speak("meetings.get", UUID(meeting.id)) == meeting
+    assert await invoke("meetings.get", meeting.id) == meeting
+    assert await invoke("meetings.get", UUID(meeting.id)) == meeting
     cancelled = Cancellation(meeting.id, "cancelled", 15)
-    assert await speak("meetings.cancel", meeting.id) == cancelled
-    assert await speak("meetings.cancel", meeting.id) == cancelled
-    assert (await speak("me")).credits.balance == 1000
+    assert await invoke("meetings.cancel", meeting.id) == cancelled
+    assert await invoke("meetings.cancel", meeting.id) == cancelled
+    assert (await invoke("me")).credits.balance == 1000
 
 
-async def test_a_meeting_by_dates_and_times(speak: ClientUnderTest, harness: ApiHarness) -> None:
+async def test_a_meeting_by_dates_and_times(invoke: ClientUnderTest, harness: ApiHarness) -> None:
     body = harness.body(date=..., start_time=...)
     start = harness.slots.take()
-    made = await speak("meetings.create", **body, date=start.date(), start_time=start.time())
+    made = await invoke("meetings.create", **body, date=start.date(), start_time=start.time())
     assert made.start_at == start
 
 
 @pytest.mark.spec("4/idem-replay")
-async def test_the_same_key_is_the_same_meeting(speak: ClientUnderTest, harness: ApiHarness) -> None:
+async def test_the_same_key_is_the_same_meeting(invoke: ClientUnderTest, harness: ApiHarness) -> None:
     body = harness.body()
-    first = await speak("meetings.create", **body, idempotency_key="order-4711")
-    assert await speak("meetings.create", **body, idempotency_key="order-4711") == first
-    assert (await speak("me")).credits.balance == 990
+    first = await invoke("meetings.create", **body, idempotency_key="order-4711")
+    assert await invoke("meetings.create", **body, idempotency_key="order-4711") == first
+    assert (await invoke("me")).credits.balance == 990
     with pytest.raises(IdempotencyKeyReused) as caught:
-        await speak("meetings.create", **body | {"title": "Lain"}, idempotency_key="order-4711")
+        await invoke("meetings.create", **body | {"title": "Lain"}, idempotency_key="order-4711")
     assert caught.value.idempotency_key == "order-4711"
 
 
 async def test_refusals_have_typed_details(
-    speak: ClientUnderTest, harness: ApiHarness, service_url: str
+    invoke: ClientUnderTest, harness: ApiHarness, service_url: str
 ) -> None:
     with pytest.raises(InvalidRequest) as invalid:
-        await speak("meetings.create", **harness.body(title="", date="soon"))
+        await invoke("meetings.create", **harness.body(title="", date="soon"))
     assert set(invalid.value.fields) == {"title", "date"}
     assert all(invalid.value.fields.values())
     assert str(invalid.value).startswith(f"invalid_request: {invalid.value.message} ")
     assert f". title: {invalid.value.fields['title'][0]} (request " in str(invalid.value)
     with pytest.raises(NotFound) as missing:
-        await speak("meetings.get", NO_ID)
+        await invoke("meetings.get", NO_ID)
     error = missing.value
     assert (error.code, error.status, error.attempts) == ("not_found", 404, 1)
     assert error.message
@@ -126,110 +126,112 @@ async def test_refusals_have_typed_details(
     assert str(error) == f"not_found: {error.message} (request {error.request_id})"
     yesterday = datetime.now(WIB) - timedelta(days=1)
     with pytest.raises(Unprocessable):
-        await speak("meetings.create", **harness.body(date=f"{yesterday:%Y-%m-%d}"))
+        await invoke("meetings.create", **harness.body(date=f"{yesterday:%Y-%m-%d}"))
 
 
 async def test_who_may_not(harness: ApiHarness, kind: str, service_url: str) -> None:
     poor_customer = await harness.customer(credits=3, scopes=(Scope.MEETINGS_WRITE,))
     capped = await harness.customer(daily_cap=4)
-    async with open_client(kind, service_url, poor_customer.key.text) as speak:
+    async with open_client(kind, service_url, poor_customer.key.text) as invoke:
         with pytest.raises(InsufficientCredits) as short:
-            await speak("meetings.create", **harness.body())
+            await invoke("meetings.create", **harness.body())
         with pytest.raises(InsufficientScope) as narrow:
-            await speak.items("webhooks.list")
+            await invoke.items("webhooks.list")
     assert (short.value.required, short.value.available) == (10, 3)
     assert narrow.value.required == ("webhooks:read", "webhooks:write")
-    async with open_client(kind, service_url, capped.key.text) as speak:
+    async with open_client(kind, service_url, capped.key.text) as invoke:
         with pytest.raises(CreditCapExceeded) as over:
-            await speak("meetings.create", **harness.body())
+            await invoke("meetings.create", **harness.body())
     assert (over.value.cap, over.value.spent, over.value.required) == (4, 0, 10)
     assert over.value.resets_at is not None
     assert over.value.resets_at.astimezone(WIB).time() == time(0)
-    async with open_client(kind, service_url, f"mk_live_{'x' * 43}") as speak:
+    async with open_client(kind, service_url, f"mk_live_{'x' * 43}") as invoke:
         with pytest.raises(InvalidApiKey):
-            await speak("me")
+            await invoke("me")
 
 
-async def test_a_webhook_from_creation_to_deletion(speak: ClientUnderTest, harness: ApiHarness) -> None:
+async def test_a_webhook_from_creation_to_deletion(invoke: ClientUnderTest, harness: ApiHarness) -> None:
     body = harness.webhook_body(event_types=[EventKind.MEETING_CREATED, "meeting.ended"], description="A")
-    made = await speak("webhooks.create", **body)
+    made = await invoke("webhooks.create", **body)
     assert re.fullmatch(r"whsec_[A-Za-z0-9+/]{43}=", made.secret)
     assert (made.url, made.event_types) == (body["url"], ("meeting.created", "meeting.ended"))
     assert made.is_active
     assert made.disabled_at is None
     with pytest.raises(Conflict) as twice:
-        await speak("webhooks.create", **body)
+        await invoke("webhooks.create", **body)
     assert twice.value.existing_id == made.id
-    assert await speak("webhooks.get", made.id) == made
-    rotated = await speak("webhooks.rotate_secret", made.id)
+    assert await invoke("webhooks.get", made.id) == made
+    rotated = await invoke("webhooks.rotate_secret", made.id)
     assert rotated.secret not in (made.secret, None)
-    await speak("webhooks.delete", made.id)
+    await invoke("webhooks.delete", made.id)
     with pytest.raises(NotFound):
-        await speak("webhooks.get", made.id)
+        await invoke("webhooks.get", made.id)
 
 
 async def test_an_update_changes_what_is_given_and_nothing_else(
-    speak: ClientUnderTest, harness: ApiHarness
+    invoke: ClientUnderTest, harness: ApiHarness
 ) -> None:
-    made = await speak("webhooks.create", **harness.webhook_body(description="A"))
-    changed = await speak("webhooks.update", made.id, event_types=(EventKind.CREDIT_LOW,))
+    made = await invoke("webhooks.create", **harness.webhook_body(description="A"))
+    changed = await invoke("webhooks.update", made.id, event_types=(EventKind.CREDIT_LOW,))
     assert (changed.event_types, changed.description, changed.is_active) == (("credit.low",), "A", True)
-    changed = await speak("webhooks.update", made.id, description=None)
+    changed = await invoke("webhooks.update", made.id, description=None)
     assert (changed.event_types, changed.description, changed.is_active) == (("credit.low",), None, True)
-    changed = await speak("webhooks.update", made.id, is_active=False)
+    changed = await invoke("webhooks.update", made.id, is_active=False)
     assert (changed.event_types, changed.description, changed.is_active) == (("credit.low",), None, False)
     assert changed.secret is None, "an update does not show it"
-    assert await speak("webhooks.update", made.id) == changed
+    assert await invoke("webhooks.update", made.id) == changed
     with pytest.raises(Conflict):
-        await speak("webhooks.test", made.id)
+        await invoke("webhooks.test", made.id)
 
 
-async def test_deliveries_are_read_page_after_page(speak: ClientUnderTest, harness: ApiHarness) -> None:
-    hook = await speak("webhooks.create", **harness.webhook_body())
-    sent = [await speak("webhooks.test", hook.id) for _ in range(5)]
+async def test_deliveries_are_read_page_after_page(invoke: ClientUnderTest, harness: ApiHarness) -> None:
+    hook = await invoke("webhooks.create", **harness.webhook_body())
+    sent = [await invoke("webhooks.test", hook.id) for _ in range(5)]
     newest_first = [each.id for each in reversed(sent)]
     assert {each.event_type for each in sent} == {EventKind.WEBHOOK_TEST}
-    found = await speak.items("webhooks.deliveries", hook.id, page_size=2)
+    found = await invoke.items("webhooks.deliveries", hook.id, page_size=2)
     assert [each.id for each in found] == newest_first
-    pages = await speak.pages("webhooks.deliveries", hook.id, page_size=2)
+    pages = await invoke.pages("webhooks.deliveries", hook.id, page_size=2)
     assert [len(page.data) for page in pages] == [2, 2, 1]
     assert [page.next_cursor is None for page in pages] == [False, False, True]
-    older = await speak.pages("webhooks.deliveries", hook.id, page_size=2, cursor=pages[0].next_cursor)
+    older = await invoke.pages("webhooks.deliveries", hook.id, page_size=2, cursor=pages[0].next_cursor)
     assert [page.data[0].id for page in older] == [newest_first[2], newest_first[4]]
-    one = await speak("webhooks.delivery", hook.id, sent[0].id)
+    one = await invoke("webhooks.delivery", hook.id, sent[0].id)
     assert one.event_id == sent[0].event_id
-    again = await speak("webhooks.resend", hook.id, sent[0].id)
+    again = await invoke("webhooks.resend", hook.id, sent[0].id)
     assert again.event_id == sent[0].event_id
     assert again.id != sent[0].id
-    none = await speak.items("webhooks.deliveries", hook.id, status=DeliveryStatus.EXPIRED)
+    none = await invoke.items("webhooks.deliveries", hook.id, status=DeliveryStatus.EXPIRED)
     assert none == []
 
 
-async def test_webhooks_are_listed_without_their_secrets(speak: ClientUnderTest, harness: ApiHarness) -> None:
-    made = [await speak("webhooks.create", **harness.webhook_body()) for _ in range(3)]
-    listed = await speak.items("webhooks.list", page_size=1)
+async def test_webhooks_are_listed_without_their_secrets(
+    invoke: ClientUnderTest, harness: ApiHarness
+) -> None:
+    made = [await invoke("webhooks.create", **harness.webhook_body()) for _ in range(3)]
+    listed = await invoke.items("webhooks.list", page_size=1)
     assert [each.id for each in listed] == [each.id for each in reversed(made)]
     assert {each.secret for each in listed} == {None}
 
 
-async def test_the_rate_state_is_the_last_seen(speak: ClientUnderTest) -> None:
-    before = speak.client.rate_limit
+async def test_the_rate_state_is_the_last_seen(invoke: ClientUnderTest) -> None:
+    before = invoke.client.rate_limit
     assert before is None
-    await speak("me")
-    rate = rate_state_of(speak)
+    await invoke("me")
+    rate = rate_state_of(invoke)
     assert (rate.limit, rate.remaining, rate.operation_class) == (10_000, 9_999, "read")
     assert rate.resets_at.second == 0
     assert timedelta(0) < rate.resets_at - datetime.now(UTC) <= timedelta(minutes=1)
-    await speak("me")
-    assert rate_state_of(speak).remaining in (9_998, 9_999), "another minute may have begun"
+    await invoke("me")
+    assert rate_state_of(invoke).remaining in (9_998, 9_999), "another minute may have begun"
     with pytest.raises(NotFound):
-        await speak("meetings.cancel", NO_ID)
-    assert rate_state_of(speak).operation_class == "write", "a refusal tells it too"
+        await invoke("meetings.cancel", NO_ID)
+    assert rate_state_of(invoke).operation_class == "write", "a refusal tells it too"
 
 
-def rate_state_of(speak: ClientUnderTest) -> RateLimit:
+def rate_state_of(invoke: ClientUnderTest) -> RateLimit:
     """The rate state of the last answer."""
-    rate = speak.client.rate_limit
+    rate = invoke.client.rate_limit
     assert rate is not None
     return rate
 
@@ -244,9 +246,9 @@ async def test_a_meeting_whose_answer_was_lost_comes_with_the_retry(
     async with (
         api_on(harness.wiring, settle_soon, video=provider) as app,
         served(app) as url,
-        open_client(kind, url, customer.key.text) as speak,
+        open_client(kind, url, customer.key.text) as invoke,
     ):
-        made = await speak("meetings.create", **harness.body(title=f"[sandbox:{fault}]"))
+        made = await invoke("meetings.create", **harness.body(title=f"[sandbox:{fault}]"))
     assert made.status == MeetingStatus.SCHEDULED
     assert await customer.funds() == Funds(990, 0, 2)
     assert await customer.meeting_statuses() == ["scheduled"]
@@ -261,10 +263,10 @@ def settle_soon(use: UseCases) -> UseCases:
 
 
 async def test_the_balance_and_the_daily_cap(
-    speak: ClientUnderTest, harness: ApiHarness, kind: str, service_url: str, needs: Needs
+    invoke: ClientUnderTest, harness: ApiHarness, kind: str, service_url: str, needs: Needs
 ) -> None:
     needs("get", "/credits")
-    balance = await speak("credits.get")
+    balance = await invoke("credits.get")
     assert (balance.balance, balance.held, balance.available, balance.daily_cap) == (1000, 0, 1000, None)
     capped = await harness.customer(daily_cap=40)
     async with open_client(kind, service_url, capped.key.text) as other:
@@ -275,10 +277,10 @@ async def test_the_balance_and_the_daily_cap(
 
 
 async def test_what_is_estimated_is_charged(
-    speak: ClientUnderTest, harness: ApiHarness, needs: Needs
+    invoke: ClientUnderTest, harness: ApiHarness, needs: Needs
 ) -> None:
     needs("post", "/credits/estimate")
-    estimate = await speak("credits.estimate_meeting", pricing_tier_id="standard-100", auto_notulen=True)
+    estimate = await invoke("credits.estimate_meeting", pricing_tier_id="standard-100", auto_notulen=True)
     assert (estimate.type, estimate.credits, estimate.with_recording, estimate.sufficient) == (
         "meeting",
         15,
@@ -286,17 +288,17 @@ async def test_what_is_estimated_is_charged(
         True,
     )
     assert sum(item.credits for item in estimate.items) == estimate.credits
-    made = await speak("meetings.create", **harness.body(auto_notulen=True))
+    made = await invoke("meetings.create", **harness.body(auto_notulen=True))
     assert made.credits_deducted == estimate.credits
-    notes = await speak("credits.estimate_notulen", duration=90)
+    notes = await invoke("credits.estimate_notulen", duration=90)
     assert (notes.type, notes.credits, notes.balance) == ("notulen", 90, 1000 - 15)
 
 
-async def test_the_ledger(speak: ClientUnderTest, harness: ApiHarness, needs: Needs) -> None:
+async def test_the_ledger(invoke: ClientUnderTest, harness: ApiHarness, needs: Needs) -> None:
     needs("get", "/credits/transactions")
-    made = await speak("meetings.create", **harness.body())
-    await speak("meetings.cancel", made.id)
-    refund, charge, topup = await speak.items("credits.transactions", page_size=2)
+    made = await invoke("meetings.create", **harness.body())
+    await invoke("meetings.cancel", made.id)
+    refund, charge, topup = await invoke.items("credits.transactions", page_size=2)
     assert [each.kind for each in (topup, charge, refund)] == [
         TransferKind.TOPUP, TransferKind.MEETING_CHARGE, TransferKind.MEETING_REFUND,
     ]  # fmt: skip
@@ -306,16 +308,16 @@ async def test_the_ledger(speak: ClientUnderTest, harness: ApiHarness, needs: Ne
     assert refund.balance_after == 1000
 
 
-async def test_meetings_are_listed(speak: ClientUnderTest, harness: ApiHarness, needs: Needs) -> None:
+async def test_meetings_are_listed(invoke: ClientUnderTest, harness: ApiHarness, needs: Needs) -> None:
     needs("get", "/meetings")
-    made = [await speak("meetings.create", **harness.body()) for _ in range(3)]
-    await speak("meetings.cancel", made[0].id)
-    assert [each.id for each in await speak.items("meetings.list", page_size=2)] == [
+    made = [await invoke("meetings.create", **harness.body()) for _ in range(3)]
+    await invoke("meetings.cancel", made[0].id)
+    assert [each.id for each in await invoke.items("meetings.list", page_size=2)] == [
         each.id for each in reversed(made)
     ]
-    scheduled = await speak.items("meetings.list", status=MeetingStatus.SCHEDULED)
+    scheduled = await invoke.items("meetings.list", status=MeetingStatus.SCHEDULED)
     assert [each.id for each in scheduled] == [made[2].id, made[1].id]
-    between = await speak.items("meetings.list", from_=made[1].start_at, to=made[2].start_at)
+    between = await invoke.items("meetings.list", from_=made[1].start_at, to=made[2].start_at)
     assert [each.id for each in between] == [made[1].id]
-    of_a_day: list[Any] = await speak.items("meetings.list", to=date(2020, 1, 1))
+    of_a_day: list[Any] = await invoke.items("meetings.list", to=date(2020, 1, 1))
     assert of_a_day == []

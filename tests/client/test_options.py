@@ -18,7 +18,7 @@ BROKEN = refusal(500, "internal_error")
 
 def changed(trial: Trial, **options: Any) -> ClientUnderTest:
     """The same client with other options."""
-    return ClientUnderTest(trial.speak.client.with_options(**options))
+    return ClientUnderTest(trial.invoke.client.with_options(**options))
 
 
 async def test_options_hold_for_the_client_that_was_made_with_them(against: Against) -> None:
@@ -28,7 +28,7 @@ async def test_options_hold_for_the_client_that_was_made_with_them(against: Agai
     assert (once.value.attempts, len(trial.server.requests)) == (1, 1)
     error = await trial.refused("meetings.get", ID)
     assert (error.attempts, len(trial.server.requests)) == (3, 4)
-    assert (await trial.speak("meetings.get", ID)).id == ID
+    assert (await trial.invoke("meetings.get", ID)).id == ID
 
 
 async def test_an_attempt_ends_at_the_time_that_was_chosen_for_it(against: Against) -> None:
@@ -46,10 +46,10 @@ async def test_no_wait_is_begun_that_would_pass_the_time_that_was_chosen(against
 
 async def test_headers_of_the_caller_are_sent_beside_the_clients_own(against: Against) -> None:
     trial = await against(answer(200, meeting()), answer(201, meeting()), answer(200, meeting()))
-    traced = trial.speak.client.with_options(headers={"traceparent": "00-ab-cd-01"})
+    traced = trial.invoke.client.with_options(headers={"traceparent": "00-ab-cd-01"})
     await ClientUnderTest(traced)("meetings.get", ID)
     await ClientUnderTest(traced.with_options(headers={"X-Order": "4711"}))("meetings.create", **WANTED)
-    await trial.speak("meetings.get", ID)
+    await trial.invoke("meetings.get", ID)
     first, second, third = (request.headers for request in trial.server.requests)
     assert (first["traceparent"], second["traceparent"], second["x-order"]) == (
         "00-ab-cd-01", "00-ab-cd-01", "4711",
@@ -70,14 +70,14 @@ async def test_headers_of_the_caller_are_sent_beside_the_clients_own(against: Ag
 async def test_headers_that_cannot_be_meant(against: Against, headers: dict[str, str]) -> None:
     trial = await against()
     with pytest.raises(ValueError, match="header"):
-        trial.speak.client.with_options(headers=headers)
+        trial.invoke.client.with_options(headers=headers)
 
 
 @pytest.mark.parametrize("wrong", [{"max_attempts": 0}, {"timeout_s": 0}, {"max_total_s": -1}])
 async def test_options_that_cannot_be_meant(against: Against, wrong: dict[str, float]) -> None:
     trial = await against()
     with pytest.raises(ValueError, match=r"is at least 1|are above 0"):
-        trial.speak.client.with_options(**wrong)
+        trial.invoke.client.with_options(**wrong)
 
 
 async def test_connections_and_the_rate_are_shared(against: Against) -> None:
@@ -85,14 +85,14 @@ async def test_connections_and_the_rate_are_shared(against: Against) -> None:
         200, meeting(), X_RateLimit_Limit=300, X_RateLimit_Remaining=7, X_RateLimit_Reset=1795260780
     )
     trial = await against(rated)
-    other = trial.speak.client.with_options(timeout_s=5)
+    other = trial.invoke.client.with_options(timeout_s=5)
     await ClientUnderTest(other)("meetings.get", ID)
-    assert trial.speak.client.rate_limit is not None
-    assert trial.speak.client.rate_limit == other.rate_limit
-    if isinstance(trial.speak.client, AsyncClient):
-        await trial.speak.client.aclose()
+    assert trial.invoke.client.rate_limit is not None
+    assert trial.invoke.client.rate_limit == other.rate_limit
+    if isinstance(trial.invoke.client, AsyncClient):
+        await trial.invoke.client.aclose()
     else:
-        trial.speak.client.close()
+        trial.invoke.client.close()
     with pytest.raises(RuntimeError, match="closed"):
         await ClientUnderTest(other)("meetings.get", ID)
 
@@ -106,8 +106,8 @@ async def test_settings_come_from_the_environment(
     trial = await against(answer(200, meeting()))
     monkeypatch.setenv("MEETCORE_BASE_URL", trial.server.url)
     monkeypatch.setenv("MEETCORE_API_KEY", API_KEY)
-    async with open_client(kind, None, None) as speak:
-        assert (await speak("meetings.get", ID)).id == ID
+    async with open_client(kind, None, None) as invoke:
+        assert (await invoke("meetings.get", ID)).id == ID
     assert trial.server.requests[0].headers["authorization"] == f"Bearer {API_KEY}"
 
 
@@ -142,7 +142,7 @@ async def test_a_result_comes_with_its_answer(against: Against) -> None:
     made = answer(201, meeting(), Idempotent_Replayed="true", X_RateLimit_Limit=20, X_RateLimit_Remaining=19,
                   X_RateLimit_Reset=1795260780)  # fmt: skip
     trial = await against(BROKEN, made)
-    response = await trial.speak("with_response.meetings.create", **WANTED, idempotency_key="order-4711")
+    response = await trial.invoke("with_response.meetings.create", **WANTED, idempotency_key="order-4711")
     assert isinstance(response, Response)
     assert response.result.id == ID
     assert (response.status, response.request_id, response.attempts) == (201, REQUEST_ID, 2)
@@ -157,9 +157,9 @@ async def test_a_result_comes_with_its_answer(against: Against) -> None:
 
 async def test_what_has_no_body_has_an_answer(against: Against) -> None:
     trial = await against(answer(204), answer(200, b"# Notulen", Content_Type="text/markdown"))
-    gone = await trial.speak("with_response.webhooks.delete", ID)
+    gone = await trial.invoke("with_response.webhooks.delete", ID)
     assert (gone.result, gone.status, gone.body, gone.is_replayed) == (None, 204, b"", False)
-    text = await trial.speak("with_response.notes.markdown", ID)
+    text = await trial.invoke("with_response.notes.markdown", ID)
     assert (text.result, text.idempotency_key, text.rate_limit) == ("# Notulen", None, None)
     assert "Notulen" not in repr(text)
 
@@ -173,9 +173,9 @@ async def test_a_refusal_is_raised_as_without(against: Against) -> None:
 async def test_the_pages_of_a_list_come_with_their_answers(against: Against) -> None:
     pages = [answer(200, {"data": [note()], "next_cursor": at}) for at in ("a", None, None)]
     trial = await against(*pages)
-    responses = await trial.speak.items("with_response.notes.list", meeting_id=ID)
+    responses = await trial.invoke.items("with_response.notes.list", meeting_id=ID)
     assert [len(each.result.data) for each in responses] == [1, 1]
     assert {each.request_id for each in responses} == {REQUEST_ID}
-    [last] = await trial.speak.pages("with_response.notes.list", cursor="a")
+    [last] = await trial.invoke.pages("with_response.notes.list", cursor="a")
     assert last.result.next_cursor is None
     assert "cursor=a" in trial.server.requests[-1].target

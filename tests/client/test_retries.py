@@ -54,7 +54,7 @@ PASSING: dict[str, Step] = {
 @pytest.mark.parametrize("step", PASSING.values(), ids=PASSING)
 async def test_what_passes_is_tried_again_with_the_same_key_and_body(against: Against, step: Step) -> None:
     trial = await against(step, step, answer(201, meeting()))
-    made = await trial.speak("meetings.create", **WANTED)
+    made = await trial.invoke("meetings.create", **WANTED)
     assert made.id == ID
     first, *others = trial.server.requests
     assert UUID(first.key).version == 4
@@ -65,16 +65,16 @@ async def test_what_passes_is_tried_again_with_the_same_key_and_body(against: Ag
 @pytest.mark.parametrize("step", PASSING.values(), ids=PASSING)
 async def test_a_read_is_tried_again_without_a_key(against: Against, step: Step) -> None:
     trial = await against(step, answer(200, meeting()))
-    assert (await trial.speak("meetings.get", ID)).id == ID
+    assert (await trial.invoke("meetings.get", ID)).id == ID
     assert [request.key for request in trial.server.requests] == [None, None]
 
 
 async def test_a_call_has_a_key_of_its_own_unless_it_is_given_one(against: Against) -> None:
     trial = await against(*[GONE_WELL] * 4)
     for _ in range(2):
-        await trial.speak("meetings.cancel", ID)
+        await trial.invoke("meetings.cancel", ID)
     for _ in range(2):
-        await trial.speak("meetings.cancel", ID, idempotency_key="order-4711")
+        await trial.invoke("meetings.cancel", ID, idempotency_key="order-4711")
     first, second, third, fourth = (request.key for request in trial.server.requests)
     assert first != second
     assert third == fourth == "order-4711"
@@ -123,13 +123,13 @@ async def test_retry_after_is_waited_out_and_jitter_comes_on_top(
 ) -> None:
     steps = [refusal(status, code, Retry_After=seconds) for seconds in (1, 7, 0)]
     trial = await against(*steps, GONE_WELL)
-    await trial.speak("meetings.cancel", ID)
+    await trial.invoke("meetings.cancel", ID)
     assert trial.waits.slept == [1 + 0.25, 7 + 0.5, 0 + 1.0]
 
 
 async def test_without_retry_after_the_wait_doubles_up_to_its_longest(against: Against) -> None:
     trial = await against(*[Drop()] * 7, GONE_WELL, max_attempts=8)
-    await trial.speak("meetings.cancel", ID)
+    await trial.invoke("meetings.cancel", ID)
     assert trial.waits.slept == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
 
 
@@ -150,7 +150,7 @@ async def test_retry_after_in_other_forms(against: Against, retry_after: str, da
     trial = await against(
         refusal(503, "service_unavailable", Retry_After=retry_after, Date=date), GONE_WELL, jitter=lambda: 0.0
     )
-    await trial.speak("meetings.cancel", ID)
+    await trial.invoke("meetings.cancel", ID)
     assert trial.waits.slept == ([waited] if waited else []), "nothing to wait is not slept"
 
 
@@ -222,14 +222,14 @@ async def test_a_host_that_may_be_free_in_time_is_waited_for(
     against: Against, busy: bytes, max_total_s: float
 ) -> None:
     trial = await against(busy, answer(201, meeting()), max_total_s=max_total_s)
-    assert (await trial.speak("meetings.create", **WANTED)).id == ID
+    assert (await trial.invoke("meetings.create", **WANTED)).id == ID
     assert trial.waits.slept == [60.25]
 
 
 async def test_silence_ends(against: Against) -> None:
     # More than one good answer: on a busy machine one may come too late as well.
     trial = await against(Hang(), *[GONE_WELL] * 5, timeout_s=0.5)
-    assert (await trial.speak("meetings.cancel", ID)).credits_refunded == 10
+    assert (await trial.invoke("meetings.cancel", ID)).credits_refunded == 10
     error = await (await against(Hang(), timeout_s=0.2, max_attempts=1)).refused("meetings.cancel", ID)
     assert type(error) is TimedOut
 
@@ -243,9 +243,9 @@ async def test_a_body_that_drips_ends(against: Against) -> None:
 async def test_a_refused_connection(kind: str) -> None:
     waits = Waits()
     settings: dict[str, Any] = {"clock": waits.clock, "sleep": waits.sleep_of(kind)}
-    async with open_client(kind, f"http://127.0.0.1:{free_port()}", "key", **settings) as speak:
+    async with open_client(kind, f"http://127.0.0.1:{free_port()}", "key", **settings) as invoke:
         with pytest.raises(ConnectionFailed) as caught:
-            await speak("me")
+            await invoke("me")
     assert caught.value.attempts == 6
     assert len(waits.slept) == 5
 

@@ -50,7 +50,7 @@ async def test_nothing_secret_is_written_anywhere(
         # An exception of httpx refers to the request, and so to the key.
         assert (error.__cause__, error.__context__) == (None, None)
     assert "attempt 1 failed" in caplog.text
-    written += [repr(trial.speak.client), repr(trial.speak.client._shell), repr(vars(trial.speak.client))]
+    written += [repr(trial.invoke.client), repr(trial.invoke.client._shell), repr(vars(trial.invoke.client))]
     written += [*capsys.readouterr(), *(record.getMessage() for record in own(caplog))]
     assert len(trial.server.requests) == 5
     assert not [secret for secret in SECRETS if any(secret in text for text in written)]
@@ -70,10 +70,10 @@ async def test_a_record_does_not_show_what_is_secret(against: Against) -> None:
     trial = await against(
         answer(200, meeting(host_key="982451", join_url=join_url)), answer(200, webhook(secret="whsec_abc"))
     )
-    found = await trial.speak("meetings.get", ID)
+    found = await trial.invoke("meetings.get", ID)
     assert found.join_url == join_url
     assert (found.password, found.host_key) == ("rahasia1", "982451")
-    hook = await trial.speak("webhooks.get", ID)
+    hook = await trial.invoke("webhooks.get", ID)
     assert hook.secret == "whsec_abc"
     assert not [secret for secret in SECRETS if secret in repr(found) + repr(hook)]
     assert found.status == MeetingStatus.SCHEDULED

@@ -56,20 +56,20 @@ def operations_of(contract: Contract) -> dict[tuple[str, str], dict[str, Any]]:
     }
 
 
-def spoken() -> dict[tuple[str, str], Any]:
+def client_methods() -> dict[tuple[str, str], Any]:
     return {(call.method.lower(), call.path.replace(ID, "{}")): call for call in calls().values()}
 
 
 async def test_the_client_speaks_what_the_service_has(contract: Contract) -> None:
     there = set(operations_of(contract)) - {("get", "/openapi.json")}
-    assert there - set(spoken()) == set(), "operations that the client lacks"
-    assert set(spoken()) - there <= LATER, "operations that the service lacks"
+    assert there - set(client_methods()) == set(), "operations that the client lacks"
+    assert set(client_methods()) - there <= LATER, "operations that the service lacks"
 
 
 async def test_every_record_has_the_fields_that_the_service_documents(contract: Contract) -> None:
     checked = 0
     for key, item in operations_of(contract).items():
-        if (call := spoken().get(key)) is None or call.into is NoneType:
+        if (call := client_methods().get(key)) is None or call.into is NoneType:
             continue
         (success,) = (response for status, response in item["responses"].items() if status.startswith("2"))
         if call.into is str:
@@ -189,7 +189,7 @@ async def test_a_later_version_breaks_nothing(against: Against, name: str) -> No
         "x": [{}],
     }
     trial = await against(answer(200, later))
-    found = await trial.speak(name, *arguments)
+    found = await trial.invoke(name, *arguments)
     if hasattr(found, "status"):
         assert found.status == "postponed"
     if hasattr(found, "event_types"):
@@ -198,21 +198,21 @@ async def test_a_later_version_breaks_nothing(against: Against, name: str) -> No
 
 async def test_the_balance(against: Against) -> None:
     trial = await against(answer(200, balance()), answer(200, balance(daily_cap=None)))
-    found = await trial.speak("credits.get")
+    found = await trial.invoke("credits.get")
     assert (found.balance, found.held, found.available) == (990, 10, 980)
     assert found.daily_cap.remaining == 90
     assert found.daily_cap.resets_at == datetime(2026, 11, 21, 17, tzinfo=UTC)
-    assert (await trial.speak("credits.get")).daily_cap is None
+    assert (await trial.invoke("credits.get")).daily_cap is None
 
 
 async def test_the_estimates(against: Against) -> None:
     trial = await against(answer(200, estimate()), answer(200, estimate()))
-    found = await trial.speak(
+    found = await trial.invoke(
         "credits.estimate_meeting", pricing_tier_id="plus-300", auto_notulen=True, must_login=True,
         mic_off=False, email_notification=True,
     )  # fmt: skip
     assert (found.credits, found.sufficient, found.items[0].name) == (15, True, "standard-100")
-    await trial.speak("credits.estimate_notulen", duration=90)
+    await trial.invoke("credits.estimate_notulen", duration=90)
     assert [request.json for request in trial.server.requests] == [
         {
             "type": "meeting",
@@ -229,7 +229,7 @@ async def test_the_estimates(against: Against) -> None:
 async def test_transactions(against: Against) -> None:
     page = {"data": [transaction(), transaction(kind="gift", reverses=ID)], "next_cursor": None}
     trial = await against(answer(200, page))
-    charge, granted = await trial.speak.items(
+    charge, granted = await trial.invoke.items(
         "credits.transactions",
         kind=TransferKind.MEETING_CHARGE,
         from_=date(2026, 11, 1),
@@ -253,7 +253,7 @@ def page_of(number: int, next_cursor: str | None) -> bytes:
 
 async def test_pages_are_fetched_as_they_are_read(against: Against, kind: str) -> None:
     trial = await against(page_of(1, "c+/="), page_of(2, "b"), page_of(3, None))
-    pages = trial.speak.client.meetings.list(
+    pages = trial.invoke.client.meetings.list(
         status=MeetingStatus.ENDED,
         from_=datetime(2026, 12, 1, 9, tzinfo=WIB),
         to=date(2026, 12, 31),
@@ -275,24 +275,24 @@ async def test_pages_are_fetched_as_they_are_read(against: Against, kind: str) -
 
 async def test_a_list_can_be_read_twice(against: Against) -> None:
     trial = await against(page_of(1, None), page_of(2, None))
-    assert [each.title for each in await trial.speak.items("meetings.list")] == ["M1"]
-    assert [each.title for each in await trial.speak.items("meetings.list")] == ["M2"]
+    assert [each.title for each in await trial.invoke.items("meetings.list")] == ["M1"]
+    assert [each.title for each in await trial.invoke.items("meetings.list")] == ["M2"]
 
 
 async def test_an_empty_page_does_not_end_a_list(against: Against) -> None:
     trial = await against(answer(200, {"data": [], "next_cursor": "a"}), page_of(1, None))
-    assert [each.title for each in await trial.speak.items("meetings.list")] == ["M1"]
+    assert [each.title for each in await trial.invoke.items("meetings.list")] == ["M1"]
 
 
 async def test_a_list_that_turns_in_a_circle_ends(against: Against) -> None:
     trial = await against(page_of(1, "a"), page_of(2, "a"))
     with pytest.raises(UnexpectedAnswer, match="names itself"):
-        await trial.speak.items("meetings.list")
+        await trial.invoke.items("meetings.list")
 
 
 async def test_a_page_is_tried_again_like_any_read(against: Against) -> None:
     trial = await against(page_of(1, "a"), Drop(), page_of(2, None))
-    assert [each.title for each in await trial.speak.items("meetings.list")] == ["M1", "M2"]
+    assert [each.title for each in await trial.invoke.items("meetings.list")] == ["M1", "M2"]
 
 
 # What is sent
@@ -300,7 +300,7 @@ async def test_a_page_is_tried_again_like_any_read(against: Against) -> None:
 
 async def test_the_request(against: Against) -> None:
     trial = await against(answer(204))
-    assert await trial.speak("webhooks.delete", ID) is None
+    assert await trial.invoke("webhooks.delete", ID) is None
     (request,) = trial.server.requests
     assert (request.method, request.target) == ("DELETE", f"/api/v1/webhooks/{ID}")
     assert request.headers["authorization"] == f"Bearer {API_KEY}"
@@ -312,13 +312,13 @@ async def test_the_request(against: Against) -> None:
 
 async def test_only_what_is_given_is_sent(against: Against) -> None:
     trial = await against(answer(201, meeting()), answer(200, webhook()), answer(200, webhook()))
-    made = await trial.speak(
+    made = await trial.invoke(
         "meetings.create", title="Rapat", date=date(2026, 12, 1), start_time=time(9), pricing_tier_id="t",
         mic_off=False,
     )  # fmt: skip
     assert isinstance(made, Meeting)
-    await trial.speak("webhooks.update", ID, description=None)
-    await trial.speak("webhooks.update", ID)
+    await trial.invoke("webhooks.update", ID, description=None)
+    await trial.invoke("webhooks.update", ID)
     assert [json.loads(request.body) for request in trial.server.requests] == [
         {
             "title": "Rapat",
@@ -356,9 +356,9 @@ async def test_arguments_that_cannot_be_meant_send_nothing(against: Against) -> 
     trial = await against()
     for key in ("", "two words", "k" * 256, "é", "a\r\nX: y"):
         with pytest.raises(ValueError, match="idempotency key"):
-            await trial.speak("meetings.cancel", ID, idempotency_key=key)
+            await trial.invoke("meetings.cancel", ID, idempotency_key=key)
     with pytest.raises(TypeError, match="as a list"):
-        await trial.speak("webhooks.create", url="https://example.com", event_types="meeting.created")
+        await trial.invoke("webhooks.create", url="https://example.com", event_types="meeting.created")
     assert trial.server.requests == []
 
 
@@ -380,6 +380,6 @@ def test_a_base_url_that_cannot_be_meant(base_url: str, message: str) -> None:
 @pytest.mark.parametrize("path", ["", "/", "/behind/a/path", "/behind/a/path/"])
 async def test_a_base_url_with_a_path(against: Against, kind: str, path: str) -> None:
     trial = await against(answer(200, meeting()))
-    async with open_client(kind, trial.server.url + path, "key") as speak:
-        await speak("meetings.get", ID)
+    async with open_client(kind, trial.server.url + path, "key") as invoke:
+        await invoke("meetings.get", ID)
     assert trial.server.requests[0].target == f"{path.rstrip('/')}/api/v1/meetings/{ID}"

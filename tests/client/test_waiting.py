@@ -19,7 +19,7 @@ def listed(*notes: dict[str, object]) -> bytes:
 
 async def test_a_note_is_polled_until_it_is_completed(against: Against) -> None:
     trial = await against(QUEUED, PROCESSING, PROCESSING, DONE)
-    found = await trial.speak("notes.wait", ID)
+    found = await trial.invoke("notes.wait", ID)
     assert (found.status, found.summary) == ("completed", "Anggaran disetujui.")
     assert trial.waits.slept == [1.0, 1.5, 2.25]
     assert {request.target for request in trial.server.requests} == {f"/api/v1/notes/{ID}"}
@@ -27,13 +27,13 @@ async def test_a_note_is_polled_until_it_is_completed(against: Against) -> None:
 
 async def test_a_note_that_is_there_is_not_waited_for(against: Against) -> None:
     trial = await against(DONE)
-    assert (await trial.speak("notes.wait", ID, timeout_s=0.001)).id == ID
+    assert (await trial.invoke("notes.wait", ID, timeout_s=0.001)).id == ID
     assert trial.waits.slept == []
 
 
 async def test_the_pauses_grow_to_a_quarter_of_a_minute(against: Against) -> None:
     trial = await against(*[QUEUED] * 12, DONE)
-    await trial.speak("notes.wait", ID)
+    await trial.invoke("notes.wait", ID)
     pauses = trial.waits.slept
     assert pauses == sorted(pauses)
     assert pauses[-1] == 15.0
@@ -59,7 +59,7 @@ async def test_waiting_ends_at_its_deadline_with_a_last_look(against: Against) -
 
 async def test_the_newest_note_of_a_meeting_may_be_yet_to_come(against: Against) -> None:
     trial = await against(listed(), listed(note(status="queued")), listed(note()))
-    assert (await trial.speak("notes.wait", meeting_id=ID)).status == "completed"
+    assert (await trial.invoke("notes.wait", meeting_id=ID)).status == "completed"
     assert {request.target for request in trial.server.requests} == {f"/api/v1/notes?limit=1&meeting_id={ID}"}
 
 
@@ -71,7 +71,7 @@ async def test_a_meeting_that_never_gets_notes_is_given_up(against: Against) -> 
 
 async def test_a_question_is_tried_again_like_any_read(against: Against) -> None:
     trial = await against(QUEUED, Drop(), DONE)
-    assert (await trial.speak("notes.wait", ID)).id == ID
+    assert (await trial.invoke("notes.wait", ID)).id == ID
     trial.server.then(refusal(404, "not_found"))
     assert isinstance(await trial.refused("notes.wait", ID), NotFound)
 
@@ -80,8 +80,8 @@ async def test_waits_that_cannot_be_meant_ask_nothing(against: Against) -> None:
     trial = await against()
     for wrong in ({}, {"note_id": ID, "meeting_id": ID}):
         with pytest.raises(ValueError, match="note_id or meeting_id"):
-            await trial.speak("notes.wait", **wrong)
+            await trial.invoke("notes.wait", **wrong)
     for seconds in (0, -1, float("nan")):
         with pytest.raises(ValueError, match="above 0"):
-            await trial.speak("notes.wait", ID, timeout_s=seconds)
+            await trial.invoke("notes.wait", ID, timeout_s=seconds)
     assert trial.server.requests == []

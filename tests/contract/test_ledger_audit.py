@@ -132,14 +132,14 @@ async def test_a_process_that_dies_is_reported_and_leaves_no_wrong_verdict(
     bring = verifiers_of(service_database, 2, worth=1)
 
     @asynccontextmanager
-    async def doomed(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
+    async def failing(snapshot: LedgerSnapshot, entries: int) -> AsyncIterator[Sequence[Prover]]:
         async with bring(snapshot, entries) as provers:
             for process in [each.process for each in provers if hasattr(each, "process")]:
                 os.kill(process.pid, signal.SIGKILL)
             yield provers
 
     with pytest.raises(ProverLost, match="ended with -9: prove again"):
-        await VerifyLedger(postgres_rig.audit)(provers=doomed)
+        await VerifyLedger(postgres_rig.audit)(provers=failing)
 
 
 async def test_a_process_whose_snapshot_is_over_reports_it(

@@ -187,9 +187,9 @@ async def test_the_proxy_of_the_environment_is_not_used(ai: Ai, call: Call, monk
 @both
 async def test_how_long_it_asks_to_wait(ai: Ai, call: Call, value: str, wait_s: float | None):
     ai.stand_in.faults.plan(Fault("rate_limit", retry_after=value))
-    with pytest.raises(AiUnavailable) as away:
+    with pytest.raises(AiUnavailable) as unavailable:
         await call(ai)
-    assert away.value.retry_after_s == wait_s
+    assert unavailable.value.retry_after_s == wait_s
 
 
 @given(st.text(max_size=40))
@@ -246,14 +246,14 @@ async def test_pieces_joined_lose_no_second(ai: Ai):
     assert whole[0].at_s == 0
     assert all(one.until_s == other.at_s for one, other in pairwise(whole))
     assert whole[-1].until_s == pytest.approx(sum(lengths_s))
-    assert ai.stand_in.tally.heard_s == pytest.approx(sum(lengths_s))
+    assert ai.stand_in.tally.transcribed_s == pytest.approx(sum(lengths_s))
 
 
 async def test_copied_sound_is_sent_unchanged(ai: Ai):
     content = tones(Form("ipod", "aac", 44100), 12.0, ())
     transcript = await ai.transcriber.transcribe(Sound(io.BytesIO(content), 12.0, is_copied=True))
     assert [(one.at_s, one.until_s) for one in transcript] == [(0, 5), (5, 10), (10, 12)]
-    assert ai.stand_in.tally.heard_s == 12.0
+    assert ai.stand_in.tally.transcribed_s == 12.0
 
 
 async def test_without_times_a_sentence_stands_where_its_place_in_the_text_is(ai: Ai):

@@ -117,7 +117,7 @@ class TestFallbackWithoutItsStore(RateCountersContract):
     async def counters(self):
         """Away from the first hit on; what finds it out counts with the others."""
         store = Patchy()
-        store.is_away = True
+        store.is_unavailable = True
         counters = FallbackRateCounters(store, MemoryRateCounters(), Lines(), monotonic=lambda: 0.0)
         await counters.hit(uuid4(), READ, MINUTE)
         return counters
@@ -189,11 +189,11 @@ async def test_pending_redis_hits_fail_when_the_connection_drops(redis_url, redi
 
 async def test_redis_errors_are_an_absent_store_for_that_counter_alone(redis_url: str, redis_prefix: str):
     counters = RedisRateCounters(redis_url, prefix=redis_prefix + "rate", timeout_s=5.0)
-    spoilt, sound = uuid4(), uuid4()
+    broken, sound = uuid4(), uuid4()
     async with redis.asyncio.from_url(redis_url) as client:
-        await client.set(f"{redis_prefix}rate:{MINUTE}:{spoilt.hex}:read", "not a number")
+        await client.set(f"{redis_prefix}rate:{MINUTE}:{broken.hex}:read", "not a number")
     results = await asyncio.gather(
-        counters.hit(spoilt, READ, MINUTE), counters.hit(sound, READ, MINUTE), return_exceptions=True
+        counters.hit(broken, READ, MINUTE), counters.hit(sound, READ, MINUTE), return_exceptions=True
     )
     assert isinstance(results[0], RateStoreUnavailable)
     assert results[1] == 1
@@ -299,14 +299,14 @@ class Patchy:
     """A store that can be taken away, and counts its calls."""
 
     def __init__(self) -> None:
-        self.is_away = False
+        self.is_unavailable = False
         self.calls = 0
         self._counters = MemoryRateCounters()
 
     async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
         self.calls += 1
         await asyncio.sleep(0)
-        if self.is_away:
+        if self.is_unavailable:
             raise RateStoreUnavailable("taken away by the test")
         return await self._counters.hit(key_id, operation_class, window_start)
 
@@ -337,9 +337,9 @@ async def test_the_shared_store_counts_while_it_is_there():
 async def test_an_outage_is_counted_in_the_fallback_and_logged_once_at_each_end():
     bench = Bench()
     await bench.hit()
-    bench.store.is_away = True
+    bench.store.is_unavailable = True
     assert [await bench.hit() for _ in range(5)] == [1, 2, 3, 4, 5]
-    bench.store.is_away = False
+    bench.store.is_unavailable = False
     bench.now += 1.0
     assert await bench.hit() == 2
     assert await bench.hit() == 3
@@ -351,7 +351,7 @@ async def test_an_outage_is_counted_in_the_fallback_and_logged_once_at_each_end(
 
 async def test_an_absent_store_is_tried_once_a_second():
     bench = Bench()
-    bench.store.is_away = True
+    bench.store.is_unavailable = True
     for tenth in range(30):
         bench.now = tenth / 10
         await asyncio.gather(*(bench.hit() for _ in range(4)))

@@ -19,7 +19,7 @@ from tests.conftest import absent
 
 
 @pytest.fixture
-def hearing() -> None:
+def speech_model() -> None:
     if not can_transcribe():
         absent("nothing here can hear (pip install 'meetcore[speech]')")
 
@@ -30,7 +30,7 @@ def piece() -> Iterator[Sound]:
         yield sound
 
 
-@pytest.mark.usefixtures("hearing")
+@pytest.mark.usefixtures("speech_model")
 class TestLocal(TranscriberContract):
     @pytest.fixture
     def transcriber(self):
@@ -118,7 +118,7 @@ with sound_of(silence(110.0), 110.0) as sound:
 """
 
 
-@pytest.mark.usefixtures("hearing")
+@pytest.mark.usefixtures("speech_model")
 async def test_a_child_ends_when_its_parent_is_killed():
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     parent = await asyncio.create_subprocess_exec(

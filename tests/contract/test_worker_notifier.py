@@ -103,7 +103,7 @@ def delete_queues(url: str | None, queue: str) -> None:
 async def test_a_notification_reaches_an_event_loop(place: Place):
     loop, due = asyncio.get_running_loop(), asyncio.Event()
     with place.worker(lambda: loop.call_soon_threadsafe(due.set)), place.notifier() as notifier:
-        notifier.ring()
+        notifier.notify()
         await asyncio.wait_for(due.wait(), TIMEOUT_S)
 
 
@@ -111,7 +111,7 @@ def test_a_notification_before_the_worker_is_up_wakes_it_later(place: Place):
     woken = threading.Event()
     with place.notifier() as notifier:
         sent = sends(notifier)
-        notifier.ring()
+        notifier.notify()
         assert sent.acquire(timeout=TIMEOUT_S)
         with place.worker(woken.set):
             assert woken.wait(TIMEOUT_S)
@@ -122,7 +122,7 @@ def test_a_queue_without_a_reader_stays_small(place: Place):
     with place.notifier(spacing_s=0) as notifier:
         sent = sends(notifier)
         for _ in range(BACKLOG + 50):
-            notifier.ring()
+            notifier.notify()
             assert sent.acquire(timeout=TIMEOUT_S)
         with place.worker(woken.release):
             assert woken.acquire(timeout=TIMEOUT_S)
@@ -139,7 +139,7 @@ def test_an_owner_that_fails_is_called_again(place: Place):
 
     with place.worker(fail), place.notifier() as notifier:
         for _ in range(2):
-            notifier.ring()
+            notifier.notify()
             assert calls.acquire(timeout=TIMEOUT_S)
     assert set(place.log.events) == {"waking failed"}
 
@@ -243,14 +243,14 @@ def test_an_absent_broker_neither_raises_nor_blocks_and_is_logged_once(remote: R
         sent = sends(notifier)
         began = time.perf_counter()
         for _ in range(1000):
-            notifier.ring()
+            notifier.notify()
         assert time.perf_counter() - began < 1.0  # a connection alone would have taken longer
         assert remote.log.wait_for("broker away")
         remote.relay.open()
         deadline = time.monotonic() + TIMEOUT_S
         while not sent.acquire(timeout=0.05):
             assert time.monotonic() < deadline
-            notifier.ring()
+            notifier.notify()
         assert remote.log.wait_for("broker back")
     assert [line.partition(":")[0] for line in remote.log.events] == ["broker away", "broker back"]
 
@@ -263,7 +263,7 @@ def test_a_worker_outlives_a_broker_that_is_away_at_the_start_and_goes_later(rem
             remote.relay.open()
             notify_until(notifier, woken)
             remote.relay.close()
-            notifier.ring()
+            notifier.notify()
             assert remote.log.wait_for("broker away")
             woken.clear()
     records = [record for record in caplog.records if remote.queue in record.name]
@@ -275,7 +275,7 @@ def notify_until(notifier: DramatiqWorkerNotifier, woken: threading.Event) -> No
     deadline = time.monotonic() + TIMEOUT_S
     while not woken.wait(0.1):
         assert time.monotonic() < deadline
-        notifier.ring()
+        notifier.notify()
 
 
 @pytest.mark.parametrize("scheme", ["redis", "amqp"])
@@ -289,7 +289,7 @@ def test_a_broker_that_never_answers_delays_no_caller(scheme: str, queue_namespa
         began = time.monotonic()
         worker.start()
         for _ in range(100):
-            notifier.ring()
+            notifier.notify()
         notifier.close(timeout_s=0.2)
         worker.stop(timeout_s=0.2)
         assert time.monotonic() - began < 3.0
@@ -333,7 +333,7 @@ class RemoteRig(QueueRig):
 
     place: RemotePlace
 
-    async def take_away(self) -> None:
+    async def disconnect(self) -> None:
         self.place.relay.close()
 
     async def bring_back(self) -> None:
@@ -369,8 +369,8 @@ class TestQueueAcrossProcesses(RemoteNotifierContract):
 def test_after_closing_a_notification_is_dropped_silently():
     place = Place(None, "wake", "unused")
     with place.notifier() as notifier:
-        notifier.ring()
-    notifier.ring()
+        notifier.notify()
+    notifier.notify()
     notifier.close()
     assert place.log.events == []
 
@@ -384,9 +384,9 @@ def test_an_address_that_is_no_brokers_is_refused(url: str):
 def test_the_memory_notifier_counts_and_passes_on():
     passed_on: list[int] = []
     notifier = MemoryWorkerNotifier(lambda: passed_on.append(1))
-    notifier.ring()
-    notifier.ring()
-    assert (notifier.rings, passed_on) == (2, [1, 1])
+    notifier.notify()
+    notifier.notify()
+    assert (notifier.notifications, passed_on) == (2, [1, 1])
     silent = MemoryWorkerNotifier()
-    silent.ring()
-    assert silent.rings == 1
+    silent.notify()
+    assert silent.notifications == 1

@@ -2,8 +2,8 @@
 
 The launcher installs it in a child process before the program starts. Steps are the edges of transactions, of
 requests to Zoom and to the AI provider, of work on media, and every 64 KiB of a file that is read.
-`MEETCORE_FUSE` is N, 0 for never; `MEETCORE_FUSE_TRAIL` is a file that records each step before
-it executes. With `MEETCORE_FUSE_WITHIN` set to `notes` only steps of the work on recordings and notes count,
+`MEETCORE_CRASH_POINT` is N, 0 for never; `MEETCORE_CRASH_LOG` is a file that records each step before
+it executes. With `MEETCORE_CRASH_WITHIN` set to `notes` only steps of the work on recordings and notes count,
 so that neither idle rounds nor renewed leases do. None of this is in the product.
 """
 
@@ -102,10 +102,10 @@ def within(work: Work) -> Work:
 
 def fit() -> None:
     """Install the crash point that the environment configures, if any."""
-    if "MEETCORE_FUSE" not in os.environ:
+    if "MEETCORE_CRASH_POINT" not in os.environ:
         return
-    is_within_notes = os.environ.get("MEETCORE_FUSE_WITHIN") == "notes"
-    at, step_log = int(os.environ["MEETCORE_FUSE"]), os.environ["MEETCORE_FUSE_TRAIL"]
+    is_within_notes = os.environ.get("MEETCORE_CRASH_WITHIN") == "notes"
+    at, step_log = int(os.environ["MEETCORE_CRASH_POINT"]), os.environ["MEETCORE_CRASH_LOG"]
     crash_point = CrashPoint(at, step_log, counts_by_default=not is_within_notes)
 
     def around(open_: Callable[[Any], Opened]) -> Callable[[Any], Opened]:

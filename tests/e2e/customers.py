@@ -69,11 +69,11 @@ def enrol(site: Site, credits: int = 10_000, **settings: object) -> tuple[str, s
 def customer(site: Site, server: Running, credits: int = 10_000) -> Iterator[Customer]:
     """Create a customer of a running service."""
     account_id, key_id, key = enrol(site, credits)
-    with speaking(server.url, key) as api, client(server.url, key) as http:
+    with meetcore_client(server.url, key) as api, client(server.url, key) as http:
         yield Customer(account_id, key_id, api, http, credits)
 
 
-def speaking(url: str, key: str, max_attempts: int = 1) -> Client:
+def meetcore_client(url: str, key: str, max_attempts: int = 1) -> Client:
     """Create a Python client that ignores the environment's proxies."""
     return Client(url, key, transport=httpx.HTTPTransport(), timeout_s=20, max_attempts=max_attempts)
 

@@ -157,9 +157,11 @@ def test_the_bridge_outlives_the_service(site: Site) -> None:
     with site.serve(port) as api, conversation(**over("stdio", api, key)) as agent:
         assert agent.call("get_me")["credits"]["balance"] == BALANCE
         api.stop()
-        away = agent.ask({"call": "get_me", "arguments": {}})
-        assert away["refused"].endswith("Try again later."), "no word of a key that was not given"
-        away = agent.ask({"call": "create_meeting", "arguments": meeting_body(idempotency_key="our-first")})
-        assert away["refused"].endswith("with the same idempotency_key.")
+        unavailable = agent.ask({"call": "get_me", "arguments": {}})
+        assert unavailable["refused"].endswith("Try again later."), "no word of a key that was not given"
+        unavailable = agent.ask(
+            {"call": "create_meeting", "arguments": meeting_body(idempotency_key="our-first")}
+        )
+        assert unavailable["refused"].endswith("with the same idempotency_key.")
         with site.serve(port):
             assert agent.call("get_me")["credits"]["balance"] == BALANCE

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from meetcore.client import Client, Meeting
-from tests.e2e.customers import CREDITS, enrol, meeting_body, speaking
+from tests.e2e.customers import CREDITS, enrol, meetcore_client, meeting_body
 from tests.e2e.program import Site, free_port, until
 
 BALANCE = 1000
@@ -21,7 +21,7 @@ def test_a_server_that_dies_in_the_middle_makes_and_charges_one_meeting(site: Si
     with (
         ThreadPoolExecutor(1) as pool,
         # More attempts than by default: the duration of a restart here is unknown.
-        speaking(f"http://127.0.0.1:{port}", api_key, max_attempts=60) as customer,
+        meetcore_client(f"http://127.0.0.1:{port}", api_key, max_attempts=60) as customer,
     ):
         with site.serve(port, meeting_lease_s=2) as api:
             pending = pool.submit(customer.meetings.create, **body)  # type: ignore[arg-type]  # known by name only
@@ -36,7 +36,7 @@ def test_a_server_that_dies_in_the_middle_makes_and_charges_one_meeting(site: Si
 @pytest.mark.spec("4/idem-replay", "7/502")
 def test_the_defaults_outlast_a_provider_that_answers_too_late(site: Site) -> None:
     _, _, api_key = enrol(site, BALANCE)
-    with site.serve() as api, speaking(api.url, api_key, max_attempts=6) as customer:
+    with site.serve() as api, meetcore_client(api.url, api_key, max_attempts=6) as customer:
         made = customer.meetings.create(**meeting_body(title="[sandbox:late]"))  # type: ignore[arg-type]  # likewise
         check_one_meeting(customer, made)
 

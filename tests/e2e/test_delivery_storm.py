@@ -21,7 +21,7 @@ from standardwebhooks import Webhook
 from meetcore.domain.webhooks.deliveries import RELEASE_PACE
 from meetcore.domain.webhooks.signature import verify
 from tests import servers
-from tests.e2e.customers import Customer, client, customer, enrol, meeting_body, speaking
+from tests.e2e.customers import Customer, client, customer, enrol, meetcore_client, meeting_body
 from tests.e2e.outbox import ask, claims, statuses
 from tests.e2e.program import Site, free_port, until
 from tests.e2e.receiver import Post, Receiver
@@ -121,7 +121,7 @@ def test_meetings_acknowledged_by_a_killed_api_are_delivered_without_notificatio
         for run in range(3):
             with site.serve(**deaf) as api, ThreadPoolExecutor(4) as pool:
                 if run == 0:
-                    with speaking(api.url, key) as api_client:
+                    with meetcore_client(api.url, key) as api_client:
                         api_client.webhooks.create(url=receiver.url("a"), event_types=["meeting.created"])
                 enough = len(acknowledged) + 15
                 asking = [pool.submit(create_until_killed, api.url, key, acknowledged) for _ in range(4)]
@@ -228,7 +228,7 @@ def test_a_broker_restart_loses_and_duplicates_nothing(
         who.hook(receiver.url("a"))
         chained_delays(who, receiver, 5)
         broker.close()
-        away = chained_delays(who, receiver, 5)
+        unavailable = chained_delays(who, receiver, 5)
         assert "broker away" in api.err.read_text()
 
         url = broker.enter_context(servers.own_redis(tmp_path, port))
@@ -238,7 +238,7 @@ def test_a_broker_restart_loses_and_duplicates_nothing(
         with redis.Redis.from_url(url) as client:
             until(lambda: client.llen("meetcore:meetcore.wake") == 0, "the worker hears it")
         back = chained_delays(who, receiver, 9)
-        print(f"median delay in s: {median(away):.3f} by the rounds, {median(back):.3f} by the bell")
+        print(f"median delay in s: {median(unavailable):.3f} by the rounds, {median(back):.3f} by the bell")
         assert median(back) < ROUND_S / 2
         ((made,),) = ask(site, "SELECT count(*) FROM deliveries WHERE account_id = %s", who.account_id)
         until(lambda: statuses(site, who.account_id) == {"succeeded": made}, "all are recorded")

@@ -22,7 +22,7 @@ from attrs import frozen
 
 from meetcore.adapters.embedded_postgres import is_available
 from tests.conftest import absent
-from tests.e2e.customers import speaking
+from tests.e2e.customers import meetcore_client
 from tests.e2e.program import Launcher, Running, environment, free_port, until
 
 START_S = 60.0
@@ -143,7 +143,7 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
 
         page = httpx.get(meeting["join_url"], trust_env=False)
         assert page.status_code == 200
-        with speaking(dev.url, dev.key) as api:
+        with meetcore_client(dev.url, dev.key) as api:
             for button, status in (("start", "started"), ("end", "ended")):
                 press(meeting["join_url"], button)
                 assert api.meetings.get(meeting["id"]).status == status
@@ -164,7 +164,7 @@ def test_the_printed_commands_create_the_first_meeting(launcher: Launcher, work_
         another = dev.administration(
             "key", "create", "--account", dev.account, "--scope", "meetings:read", "--json"
         )
-        with speaking(dev.url, another["key"]) as api:
+        with meetcore_client(dev.url, another["key"]) as api:
             key = api.me().api_key
         assert key is not None
         assert key.scopes == ("meetings:read",)

@@ -56,7 +56,7 @@ class Watch:
     peak_mb: float = 0.0
     of_the_first_mb: float = 0.0
     most_processes: int = 0
-    looks: int = 0
+    checks: int = 0
     is_over: threading.Event = field(factory=threading.Event)
 
     def look(self) -> None:
@@ -66,7 +66,7 @@ class Watch:
             self.peak_mb = max(self.peak_mb, sum(sizes))
             self.of_the_first_mb = max(self.of_the_first_mb, sizes[0])
             self.most_processes = max(self.most_processes, len(sizes))
-            self.looks += 1
+            self.checks += 1
 
 
 @contextmanager

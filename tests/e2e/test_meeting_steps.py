@@ -103,20 +103,20 @@ class Place:
             until(lambda: http.get(path).json()["status"] == "started", "Zoom's word is heard")
         return key
 
-    def left(self, work: Work, die_at: int) -> str:
+    def left(self, work: Work, crash_at: int) -> str:
         """Return the key of work of a killed process, with an expired lease."""
-        key, _ = self.run_work(work, die_at)
+        key, _ = self.run_work(work, crash_at)
         until(lambda: ask(self.site, EXPIRED) == [(1,)], "it has run out")
         return key
 
-    def run_work(self, work: Work, die_at: int, lease_s: int = LEASE_S) -> tuple[str, list[str]]:
+    def run_work(self, work: Work, crash_at: int, lease_s: int = LEASE_S) -> tuple[str, list[str]]:
         """Run work in a process with a crash point; return the key and the steps taken."""
         key = work.prepare(self)
         self.zoom.plan(*(fault | {"marker": key} for fault in work.faults))
         step_log = self.log_dir / f"{next(self.numbers)}"
         try:
-            with self.site.serve(fuse=die_at, fuse_trail=step_log, meeting_lease_s=lease_s) as api:
-                self._ask(work, api, key, dies=die_at > 0)
+            with self.site.serve(crash_point=crash_at, crash_log=step_log, meeting_lease_s=lease_s) as api:
+                self._ask(work, api, key, dies=crash_at > 0)
         finally:
             self.zoom.clear_faults()
         return key, step_log.read_text().splitlines()
@@ -214,26 +214,26 @@ def abandon_some(place: Place, work: Work, pool: ThreadPoolExecutor, first: int)
     for at in range(1, len(work.steps) + 1):
         if is_abandoned(at, first):
             key, steps = place.run_work(work, at, DEFAULT_LEASE_S)
-            died_at = time.monotonic()
+            crashed_at = time.monotonic()
             assert tuple(steps) == work.steps[:at]
             place.customer.abandoned.add(key)
-            settled.append(pool.submit(seconds_until_settled, place, key, died_at))
+            settled.append(pool.submit(seconds_until_settled, place, key, crashed_at))
     return settled
 
 
-def seconds_until_settled(place: Place, key: str, died_at: float) -> float:
+def seconds_until_settled(place: Place, key: str, crashed_at: float) -> float:
     """Return the seconds from a kill until no work is in progress under the key."""
     statement = """SELECT count(*) FROM idempotency_keys
                    WHERE key IN (%s, 'cancel-' || %s) AND NOT is_done AND lease_until IS NOT NULL"""
     while True:
         with place.looking:  # one connection for all waiting threads
             if ask(place.site, statement, key, key) == [(0,)]:
-                return time.monotonic() - died_at
-        assert time.monotonic() < died_at + 2 * SETTLED_WITHIN_S
+                return time.monotonic() - crashed_at
+        assert time.monotonic() < crashed_at + 2 * SETTLED_WITHIN_S
         time.sleep(0.2)  # how exactly it is measured
 
 
-def die_at_each_step(place: Place, work: Work, pool: ThreadPoolExecutor, first: int) -> list[Future[None]]:
+def crash_at_each_step(place: Place, work: Work, pool: ThreadPoolExecutor, first: int) -> list[Future[None]]:
     """Kill at the other steps; repeat the request at once, while the lease lasts, or at the end."""
     retries = []
     for at in range(1, len(work.steps) + 1):
@@ -246,7 +246,7 @@ def die_at_each_step(place: Place, work: Work, pool: ThreadPoolExecutor, first: 
     return retries
 
 
-def die_while_zoom_answers(place: Place, work: Work, call: str) -> None:
+def crash_while_zoom_answers(place: Place, work: Work, call: str) -> None:
     """Kill while Zoom has executed the request and has not answered yet."""
     key = work.prepare(place)
     was_there = place.is_at_zoom(key)
@@ -284,9 +284,9 @@ def test_death_at_every_step_leaves_all_or_nothing(place: Place) -> None:
         for work, first in cases:
             settled += abandon_some(place, work, watching, first)
         for work, first in cases:
-            retries += die_at_each_step(place, work, pool, first)
-        die_while_zoom_answers(place, CREATE, "create")
-        die_while_zoom_answers(place, CANCEL, "delete")
+            retries += crash_at_each_step(place, work, pool, first)
+        crash_while_zoom_answers(place, CREATE, "create")
+        crash_while_zoom_answers(place, CANCEL, "delete")
         took_s = [each.result() for each in settled]
         late_s = [each for each in took_s if each > 1]
         print(f"seen to after {median(late_s):.1f} s, {max(late_s):.1f} s at most, lease {DEFAULT_LEASE_S} s")

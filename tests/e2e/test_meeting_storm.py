@@ -37,7 +37,7 @@ HOURS = 240
 LATENCY_S = 0.04
 LEASE_S = 2
 CANCELLED, STARTED, RETRIED_AT_ONCE, ABANDONED, ENDED = 0.4, 0.2, 0.3, 0.3, 0.5
-WORKER_DIES, FAULTS_CLEARED = 0.5, 0.2
+WORKER_CRASHES, FAULTS_CLEARED = 0.5, 0.2
 
 # The faults of Zoom; those that make a host unavailable are rare, or no host would be left.
 FAULTS: tuple[dict[str, object], ...] = (
@@ -184,7 +184,7 @@ def rage(storm: Storm) -> int:
         worker = stack.enter_context(storm.site.worker())
         for strike in as_completed([striking.submit(storm.strike, asking, retrying) for _ in range(KILLS)]):
             retries += strike.result()
-            if random.random() < WORKER_DIES:
+            if random.random() < WORKER_CRASHES:
                 worker.kill()
                 assert not has_fault(worker.err.read_text()), worker.err.read_text()[-3000:]
                 workers_killed += 1

@@ -124,21 +124,26 @@ class Place:
     numbers: Iterator[int] = field(factory=itertools.count)
     kills: int = 0
 
-    def write_note(self, work: Work, die_at: int, lease_s: int = FOREVER_S) -> list[str]:
+    def write_note(self, work: Work, crash_at: int, lease_s: int = FOREVER_S) -> list[str]:
         """Run work in a worker with a crash point; return the steps taken."""
         self.ai.plan(*work.faults)
         meeting = take_place(self.zoom, self.api.url, self.customer, *work.stretches, auto_notulen=True)
-        steps = self.run_worker(lambda: bool(ask(self.site, _OVER, meeting.id)), die_at, lease_s)
+        steps = self.run_worker(lambda: bool(ask(self.site, _OVER, meeting.id)), crash_at, lease_s)
         self.ai.clear_faults()
         return steps
 
-    def run_worker(self, is_over: Callable[[], bool], die_at: int, lease_s: int = FOREVER_S) -> list[str]:
+    def run_worker(self, is_over: Callable[[], bool], crash_at: int, lease_s: int = FOREVER_S) -> list[str]:
         """Run a worker with a crash point until it is killed or the work is over."""
         step_log = self.log_dir / f"{next(self.numbers)}"
-        more = {"fuse": die_at, "fuse_trail": step_log, "fuse_within": "notes", "note_lease_s": lease_s}
+        more = {
+            "crash_point": crash_at,
+            "crash_log": step_log,
+            "crash_within": "notes",
+            "note_lease_s": lease_s,
+        }
         with self.site.worker("--only", "notes", **more) as worker:
-            if die_at:
-                code = until(worker.poll, f"it is dead at step {die_at}", TIMEOUT_S)
+            if crash_at:
+                code = until(worker.poll, f"it is dead at step {crash_at}", TIMEOUT_S)
                 assert code == -signal.SIGKILL, worker.err.read_text()[-3000:]
                 self.kills += 1
                 if lease_s == FOREVER_S:
@@ -237,25 +242,26 @@ def test_death_at_every_step_leaves_one_note_and_one_charge(place: Place, receiv
 def test_the_next_worker_continues_when_the_lease_has_expired(place: Place, receiver: Receiver) -> None:
     first_is_kept = len((*MEASURED, *LOOKED, *TRANSACTION, *TRANSACTION, *read(LONG), *PIECE))
     assert tuple(place.write_note(TRANSCRIBE, first_is_kept, LEASE_S)) == TRANSCRIBE.steps[:first_is_kept]
-    died_at = time.monotonic()
+    crashed_at = time.monotonic()
     transcribed = place.ai.done(TRANSCRIPTION)
     with place.site.worker("--only", "notes", note_lease_s=LEASE_S):
         until(lambda: is_idle(place.site), "the note is there", TIMEOUT_S)
-    print(f"seen to after {time.monotonic() - died_at:.1f} s, lease {LEASE_S} s")
-    assert time.monotonic() - died_at < SETTLED_WITHIN_S
+    print(f"seen to after {time.monotonic() - crashed_at:.1f} s, lease {LEASE_S} s")
+    assert time.monotonic() - crashed_at < SETTLED_WITHIN_S
     assert (transcribed, place.ai.done(TRANSCRIPTION)) == (1, 3)
     records = prove(place.site, [place.customer], receiver, "told")
     assert set(records.statuses.values()) == {"completed"}
 
 
 def test_death_at_every_step_of_a_removal_leaves_nothing_at_zoom(place: Place, receiver: Receiver) -> None:
-    die_at_steps = [0, *chosen(REMOVED, 2)]
+    crash_at_steps = [0, *chosen(REMOVED, 2)]
     meetings = [
-        take_place(place.zoom, place.api.url, place.customer, *PLAIN, auto_notulen=True) for _ in die_at_steps
+        take_place(place.zoom, place.api.url, place.customer, *PLAIN, auto_notulen=True)
+        for _ in crash_at_steps
     ]
     with place.site.worker("--only", "notes"):
         until(lambda: is_idle(place.site), "they are there", 4 * TIMEOUT_S, every_s=0.1)
-    for meeting, at in zip(meetings, die_at_steps, strict=True):
+    for meeting, at in zip(meetings, crash_at_steps, strict=True):
         [recording] = list(place.customer.api.recordings.list(meeting_id=meeting.id))
         place.customer.api.recordings.delete(recording.id)
         steps = place.run_worker(lambda: is_idle(place.site), at)

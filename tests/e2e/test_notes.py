@@ -162,11 +162,11 @@ def check_download(setup: Setup, recording: Recording) -> None:
     """Check that the link returns the file at Zoom, also by ranges."""
     link = setup.customer.api.recordings.download_url(recording.id)
     assert link.url.startswith(setup.api.url)
-    with httpx.Client(trust_env=False, timeout=20) as anybody:
-        first = anybody.get(link.url)
-        second = anybody.get(first.links["next"]["url"])
-        part = anybody.get(link.url, headers={"Range": "bytes=1000-1999"})
-        tail = anybody.get(link.url, headers={"Range": "bytes=-500"})
+    with httpx.Client(trust_env=False, timeout=20) as public:
+        first = public.get(link.url)
+        second = public.get(first.links["next"]["url"])
+        part = public.get(link.url, headers={"Range": "bytes=1000-1999"})
+        tail = public.get(link.url, headers={"Range": "bytes=-500"})
     assert (first.status_code, second.status_code) == (200, 200)
     assert first.content == second.content == SOUND
     assert "next" not in second.links

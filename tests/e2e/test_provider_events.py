@@ -96,7 +96,7 @@ def test_a_meeting_starts_and_ends_by_zoom_events(site: Site, receiver: Receiver
         setup.post_event(about_meeting("meeting.ended", name, at_ms=1795490561904 + number))
     until(lambda: setup.status(meeting) == "ended", "the customer sees that it ended")
     until(lambda: receiver.at("told"), "the customer is told")
-    files = fixture("recording.completed").told["payload"]["object"]["recording_files"]
+    files = fixture("recording.completed").event["payload"]["object"]["recording_files"]
     setup.post_event(about_recording("recording.completed", int(name), files))
     recorded = "SELECT status FROM recordings WHERE meeting_id = %s::uuid"
     until(lambda: ask(site, recorded, meeting.id) == [("measuring",)], "it is noted down")

@@ -122,7 +122,7 @@ async def broken(ask: Ask) -> httpx.Response:
     return await _with_fault(ask, ZeroDivisionError())
 
 
-async def away(ask: Ask) -> httpx.Response:
+async def unavailable(ask: Ask) -> httpx.Response:
     return await _with_fault(ask, StoreUnavailable())
 
 
@@ -257,7 +257,7 @@ WAYS: Mapping[tuple[int, str], Callable[[Ask], Awaitable[httpx.Response]]] = {
     (429, "rate_limited"): too_often,
     (500, "internal_error"): broken,
     (502, "upstream_error"): refused_by_the_provider,
-    (503, "service_unavailable"): away,
+    (503, "service_unavailable"): unavailable,
 }
 """How each refusal is brought about."""
 

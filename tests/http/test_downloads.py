@@ -274,12 +274,12 @@ async def test_a_file_that_the_provider_lost_is_410(place: Place):
 
 async def test_an_unavailable_provider_is_502_before_the_first_byte(place: Place):
     url = await place.link_to(place.put())
-    place.files.is_away = True
+    place.files.is_unavailable = True
     for _ in range(2):
         answer = await place.http.get(url)
         assert answer.status_code == 502
         check_refusal(place, answer, "upstream_error")
-        place.files.is_away, place.files.breaks_after = False, 0
+        place.files.is_unavailable, place.files.breaks_after = False, 0
 
 
 async def test_files_of_a_provider_that_is_no_longer_configured_are_502(place: Place):
@@ -291,10 +291,10 @@ async def test_files_of_a_provider_that_is_no_longer_configured_are_502(place: P
 async def test_an_unavailable_database_is_503(place: Place, monkeypatch: pytest.MonkeyPatch):
     url = await place.link_to(place.put())
 
-    async def away(*_: object) -> None:
+    async def unavailable(*_: object) -> None:
         raise StoreUnavailable("not here")
 
-    monkeypatch.setattr(FakeRecordings, "find_recording", away)
+    monkeypatch.setattr(FakeRecordings, "find_recording", unavailable)
     answer = await place.http.get(url)
     assert (answer.status_code, answer.headers["retry-after"]) == (503, "5")
     check_refusal(place, answer, "service_unavailable")

@@ -47,10 +47,10 @@ class CountedStore:
 class CountedQueries(PostgresQueries):
     """Queries that count how often a duplicate looks."""
 
-    looks = 0
+    lookups = 0
 
     async def is_in_progress(self, *which: Any) -> bool:
-        self.looks += 1
+        self.lookups += 1
         return await super().is_in_progress(*which)
 
 
@@ -109,7 +109,7 @@ async def test_duplicates_of_a_creation_neither_poll_nor_slow_others(
         await until(lambda: sum(task.done() for task in duplicates) == DUPLICATES - 5)
         refused = [task.result() for task in duplicates if task.done()]
         busy_ms = await p95_ms(other.at(there.http), 1.0)
-        while_it_hangs = (there.store.opened.total(), there.queries.looks)
+        while_it_hangs = (there.store.opened.total(), there.queries.lookups)
         assert not first.done()
         answers = await asyncio.gather(first, *duplicates)
     assert {answer.status_code for answer in refused} == {503}
@@ -140,7 +140,7 @@ async def test_duplicates_of_a_cancellation_neither_poll_nor_start_it_again(
         await until(lambda: here.store.opened.total())
         duplicates = [cancel(there) for _ in range(DUPLICATES)]
         await until(lambda: sum(task.done() for task in duplicates) == DUPLICATES - 5)
-        await until(lambda: there.queries.looks >= 2)
+        await until(lambda: there.queries.lookups >= 2)
         assert there.store.opened.total() == 1
         answers = await asyncio.gather(first, *duplicates)
     assert Counter(answer.status_code for answer in answers) == {503: DUPLICATES - 5, 200: 6}

@@ -216,7 +216,7 @@ async def test_answers_are_not_kept_by_caches(customer: Customer) -> None:
 # The database is away
 
 
-def is_away(answer: httpx.Response) -> bool:
+def is_unavailable(answer: httpx.Response) -> bool:
     """Whether this is the answer to a database that is away, and whole."""
     if answer.status_code != 503:
         return False
@@ -234,20 +234,20 @@ async def test_the_database_comes_goes_and_comes_back(
         service = Service(settings_for(url))
         async with started(service), client_of(service, contract) as http:
             there = customer.at(http)
-            ready, *away = await asyncio.gather(
+            ready, *unavailable = await asyncio.gather(
                 http.get(f"{BASE_URL}/readyz"),
                 there.get("/me"),
                 there.post("/meetings", harness.body(), idem=new_key()),
                 there.get("/nope"),
             )
             assert ready.status_code == 503
-            assert all(is_away(answer) for answer in away)
+            assert all(is_unavailable(answer) for answer in unavailable)
             assert (await http.get(f"{BASE_URL}/healthz")).status_code == 200, "the process lives"
             assert (await http.get("/openapi.json")).status_code == 200
 
             async def is_back() -> bool:
                 answer = await there.get("/me")
-                return answer.status_code == 200 or not is_away(answer)
+                return answer.status_code == 200 or not is_unavailable(answer)
 
             await relay.open()
             await until(is_back, 20)
@@ -256,7 +256,7 @@ async def test_the_database_comes_goes_and_comes_back(
             await relay.close()
 
             async def is_gone() -> bool:
-                return is_away(await there.get("/me"))
+                return is_unavailable(await there.get("/me"))
 
             await until(is_gone)
             await relay.open()
@@ -273,7 +273,7 @@ async def test_a_key_and_body_can_be_retried_after_an_outage(
     async with relay_to(migrated_url) as (_, url):
         service = Service(settings_for(url))
         async with started(service), client_of(service, contract) as http:
-            assert is_away(await customer.at(http).post("/meetings", body, idem=key))
+            assert is_unavailable(await customer.at(http).post("/meetings", body, idem=key))
     made = await customer.post("/meetings", body, idem=key)
     assert made.status_code == 201
     assert await customer.balance() == 990

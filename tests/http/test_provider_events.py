@@ -242,7 +242,7 @@ async def test_the_same_bytes_signed_anew_are_a_double(
 
 
 def a_file(name: str, kind: str) -> dict[str, Any]:
-    (template, *_) = fixture("recording.completed").told["payload"]["object"]["recording_files"]
+    (template, *_) = fixture("recording.completed").event["payload"]["object"]["recording_files"]
     return dict(template) | {"id": name, "file_type": kind}
 
 
@@ -308,7 +308,7 @@ async def test_a_slow_database_asks_the_provider_to_retry(
     assert (await post(zoomed, request)).status_code == 204
 
 
-class Parked:
+class PendingPosts:
     """Posts that have sent all of their body but the last byte, straight to the application."""
 
     def __init__(self, service: Service) -> None:
@@ -347,16 +347,16 @@ async def test_unsigned_posts_take_a_bounded_memory_together(migrated_url: str) 
     kib = 1024
     service = Service(settings_for(migrated_url, **TOKEN, provider_event_bytes=1000 * kib))
     async with started(service):
-        parked = Parked(service)
-        large = [asyncio.create_task(parked.post(564 * kib)) for _ in range(20)]
-        await until(lambda: parked.waiting + sum(task.done() for task in large) == 20)
+        pending_posts = PendingPosts(service)
+        large = [asyncio.create_task(pending_posts.post(564 * kib)) for _ in range(20)]
+        await until(lambda: pending_posts.waiting + sum(task.done() for task in large) == 20)
         refused = [task.result() for task in large if task.done()]
         assert refused == [503] * 18  # each of the other two takes 500 KiB beyond what is free
         # What Zoom sends is small: it comes in all the same.
-        small = asyncio.create_task(parked.post(60 * kib))
-        await until(lambda: parked.waiting == 3)
-        parked.release()
+        small = asyncio.create_task(pending_posts.post(60 * kib))
+        await until(lambda: pending_posts.waiting == 3)
+        pending_posts.release()
         assert sorted(await asyncio.gather(small, *large)) == [401] * 3 + [503] * 18
         # And there is room again.
-        again = [await parked.post(564 * kib) for _ in range(3)]
+        again = [await pending_posts.post(564 * kib) for _ in range(3)]
         assert again == [401] * 3

@@ -181,7 +181,7 @@ async def test_a_body_in_parts_is_read_as_one(harness: ApiHarness, customer: Cus
         assert (await sent_in_parts(api, customer, "/webhooks", halves())).status == 201
 
 
-async def parked(
+async def post_slowly(
     harness: ApiHarness, customer: Customer, clock: ManualClock, seconds: float, and_then: Any
 ) -> Answer:
     """Send a meeting of which the last byte comes so many seconds later, after something has happened."""
@@ -209,7 +209,7 @@ async def test_a_key_revoked_while_the_body_was_received_buys_nothing(harness: A
     async def revoke() -> None:
         await harness.wiring.administration.revoke_key(customer.key.key.id)
 
-    answer = await parked(harness, customer, ManualClock(NOW), 5, revoke)
+    answer = await post_slowly(harness, customer, ManualClock(NOW), 5, revoke)
     assert (answer.status, answer.body["error"]["code"]) == (401, "invalid_api_key")
     assert (await customer.funds()).balance == 1000
 
@@ -217,7 +217,7 @@ async def test_a_key_revoked_while_the_body_was_received_buys_nothing(harness: A
 @pytest.mark.spec("5/3", "7/401")
 async def test_a_key_that_expired_meanwhile_buys_nothing(harness: ApiHarness) -> None:
     customer = await harness.customer(expires_at=NOW + timedelta(seconds=3))
-    answer = await parked(harness, customer, ManualClock(NOW), 5, nothing)
+    answer = await post_slowly(harness, customer, ManualClock(NOW), 5, nothing)
     assert answer.status == 401
     assert (await customer.funds()).balance == 1000
 
@@ -225,13 +225,13 @@ async def test_a_key_that_expired_meanwhile_buys_nothing(harness: ApiHarness) ->
 @pytest.mark.spec("8/1", "8/2", "8/5")
 async def test_a_request_is_counted_in_the_window_in_which_it_is_carried_out(harness: ApiHarness) -> None:
     customer, clock = await harness.customer(), ManualClock(NOW)
-    answer = await parked(harness, customer, clock, 56, nothing)
+    answer = await post_slowly(harness, customer, clock, 56, nothing)
     assert answer.status == 201
     window = int(NOW.timestamp()) // WINDOW_SECONDS * WINDOW_SECONDS
     assert int(answer.headers["x-ratelimit-reset"]) == window + 2 * WINDOW_SECONDS
     first = int(answer.headers["x-ratelimit-remaining"])
     # Within one window it counts once.
-    answer = await parked(harness, customer, clock, 5, nothing)
+    answer = await post_slowly(harness, customer, clock, 5, nothing)
     assert int(answer.headers["x-ratelimit-remaining"]) == first - 1
 
 

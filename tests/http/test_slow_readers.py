@@ -134,10 +134,10 @@ async def test_a_link_that_is_not_valid_takes_no_stream() -> None:
 async def test_what_fails_makes_room() -> None:
     async with place_with(limits=DownloadLimits(streams_per_link=1)) as place:
         url = await place.link_to(place.put())
-        place.files.is_away = True
+        place.files.is_unavailable = True
         for _ in range(3):
             assert (await place.http.get(url)).status_code == 502
-        place.files.is_away, place.files.breaks_after = False, 300_000
+        place.files.is_unavailable, place.files.breaks_after = False, 300_000
         for _ in range(3):
             with pytest.raises(httpx.RemoteProtocolError):
                 await place.http.get(url)

@@ -27,7 +27,7 @@ from meetcore.testing.contracts.transactions import KIND, new_endpoint, register
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
 from meetcore.usecases.runtime import Runtime
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.note_scenario import note_scenario
 from tests.unit.usecases.test_work_on_recordings import filmed_only
 
@@ -143,9 +143,11 @@ async def test_an_automatic_note_that_cannot_be_paid_is_one_line() -> None:
 @pytest.mark.parametrize("is_swept", [True, False])
 async def test_an_expired_lease_that_is_taken_over_is_one_line(is_swept: bool) -> None:
     harness = await ApplicationHarness().start()
-    with pytest.raises(Died):
-        await harness.create(CrashPoint(4))(harness.caller, request(), harness.intent("k"), harness.now())
-    harness.lapse()
+    with pytest.raises(SimulatedCrash):
+        await harness.create(CrashPoint(4))(
+            harness.caller, request(), harness.request_key("k"), harness.now()
+        )
+    harness.expire_leases()
     reconcile = evolve(harness.reconcile(), on_takeover=log_takeover)
     [meeting] = harness.meetings()
     with capture_logs() as lines:
@@ -172,4 +174,4 @@ async def test_a_note_of_a_worker_that_died_is_one_line() -> None:
                 work.cancel()  # as if the process ended: nothing is given back before it has begun
         taken_over = [line for line in lines if line["event"] == "expired lease taken over"]
         assert [line["expired"] for line in taken_over] == [expired] * bool(expired)
-        one.harness.lapse()
+        one.harness.expire_leases()

@@ -134,7 +134,7 @@ def dev(*, port: Whole = 8000, data_dir: Path = Path(".meetcore")) -> None:
             run_service(_run(_own_settings(settings, url, port, data_dir), port, data_dir, database))
             if not database.is_running:
                 complain("postgres", "the database has stopped; start `meetcore dev` again", as_json=False)
-                raise SystemExit(ExitCode.STORE_AWAY)
+                raise SystemExit(ExitCode.STORE_UNAVAILABLE)
     except SettingsRefused as error:
         complain("secrets_key", f"{key_file}: {error}", as_json=False)
         raise SystemExit(ExitCode.SETTINGS) from None

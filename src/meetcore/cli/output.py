@@ -30,7 +30,7 @@ class ExitCode(IntEnum):
     REFUSED = 1
     USAGE = 2
     SETTINGS = 3
-    STORE_AWAY = 4
+    STORE_UNAVAILABLE = 4
 
 
 def show(record: Record | Sequence[Record], *, as_json: bool) -> None:

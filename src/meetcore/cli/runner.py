@@ -44,7 +44,7 @@ def guarded(work: Callable[[], T], *, as_json: bool = False) -> T:
     except DomainError as error:
         _end(error.code, error.message, ExitCode.REFUSED, as_json=as_json)
     except StoreUnavailable as error:
-        _end(*_store_failure(error), ExitCode.STORE_AWAY, as_json=as_json)
+        _end(*_store_failure(error), ExitCode.STORE_UNAVAILABLE, as_json=as_json)
 
 
 def _store_failure(error: StoreUnavailable) -> tuple[str, str]:

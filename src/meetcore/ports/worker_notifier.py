@@ -12,7 +12,7 @@ __all__ = ["WorkerNotifier"]
 class WorkerNotifier(Protocol):
     """A way to wake the workers."""
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Say that something is due; look now. Ring after the commit, not before.
 
         Takes microseconds, never blocks and never raises, whatever state the queue is in. Rings

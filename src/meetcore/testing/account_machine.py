@@ -117,10 +117,10 @@ class AccountMachine(RuleBasedStateMachine):
         self._play(lambda driver: driver.release(which))
 
     @precondition(lambda self: self._first.made)
-    @rule(which=which, is_away=st.booleans())
-    def cancel(self, which: int, is_away: bool) -> None:
+    @rule(which=which, is_unavailable=st.booleans())
+    def cancel(self, which: int, is_unavailable: bool) -> None:
         """Cancel with the refund of the whole charge, or fail to."""
-        self._play(lambda driver: driver.cancel(which, is_away=is_away))
+        self._play(lambda driver: driver.cancel(which, is_unavailable=is_unavailable))
 
     @rule(seconds=st.sampled_from((-60, 30, 119, 3_600, 86_400)))
     def let_time_pass(self, seconds: int) -> None:

@@ -175,10 +175,10 @@ class NoteMachine(RuleBasedStateMachine):
         """Ask for a note, within balance, cap and existing notes."""
         self._play(lambda driver: driver.ask(place, language, price))
 
-    @rule(limit=st.integers(0, 4), in_flight=st.integers(0, 4), is_dead=st.booleans())
-    def claim(self, limit: int, in_flight: int, is_dead: bool) -> None:
+    @rule(limit=st.integers(0, 4), in_flight=st.integers(0, 4), is_expired=st.booleans())
+    def claim(self, limit: int, in_flight: int, is_expired: bool) -> None:
         """Claim what is due, in a process that keeps running or stops at once."""
-        self._play(lambda driver: driver.claim(limit, in_flight, -_HOUR_S if is_dead else _HOUR_S))
+        self._play(lambda driver: driver.claim(limit, in_flight, -_HOUR_S if is_expired else _HOUR_S))
 
     @rule(place=which)
     def step(self, place: int) -> None:

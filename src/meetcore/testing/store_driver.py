@@ -202,7 +202,7 @@ class StoreDriver:
     async def _leased(self, tx: Transaction, made: Provisioning) -> LeaseView | None:
         return await tx.meetings.load_leased(self.account_id, made.meeting.id, made.lease.token)
 
-    async def cancel(self, which: int, *, is_away: bool) -> object:
+    async def cancel(self, which: int, *, is_unavailable: bool) -> object:
         """Cancel a meeting and refund it once, or put it back when the provider is away."""
         meeting_id = self.made[which % len(self.made)].meeting.id
         lease = Lease(self.new_id(), LEASE_S)
@@ -215,7 +215,7 @@ class StoreDriver:
         async with self.rig.store.begin() as tx:
             leased = await tx.meetings.load_leased(self.account_id, meeting_id, lease.token)
             assert leased is not None
-            return await (self._put_back(tx, leased) if is_away else self._refund(tx, leased))
+            return await (self._put_back(tx, leased) if is_unavailable else self._refund(tx, leased))
 
     async def _put_back(self, tx: Transaction, view: LeaseView) -> object:
         status = transition(view.meeting.status, MeetingEvent.CANCEL_FAILED)

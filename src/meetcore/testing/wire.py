@@ -24,7 +24,7 @@ class Request:
     query: Mapping[str, str]
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
-    until_gone: Callable[[], Awaitable[object]] = field(repr=False)
+    until_disconnected: Callable[[], Awaitable[object]] = field(repr=False)
 
     @property
     def json(self) -> dict[str, Any]:

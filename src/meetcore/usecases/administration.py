@@ -110,7 +110,7 @@ class Administration:
             events = [event, *credit_events(self.runtime, posting, now)]
             due = await tx.ledger.append(posting.funds, posting.entry, events)
         if due:
-            self.notifier.ring()
+            self.notifier.notify()
         return ToppedUp(posting.entry, posting.funds.balance, is_new=True)
 
     async def adjust(
@@ -148,7 +148,7 @@ class Administration:
                 posting.funds, posting.entry, credit_events(self.runtime, posting, now)
             )
         if due:
-            self.notifier.ring()
+            self.notifier.notify()
         return Adjusted(posting.entry, posting.funds.balance, is_new=True)
 
     async def suspend_account(self, account_id: UUID) -> StoredAccount:

@@ -53,8 +53,9 @@ class CollectRecordingFiles:
             is_answer: whether they answer a query: then their addresses are current.
 
         Returns:
-            TAKEN where the recording is new or has more files now, PASSED where nothing is new or the meeting
-            was not sold with a recording, EARLY where nobody knows the meeting yet or it is being cancelled.
+            APPLIED when the recording is new or has more files now, IGNORED when nothing is new or the
+            meeting was not sold with a recording, TOO_EARLY when the meeting does not exist yet or is being
+            cancelled.
 
         Raises:
             StoreUnavailable: the database does not answer; repeat the call.
@@ -74,5 +75,5 @@ class CollectRecordingFiles:
             if recording is None or recording == known:
                 return EventOutcome.IGNORED
             await tx.recordings.save(recording)
-        self.notifier.ring()
+        self.notifier.notify()
         return EventOutcome.APPLIED

@@ -122,7 +122,7 @@ class CreateMeeting:
     orphan_window_s: float = DEFAULT_WINDOW_S
 
     async def __call__(
-        self, caller: Caller, request: MeetingRequest, intent: IdempotentRequest, now: datetime
+        self, caller: Caller, request: MeetingRequest, request_key: IdempotentRequest, now: datetime
     ) -> Answer:
         """Make the meeting, or answer as the first request with this key was answered.
 
@@ -137,12 +137,12 @@ class CreateMeeting:
             UpstreamError: the provider refused or did not answer.
             StoreUnavailable: the database does not answer.
         """
-        deadline = intent.deadline(self.wait_s)
+        deadline = request_key.deadline(self.wait_s)
         for _ in range(MAX_HOSTS_TRIED):
-            step = await self._reserve_or_wait(caller, request, intent, now, deadline)
+            step = await self._reserve_or_wait(caller, request, request_key, now, deadline)
             if isinstance(step, Answer):
                 return step
-            if (answer := await self._make(step, intent, now)) is not None:
+            if (answer := await self._make(step, request_key, now)) is not None:
                 return answer
         raise NoHostFree(NO_HOST_RETRY_AFTER_S)
 
@@ -150,16 +150,16 @@ class CreateMeeting:
         self,
         caller: Caller,
         request: MeetingRequest,
-        intent: IdempotentRequest,
+        request_key: IdempotentRequest,
         now: datetime,
         deadline: float,
     ) -> Answer | LeaseView:
         """Return a meeting to make, or the result of the process that is making it."""
         while True:
-            step = await self._reserve(caller, request, intent, now)
+            step = await self._reserve(caller, request, request_key, now)
             if not isinstance(step, KeyLookup):
                 return step
-            if (answer := await self._catch_up(caller, intent, step)) is not None:
+            if (answer := await self._catch_up(caller, request_key, step)) is not None:
                 return answer
             if not await self._wait(caller, step, deadline):
                 raise ServiceUnavailable("The first request with this key is still in progress.", 1)
@@ -172,19 +172,19 @@ class CreateMeeting:
         )
 
     async def _reserve(
-        self, caller: Caller, request: MeetingRequest, intent: IdempotentRequest, now: datetime
+        self, caller: Caller, request: MeetingRequest, request_key: IdempotentRequest, now: datetime
     ) -> Answer | LeaseView | KeyLookup:
         try:
             plan = meetings.plan_meeting(request, self.catalogue, self.provider.abilities, now)
         except InvalidRequest:
             raise
         except DomainError as error:
-            return await self._remember(caller, intent, error)
+            return await self._remember(caller, request_key, error)
         meeting_id = self.runtime.new_id(now)
         for attempt in range(MAX_HOST_ATTEMPTS):
-            query = self._query(caller, plan, intent, meeting_id, now, can_wait=attempt > 0)
+            query = self._query(caller, plan, request_key, meeting_id, now, can_wait=attempt > 0)
             try:
-                step = await self._try_reserve(caller, plan, intent, query, meeting_id, now)
+                step = await self._try_reserve(caller, plan, request_key, query, meeting_id, now)
             except NoHostFree:
                 break
             except CreationsUsedUp as refusal:
@@ -211,43 +211,43 @@ class CreateMeeting:
 
     @repeated_when_lost
     async def _try_reserve(
-        self, caller: Caller, plan: MeetingPlan, intent: IdempotentRequest, query: CreationQuery,
+        self, caller: Caller, plan: MeetingPlan, request_key: IdempotentRequest, query: CreationQuery,
         meeting_id: UUID, now: datetime,
     ) -> Answer | LeaseView | KeyLookup | None:  # fmt: skip
         """Reserve in one transaction; `None` when a host was taken meanwhile and it is to be retried."""
         async with self.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
-            if intent.key is not None:
-                lookup = check_key(view.idempotency, intent)
+            if request_key.key is not None:
+                lookup = check_key(view.idempotency, request_key)
                 if lookup.verdict is not Verdict.CLAIM:
                     return _replay(lookup)
             if view.is_contended:
                 return None
             try:
-                provisioning = self._decide(caller, plan, intent, view, query.operation, meeting_id, now)
+                provisioning = self._decide(caller, plan, request_key, view, query.operation, meeting_id, now)
             except DomainError as error:
-                refusal, payload = error, await store_refusal(tx, query.account_id, intent, error)
+                refusal, payload = error, await store_refusal(tx, query.account_id, request_key, error)
             else:
                 return await tx.meetings.save_provisioning(provisioning)
-        if payload is None or intent.key is None:
+        if payload is None or request_key.key is None:
             raise refusal
         return Answer(payload)
 
     def _query(
-        self, caller: Caller, plan: MeetingPlan, intent: IdempotentRequest, meeting_id: UUID, now: datetime,
-        *, can_wait: bool,
+        self, caller: Caller, plan: MeetingPlan, request_key: IdempotentRequest, meeting_id: UUID,
+        now: datetime, *, can_wait: bool,
     ) -> CreationQuery:  # fmt: skip
         abilities = self.provider.abilities
         # The charge's permanent name comes from the caller's key where there is one, so that even a
         # key that was purged after its 24 hours cannot charge again.
-        operation = f"meeting:{meeting_id}" if intent.key is None else f"meeting:key:{intent.key}"
+        operation = f"meeting:{meeting_id}" if request_key.key is None else f"meeting:key:{request_key.key}"
         return CreationQuery(
-            caller.account.id, caller.key.id, cap_day(now), operation, intent.key, plan.tier.capacity,
+            caller.account.id, caller.key.id, cap_day(now), operation, request_key.key, plan.tier.capacity,
             plan.start_at, plan.end_at, now, abilities.creations_per_host_day, abilities.has_hosts, can_wait,
         )  # fmt: skip
 
     def _decide(
-        self, caller: Caller, plan: MeetingPlan, intent: IdempotentRequest, view: CreationView,
+        self, caller: Caller, plan: MeetingPlan, request_key: IdempotentRequest, view: CreationView,
         operation: str, meeting_id: UUID, now: datetime,
     ) -> Provisioning:  # fmt: skip
         if view.charged is not None:
@@ -273,7 +273,7 @@ class CreateMeeting:
         meeting = self._draft(caller, plan, host, meeting_id, now)
         lease = Lease(self.runtime.new_id(now), self.lease_s)
         return Provisioning(
-            meeting, hold, reserved.funds, reserved.usage, lease, intent.claim(meeting_id),
+            meeting, hold, reserved.funds, reserved.usage, lease, request_key.claim(meeting_id),
             "" if host is None else host.provider_user_id, view.creations is not None,
             self.orphan_window_s if self.provider.abilities.leaves_orphans else None,
         )  # fmt: skip
@@ -314,7 +314,7 @@ class CreateMeeting:
             password=password,
         )
 
-    async def _make(self, view: LeaseView, intent: IdempotentRequest, now: datetime) -> Answer | None:
+    async def _make(self, view: LeaseView, request_key: IdempotentRequest, now: datetime) -> Answer | None:
         """Create it at the provider; `None` when its host cannot take it and another is to be tried."""
         meeting = view.meeting
         try:
@@ -330,24 +330,24 @@ class CreateMeeting:
                 "The video provider refused the meeting. Nothing was charged; try again."
             ) from error
         except ProviderUnknown as error:
-            raise UpstreamError(_UNKNOWN[intent.key is not None]) from error
-        finished = await self.provisioner.finish(view, made, now, intent.render)
+            raise UpstreamError(_UNKNOWN[request_key.key is not None]) from error
+        finished = await self.provisioner.finish(view, made, now, request_key.render)
         if finished is None or finished.payload is None:
-            return await self._overtaken(meeting, made.provider_meeting_id, intent)
+            return await self._overtaken(meeting, made.provider_meeting_id, request_key)
         if finished.due:
-            self.notifier.ring()
+            self.notifier.notify()
         return Answer(finished.payload, due=finished.due)
 
     async def _overtaken(
-        self, meeting: Meeting, provider_meeting_id: str, intent: IdempotentRequest
+        self, meeting: Meeting, provider_meeting_id: str, request_key: IdempotentRequest
     ) -> Answer:
         """The lease ran out meanwhile: undo what this call made, unless its new owner kept it."""
         stored = await self.queries.find_meeting(meeting.account_id, meeting.id)
         if stored is not None and stored.provider_meeting_id == provider_meeting_id:
-            return await store_first_replay(self.store, meeting.account_id, intent, _as_made(stored))
+            return await store_first_replay(self.store, meeting.account_id, request_key, _as_made(stored))
         if stored is None or stored.status is MeetingStatus.ABANDONED:
             await self._remove_late(meeting, provider_meeting_id)
-        raise ServiceUnavailable(_TOO_LATE[intent.key is not None], 1)
+        raise ServiceUnavailable(_TOO_LATE[request_key.key is not None], 1)
 
     async def _remove_late(self, meeting: Meeting, provider_meeting_id: str) -> None:
         """Remove a meeting that was made after it had been given up; where that fails, it is looked for."""
@@ -357,7 +357,9 @@ class CreateMeeting:
             async with self.store.begin() as tx:
                 await tx.orphan_checks.open(meeting.account_id, meeting.id)
 
-    async def _catch_up(self, caller: Caller, intent: IdempotentRequest, lookup: KeyLookup) -> Answer | None:
+    async def _catch_up(
+        self, caller: Caller, request_key: IdempotentRequest, lookup: KeyLookup
+    ) -> Answer | None:
         """Handle work that another process has or had; `None` when there is no result yet."""
         record, account_id = lookup.record, caller.account.id
         if record is None or record.subject_id is None:
@@ -368,21 +370,21 @@ class CreateMeeting:
         if lookup.verdict is Verdict.REPLAY:
             meeting = await self.queries.find_meeting(account_id, record.subject_id)
             if meeting is not None:
-                return await store_first_replay(self.store, account_id, intent, _as_made(meeting))
+                return await store_first_replay(self.store, account_id, request_key, _as_made(meeting))
         return None
 
     async def _remember(
-        self, caller: Caller, intent: IdempotentRequest, refusal: DomainError
+        self, caller: Caller, request_key: IdempotentRequest, refusal: DomainError
     ) -> Answer | KeyLookup:
         """A refusal that needs no reservation: under its key, the first result still comes first."""
-        if intent.key is None:
+        if request_key.key is None:
             raise refusal
         account_id = caller.account.id
         async with self.store.begin() as tx:
-            lookup = check_key(await tx.idempotency.load(account_id, intent.key), intent)
+            lookup = check_key(await tx.idempotency.load(account_id, request_key.key), request_key)
             if lookup.verdict is not Verdict.CLAIM:
                 return _replay(lookup)
-            payload = await store_refusal(tx, account_id, intent, refusal)
+            payload = await store_refusal(tx, account_id, request_key, refusal)
         if payload is None:
             raise refusal
         return Answer(payload)

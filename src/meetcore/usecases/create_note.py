@@ -127,7 +127,7 @@ class CreateNote:
     notifier: WorkerNotifier
 
     async def __call__(
-        self, caller: Caller, request: NoteRequest, intent: IdempotentRequest, now: datetime
+        self, caller: Caller, request: NoteRequest, request_key: IdempotentRequest, now: datetime
     ) -> Answer:
         """Queue the note, or answer as the first request with this key was answered.
 
@@ -151,6 +151,6 @@ class CreateNote:
             recording = notes.admit_note(admission.recording, admission.existing_note, now)
             return Done(await self.queue.add(tx, admission, recording, request.language, now))
 
-        answer = await run_once(self.store, caller.account.id, intent, work, find)
-        self.notifier.ring()
+        answer = await run_once(self.store, caller.account.id, request_key, work, find)
+        self.notifier.notify()
         return answer

@@ -29,7 +29,7 @@ PROVIDER_GRACE: Final = timedelta(minutes=5)
 """How long after its end a meeting waits for a provider that does not answer."""
 
 
-LOOKS_AFTER_S: Final = (5, 10, 30, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 * 3600)
+CHECKS_AFTER_S: Final = (5, 10, 30, 60, 300, 900, 3600, 3 * 3600, 12 * 3600, 24 * 3600)
 """Seconds from one look for a meeting's recording to the next; the first is at its end."""
 
 
@@ -88,7 +88,7 @@ class EndDueMeetings:
                 tx, self.runtime, view.meeting, MeetingEvent.END, self.runtime.now()
             )
         if moved is not None and moved[1]:
-            self.notifier.ring()
+            self.notifier.notify()
 
     async def _look_for_recording(self, due: DueMeeting) -> None:
         meeting, again_s = due.meeting, None
@@ -98,8 +98,8 @@ class EndDueMeetings:
             )
         except FilesUnavailable:
             is_found = False
-        if not is_found and due.recording_checks <= len(LOOKS_AFTER_S):
-            again_s = LOOKS_AFTER_S[due.recording_checks - 1]
+        if not is_found and due.recording_checks <= len(CHECKS_AFTER_S):
+            again_s = CHECKS_AFTER_S[due.recording_checks - 1]
         async with self.store.begin() as tx:
             await tx.meetings.schedule_next_check(meeting, again_s)
 

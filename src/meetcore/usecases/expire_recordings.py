@@ -79,9 +79,9 @@ class ExpireRecordings:
             if recording is None:
                 return
             due = await _end(tx, self.runtime, recording, self.runtime.now(), with_notes=False)
-        self.notes_notifier.ring()
+        self.notes_notifier.notify()
         if due:
-            self.notifier.ring()
+            self.notifier.notify()
 
 
 @frozen
@@ -97,7 +97,7 @@ class DeleteRecording:
         self,
         caller: Caller,
         recording_id: UUID,
-        intent: IdempotentRequest,
+        request_key: IdempotentRequest,
         now: datetime,
         *,
         with_notes: bool,
@@ -107,7 +107,7 @@ class DeleteRecording:
         Args:
             caller: whose.
             recording_id: which.
-            intent: for the answer that is remembered.
+            request_key: of the stored answer.
             now: the request's instant.
             with_notes: whether notes are erased too, with their events.
 
@@ -127,8 +127,8 @@ class DeleteRecording:
                 raise NotFound("No recording with this id.")
             return Done(None, await _end(tx, self.runtime, recording, now, with_notes=with_notes))
 
-        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
-        self.notes_notifier.ring()
+        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
+        self.notes_notifier.notify()
         if answer.due:
-            self.notifier.ring()
+            self.notifier.notify()
         return answer

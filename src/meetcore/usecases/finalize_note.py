@@ -71,7 +71,7 @@ class FinalizeNote:
                 return False
             due = await self._charge(tx, settlement, now)
         if due:
-            self.notifier.ring()
+            self.notifier.notify()
         return True
 
     async def fail(self, task: NoteTask, fault: NoteFault) -> bool:
@@ -87,7 +87,7 @@ class FinalizeNote:
             due = await fail_note(tx, self.runtime, settlement, fault, self.runtime.now())
         self.on_failed(settlement.note, fault)
         if due:
-            self.notifier.ring()
+            self.notifier.notify()
         return True
 
     async def _charge(self, tx: Transaction, settlement: NoteSettlement, now: datetime) -> int:

@@ -84,13 +84,13 @@ class KeyLookup:
     record: IdempotencyRecord | None
 
 
-def check_key(view: KeyView, intent: IdempotentRequest) -> KeyLookup:
+def check_key(view: KeyView, request_key: IdempotentRequest) -> KeyLookup:
     """Decide what a key's record means for this request.
 
     Raises:
         IdempotencyKeyReused: the key belongs to another request (spec 4, idempotency rule 2).
     """
-    verdict = decide(view.record, intent.fingerprint, view.now)
+    verdict = decide(view.record, request_key.fingerprint, view.now)
     if verdict is Verdict.REJECT:
         raise IdempotencyKeyReused(
             "This Idempotency-Key was used for a different request. Use a new key for a new intent."
@@ -99,29 +99,31 @@ def check_key(view: KeyView, intent: IdempotentRequest) -> KeyLookup:
 
 
 def key_record(
-    intent: IdempotentRequest, answer: bytes | None, subject_id: UUID | None = None
+    request_key: IdempotentRequest, answer: bytes | None, subject_id: UUID | None = None
 ) -> IdempotencyRecord:
     """The record of a key: done with an answer, or only bound without one.
 
     Raises:
-        ValueError: the intent has no key.
+        ValueError: the request has no key.
     """
-    if intent.key is None:
-        raise ValueError("an intent without a key is not remembered")
-    return IdempotencyRecord(intent.key, intent.fingerprint, answer is not None, subject_id, None, answer)
+    if request_key.key is None:
+        raise ValueError("a request without a key is not remembered")
+    return IdempotencyRecord(
+        request_key.key, request_key.fingerprint, answer is not None, subject_id, None, answer
+    )
 
 
 async def store_refusal(
-    tx: Transaction, account_id: UUID, intent: IdempotentRequest, refusal: DomainError
+    tx: Transaction, account_id: UUID, request_key: IdempotentRequest, refusal: DomainError
 ) -> bytes | None:
     """Store a refusal under its key: the answer if it is final, only the binding if it is temporary.
 
     Returns:
         The rendered answer of a final refusal; `None` for a temporary one, which the caller raises.
     """
-    payload = intent.render(refusal) if refusal.is_final else None
-    if intent.key is not None:
-        await tx.idempotency.save(account_id, key_record(intent, payload))
+    payload = request_key.render(refusal) if refusal.is_final else None
+    if request_key.key is not None:
+        await tx.idempotency.save(account_id, key_record(request_key, payload))
     return payload
 
 
@@ -132,7 +134,7 @@ async def no_preparation() -> None:
 async def run_once(
     store: Store,
     account_id: UUID,
-    intent: IdempotentRequest,
+    request_key: IdempotentRequest,
     work: Callable[[Transaction, P], Awaitable[Done]],
     prepare: Callable[[], Awaitable[P]],
 ) -> Answer:
@@ -145,35 +147,35 @@ async def run_once(
         IdempotencyKeyReused: see `check_key`.
         DomainError: a temporary refusal of `prepare` or `work`.
     """
-    if intent.key is not None:
+    if request_key.key is not None:
         async with store.begin() as tx:
-            if answer := await _replay(tx, account_id, intent):
+            if answer := await _replay(tx, account_id, request_key):
                 return answer
     try:
         prepared = await prepare()
     except DomainError as error:
-        return await _store_early_refusal(store, account_id, intent, error)
+        return await _store_early_refusal(store, account_id, request_key, error)
     async with store.begin() as tx:
-        if answer := await _replay(tx, account_id, intent):
+        if answer := await _replay(tx, account_id, request_key):
             return answer
         try:
             done = await work(tx, prepared)
         except DomainError as error:
-            refusal, payload = error, await store_refusal(tx, account_id, intent, error)
+            refusal, payload = error, await store_refusal(tx, account_id, request_key, error)
         else:
-            payload = intent.render(done.outcome)
-            if intent.key is not None:
-                await tx.idempotency.save(account_id, key_record(intent, payload))
+            payload = request_key.render(done.outcome)
+            if request_key.key is not None:
+                await tx.idempotency.save(account_id, key_record(request_key, payload))
             return Answer(payload, due=done.due)
     if payload is None:
         raise refusal
     return Answer(payload)
 
 
-async def _replay(tx: Transaction, account_id: UUID, intent: IdempotentRequest) -> Answer | None:
-    if intent.key is None:
+async def _replay(tx: Transaction, account_id: UUID, request_key: IdempotentRequest) -> Answer | None:
+    if request_key.key is None:
         return None
-    lookup = check_key(await tx.idempotency.load(account_id, intent.key), intent)
+    lookup = check_key(await tx.idempotency.load(account_id, request_key.key), request_key)
     if lookup.verdict is Verdict.CLAIM:
         return None
     if lookup.record is None or lookup.record.answer is None:
@@ -182,28 +184,28 @@ async def _replay(tx: Transaction, account_id: UUID, intent: IdempotentRequest) 
 
 
 async def _store_early_refusal(
-    store: Store, account_id: UUID, intent: IdempotentRequest, refusal: DomainError
+    store: Store, account_id: UUID, request_key: IdempotentRequest, refusal: DomainError
 ) -> Answer:
-    if intent.key is not None:
+    if request_key.key is not None:
         async with store.begin() as tx:
             # A duplicate may have come further meanwhile: its result is the first result.
-            if answer := await _replay(tx, account_id, intent):
+            if answer := await _replay(tx, account_id, request_key):
                 return answer
-            payload = await store_refusal(tx, account_id, intent, refusal)
+            payload = await store_refusal(tx, account_id, request_key, refusal)
             if payload is not None:
                 return Answer(payload)
     raise refusal
 
 
 async def store_first_replay(
-    store: Store, account_id: UUID, intent: IdempotentRequest, outcome: object
+    store: Store, account_id: UUID, request_key: IdempotentRequest, outcome: object
 ) -> Answer:
     """Render the first replay of work that another process finished, and keep it for the next ones."""
-    payload = intent.render(outcome)
-    if intent.key is None:
+    payload = request_key.render(outcome)
+    if request_key.key is None:
         return Answer(payload, is_replay=True)
     async with store.begin() as tx:
-        record = (await tx.idempotency.load(account_id, intent.key)).record
+        record = (await tx.idempotency.load(account_id, request_key.key)).record
         if record is not None and record.is_done and record.answer is None:
             await tx.idempotency.save(account_id, evolve(record, answer=payload))
         elif record is not None and record.answer is not None:

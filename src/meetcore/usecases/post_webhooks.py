@@ -32,7 +32,7 @@ class SendTestEvent:
     runtime: Runtime
 
     async def __call__(
-        self, caller: Caller, endpoint_id: UUID, intent: IdempotentRequest, now: datetime
+        self, caller: Caller, endpoint_id: UUID, request_key: IdempotentRequest, now: datetime
     ) -> Answer:
         """Write the event and its delivery.
 
@@ -58,9 +58,9 @@ class SendTestEvent:
             await tx.endpoints.post_event(event, delivery)
             return Done(DeliveryHistory(delivery), due=1)
 
-        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
+        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
         if answer.due:
-            self.notifier.ring()
+            self.notifier.notify()
         return answer
 
 
@@ -73,7 +73,12 @@ class ResendDelivery:
     runtime: Runtime
 
     async def __call__(
-        self, caller: Caller, endpoint_id: UUID, delivery_id: UUID, intent: IdempotentRequest, now: datetime
+        self,
+        caller: Caller,
+        endpoint_id: UUID,
+        delivery_id: UUID,
+        request_key: IdempotentRequest,
+        now: datetime,
     ) -> Answer:
         """Write a new delivery. The earlier one stays as it is, whatever became of it.
 
@@ -100,7 +105,7 @@ class ResendDelivery:
                 raise Gone("The event of this delivery is past its retention.")
             return Done(DeliveryHistory(delivery), due=1)
 
-        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
+        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
         if answer.due:
-            self.notifier.ring()
+            self.notifier.notify()
         return answer

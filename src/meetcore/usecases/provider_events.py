@@ -58,7 +58,7 @@ class ReceiveProviderEvent:
         async with self.store.at_once() as tx:
             is_new = await tx.inbox.add(self.runtime.new_id(self.runtime.now()), event, digest)
         if is_new:
-            self.notifier.ring()
+            self.notifier.notify()
         return is_new
 
 

@@ -105,7 +105,7 @@ class ReconcileMeetings:
         if finished is None:
             return False
         if finished.due:
-            self.notifier.ring()
+            self.notifier.notify()
         if len(found) > 1:
             async with self.store.begin() as tx:
                 await tx.orphan_checks.open(meeting.account_id, meeting.id)
@@ -123,5 +123,5 @@ class ReconcileMeetings:
     async def _cancel(self, view: LeaseView, token: UUID) -> bool:
         done = await self.cancellation.complete(view.meeting, token, self.runtime.now(), render=None)
         if done is not None and done.due:
-            self.notifier.ring()
+            self.notifier.notify()
         return done is not None

@@ -28,10 +28,9 @@ class TrackMeeting:
         """Apply an event.
 
         Returns:
-            TAKEN where the meeting moved, PASSED where the event comes too late, EARLY where nobody knows
-            the meeting yet or it is being cancelled: whoever cancels asks the provider and learns what
-            became of it, but if the provider does not answer, the meeting is put back and the event is
-            needed again.
+            APPLIED when the meeting moved, IGNORED when the event came too late, TOO_EARLY when the meeting
+            does not exist yet or is being cancelled: the cancellation asks the provider for the meeting's
+            state, but if the provider does not answer, the meeting is put back and the event is needed again.
 
         Raises:
             StoreUnavailable: the database does not answer; repeat the call.
@@ -44,5 +43,5 @@ class TrackMeeting:
         if moved is None:
             return EventOutcome.IGNORED
         if moved[1]:
-            self.notifier.ring()
+            self.notifier.notify()
         return EventOutcome.APPLIED

@@ -54,7 +54,7 @@ class RegisterWebhook:
     most: int = ENDPOINTS_PER_ACCOUNT
 
     async def __call__(
-        self, caller: Caller, wanted: Registration, intent: IdempotentRequest, now: datetime
+        self, caller: Caller, wanted: Registration, request_key: IdempotentRequest, now: datetime
     ) -> Answer:
         """Register an endpoint with a new secret.
 
@@ -83,7 +83,7 @@ class RegisterWebhook:
             await tx.endpoints.add(endpoint)
             return Done(endpoint)
 
-        return await run_once(self.store, caller.account.id, intent, work, look)
+        return await run_once(self.store, caller.account.id, request_key, work, look)
 
     def _new(self, caller: Caller, wanted: Registration, now: datetime) -> Endpoint:
         return register(
@@ -107,7 +107,7 @@ class UpdateWebhook:
     pace: ReleasePace = RELEASE_PACE
 
     async def __call__(
-        self, caller: Caller, endpoint_id: UUID, changes: EndpointChanges, intent: IdempotentRequest
+        self, caller: Caller, endpoint_id: UUID, changes: EndpointChanges, request_key: IdempotentRequest
     ) -> Answer:
         """Carry out a change.
 
@@ -125,9 +125,9 @@ class UpdateWebhook:
             await tx.endpoints.save(changed)
             return Done(changed, await tx.deliveries.release_held(changed.account_id, changed.id, self.pace))
 
-        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
+        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
         if answer.due:
-            self.notifier.ring()
+            self.notifier.notify()
         return answer
 
 
@@ -139,7 +139,7 @@ class RotateSecret:
     notifier: WorkerNotifier = field(repr=False)
     runtime: Runtime
 
-    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: IdempotentRequest) -> Answer:
+    async def __call__(self, caller: Caller, endpoint_id: UUID, request_key: IdempotentRequest) -> Answer:
         """Replace the secret; the old one signs nothing from now on but the posts in flight.
 
         Returns:
@@ -159,9 +159,9 @@ class RotateSecret:
             await tx.endpoints.save(changed)
             return Done(changed)
 
-        answer = await run_once(self.store, caller.account.id, intent, work, no_preparation)
+        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
         if answer.due:
-            self.notifier.ring()
+            self.notifier.notify()
         return answer
 
 
@@ -171,7 +171,7 @@ class RemoveWebhook:
 
     store: Store
 
-    async def __call__(self, caller: Caller, endpoint_id: UUID, intent: IdempotentRequest) -> Answer:
+    async def __call__(self, caller: Caller, endpoint_id: UUID, request_key: IdempotentRequest) -> Answer:
         """Carry out a removal. The URL can be registered again at once.
 
         Returns:
@@ -188,4 +188,4 @@ class RemoveWebhook:
                 raise NotFound("No webhook with this id.")
             return Done(None)
 
-        return await run_once(self.store, caller.account.id, intent, work, no_preparation)
+        return await run_once(self.store, caller.account.id, request_key, work, no_preparation)

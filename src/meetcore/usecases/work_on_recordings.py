@@ -60,7 +60,7 @@ class WorkOnRecordings:
     runtime: Runtime
     at_once: int = 4
     lease_s: float = 30.0
-    tell: Callable[[RecordingTask, Exception], None] = lambda task, fault: None
+    report: Callable[[RecordingTask, Exception], None] = lambda task, fault: None
 
     async def __call__(self) -> bool:
         """Work on what is due; whether there may be more.
@@ -91,7 +91,7 @@ class WorkOnRecordings:
         except Exception as fault:
             wait_s = min(_FIRST_WAIT_S * 2 ** min(task.tries - 1, 16), _LONGEST_WAIT_S)
             await self._give_back(task, wait_s)
-            self.tell(task, fault)
+            self.report(task, fault)
             if not isinstance(fault, (FilesUnavailable, EditingFailed)):
                 raise
             return
@@ -124,9 +124,9 @@ class WorkOnRecordings:
                 lengths_s = {(file.provider_file_id, file.size_bytes): length_s}
                 due, is_new = await self._keep(tx, recording, lengths_s)
             if due:
-                self.notifier.ring()
+                self.notifier.notify()
             if is_new:
-                self.notes_notifier.ring()
+                self.notes_notifier.notify()
 
     async def _length(self, recording: Recording, file: RecordingFile, tries: int) -> float:
         listed: RecordingFile | None = file

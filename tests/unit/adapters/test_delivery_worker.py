@@ -34,12 +34,12 @@ class FlakyStore:
     """A store that can be taken away."""
 
     store: Store
-    is_away: bool = False
+    is_unavailable: bool = False
     refused: int = 0
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[Transaction]:
-        if self.is_away:
+        if self.is_unavailable:
             self.refused += 1
             raise StoreUnavailable("away")
         async with self.store.begin() as tx:
@@ -100,13 +100,13 @@ async def test_posts_during_a_store_outage_are_recorded_when_it_is_back() -> Non
     store = FlakyStore(rig.store)
 
     def leave(number: int) -> None:
-        store.is_away = True
+        store.is_unavailable = True
 
     sender = ScriptedSender(rig, leave)
     async with pumping(rig, store, sender):
         await until(lambda: store.refused > 5)
         assert statuses(rig) == [DeliveryStatus.PENDING] * 3
-        store.is_away = False
+        store.is_unavailable = False
         await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED] * 3)
     assert len(sender.posts) == 3
 
@@ -117,7 +117,7 @@ async def test_an_outcome_with_an_expired_claim_is_not_kept_for_ever() -> None:
     store = FlakyStore(rig.store)
 
     def leave(number: int) -> None:
-        store.is_away = number == 1
+        store.is_unavailable = number == 1
 
     sender = ScriptedSender(rig, leave)
     async with pumping(rig, store, sender):
@@ -125,7 +125,7 @@ async def test_an_outcome_with_an_expired_claim_is_not_kept_for_ever() -> None:
         rig.clock.advance(31)
         refused = store.refused
         await until(lambda: store.refused > refused + 2)
-        store.is_away = False
+        store.is_unavailable = False
         await until(lambda: statuses(rig) == [DeliveryStatus.SUCCEEDED])
     assert len(sender.posts) == 2, "it was due again, and posted again"
 

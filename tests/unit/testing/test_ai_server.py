@@ -16,8 +16,8 @@ import httpx
 import pytest
 
 from meetcore.testing.ai.faults import FAULTS
-from meetcore.testing.ai.hearing import form_of
 from meetcore.testing.ai.lengths import sound_length_s
+from meetcore.testing.ai.transcription import form_of
 from meetcore.testing.ai_server import AiStandIn, Fault, ai_stand_in
 from meetcore.testing.sounds import silence
 
@@ -143,7 +143,7 @@ async def test_calls_are_counted_and_what_is_done_twice_is_noticed(http: httpx.A
     assert counts["calls"] == {"transcriptions": 4, "completions": 1}
     assert counts["done"] == {"transcriptions": 3, "completions": 1}
     assert (counts["repeats"], counts["most_in_flight"], counts["in_flight"]) == (1, 3, 0)
-    assert counts["heard_s"] == pytest.approx(5)
+    assert counts["transcribed_s"] == pytest.approx(5)
     assert len((await http.get("/stand-in/conversations")).json()) == 1
 
 

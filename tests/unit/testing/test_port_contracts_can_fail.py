@@ -418,13 +418,13 @@ class BrokenNotifier:
     def __init__(self, wakes: Callable[[int], bool] = lambda number: True, cost_s: float = 0.0) -> None:
         self.listeners: list[Callable[[], object]] = []
         self.wakes, self.cost_s = wakes, cost_s
-        self.is_away = False
+        self.is_unavailable = False
         self.notifier = MemoryWorkerNotifier(self.pass_on)
 
     def pass_on(self) -> None:
         if self.cost_s:
             time.sleep(self.cost_s)
-        if self.wakes(self.notifier.rings) and not self.is_away:
+        if self.wakes(self.notifier.notifications) and not self.is_unavailable:
             for on_wake in self.listeners:
                 on_wake()
 
@@ -434,11 +434,11 @@ class BrokenNotifier:
         yield
         self.listeners.remove(on_wake)
 
-    async def take_away(self) -> None:
-        self.is_away = True
+    async def disconnect(self) -> None:
+        self.is_unavailable = True
 
     async def bring_back(self) -> None:
-        self.is_away = False
+        self.is_unavailable = False
 
 
 class Dying(BrokenNotifier):
@@ -452,7 +452,7 @@ class Blocking(BrokenNotifier):
     """Waits for its queue while that is away."""
 
     def pass_on(self) -> None:
-        if self.is_away:
+        if self.is_unavailable:
             time.sleep(0.002)
 
 

@@ -60,13 +60,13 @@ from tests.unit.usecases.fakes import (
     FaultPlan,
 )
 
-__all__ = ["ApplicationHarness", "Died", "DyingProvider", "DyingStore", "render_outcome", "request"]
+__all__ = ["ApplicationHarness", "DyingProvider", "DyingStore", "SimulatedCrash", "render_outcome", "request"]
 
 START = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
 LEASE_S = 20.0
 
 
-class Died(BaseException):
+class SimulatedCrash(BaseException):
     """The process was killed: nothing catches this, as nothing catches a kill -9."""
 
 
@@ -81,7 +81,7 @@ class CrashPoint:
         """One line of the program on which the process might die."""
         self.burnt += 1
         if self.burnt == self.at:
-            raise Died
+            raise SimulatedCrash
 
 
 class DyingStore:
@@ -321,15 +321,15 @@ class ApplicationHarness:
             return self.store, self.provider
         return DyingStore(self.store, crash_point), DyingProvider(self.provider, crash_point)
 
-    def intent(self, key: str | None, body: object = "create") -> IdempotentRequest:
-        """A caller's intent; another body is another request."""
+    def request_key(self, key: str | None, body: object = "create") -> IdempotentRequest:
+        """Return an idempotent request; another body is another request."""
         return IdempotentRequest(key, fingerprint("POST", "/api/v1/meetings", body), render_outcome)
 
     def now(self) -> datetime:
         """The present."""
         return self.clock.now()
 
-    def lapse(self) -> None:
+    def expire_leases(self) -> None:
         """Let every lease run out."""
         self.clock.advance(LEASE_S + 1)
 

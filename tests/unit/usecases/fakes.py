@@ -191,7 +191,7 @@ class FakeTranscriber:
 
     fault_plan: FaultPlan
     max_piece_s: int = 300
-    heard: Counter[str] = field(factory=Counter)
+    transcribed: Counter[str] = field(factory=Counter)
     refused: Counter[str] = field(factory=Counter)
     is_deaf: bool = False
     takes_copies: bool = True
@@ -204,7 +204,7 @@ class FakeTranscriber:
         if sound.is_copied and not self.reads_copies:
             self.refused[text] += 1
             raise AiRefused("an unknown form")
-        self.heard[text] += 1
+        self.transcribed[text] += 1
         return () if self.is_deaf else (Utterance(1.0, 2.0, text),)
 
 

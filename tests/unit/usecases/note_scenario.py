@@ -63,19 +63,19 @@ class NoteScenario:
         """Ask for notes on the recording."""
         wanted = NoteRequest(str(of or self.recording.id), language)
         harness = self.harness
-        intent = IdempotentRequest(
+        request_key = IdempotentRequest(
             key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language]), render_outcome
         )
-        return await harness.create_note()(harness.caller, wanted, intent, harness.now())
+        return await harness.create_note()(harness.caller, wanted, request_key, harness.now())
 
     async def delete(self, *, with_notes: bool = False, key: str | None = None) -> Answer:
         """Delete the recording."""
         harness = self.harness
-        intent = IdempotentRequest(
+        request_key = IdempotentRequest(
             key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]), render_outcome
         )
         return await harness.delete_recording()(
-            harness.caller, self.recording.id, intent, harness.now(), with_notes=with_notes
+            harness.caller, self.recording.id, request_key, harness.now(), with_notes=with_notes
         )
 
     async def expire(self) -> None:
@@ -130,7 +130,7 @@ async def note_scenario(
     """A meeting of 15 credits that was recorded and measured; of ten minutes where no file is given."""
     harness = await ApplicationHarness(credits=credits, daily_cap=daily_cap).start()
     body = {"with_recording": True, **options}
-    await harness.create()(harness.caller, request(**body), harness.intent(None), harness.now())
+    await harness.create()(harness.caller, request(**body), harness.request_key(None), harness.now())
     (meeting,) = harness.meetings()
     one = NoteScenario(harness, meeting)
     await one.record(*(files or (recorded("rapat"),)))
@@ -138,6 +138,6 @@ async def note_scenario(
     return one
 
 
-def lapse(one: NoteScenario) -> None:
+def expire_leases(one: NoteScenario) -> None:
     """Let every lease run out."""
     one.harness.clock.advance(LEASE_S + 1)

@@ -12,7 +12,13 @@ from meetcore.domain.meetings.meetings import HOST_KEY_SHOWN_BEFORE, MeetingStat
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.lease import Lease
 from meetcore.usecases.cancellation import Cancellation
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, render_outcome, request
+from tests.unit.usecases.application import (
+    ApplicationHarness,
+    CrashPoint,
+    SimulatedCrash,
+    render_outcome,
+    request,
+)
 
 CRASH_POINTS = 8
 UNKNOWN = (SandboxFault.DROP, SandboxFault.LATE, SandboxFault.LOST, SandboxFault.HANG)
@@ -20,7 +26,7 @@ UNKNOWN = (SandboxFault.DROP, SandboxFault.LATE, SandboxFault.LOST, SandboxFault
 
 async def application_with_meeting(**settings):
     harness = await ApplicationHarness(**settings).start()
-    await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     (meeting,) = harness.meetings()
     return harness, meeting
 
@@ -28,7 +34,7 @@ async def application_with_meeting(**settings):
 @pytest.mark.spec("3/cancel-before")
 async def test_cancelling_before_the_start_returns_the_credits_and_frees_the_host():
     harness, meeting = await application_with_meeting()
-    await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
+    await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     (after,) = harness.meetings()
     assert after.status is MeetingStatus.CANCELLED
     assert after.credits_refunded == 10
@@ -41,16 +47,16 @@ async def test_cancelling_before_the_start_returns_the_credits_and_frees_the_hos
 @pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
 async def test_after_a_crash_at_any_point_a_retry_refunds_exactly_once(point: int):
     harness, meeting = await application_with_meeting()
-    with pytest.raises(Died):
+    with pytest.raises(SimulatedCrash):
         await harness.cancel(CrashPoint(point))(
-            harness.caller, meeting.id, harness.intent("c"), harness.now()
+            harness.caller, meeting.id, harness.request_key("c"), harness.now()
         )
-    harness.lapse()
+    harness.expire_leases()
     await harness.reconcile().sweep()
     harness.prove()
     assert harness.funds().balance in (90, 100)
     for key in ("c", "c", None):
-        await harness.cancel()(harness.caller, meeting.id, harness.intent(key), harness.now())
+        await harness.cancel()(harness.caller, meeting.id, harness.request_key(key), harness.now())
     assert harness.funds().balance == 100
     assert [entry.amount for entry in harness.entries()] == [100, -10, 10]
     assert not harness.state.committed.reservations
@@ -60,7 +66,7 @@ async def test_after_a_crash_at_any_point_a_retry_refunds_exactly_once(point: in
 async def test_the_list_of_crash_points_is_complete():
     harness, meeting = await application_with_meeting()
     crash_point = CrashPoint()
-    await harness.cancel(crash_point)(harness.caller, meeting.id, harness.intent("c"), harness.now())
+    await harness.cancel(crash_point)(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     assert crash_point.burnt == CRASH_POINTS
 
 
@@ -71,7 +77,9 @@ async def test_many_at_once_get_one_refund_and_the_same_answer(with_key: bool):
     use_case = harness.cancel(wait_s=5)
     answers = await asyncio.gather(
         *(
-            use_case(harness.caller, meeting.id, harness.intent(f"c{n}" if with_key else None), harness.now())
+            use_case(
+                harness.caller, meeting.id, harness.request_key(f"c{n}" if with_key else None), harness.now()
+            )
             for n in range(20)
         )
     )
@@ -84,8 +92,8 @@ async def test_many_at_once_get_one_refund_and_the_same_answer(with_key: bool):
 async def test_ending_a_meeting_that_runs_returns_nothing():
     harness, meeting = await application_with_meeting()
     harness.clock.set(meeting.start_at + timedelta(minutes=1))
-    answer = await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
-    again = await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
+    answer = await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
+    again = await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     (after,) = harness.meetings()
     assert again.payload == answer.payload
     assert after.status is MeetingStatus.ENDED
@@ -99,7 +107,7 @@ async def test_a_meeting_that_started_early_at_the_provider_is_ended_there_witho
     from meetcore.adapters.sandbox import SandboxMeetingState
 
     await harness.sandbox.state.put(meeting.provider_meeting_id, SandboxMeetingState.STARTED)
-    await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
+    await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     (after,) = harness.meetings()
     assert after.status is MeetingStatus.ENDED
     assert harness.funds().balance == 90
@@ -113,10 +121,10 @@ async def test_a_meeting_that_may_be_removed_at_the_provider_is_not_restored(
     harness, meeting = await application_with_meeting()
     harness.faults.plan(SandboxCall.REMOVE, fault)
     with pytest.raises(UpstreamError):
-        await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
+        await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     assert harness.funds().balance == 90
     if is_retried:
-        await harness.cancel(wait_s=5)(harness.caller, meeting.id, harness.intent("c"), harness.now())
+        await harness.cancel(wait_s=5)(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     else:
         assert await harness.reconcile().sweep() == 1, "nobody has to wait for a lease"
     (after,) = harness.meetings()
@@ -128,15 +136,17 @@ async def test_a_meeting_that_may_be_removed_at_the_provider_is_not_restored(
 @pytest.mark.parametrize("fault", [SandboxFault.REFUSE, SandboxFault.LOST])
 async def test_a_meeting_a_crashed_process_may_have_removed_waits_for_an_answer(fault: SandboxFault):
     harness, meeting = await application_with_meeting()
-    with pytest.raises(Died):
-        await harness.cancel(CrashPoint(5))(harness.caller, meeting.id, harness.intent("c"), harness.now())
+    with pytest.raises(SimulatedCrash):
+        await harness.cancel(CrashPoint(5))(
+            harness.caller, meeting.id, harness.request_key("c"), harness.now()
+        )
     for _ in range(2):
-        harness.lapse()
+        harness.expire_leases()
         harness.faults.plan(SandboxCall.REMOVE, fault)
         assert await harness.reconcile().sweep() == 0
         (after,) = harness.meetings()
         assert after.status is MeetingStatus.CANCELLING, "removed already, so it is not scheduled again"
-    harness.lapse()
+    harness.expire_leases()
     assert await harness.reconcile().sweep() == 1
     assert harness.funds().balance == 100
     harness.prove()
@@ -150,7 +160,7 @@ async def test_a_slow_cancellation_returns_the_outcome_of_its_new_owner(is_over:
         """The sandbox on a day when its answer comes after the lease."""
 
         async def remove(self, provider_meeting_id):
-            harness.lapse()
+            harness.expire_leases()
             if not is_over:
                 harness.faults.plan(SandboxCall.REMOVE, SandboxFault.LOST)
             await harness.reconcile().sweep()
@@ -159,12 +169,12 @@ async def test_a_slow_cancellation_returns_the_outcome_of_its_new_owner(is_over:
     slow = Slow("http://sandbox", harness.sandbox.state, bytes(32))
     use_case = evolve(harness.cancel(), cancellation=Cancellation(harness.store, slow, harness.runtime))
     if is_over:
-        answer = await use_case(harness.caller, meeting.id, harness.intent("c"), harness.now())
+        answer = await use_case(harness.caller, meeting.id, harness.request_key("c"), harness.now())
         assert answer.payload == render_outcome(harness.meetings()[0])
     else:
         with pytest.raises(ServiceUnavailable):
-            await use_case(harness.caller, meeting.id, harness.intent("c"), harness.now())
-        harness.lapse()
+            await use_case(harness.caller, meeting.id, harness.request_key("c"), harness.now())
+        harness.expire_leases()
         await harness.reconcile().sweep()
     assert harness.meetings()[0].status is MeetingStatus.CANCELLED
     assert harness.funds().balance == 100
@@ -175,12 +185,12 @@ async def test_a_provider_that_refuses_refunds_nothing_and_the_meeting_stays():
     harness, meeting = await application_with_meeting()
     harness.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
     with pytest.raises(UpstreamError):
-        await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
+        await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     (after,) = harness.meetings()
     assert after.status is MeetingStatus.SCHEDULED
     assert harness.funds().balance == 90
     assert len(harness.state.committed.reservations) == 1
-    await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
+    await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     assert harness.funds().balance == 100
     harness.prove()
 
@@ -189,21 +199,23 @@ async def test_an_ended_meeting_cannot_be_cancelled_and_an_unknown_one_is_not_fo
     harness, meeting = await application_with_meeting()
     with pytest.raises(NotFound):
         await harness.cancel()(
-            harness.caller, harness.runtime.new_id(harness.now()), harness.intent(None), harness.now()
+            harness.caller, harness.runtime.new_id(harness.now()), harness.request_key(None), harness.now()
         )
     harness.clock.set(meeting.end_at)
     with pytest.raises(Conflict) as refused:
-        await harness.cancel()(harness.caller, meeting.id, harness.intent(None), harness.now())
+        await harness.cancel()(harness.caller, meeting.id, harness.request_key(None), harness.now())
     assert refused.value.details == {"id": str(meeting.id)}
 
 
 async def test_a_meeting_in_the_making_cannot_be_cancelled():
     harness = await ApplicationHarness().start()
-    with pytest.raises(Died):
-        await harness.create(CrashPoint(4))(harness.caller, request(), harness.intent("k"), harness.now())
+    with pytest.raises(SimulatedCrash):
+        await harness.create(CrashPoint(4))(
+            harness.caller, request(), harness.request_key("k"), harness.now()
+        )
     (meeting,) = harness.meetings()
     with pytest.raises(NotFound):
-        await harness.cancel()(harness.caller, meeting.id, harness.intent(None), harness.now())
+        await harness.cancel()(harness.caller, meeting.id, harness.request_key(None), harness.now())
 
 
 @pytest.mark.parametrize("starts_early", [False, True])
@@ -229,7 +241,7 @@ async def test_a_key_that_was_shown_during_the_provider_call_is_replaced(starts_
 
     harness.provider = Slow("http://sandbox", harness.sandbox.state, bytes(32))
     harness.clock.set(near - timedelta(minutes=2))
-    await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), harness.now())
+    await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     assert shown_keys == ["012345"]
     async with harness.store.begin() as tx:
         assert len(await tx.host_keys.claim_due(1, Lease(harness.runtime.new_id(harness.now()), 20))) == 1

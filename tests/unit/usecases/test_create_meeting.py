@@ -24,7 +24,13 @@ from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import ProviderUnknown
 from meetcore.usecases.provision import order_of
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, render_outcome, request
+from tests.unit.usecases.application import (
+    ApplicationHarness,
+    CrashPoint,
+    SimulatedCrash,
+    render_outcome,
+    request,
+)
 
 CRASH_POINTS = 8
 """Two transactions of three points each, and the provider's call with two."""
@@ -33,7 +39,7 @@ CRASH_POINTS = 8
 @pytest.mark.spec("1/meetings")
 async def test_a_meeting_is_made_and_paid_at_once():
     harness = await ApplicationHarness().start()
-    answer = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
     assert answer.payload == render_outcome(meeting)
     assert not answer.is_replay
@@ -50,9 +56,11 @@ async def test_a_meeting_is_made_and_paid_at_once():
 @pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
 async def test_after_a_crash_at_any_point_the_customer_has_the_meeting_and_paid_once_or_neither(point: int):
     harness = await ApplicationHarness().start()
-    with pytest.raises(Died):
-        await harness.create(CrashPoint(point))(harness.caller, request(), harness.intent("k"), harness.now())
-    harness.lapse()
+    with pytest.raises(SimulatedCrash):
+        await harness.create(CrashPoint(point))(
+            harness.caller, request(), harness.request_key("k"), harness.now()
+        )
+    harness.expire_leases()
     await harness.reconcile().sweep()
     harness.prove()
     scheduled = [each for each in harness.meetings() if each.status is MeetingStatus.SCHEDULED]
@@ -66,11 +74,13 @@ async def test_after_a_crash_at_any_point_the_customer_has_the_meeting_and_paid_
 @pytest.mark.parametrize("point", range(1, CRASH_POINTS + 1))
 async def test_a_retry_after_any_crash_gets_one_meeting_and_pays_once(point: int):
     harness = await ApplicationHarness().start()
-    with pytest.raises(Died):
-        await harness.create(CrashPoint(point))(harness.caller, request(), harness.intent("k"), harness.now())
-    harness.lapse()
-    first = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
-    second = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    with pytest.raises(SimulatedCrash):
+        await harness.create(CrashPoint(point))(
+            harness.caller, request(), harness.request_key("k"), harness.now()
+        )
+    harness.expire_leases()
+    first = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
+    second = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert second.payload == first.payload
     assert second.is_replay
     assert harness.funds().balance == 90
@@ -80,16 +90,18 @@ async def test_a_retry_after_any_crash_gets_one_meeting_and_pays_once(point: int
 
 async def test_the_list_of_crash_points_is_complete():
     harness, crash_point = await ApplicationHarness().start(), CrashPoint()
-    await harness.create(crash_point)(harness.caller, request(), harness.intent("k"), harness.now())
+    await harness.create(crash_point)(harness.caller, request(), harness.request_key("k"), harness.now())
     assert crash_point.burnt == CRASH_POINTS
 
 
 async def test_a_duplicate_waits_while_the_first_runs_and_never_starts_the_work_again():
     harness = await ApplicationHarness().start()
-    with pytest.raises(Died):
-        await harness.create(CrashPoint(4))(harness.caller, request(), harness.intent("k"), harness.now())
+    with pytest.raises(SimulatedCrash):
+        await harness.create(CrashPoint(4))(
+            harness.caller, request(), harness.request_key("k"), harness.now()
+        )
     with pytest.raises(ServiceUnavailable) as refused:
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert refused.value.retry_after_s == 1
     assert harness.funds().held == 10
     assert len(harness.meetings()) == 1
@@ -100,7 +112,7 @@ async def test_twenty_duplicates_get_one_answer():
     harness = await ApplicationHarness(hosts=3).start()
     use_case = harness.create(wait_s=5)
     answers = await asyncio.gather(
-        *(use_case(harness.caller, request(), harness.intent("k"), harness.now()) for _ in range(20))
+        *(use_case(harness.caller, request(), harness.request_key("k"), harness.now()) for _ in range(20))
     )
     assert len({answer.payload for answer in answers}) == 1
     assert sum(not answer.is_replay for answer in answers) == 1
@@ -111,20 +123,20 @@ async def test_twenty_duplicates_get_one_answer():
 async def test_another_body_under_the_same_key_is_refused_whatever_became_of_the_first():
     harness = await ApplicationHarness(hosts=0).start()
     with pytest.raises(ServiceUnavailable):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     with pytest.raises(IdempotencyKeyReused):
-        await harness.create()(harness.caller, request(), harness.intent("k", "other"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k", "other"), harness.now())
 
 
 @pytest.mark.spec("4.1/3")
 async def test_no_free_host_is_temporary_and_does_not_stick_to_the_key():
     harness = await ApplicationHarness().start()
-    await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     with pytest.raises(ServiceUnavailable):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert harness.funds().balance == 90
     await harness.administration.add_host("another", 100)
-    answer = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert not answer.is_replay
     assert harness.funds().balance == 80
 
@@ -132,11 +144,11 @@ async def test_no_free_host_is_temporary_and_does_not_stick_to_the_key():
 @pytest.mark.spec("4.1/3")
 async def test_a_refusal_for_lack_of_a_host_states_when_one_is_free():
     harness = await ApplicationHarness().start()
-    await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     (meeting,) = harness.meetings()
-    for intent in (harness.intent(None), harness.intent("k")):
+    for request_key in (harness.request_key(None), harness.request_key("k")):
         with pytest.raises(NoHostFree) as refused:
-            await harness.create()(harness.caller, request(), intent, harness.now())
+            await harness.create()(harness.caller, request(), request_key, harness.now())
         assert refused.value.details == {"next_available_at": utc_text(meeting.end_at)}
         assert refused.value.retry_after_s == 60
 
@@ -145,10 +157,10 @@ async def test_a_refusal_for_lack_of_a_host_states_when_one_is_free():
 async def test_a_refusal_states_no_time_where_it_is_unknown():
     harness = await ApplicationHarness(hosts=0).start()
     with pytest.raises(NoHostFree) as refused:
-        await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     assert refused.value.details == {}
     await harness.administration.add_host("host", 100)
-    await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
 
     class Away(MemoryQueries):
         """Queries of a database that is away by now."""
@@ -158,7 +170,7 @@ async def test_a_refusal_states_no_time_where_it_is_unknown():
 
     create = evolve(harness.create(), queries=Away(harness.state, harness.clock))
     with pytest.raises(NoHostFree) as refused:
-        await create(harness.caller, request(), harness.intent(None), harness.now())
+        await create(harness.caller, request(), harness.request_key(None), harness.now())
     assert refused.value.details == {}
 
 
@@ -175,13 +187,13 @@ async def test_no_transaction_is_open_while_the_next_free_start_is_looked_for():
 
     create = evolve(harness.create(), queries=Curious(harness.state, harness.clock))
     with pytest.raises(NoHostFree):
-        await create(harness.caller, request(), harness.intent("k"), harness.now())
+        await create(harness.caller, request(), harness.request_key("k"), harness.now())
     assert len(opened) == 1
 
 
 async def test_a_replay_that_is_rendered_late_contains_no_host_key():
     harness = await ApplicationHarness().start()
-    await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
     record = harness.state.committed.idempotency[meeting.account_id, "k"]
     async with harness.state.change() as tables:
@@ -197,8 +209,8 @@ async def test_a_replay_that_is_rendered_late_contains_no_host_key():
         rendered.append(outcome)
         return render_outcome(outcome)
 
-    intent = evolve(harness.intent("k"), render=render)
-    await harness.create()(harness.caller, request(), intent, harness.now())
+    request_key = evolve(harness.request_key("k"), render=render)
+    await harness.create()(harness.caller, request(), request_key, harness.now())
     assert rendered == [meeting]
 
 
@@ -214,10 +226,10 @@ async def test_a_final_refusal_is_stored_and_replayed(harness: ApplicationHarnes
     await harness.start()
     before = harness.funds()
     with pytest.raises(refusal):
-        await harness.create()(harness.caller, request(**wanted), harness.intent(None), harness.now())
-    first = await harness.create()(harness.caller, request(**wanted), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(**wanted), harness.request_key(None), harness.now())
+    first = await harness.create()(harness.caller, request(**wanted), harness.request_key("k"), harness.now())
     await harness.administration.top_up(harness.caller.account.id, 1000)
-    again = await harness.create()(harness.caller, request(**wanted), harness.intent("k"), harness.now())
+    again = await harness.create()(harness.caller, request(**wanted), harness.request_key("k"), harness.now())
     assert again.payload == first.payload
     assert again.is_replay
     assert harness.funds().balance == before.balance + 1000
@@ -229,11 +241,11 @@ async def test_a_refusing_provider_leaves_nothing_behind_and_the_key_may_try_aga
     harness = await ApplicationHarness().start()
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.REFUSE)
     with pytest.raises(UpstreamError):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert harness.funds().balance == 100
     assert harness.funds().held == 0
     assert not harness.state.committed.reservations
-    await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert harness.funds().balance == 90
     harness.prove()
 
@@ -246,10 +258,10 @@ async def test_an_unknown_outcome_keeps_host_and_hold_until_the_provider_was_que
     harness = await ApplicationHarness().start()
     harness.faults.plan(SandboxCall.CREATE, fault)
     with pytest.raises(UpstreamError):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert harness.funds().held == 10
     assert await harness.reconcile().sweep() == 0, "the lease has not run out"
-    harness.lapse()
+    harness.expire_leases()
     assert await harness.reconcile().sweep() == 1
     assert harness.funds().held == 0
     assert harness.funds().balance == 100 - paid
@@ -262,11 +274,11 @@ async def test_a_provider_that_stays_unavailable_leaves_the_meeting_for_the_next
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.LATE)
     harness.faults.plan(SandboxCall.FIND, SandboxFault.LATE)
     with pytest.raises(UpstreamError):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
-    harness.lapse()
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
+    harness.expire_leases()
     assert await harness.reconcile().sweep() == 0
     assert harness.funds().held == 10
-    harness.lapse()
+    harness.expire_leases()
     assert await harness.reconcile().sweep() == 1
     assert harness.funds().balance == 90
 
@@ -279,12 +291,12 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
 
         async def create(self, order):
             made = await harness.provider.create(order)
-            harness.lapse()
+            harness.expire_leases()
             await harness.reconcile().sweep()
             return made
 
     slow = evolve(harness.create(), provider=Slow("http://sandbox", harness.sandbox.state, bytes(32)))
-    answer = await slow(harness.caller, request(), harness.intent("k"), harness.now())
+    answer = await slow(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
     assert answer.payload == render_outcome(meeting)
     assert meeting.status is MeetingStatus.SCHEDULED
@@ -304,7 +316,7 @@ async def test_a_slow_call_that_was_given_up_is_removed_now_or_as_an_orphan(faul
             harness.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
             with pytest.raises(ProviderUnknown):
                 await harness.provider.create(order)
-            harness.lapse()
+            harness.expire_leases()
             await harness.reconcile().sweep()
             return await harness.provider.create(order)
 
@@ -315,7 +327,7 @@ async def test_a_slow_call_that_was_given_up_is_removed_now_or_as_an_orphan(faul
     if fault is not None:
         harness.faults.plan(SandboxCall.REMOVE, fault)
     with pytest.raises(ServiceUnavailable):
-        await slow(harness.caller, request(), harness.intent("k"), harness.now())
+        await slow(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
     assert meeting.status is MeetingStatus.ABANDONED
     harness.clock.advance(61)
@@ -333,11 +345,11 @@ async def test_an_account_that_changed_meanwhile_is_read_again_and_nothing_is_lo
 
         async def create(self, order):
             await harness.administration.top_up(harness.caller.account.id, 5)
-            await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+            await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
             return await harness.provider.create(order)
 
     busy = evolve(harness.create(), provider=Busy("http://sandbox", harness.sandbox.state, bytes(32)))
-    await busy(harness.caller, request(), harness.intent("k"), harness.now())
+    await busy(harness.caller, request(), harness.request_key("k"), harness.now())
     assert harness.funds().balance == 100 + 5 - 20
     assert [entry.amount for entry in harness.entries()] == [100, 5, -10, -10]
     assert harness.funds().held == 0
@@ -346,10 +358,10 @@ async def test_an_account_that_changed_meanwhile_is_read_again_and_nothing_is_lo
 
 async def test_a_key_whose_record_was_purged_cannot_charge_again():
     harness = await ApplicationHarness(hosts=3).start()
-    await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
     harness.state.committed.idempotency.clear()
-    answer = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert b"idempotency_key_reused" in answer.payload
     assert str(meeting.id) in str(
         [entry.transfer.reference.id for entry in harness.entries() if entry.amount < 0]
@@ -364,7 +376,7 @@ async def test_the_charge_is_the_quote(tier: str, flags: dict[str, bool]):
     harness = await ApplicationHarness(credits=1000).start()
     await harness.administration.add_host("large", 1000)
     wanted = request(pricing_tier_id=tier, **flags)
-    await harness.create()(harness.caller, wanted, harness.intent(None), harness.now())
+    await harness.create()(harness.caller, wanted, harness.request_key(None), harness.now())
     price = DEFAULT_TIERS.find(tier)
     expected = price.credits + (price.recording_credits if flags else 0)
     assert harness.funds().balance == 1000 - expected
@@ -376,14 +388,14 @@ async def test_the_charge_is_the_quote(tier: str, flags: dict[str, bool]):
 async def test_another_host_is_tried_when_one_has_had_its_share():
     harness = await ApplicationHarness(hosts=2).start()
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.FULL)
-    answer = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     made = [meeting for meeting in harness.meetings() if meeting.status is MeetingStatus.SCHEDULED]
     assert [answer.payload] == [render_outcome(meeting) for meeting in made]
     assert harness.funds().balance == 90
     assert harness.funds().held == 0
     unavailable_until = [host.unavailable_until for host in harness.state.committed.hosts.values()]
     assert sorted(rest is None for rest in unavailable_until) == [False, True]
-    again = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    again = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert again.payload == answer.payload
     harness.prove()
 
@@ -392,13 +404,15 @@ async def test_when_every_host_has_had_its_share_nothing_is_charged_and_the_key_
     harness = await ApplicationHarness(hosts=3).start()
     harness.faults.plan(SandboxCall.CREATE, *[SandboxFault.FULL] * 3)
     with pytest.raises(ServiceUnavailable):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert (harness.funds().balance, harness.funds().held) == (100, 0)
     assert not harness.state.committed.reservations
     harness.clock.advance(24 * 3600 - 1)
     with pytest.raises(ServiceUnavailable):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     harness.clock.advance(1)
-    await harness.create()(harness.caller, request(date="2026-12-04"), harness.intent("other"), harness.now())
+    await harness.create()(
+        harness.caller, request(date="2026-12-04"), harness.request_key("other"), harness.now()
+    )
     assert harness.funds().balance == 90
     harness.prove()

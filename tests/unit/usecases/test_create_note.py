@@ -17,13 +17,13 @@ def code(payload: bytes) -> object:
 
 async def test_a_note_is_queued_held_and_notified() -> None:
     one = await note_scenario(recorded("rapat", 61.0))
-    notifications = one.harness.notes_notifier.rings
+    notifications = one.harness.notes_notifier.notifications
     await one.ask(Language.ENGLISH)
     note = one.note()
     assert (note.status, note.language, note.duration_s) == (NoteStatus.QUEUED, Language.ENGLISH, 61)
     assert (note.recording_id, note.meeting_id) == (one.recording.id, one.meeting.id)
     assert one.harness.funds().held == 2
-    assert one.harness.notes_notifier.rings == notifications + 1
+    assert one.harness.notes_notifier.notifications == notifications + 1
     one.prove()
 
 

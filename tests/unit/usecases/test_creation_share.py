@@ -36,23 +36,23 @@ async def create_and_cancel(
     by = caller or harness.caller
     for _ in range(times):
         before = {meeting.id for meeting in harness.meetings()}
-        await (create or harness.create())(by, request(), harness.intent(None), harness.now())
+        await (create or harness.create())(by, request(), harness.request_key(None), harness.now())
         (made,) = {meeting.id for meeting in harness.meetings()} - before
-        await harness.cancel()(by, made, harness.intent(None), harness.now())
+        await harness.cancel()(by, made, harness.request_key(None), harness.now())
 
 
 @pytest.mark.spec("4.1/3")
 async def test_an_account_gets_half_of_the_days_creations_whatever_it_cancels():
     harness = await limited_application()
     await create_and_cancel(harness, PER_DAY // 2)
-    for intent in (harness.intent(None), harness.intent("k"), harness.intent("k")):
+    for request_key in (harness.request_key(None), harness.request_key("k"), harness.request_key("k")):
         with pytest.raises(CreationsUsedUp, match="share") as refused:
-            await harness.create()(harness.caller, request(), intent, harness.now())
+            await harness.create()(harness.caller, request(), request_key, harness.now())
         assert refused.value.details == {"next_available_at": "2026-12-02T00:00:00Z"}
         assert refused.value.retry_after_s == 24 * 3600
     assert (harness.funds().balance, harness.funds().held) == (100, 0)
     harness.clock.set(next_creation_day(START))
-    await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert harness.funds().balance == 90
     harness.prove()
 
@@ -62,7 +62,7 @@ async def test_the_others_still_find_hosts():
     other = await harness.another_caller()
     await create_and_cancel(harness, PER_DAY)
     with pytest.raises(CreationsUsedUp, match="share"):
-        await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     await create_and_cancel(harness, PER_DAY // 2, other)
 
 
@@ -71,7 +71,7 @@ async def test_an_operator_may_allow_one_account_all_creations():
     create = evolve(harness.create(), share_percent=100)
     await create_and_cancel(harness, PER_DAY, create=create)
     with pytest.raises(CreationsUsedUp, match="hosts") as refused:
-        await create(harness.caller, request(), harness.intent(None), harness.now())
+        await create(harness.caller, request(), harness.request_key(None), harness.now())
     assert refused.value.details == {"next_available_at": "2026-12-02T00:00:00Z"}
 
 
@@ -81,7 +81,7 @@ async def test_a_refusal_states_when_unavailable_hosts_return():
     async with harness.state.change() as tables:
         tables.hosts[host.id] = evolve(host, unavailable_until=START + timedelta(hours=1))
     with pytest.raises(CreationsUsedUp) as refused:
-        await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     assert refused.value.details == {"next_available_at": "2026-12-01T01:00:00Z"}
     assert refused.value.retry_after_s == 3600
 
@@ -90,12 +90,12 @@ async def test_each_refusal_for_lack_of_hosts_is_reported():
     harness = await limited_application()
     shortages: list[CapacityRefusal] = []
     create = evolve(harness.create(), report=shortages.append)
-    await create(harness.caller, request(), harness.intent(None), harness.now())
+    await create(harness.caller, request(), harness.request_key(None), harness.now())
     with pytest.raises(NoHostFree):
-        await create(harness.caller, request(), harness.intent(None), harness.now())
+        await create(harness.caller, request(), harness.request_key(None), harness.now())
     (taken,) = shortages
     assert (type(taken.refusal), taken.account_id, taken.seats) == (NoHostFree, None, 100)
-    await create(harness.caller, request(date="2026-12-03"), harness.intent(None), harness.now())
+    await create(harness.caller, request(date="2026-12-03"), harness.request_key(None), harness.now())
     with pytest.raises(CreationsUsedUp):
-        await create(harness.caller, request(date="2026-12-04"), harness.intent(None), harness.now())
+        await create(harness.caller, request(date="2026-12-04"), harness.request_key(None), harness.now())
     assert shortages[-1].account_id == harness.caller.account.id

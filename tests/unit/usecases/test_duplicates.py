@@ -113,15 +113,15 @@ async def test_the_waits_in_one_process_and_for_another_share_a_deadline() -> No
     harness = await ApplicationHarness().start()
     async with DuplicateLimit(wait_s=10).turn("same") as wait_until:
         assert now() + 9 < wait_until <= now() + 10
-        waited = evolve(harness.intent("k"), wait_until=wait_until)
+        waited = evolve(harness.request_key("k"), wait_until=wait_until)
         assert waited.deadline(60) == wait_until
         assert waited.deadline(5) == pytest.approx(now() + 5, abs=1)
-        assert harness.intent("k").deadline(60) == pytest.approx(now() + 60, abs=1)
+        assert harness.request_key("k").deadline(60) == pytest.approx(now() + 60, abs=1)
 
 
 async def test_a_meeting_without_an_active_worker_is_not_waited_for() -> None:
     harness = await ApplicationHarness().start()
-    await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     (meeting,) = harness.meetings()
     deadline = asyncio.get_running_loop().time() + 10
     assert await wait_while_in_progress(harness.queries, meeting.account_id, meeting.id, deadline, 0.001)

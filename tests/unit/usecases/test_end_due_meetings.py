@@ -10,14 +10,14 @@ from meetcore.domain.errors import UpstreamError
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.recording_files import FilesUnavailable
-from meetcore.usecases.end_due_meetings import LOOKS_AFTER_S, PROVIDER_GRACE
+from meetcore.usecases.end_due_meetings import CHECKS_AFTER_S, PROVIDER_GRACE
 from tests.unit.usecases.application import START, ApplicationHarness, request
 from tests.unit.usecases.fakes import recorded
 
 
 async def application_with_meeting() -> tuple[ApplicationHarness, Meeting]:
     harness = await ApplicationHarness().start()
-    await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+    await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     (meeting,) = harness.meetings()
     return harness, meeting
 
@@ -70,7 +70,7 @@ async def test_an_unavailable_provider_is_waited_for_but_not_for_ever():
     for _ in range(14):
         await harness.end_due_meetings().sweep()
         assert harness.meetings()[0].status is MeetingStatus.SCHEDULED
-        harness.lapse()
+        harness.expire_leases()
     harness.clock.set(meeting.end_at + PROVIDER_GRACE)
     await harness.end_due_meetings().sweep()
     assert harness.meetings()[0].status is MeetingStatus.ENDED
@@ -82,7 +82,7 @@ async def test_two_workers_end_a_meeting_once():
     harness.clock.set(meeting.end_at)
     one, other = harness.end_due_meetings(), harness.end_due_meetings()
     assert [await one.sweep(), await other.sweep()] == [1, 0]
-    harness.lapse()  # the first one died, as far as the second knows
+    harness.expire_leases()  # the first one died, as far as the second knows
     await other.sweep()
     assert ended_events(harness) == 1
 
@@ -90,7 +90,7 @@ async def test_two_workers_end_a_meeting_once():
 async def test_many_meetings_that_end_together_are_all_processed():
     harness = await ApplicationHarness(credits=1000, hosts=40).start()
     for _ in range(40):
-        await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     harness.clock.set(harness.meetings()[0].end_at)
     assert await harness.end_due_meetings().sweep() == 40
     assert {meeting.status for meeting in harness.meetings()} == {MeetingStatus.ENDED}
@@ -99,7 +99,7 @@ async def test_many_meetings_that_end_together_are_all_processed():
 async def test_one_failing_meeting_does_not_affect_the_others():
     harness = await ApplicationHarness(credits=1000, hosts=3).start()
     for _ in range(3):
-        await harness.create()(harness.caller, request(), harness.intent(None), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     broken = harness.meetings()[1]
 
     class Broken(SandboxProvider):
@@ -127,7 +127,7 @@ async def test_another_provider_is_not_queried_about_a_foreign_meeting():
     await harness.end_due_meetings().sweep()
     assert await state_of(harness, meeting) is None
     with pytest.raises(UpstreamError):
-        await harness.cancel()(harness.caller, meeting.id, harness.intent("c"), START)
+        await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), START)
     assert await state_of(harness, meeting) is None
     assert harness.funds().balance == 90, "nothing is refunded while nobody knows"
     harness.prove()
@@ -136,7 +136,9 @@ async def test_another_provider_is_not_queried_about_a_foreign_meeting():
 async def recorded_meeting() -> tuple[ApplicationHarness, Meeting]:
     """A meeting that was sold with a recording and has ended."""
     harness = await ApplicationHarness().start()
-    await harness.create()(harness.caller, request(with_recording=True), harness.intent(None), harness.now())
+    await harness.create()(
+        harness.caller, request(with_recording=True), harness.request_key(None), harness.now()
+    )
     (meeting,) = harness.meetings()
     harness.clock.set(meeting.end_at)
     assert await harness.end_due_meetings().sweep() == 1
@@ -156,7 +158,7 @@ async def test_a_recording_is_looked_for_from_the_end_on_for_three_days_and_no_l
         harness.clock.advance(wait_s)
         assert await harness.end_due_meetings().sweep() == 1
         assert len(waits) < 50
-    assert waits == [0.0, *LOOKS_AFTER_S]
+    assert waits == [0.0, *CHECKS_AFTER_S]
     assert harness.fault_plan.calls["find"] == len(waits)
     assert harness.recordings() == []
 
@@ -166,10 +168,10 @@ async def test_a_recording_whose_event_was_lost_is_found():
     await harness.end_due_meetings().sweep()
     harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("rapat"))
     harness.clock.advance(5)
-    notifications = harness.recordings_notifier.rings
+    notifications = harness.recordings_notifier.notifications
     await harness.end_due_meetings().sweep()
     assert [one.meeting_id for one in harness.recordings()] == [meeting.id]
-    assert harness.recordings_notifier.rings == notifications + 1
+    assert harness.recordings_notifier.notifications == notifications + 1
     assert due_in_s(harness) is None, "nobody need look again"
 
 

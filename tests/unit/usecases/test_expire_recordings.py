@@ -43,10 +43,10 @@ async def test_a_recording_expires_when_its_retention_is_over() -> None:
     assert not await one.harness.expire_recordings()()
     assert one.status() is RecordingStatus.AVAILABLE
     one.harness.clock.advance(1)
-    notifications = one.harness.notes_notifier.rings
+    notifications = one.harness.notes_notifier.notifications
     assert not await one.harness.expire_recordings()()
     assert one.status() is RecordingStatus.EXPIRED
-    assert one.harness.notes_notifier.rings == notifications + 1
+    assert one.harness.notes_notifier.notifications == notifications + 1
     assert not await one.harness.expire_recordings()()
 
 
@@ -118,9 +118,9 @@ async def test_a_deletion_is_idempotent_and_replayed_under_a_key() -> None:
 async def test_a_missing_recording_cannot_be_deleted() -> None:
     one = await note_scenario()
     harness = one.harness
-    intent = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}), render_outcome)
+    request_key = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}), render_outcome)
     answer = await harness.delete_recording()(
-        harness.caller, UUID(int=1), intent, harness.now(), with_notes=True
+        harness.caller, UUID(int=1), request_key, harness.now(), with_notes=True
     )
     assert msgspec.json.decode(answer.payload)[0] == "not_found"
     async with harness.state.change() as tables:

@@ -20,19 +20,19 @@ from meetcore.ports.ai import AiRefused, AiUnavailable
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.notes import NoteTask
 from meetcore.ports.recording_files import FileGone, FilesUnavailable
-from tests.unit.usecases.application import CrashPoint, Died
+from tests.unit.usecases.application import CrashPoint, SimulatedCrash
 from tests.unit.usecases.fakes import recorded, written
-from tests.unit.usecases.note_scenario import NoteScenario, lapse, note_scenario
+from tests.unit.usecases.note_scenario import NoteScenario, expire_leases, note_scenario
 
 CALLS = ("find", "open audio", "open transcript", "chunk", "measure", "cut", "transcribe", "write", "remove")
 FAULTS: tuple[BaseException, ...] = (
     FilesUnavailable("x"), FileGone(), MediaUnreadable("x"), AiUnavailable("x"),
     AiUnavailable("x", 90.0), AiRefused("x"),
-    EditingFailed("x"), ZeroDivisionError(), Died(),
+    EditingFailed("x"), ZeroDivisionError(), SimulatedCrash(),
 )  # fmt: skip
 # What a worker's task may end with, and the next one sees to.
 ENDS = (
-    Died,
+    SimulatedCrash,
     ZeroDivisionError,
     FilesUnavailable,
     FileGone,
@@ -113,9 +113,9 @@ class NoteMachine(RuleBasedStateMachine):
         self.one.harness.clock.advance(seconds)
 
     @rule()
-    def lapse(self) -> None:
+    def expire_leases(self) -> None:
         """Let every lease run out."""
-        lapse(self.one)
+        expire_leases(self.one)
 
     @rule(minutes_in=st.integers(10, 200))
     def go_on_recording(self, minutes_in: int) -> None:

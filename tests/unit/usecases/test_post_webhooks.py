@@ -21,7 +21,7 @@ from meetcore.usecases.webhooks import (
     RotateSecret,
     UpdateWebhook,
 )
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, DyingStore
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, DyingStore, SimulatedCrash
 
 UNKNOWN_ID = UUID(int=7)
 
@@ -31,7 +31,7 @@ async def application_with_webhook() -> tuple[ApplicationHarness, Endpoint]:
     harness = await ApplicationHarness().start()
     wanted = Registration(parse_webhook_url("https://93.184.216.34/"), (EventKind.CREDIT_TOPUP_SUCCEEDED,))
     register = RegisterWebhook(harness.store, SystemResolver(), (), harness.runtime)
-    await register(harness.caller, wanted, harness.intent(None), harness.now())
+    await register(harness.caller, wanted, harness.request_key(None), harness.now())
     return harness, only_endpoint(harness)
 
 
@@ -57,14 +57,14 @@ def deliveries(harness: ApplicationHarness) -> list[Delivery]:
 
 async def test_a_test_event_contains_the_endpoint_without_its_secret_and_notifies():
     harness, endpoint = await application_with_webhook()
-    notifications = harness.notifier.rings
+    notifications = harness.notifier.notifications
     send = SendTestEvent(harness.store, harness.notifier, harness.runtime)
-    await send(harness.caller, endpoint.id, harness.intent(None), harness.now())
+    await send(harness.caller, endpoint.id, harness.request_key(None), harness.now())
     (payload,) = payloads_of_tests(harness)
     assert json.loads(payload)["data"]["id"] == str(endpoint.id)
     assert endpoint.secret is not None
     assert endpoint.secret.encode() not in payload
-    assert harness.notifier.rings == notifications + 1
+    assert harness.notifier.notifications == notifications + 1
 
 
 @pytest.mark.parametrize("point", [1, 2, 3])
@@ -74,9 +74,9 @@ async def test_after_a_crash_at_any_point_a_retry_leaves_one_test_event(point: i
     async def send(crash_point: CrashPoint | None) -> None:
         store = harness.store if crash_point is None else DyingStore(harness.store, crash_point)
         work = SendTestEvent(store, harness.notifier, harness.runtime)
-        await work(harness.caller, endpoint.id, harness.intent("k", "test"), harness.now())
+        await work(harness.caller, endpoint.id, harness.request_key("k", "test"), harness.now())
 
-    with pytest.raises(Died):
+    with pytest.raises(SimulatedCrash):
         await send(CrashPoint(3 + point))  # the key is looked up in a transaction of its own, of three points
     for _ in range(2):
         await send(None)
@@ -88,17 +88,17 @@ async def test_a_refusal_is_stored_and_writes_nothing_else():
     harness, endpoint = await application_with_webhook()
     pause = EndpointChanges(is_active=False)
     update = UpdateWebhook(harness.store, harness.notifier)
-    await update(harness.caller, endpoint.id, pause, harness.intent(None))
-    notifications = harness.notifier.rings
+    await update(harness.caller, endpoint.id, pause, harness.request_key(None))
+    notifications = harness.notifier.notifications
     send = SendTestEvent(harness.store, harness.notifier, harness.runtime)
     for _ in range(2):
-        answer = await send(harness.caller, endpoint.id, harness.intent("k", "test"), harness.now())
+        answer = await send(harness.caller, endpoint.id, harness.request_key("k", "test"), harness.now())
         assert code_of(answer) == Conflict.code
-    await update(harness.caller, endpoint.id, evolve(pause, is_active=True), harness.intent(None))
-    late = await send(harness.caller, endpoint.id, harness.intent("k", "test"), harness.now())
+    await update(harness.caller, endpoint.id, evolve(pause, is_active=True), harness.request_key(None))
+    late = await send(harness.caller, endpoint.id, harness.request_key("k", "test"), harness.now())
     assert late.is_replay
     assert (code_of(late), deliveries(harness)) == (Conflict.code, [])
-    assert harness.notifier.rings == notifications
+    assert harness.notifier.notifications == notifications
 
 
 async def test_sending_again_is_a_new_delivery_of_the_same_event():
@@ -107,7 +107,7 @@ async def test_sending_again_is_a_new_delivery_of_the_same_event():
     (earlier,) = deliveries(harness)
     harness.clock.advance(60)
     resend = ResendDelivery(harness.store, harness.notifier, harness.runtime)
-    await resend(harness.caller, endpoint.id, earlier.id, harness.intent(None), harness.now())
+    await resend(harness.caller, endpoint.id, earlier.id, harness.request_key(None), harness.now())
     (kept, again) = deliveries(harness)
     assert kept == earlier
     assert (again.event_id, again.event_kind) == (earlier.event_id, earlier.event_kind)
@@ -121,14 +121,14 @@ async def test_an_event_past_its_retention_is_gone():
     (earlier,) = deliveries(harness)
     harness.state.committed.events.clear()
     resend = ResendDelivery(harness.store, harness.notifier, harness.runtime)
-    answer = await resend(harness.caller, endpoint.id, earlier.id, harness.intent(None), harness.now())
+    answer = await resend(harness.caller, endpoint.id, earlier.id, harness.request_key(None), harness.now())
     assert code_of(answer) == Gone.code
     assert deliveries(harness) == [earlier]
 
 
 async def test_operations_on_a_missing_webhook_change_nothing():
     harness, endpoint = await application_with_webhook()
-    caller, none, now = harness.caller, harness.intent(None), harness.now()
+    caller, none, now = harness.caller, harness.request_key(None), harness.now()
     resend = ResendDelivery(harness.store, harness.notifier, harness.runtime)
     answers = [
         await RemoveWebhook(harness.store)(caller, UNKNOWN_ID, none),
@@ -145,11 +145,11 @@ async def test_a_rotation_changes_the_secret_once_for_each_key():
     harness, endpoint = await application_with_webhook()
     rotate = RotateSecret(harness.store, harness.notifier, harness.runtime)
     for _ in range(2):
-        await rotate(harness.caller, endpoint.id, harness.intent("k", "rotate"))
+        await rotate(harness.caller, endpoint.id, harness.request_key("k", "rotate"))
     first = only_endpoint(harness)
     assert first.secret != endpoint.secret
     assert evolve(first, secret=endpoint.secret) == endpoint
-    await rotate(harness.caller, endpoint.id, harness.intent(None))
+    await rotate(harness.caller, endpoint.id, harness.request_key(None))
     assert only_endpoint(harness).secret != first.secret
 
 
@@ -157,7 +157,9 @@ async def test_a_removal_leaves_the_url_free_and_nothing_that_waits():
     harness, endpoint = await application_with_webhook()
     await harness.administration.top_up(harness.caller.account.id, 5)
     remove = RemoveWebhook(harness.store)
-    answers = [await remove(harness.caller, endpoint.id, harness.intent("k", "remove")) for _ in range(2)]
+    answers = [
+        await remove(harness.caller, endpoint.id, harness.request_key("k", "remove")) for _ in range(2)
+    ]
     assert [answer.is_replay for answer in answers] == [False, True]
     assert deliveries(harness) == []
     assert harness.state.committed.endpoints == {}

@@ -24,7 +24,13 @@ from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.usecases.cancellation import Cancellation
 from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
 from meetcore.usecases.track_meeting import TrackMeeting
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, DyingStore, request
+from tests.unit.usecases.application import (
+    ApplicationHarness,
+    CrashPoint,
+    DyingStore,
+    SimulatedCrash,
+    request,
+)
 
 STARTED, ENDED = ProviderEventKind.MEETING_STARTED, ProviderEventKind.MEETING_ENDED
 RECORDING = ProviderEventKind.RECORDING_READY
@@ -53,7 +59,7 @@ class Post:
         name = of or self.meeting.provider_meeting_id or ""
         return ProviderEvent("sandbox", kind, name, self.harness.now(), files)
 
-    async def tell(self, event: ProviderEvent, raw: bytes | None = None) -> bool:
+    async def receive(self, event: ProviderEvent, raw: bytes | None = None) -> bool:
         """Store an event; with other raw bytes each time unless they are given."""
         raw = b"%d" % next(self.body_numbers) if raw is None else raw
         receive = ReceiveProviderEvent(self.harness.store, self.harness.notifier, self.harness.runtime)
@@ -83,27 +89,27 @@ class Post:
 
 async def post(**fields: Any) -> Post:
     harness = await ApplicationHarness(credits=1000).start()
-    await harness.create()(harness.caller, request(**fields), harness.intent(None), harness.now())
+    await harness.create()(harness.caller, request(**fields), harness.request_key(None), harness.now())
     (meeting,) = harness.meetings()
     return Post(harness, meeting)
 
 
 async def test_a_duplicate_is_stored_once_and_notifies_once() -> None:
     office = await post()
-    notifications = office.harness.notifier.rings
+    notifications = office.harness.notifier.notifications
     event = office.event(STARTED)
-    assert await office.tell(event, b"the same")
-    assert not await office.tell(event, b"the same")
-    assert office.harness.notifier.rings == notifications + 1
+    assert await office.receive(event, b"the same")
+    assert not await office.receive(event, b"the same")
+    assert office.harness.notifier.notifications == notifications + 1
     assert office.waiting() == 1
 
 
 async def test_a_meeting_starts_and_ends_by_provider_events() -> None:
     office = await post()
-    await office.tell(office.event(STARTED))
+    await office.receive(office.event(STARTED))
     await office.work()
     assert office.status() is MeetingStatus.STARTED
-    await office.tell(office.event(ENDED))
+    await office.receive(office.event(ENDED))
     await office.work()
     assert office.status() is MeetingStatus.ENDED
     assert office.event_count(EventKind.MEETING_ENDED) == 1
@@ -117,7 +123,7 @@ async def test_duplicate_and_unordered_events_end_it_once(
 ) -> None:
     office = await post()
     for kind in order:
-        await office.tell(office.event(kind))
+        await office.receive(office.event(kind))
         if not at_once:
             await office.work()
     await office.work()
@@ -128,7 +134,7 @@ async def test_duplicate_and_unordered_events_end_it_once(
 
 async def test_an_event_of_an_unknown_meeting_is_dropped_after_five_minutes() -> None:
     office = await post()
-    await office.tell(office.event(ENDED, of="a stranger's"))
+    await office.receive(office.event(ENDED, of="a stranger's"))
     since = office.harness.now()
     tries = 0
     while office.waiting():
@@ -143,17 +149,17 @@ async def test_an_event_of_an_unknown_meeting_is_dropped_after_five_minutes() ->
 async def test_an_event_that_comes_before_its_meeting_is_there_is_applied_when_it_is() -> None:
     office = await post()
     harness = office.harness
-    with pytest.raises(Died):  # after the provider made it, before the third transaction
+    with pytest.raises(SimulatedCrash):  # after the provider made it, before the third transaction
         await harness.create(CrashPoint(5))(
-            harness.caller, request(date="2026-12-03"), harness.intent("k"), harness.now()
+            harness.caller, request(date="2026-12-03"), harness.request_key("k"), harness.now()
         )
     (unborn,) = [one for one in harness.meetings() if one.status is MeetingStatus.PROVISIONING]
     assert unborn.provider_meeting_id is None
     other = Post(harness, evolve(unborn, provider_meeting_id=f"sandbox-{unborn.id}"))
-    await other.tell(other.event(STARTED))
+    await other.receive(other.event(STARTED))
     await other.work()
     assert other.waiting() == 1
-    harness.lapse()
+    harness.expire_leases()
     await harness.reconcile().sweep()
     assert other.status() is MeetingStatus.SCHEDULED
     await other.work()
@@ -169,7 +175,7 @@ async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() ->
         """The sandbox, which tells that the meeting is over before it refuses to remove it."""
 
         async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-            await office.tell(office.event(ENDED))
+            await office.receive(office.event(ENDED))
             await office.work()
             assert (office.status(), office.waiting()) == (MeetingStatus.CANCELLING, 1)
             return await harness.provider.remove(provider_meeting_id)
@@ -178,7 +184,7 @@ async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() ->
     refusing = Refusing("http://sandbox", harness.sandbox.state, bytes(32))
     cancel = evolve(harness.cancel(), cancellation=Cancellation(harness.store, refusing, harness.runtime))
     with pytest.raises(UpstreamError):
-        await cancel(harness.caller, office.meeting.id, harness.intent("c"), harness.now())
+        await cancel(harness.caller, office.meeting.id, harness.request_key("c"), harness.now())
     assert office.status() is MeetingStatus.SCHEDULED, "the provider did not let go of it"
     harness.clock.advance(FIVE_MINUTES.total_seconds())
     await office.work()
@@ -189,13 +195,13 @@ async def test_an_event_waits_for_a_cancellation_and_is_applied_if_it_fails() ->
 async def test_an_event_that_waited_for_a_cancellation_changes_nothing_if_it_succeeds() -> None:
     office = await post()
     harness = office.harness
-    with pytest.raises(Died):
+    with pytest.raises(SimulatedCrash):
         await harness.cancel(CrashPoint(4))(
-            harness.caller, office.meeting.id, harness.intent("c"), harness.now()
+            harness.caller, office.meeting.id, harness.request_key("c"), harness.now()
         )
-    await office.tell(office.event(STARTED))
+    await office.receive(office.event(STARTED))
     await office.work()
-    harness.lapse()
+    harness.expire_leases()
     await harness.reconcile().sweep()
     await office.work()
     assert (office.status(), office.waiting()) == (MeetingStatus.CANCELLED, 0)
@@ -228,21 +234,21 @@ async def test_files_are_gathered_in_one_recording_whatever_their_order() -> Non
     for order in permutations(batches):
         office = await post(with_recording=True)
         for files in order:
-            await office.tell(office.event(RECORDING, *files))
+            await office.receive(office.event(RECORDING, *files))
             await office.work()
         recording = office.recording()
         assert recording is not None
         assert (recording.meeting_id, recording.status) == (office.meeting.id, RecordingStatus.MEASURING)
         results.append(recording.files)
         assert office.waiting() == 0
-        assert office.harness.recordings_notifier.rings >= 1, "nobody waits for a sweep to measure it"
+        assert office.harness.recordings_notifier.notifications >= 1, "nobody waits for a sweep to measure it"
     assert set(results) == {tuple(sorted((first, second, transcript), key=lambda one: one.provider_file_id))}
 
 
 async def test_a_recording_may_arrive_before_the_end_event() -> None:
     office = await post(with_recording=True)
-    await office.tell(office.event(RECORDING, new_file()))
-    await office.tell(office.event(ENDED))
+    await office.receive(office.event(RECORDING, new_file()))
+    await office.receive(office.event(ENDED))
     await office.work()
     assert office.recording() is not None
     assert office.status() is MeetingStatus.ENDED
@@ -251,7 +257,7 @@ async def test_a_recording_may_arrive_before_the_end_event() -> None:
 @pytest.mark.parametrize("files", [(), (new_file(),)])
 async def test_a_meeting_without_recording_option_gets_none(files: tuple[RecordingFile, ...]) -> None:
     office = await post(with_recording=not files)
-    await office.tell(office.event(RECORDING, *files))
+    await office.receive(office.event(RECORDING, *files))
     await office.work()
     assert office.recording() is None
     assert office.waiting() == 0
@@ -259,7 +265,7 @@ async def test_a_meeting_without_recording_option_gets_none(files: tuple[Recordi
 
 async def test_files_wait_for_a_meeting_that_is_not_there_yet() -> None:
     office = await post(with_recording=True)
-    await office.tell(office.event(RECORDING, new_file(), of="not yet"))
+    await office.receive(office.event(RECORDING, new_file(), of="not yet"))
     await office.work()
     assert office.waiting() == 1
 
@@ -284,7 +290,7 @@ async def test_one_failing_event_affects_no_other_and_is_dropped_in_the_end() ->
     fault = ValueError("a fault")
     faulty: Any = Faulty(office.track, frozenset({"bad"}), fault)
     for name in ("bad", office.meeting.provider_meeting_id):
-        await office.tell(office.event(STARTED, of=name))
+        await office.receive(office.event(STARTED, of=name))
     for _ in range(MAX_TRIES):
         assert office.waiting() >= 1
         with pytest.raises(ExceptionGroup) as raised:
@@ -302,11 +308,11 @@ async def test_an_outage_loses_no_event_however_long_it_lasts() -> None:
     office = await post()
     harness = office.harness
     name = office.meeting.provider_meeting_id or ""
-    away: Any = Faulty(office.track, frozenset({name}), StoreUnavailable("away"))
-    await office.tell(office.event(STARTED))
+    unavailable: Any = Faulty(office.track, frozenset({name}), StoreUnavailable("away"))
+    await office.receive(office.event(STARTED))
     for _ in range(3 * MAX_TRIES):
         with pytest.raises(StoreUnavailable):
-            await office.handle(track=away)()
+            await office.handle(track=unavailable)()
         harness.clock.advance(61)
     await office.work()
     assert office.status() is MeetingStatus.STARTED
@@ -316,10 +322,10 @@ async def test_an_outage_loses_no_event_however_long_it_lasts() -> None:
 async def test_after_a_worker_crash_at_any_point_the_event_is_applied_once(point: int) -> None:
     office = await post()
     harness = office.harness
-    await office.tell(office.event(ENDED))
+    await office.receive(office.event(ENDED))
     crashing_store: Any = DyingStore(harness.store, CrashPoint(point))
     track = TrackMeeting(crashing_store, harness.notifier, harness.runtime)
-    with pytest.raises(Died):
+    with pytest.raises(SimulatedCrash):
         await office.handle(store=crashing_store, track=track)()
     harness.clock.advance(61)
     await office.work()
@@ -331,7 +337,7 @@ async def test_after_a_worker_crash_at_any_point_the_event_is_applied_once(point
 async def test_a_full_batch_reports_that_there_may_be_more() -> None:
     office = await post()
     for _ in range(3):
-        await office.tell(office.event(STARTED))
+        await office.receive(office.event(STARTED))
     assert await office.handle(batch=2)()
     assert not await office.handle(batch=2)()
     assert office.waiting() == 0
@@ -345,7 +351,7 @@ async def test_the_outcome_of_each_event_is_reported_with_its_meeting() -> None:
         reported.append((claimed.event.provider_meeting_id, claimed.event.kind, outcome))
 
     for event in (place.event(STARTED), place.event(STARTED), place.event(ENDED, of="unheard-of")):
-        await place.tell(event)
+        await place.receive(event)
         await place.handle(on_handled=report)()
     name = place.meeting.provider_meeting_id
     assert reported == [

@@ -17,7 +17,7 @@ from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
 from meetcore.usecases.provision import order_of
 from meetcore.usecases.remove_orphans import OrphanReport
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 
 FIVE_MINUTES = 300
 
@@ -47,9 +47,9 @@ class Place:
     ) -> None:
         """Ask for a meeting, whatever comes of it."""
         harness = self.harness
-        with suppress(DomainError, Died):
+        with suppress(DomainError, SimulatedCrash):
             await harness.create(crash_point)(
-                harness.caller, request(**fields), harness.intent(key), harness.now()
+                harness.caller, request(**fields), harness.request_key(key), harness.now()
             )
 
     async def pass_time(self, seconds: float, step_s: float = 7) -> None:
@@ -145,7 +145,7 @@ async def test_a_duplicate_of_a_cancelled_meeting_is_removed_too(place: Place):
     await place.create()
     (meeting,) = place.harness.meetings()
     await place.harness.cancel()(
-        place.harness.caller, meeting.id, place.harness.intent(None), place.harness.now()
+        place.harness.caller, meeting.id, place.harness.request_key(None), place.harness.now()
     )
     assert len(place.zoom.meetings) == 1
     await place.pass_time(2 * FIVE_MINUTES + 60)
@@ -182,7 +182,7 @@ async def test_a_meeting_of_another_account_at_the_same_time_stays(place: Place)
         tables.hosts[name] = evolve(host, max_concurrent=2)
     place.zoom.faults.plan(Fault("answered", "create", doubles=1))
     await place.create()
-    await place.harness.create()(other, request(), place.harness.intent(None), place.harness.now())
+    await place.harness.create()(other, request(), place.harness.request_key(None), place.harness.now())
     await place.pass_time(2 * FIVE_MINUTES + 60)
     kept = {meeting.provider_meeting_id for meeting in place.harness.meetings()}
     assert {str(each.number) for each in place.zoom.meetings} == kept
@@ -197,7 +197,7 @@ async def test_a_refused_removal_is_retried_at_growing_intervals(place: Place, r
     reports: list[OrphanReport] = []
     await place.create()
     remove = place.harness.remove_orphans(report=reports.append)
-    place.harness.lapse()
+    place.harness.expire_leases()
     await place.harness.reconcile().sweep()
     waits: list[float] = []
     while place.harness.state.committed.orphan_checks and len(waits) < 20:
@@ -216,7 +216,7 @@ async def test_an_unavailable_provider_is_queried_again(place: Place):
     place.zoom.faults.plan(Fault("drop", "create", is_done=True, after_s=100))
     reports: list[OrphanReport] = []
     await place.create()
-    place.harness.lapse()
+    place.harness.expire_leases()
     await place.harness.reconcile().sweep()
     place.zoom.faults.plan(Fault("missing_scope", "list", times=20))
     remove = place.harness.remove_orphans(report=reports.append)
@@ -248,12 +248,12 @@ async def test_a_worker_crash_at_any_line_leaves_the_orphan_to_the_next_worker(p
         point += 1
         place.zoom.faults.plan(Fault("drop", "create", is_done=True, doubles=1))
         await place.create()
-        place.harness.lapse()
+        place.harness.expire_leases()
         await place.harness.reconcile().sweep()
         try:
             await place.harness.remove_orphans(CrashPoint(point)).sweep()
             is_alive = True
-        except Died:
+        except SimulatedCrash:
             pass
         await place.pass_time(2 * FIVE_MINUTES + 60, step_s=30)
         place.prove()
@@ -265,8 +265,8 @@ async def test_workers_share_what_is_due(place: Place):
     for hour in range(10, 20):
         await place.create(start_time=f"{hour}:00")
     place.harness.clock.advance(DEFAULT_WINDOW_S + 21)
-    looks = await asyncio.gather(*(place.harness.remove_orphans().sweep() for _ in range(3)))
-    assert sum(looks) == 10
+    checks = await asyncio.gather(*(place.harness.remove_orphans().sweep() for _ in range(3)))
+    assert sum(checks) == 10
     assert place.zoom.api.counts["list"] == 10
     place.prove()
 
@@ -304,7 +304,7 @@ async def test_a_late_creation_that_could_not_be_removed_is_left_to_a_worker(pla
     slow = Slow(access_of(place.zoom), NoLog(), now=harness.clock.now)
     with pytest.raises(ServiceUnavailable, match="undone"):
         await evolve(harness.create(), provider=slow)(
-            harness.caller, request(), harness.intent(None), harness.now()
+            harness.caller, request(), harness.request_key(None), harness.now()
         )
     await slow.aclose()
     assert len(place.zoom.meetings) == 1
@@ -325,8 +325,8 @@ async def given_up() -> tuple[ApplicationHarness, Meeting]:
     harness = await ApplicationHarness().start()
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.LOST)
     with pytest.raises(UpstreamError):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
-    harness.lapse()
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
+    harness.expire_leases()
     await harness.reconcile().sweep()
     (meeting,) = harness.meetings()
     assert meeting.status is MeetingStatus.ABANDONED
@@ -371,7 +371,7 @@ async def test_a_meeting_that_the_provider_refused_is_not_looked_for():
     harness = await ApplicationHarness().start()
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.REFUSE)
     with pytest.raises(UpstreamError):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     harness.clock.advance(3600)
     assert await harness.remove_orphans().sweep() == 0
 
@@ -380,12 +380,12 @@ async def test_a_meeting_that_is_found_when_its_time_is_over_is_undone_and_costs
     harness = await ApplicationHarness().start()
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.DROP)  # it was made, and nobody heard of it
     with pytest.raises(UpstreamError):
-        await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
     harness.clock.set(meeting.end_at - timedelta(microseconds=1))
     harness.faults.plan(SandboxCall.FIND, SandboxFault.LOST)
     assert await harness.reconcile().sweep() == 0
-    harness.lapse()
+    harness.expire_leases()
     assert await harness.reconcile().sweep() == 1
     (after,) = harness.meetings()
     assert after.status is MeetingStatus.ABANDONED

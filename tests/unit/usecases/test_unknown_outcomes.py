@@ -6,7 +6,7 @@ from attrs import evolve
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxMeetingState, SandboxProvider
 from meetcore.domain.errors import UpstreamError
 from meetcore.domain.meetings.meetings import Meeting, MeetingStatus, ProviderAbilities
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 
 MADE = [SandboxFault.LATE, SandboxFault.DROP]
 UNMADE = [SandboxFault.HANG, SandboxFault.LOST]
@@ -22,7 +22,7 @@ async def left_unknown(
     """Ask for a meeting of which no answer comes; the words of the refusal."""
     harness.faults.plan(SandboxCall.CREATE, fault)
     with pytest.raises(UpstreamError) as refused:
-        await harness.create()(harness.caller, request(), harness.intent(key), harness.now())
+        await harness.create()(harness.caller, request(), harness.request_key(key), harness.now())
     assert harness.funds().held == 10
     return refused.value.message
 
@@ -33,7 +33,7 @@ async def test_without_a_key_it_is_undone_whether_it_was_made_or_not(fault: Sand
     harness = await ApplicationHarness().start()
     message = await left_unknown(harness, None, fault)
     assert "undone, and nothing is charged" in message
-    harness.lapse()
+    harness.expire_leases()
     assert await harness.reconcile().sweep() == 1
     (meeting,) = harness.meetings()
     assert meeting.status is MeetingStatus.ABANDONED
@@ -49,7 +49,7 @@ async def test_an_undone_creation_counts_for_the_hosts_day_only_if_it_was_made()
     harness = await ApplicationHarness().start()
     for fault in (SandboxFault.DROP, SandboxFault.LOST):
         await left_unknown(harness, None, fault)
-        harness.lapse()
+        harness.expire_leases()
         await harness.reconcile().sweep()
         (host,) = harness.state.committed.hosts.values()
         assert (host.creations, fault) == (1, fault)
@@ -60,11 +60,11 @@ async def test_with_a_key_it_is_finished_and_a_retry_gets_the_result():
     harness = await ApplicationHarness().start()
     message = await left_unknown(harness, "k")
     assert "a retry with the same Idempotency-Key gets its result" in message
-    harness.lapse()
+    harness.expire_leases()
     assert await harness.reconcile().sweep() == 1
     (meeting,) = harness.meetings()
     assert meeting.status is MeetingStatus.SCHEDULED
-    answer = await harness.create()(harness.caller, request(), harness.intent("k"), harness.now())
+    answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     assert answer.is_replay
     assert harness.funds().balance == 90
     await harness.remove_orphans().sweep()
@@ -79,13 +79,13 @@ async def test_a_crash_at_any_line_leaves_a_paid_meeting_only_where_a_key_can_de
         harness = await ApplicationHarness().start()
         try:
             await harness.create(CrashPoint(point))(
-                harness.caller, request(), harness.intent(key), harness.now()
+                harness.caller, request(), harness.request_key(key), harness.now()
             )
             is_alive = True
-        except Died:
+        except SimulatedCrash:
             pass
         before = [meeting.status for meeting in harness.meetings()]
-        harness.lapse()
+        harness.expire_leases()
         await harness.reconcile().sweep()
         harness.clock.advance(60)
         await harness.remove_orphans().sweep()
@@ -104,7 +104,7 @@ async def test_a_provider_that_refuses_to_remove_keeps_no_credits():
     harness = await ApplicationHarness().start()
     await left_unknown(harness, None)
     harness.faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE, SandboxFault.LOST)
-    harness.lapse()
+    harness.expire_leases()
     assert await harness.reconcile().sweep() == 1
     (meeting,) = harness.meetings()
     assert (harness.funds().balance, harness.funds().held) == (100, 0)
@@ -129,7 +129,7 @@ async def test_a_provider_without_meeting_lookup_is_not_checked():
         "http://sandbox", harness.sandbox.state, bytes(32), faults=harness.faults, timeout_s=0
     )
     await left_unknown(harness, None)
-    harness.lapse()
+    harness.expire_leases()
     assert await harness.reconcile().sweep() == 1
     assert harness.funds().held == 0
     harness.clock.advance(3600)

@@ -10,9 +10,9 @@ from meetcore.domain.notes.recordings import FileKind, RecordingStatus, needs_wo
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesUnavailable
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, Died, request
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 from tests.unit.usecases.fakes import grown, recorded, written
-from tests.unit.usecases.note_scenario import NoteScenario, lapse, note_scenario
+from tests.unit.usecases.note_scenario import NoteScenario, expire_leases, note_scenario
 
 
 async def filmed_only(*files, **options) -> NoteScenario:
@@ -21,7 +21,10 @@ async def filmed_only(*files, **options) -> NoteScenario:
         credits=options.pop("credits", 1000), daily_cap=options.pop("daily_cap", None)
     ).start()
     await harness.create()(
-        harness.caller, request(**{"with_recording": True} | options), harness.intent(None), harness.now()
+        harness.caller,
+        request(**{"with_recording": True} | options),
+        harness.request_key(None),
+        harness.now(),
     )
     one = NoteScenario(harness, harness.meetings()[0])
     await one.record(*(files or (recorded("rapat", 90.5),)))
@@ -201,8 +204,8 @@ async def test_after_a_worker_crash_at_any_point_a_recording_is_reported_once(po
     crash_point = CrashPoint(point)
     try:
         await one.harness.work_on_recordings(crash_point)()
-    except Died:
-        lapse(one)
+    except SimulatedCrash:
+        expire_leases(one)
     else:
         assert crash_point.burnt < point
     await one.measure()
@@ -282,10 +285,10 @@ async def test_the_files_of_expired_recordings_are_removed_at_the_provider() -> 
 @pytest.mark.spec("4.1/1", "6/6")
 async def test_a_meeting_that_was_made_with_notes_gets_them() -> None:
     one = await filmed_only(with_recording=False, auto_notulen=True)
-    notifications = one.harness.notes_notifier.rings
+    notifications = one.harness.notes_notifier.notifications
     await one.measure()
     assert one.note().status is NoteStatus.QUEUED
-    assert one.harness.notes_notifier.rings > notifications
+    assert one.harness.notes_notifier.notifications > notifications
     assert one.harness.funds().held == 2
     await one.finish()
     (event,) = one.harness.events_of(EventKind.NOTE_COMPLETED)

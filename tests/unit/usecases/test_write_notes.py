@@ -17,9 +17,9 @@ from meetcore.ports.audio_editor import EditingFailed, MediaUnreadable
 from meetcore.ports.recording_files import FileGone, FilesUnavailable
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.write_notes import MAX_LEASE_EXPIRATIONS
-from tests.unit.usecases.application import LEASE_S, CrashPoint, Died
+from tests.unit.usecases.application import LEASE_S, CrashPoint, SimulatedCrash
 from tests.unit.usecases.fakes import draft_of, grown, recorded, written
-from tests.unit.usecases.note_scenario import NoteScenario, lapse, note_scenario
+from tests.unit.usecases.note_scenario import NoteScenario, expire_leases, note_scenario
 
 pytestmark = pytest.mark.spec("1/notes")
 
@@ -258,17 +258,17 @@ async def test_a_successful_step_resets_the_failure_count() -> None:
 async def test_a_resumed_note_transcribes_no_piece_twice() -> None:
     one = await note_scenario(recorded("rapat", 1500.0))
     await one.ask()
-    one.harness.fault_plan.plan("transcribe", None, None, AiUnavailable("x"), None, Died())
+    one.harness.fault_plan.plan("transcribe", None, None, AiUnavailable("x"), None, SimulatedCrash())
     await one.work()
-    assert one.harness.listener.heard.total() == 2
+    assert one.harness.listener.transcribed.total() == 2
     one.harness.clock.advance(one.due_in_s() or 0.0)
-    with pytest.raises(Died):
+    with pytest.raises(SimulatedCrash):
         await one.work()
-    lapse(one)
+    expire_leases(one)
     await one.work()
     assert one.note().status is NoteStatus.COMPLETED
-    assert set(one.harness.listener.heard.values()) == {1}
-    assert one.harness.listener.heard.total() == 5
+    assert set(one.harness.listener.transcribed.values()) == {1}
+    assert one.harness.listener.transcribed.total() == 5
     assert one.harness.fault_plan.calls["open audio"] == 1 + 3, "measured, and fetched by each who went on"
 
 
@@ -279,8 +279,8 @@ async def test_progress_resets_the_retry_schedule() -> None:
     one.harness.fault_plan.plan("transcribe", *[None, None, AiUnavailable("busy")] * 2 * len(NOTE_DELAYS_S))
     await one.finish(within=timedelta(days=1))
     assert one.note().status is NoteStatus.COMPLETED
-    assert set(one.harness.listener.heard.values()) == {1}
-    assert one.harness.fault_plan.calls["transcribe"] - one.harness.listener.heard.total() > len(
+    assert set(one.harness.listener.transcribed.values()) == {1}
+    assert one.harness.fault_plan.calls["transcribe"] - one.harness.listener.transcribed.total() > len(
         NOTE_DELAYS_S
     )
     one.prove()
@@ -292,7 +292,7 @@ async def test_two_languages_share_one_transcription() -> None:
         await one.ask(language)
     await one.finish()
     assert [note.status for note in one.harness.notes()] == [NoteStatus.COMPLETED] * 2
-    assert set(one.harness.listener.heard.values()) == {1}
+    assert set(one.harness.listener.transcribed.values()) == {1}
     assert one.note(0).transcript == one.note(1).transcript
     assert one.note(0).draft != one.note(1).draft
     assert one.harness.funds().balance == 985 - 20
@@ -306,7 +306,7 @@ async def test_a_transcriber_that_refuses_the_original_gets_encoded_audio_from_t
     await one.finish()
     assert one.note().status is NoteStatus.COMPLETED
     assert one.harness.listener.refused == {"rapat 0-300": 1}
-    assert one.harness.listener.heard == {"rapat 0-300": 1, "rapat 300-600": 1, "rapat 600-900": 1}
+    assert one.harness.listener.transcribed == {"rapat 0-300": 1, "rapat 300-600": 1, "rapat 600-900": 1}
     assert one.harness.editor.open_files == 0
 
 
@@ -339,14 +339,14 @@ async def test_after_a_worker_crash_at_any_point_the_note_is_made_and_paid_once(
     crash_point = CrashPoint(point)
     try:
         await one.work(one.harness.write_notes(crash_point))
-    except Died:
-        lapse(one)
+    except SimulatedCrash:
+        expire_leases(one)
     else:
         assert crash_point.burnt < point
     await one.finish()
     assert one.note().status is NoteStatus.COMPLETED
     assert len(one.harness.events_of(EventKind.NOTE_COMPLETED)) == 1
-    assert set(one.harness.listener.heard.values()) <= {1, 2}
+    assert set(one.harness.listener.transcribed.values()) <= {1, 2}
     one.prove()
 
 
@@ -354,11 +354,11 @@ async def test_after_a_worker_crash_at_any_point_the_note_is_made_and_paid_once(
 async def test_after_a_worker_is_killed_in_any_call_another_resumes(call: str) -> None:
     one = await note_scenario()
     await one.ask()
-    one.harness.fault_plan.plan(call, Died())
-    with pytest.raises(Died):
+    one.harness.fault_plan.plan(call, SimulatedCrash())
+    with pytest.raises(SimulatedCrash):
         await one.work()
     assert await one.work() == 0, "its lease lasts"
-    lapse(one)
+    expire_leases(one)
     await one.finish()
     assert one.note().status is NoteStatus.COMPLETED
     one.prove()
@@ -367,11 +367,11 @@ async def test_after_a_worker_is_killed_in_any_call_another_resumes(call: str) -
 async def test_a_note_that_kills_its_workers_is_given_up() -> None:
     one = await note_scenario()
     await one.ask()
-    one.harness.fault_plan.plan("transcribe", *[Died()] * (MAX_LEASE_EXPIRATIONS + 5))
+    one.harness.fault_plan.plan("transcribe", *[SimulatedCrash()] * (MAX_LEASE_EXPIRATIONS + 5))
     for _ in range(MAX_LEASE_EXPIRATIONS):
-        with pytest.raises(Died):
+        with pytest.raises(SimulatedCrash):
             await one.work()
-        lapse(one)
+        expire_leases(one)
     await one.work()
     assert (one.note().status, one.note().error) == (NoteStatus.FAILED, describe(NoteFault.FAULT_HERE))
     one.prove()
@@ -386,7 +386,7 @@ async def test_a_worker_that_lost_the_lease_leaves_the_note_to_the_next(call: st
     async def take_over(name: str) -> None:
         if name == call and not taken_over:
             taken_over.append(name)
-            lapse(one)
+            expire_leases(one)
             assert await one.work() == 1
 
     one.harness.fault_plan.during = take_over
@@ -468,8 +468,8 @@ async def test_a_worker_cancelled_while_the_store_is_unavailable_is_still_cancel
     one.harness.fault_plan.during = hang
     writing = one.harness.write_notes()
     (task,) = await writing.claim(1)
-    away = evolve(writing, store=Away(one.harness.store))
-    working = asyncio.create_task(away.work(task))
+    unavailable = evolve(writing, store=Away(one.harness.store))
+    working = asyncio.create_task(unavailable.work(task))
     await reached.wait()
     working.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -585,6 +585,6 @@ async def test_an_unavailable_store_costs_no_attempt() -> None:
     with pytest.raises(StoreUnavailable):
         await one.work()
     assert (one.note().tries, one.note().step) == (0, NoteStep.WRITE)
-    lapse(one)
+    expire_leases(one)
     await one.finish()
     assert one.note().status is NoteStatus.COMPLETED

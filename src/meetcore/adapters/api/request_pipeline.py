@@ -26,7 +26,7 @@ from meetcore.usecases.runtime import Runtime
 
 __all__ = ["ParsedRequest", "RequestContext", "RequestPipeline"]
 
-STORE_AWAY_RETRY_AFTER_S = 5
+STORE_UNAVAILABLE_RETRY_AFTER_S = 5
 
 log = structlog.get_logger("meetcore.api")
 
@@ -165,7 +165,7 @@ class RequestPipeline:
             # One line, no traceback: an outage makes many of these, all alike.
             log.error("store away", request_id=context.request_id, cause=repr(error.__cause__))
             return ServiceUnavailable(
-                "The service is temporarily unavailable. Try again soon.", STORE_AWAY_RETRY_AFTER_S
+                "The service is temporarily unavailable. Try again soon.", STORE_UNAVAILABLE_RETRY_AFTER_S
             )
         if isinstance(error, DomainError):
             if error.__cause__ is not None:

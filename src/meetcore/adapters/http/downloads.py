@@ -120,7 +120,7 @@ class _Endpoint:
         """Answer one request; stop when the client disconnects or is too slow."""
         pace = ReaderPace(send, self.streams.limits)
         answering = asyncio.create_task(self._answer(Request(scope), pace.send))
-        leaving = asyncio.create_task(_has_gone(receive))
+        leaving = asyncio.create_task(_disconnected(receive))
         lagging = asyncio.create_task(pace.until_too_slow())
         tasks = (answering, leaving, lagging)
         try:
@@ -269,7 +269,7 @@ async def _cut(scope: Scope, leaving: asyncio.Task[None]) -> None:
         await leaving  # the server tells it: what ends before is a fault to it
 
 
-async def _has_gone(receive: Receive) -> None:
+async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

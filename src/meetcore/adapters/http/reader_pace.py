@@ -16,7 +16,7 @@ __all__ = ["ReaderPace"]
 _PIECE_BYTES: Final = 64 * 1024
 """What is handed to the server at a time: a larger piece would count only when all of it was taken."""
 
-_LOOKS_PER_WINDOW: Final = 60
+_CHECKS_PER_WINDOW: Final = 60
 
 
 class ReaderPace:
@@ -39,7 +39,7 @@ class ReaderPace:
 
     async def until_too_slow(self) -> None:
         """Return when the reader took less than it must over a window; never while it keeps up."""
-        least_s = self._limits.rate_window_s / _LOOKS_PER_WINDOW
+        least_s = self._limits.rate_window_s / _CHECKS_PER_WINDOW
         while True:
             await asyncio.sleep(max(self._limits.rate_window_s - self._waited(), least_s))
             waited_s = self._waited()

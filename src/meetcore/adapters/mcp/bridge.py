@@ -78,7 +78,7 @@ class _FarEnd:
     known: DiscoverResult | None = None
 
     async def ask(
-        self, question: Callable[["_FarEnd", Client], Awaitable[Result]], away: str = _UNAVAILABLE
+        self, question: Callable[["_FarEnd", Client], Awaitable[Result]], unavailable: str = _UNAVAILABLE
     ) -> Result:
         """Send one request.
 
@@ -98,7 +98,7 @@ class _FarEnd:
                 except MCPError as error:
                     refusal = error
         except Exception as error:  # noqa: BLE001  (classified by its first cause)
-            refusal = _first(error, away)
+            refusal = _first(error, unavailable)
         raise refusal from None
 
     async def list_tools(self, _: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
@@ -109,15 +109,17 @@ class _FarEnd:
     async def call_tool(self, _: Any, params: CallToolRequestParams) -> CallToolResult:
         """Return the service's answer unchanged: the service has validated it against the schema."""
         wanted = CallToolRequest(params=CallToolRequestParams(name=params.name, arguments=params.arguments))
-        away = _UNAVAILABLE_WITH_KEY if KEY in (params.arguments or {}) else _UNAVAILABLE
-        return await self.ask(lambda _, client: client.session.send_request(wanted, CallToolResult), away)
+        unavailable = _UNAVAILABLE_WITH_KEY if KEY in (params.arguments or {}) else _UNAVAILABLE
+        return await self.ask(
+            lambda _, client: client.session.send_request(wanted, CallToolResult), unavailable
+        )
 
 
-def _first(error: Exception, away: str) -> Exception:
+def _first(error: Exception, unavailable: str) -> Exception:
     """Return the first error in a group of tasks, as a protocol error if the connection failed."""
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
-    return MCPError(INTERNAL_ERROR, away) if isinstance(error, httpx2.HTTPError) else error
+    return MCPError(INTERNAL_ERROR, unavailable) if isinstance(error, httpx2.HTTPError) else error
 
 
 async def _introduced(far: _FarEnd, client: Client) -> Server[Any]:

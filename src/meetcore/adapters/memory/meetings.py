@@ -270,9 +270,9 @@ class MemoryMeetingRepository:
         taken = []
         for _, name in due[:limit]:
             stored = tables.meetings[name]
-            is_look = stored.meeting.status is MeetingStatus.ENDED
+            is_check = stored.meeting.status is MeetingStatus.ENDED
             again_at = now + timedelta(seconds=again_s)
-            stored = evolve(stored, due_at=again_at, recording_checks=stored.recording_checks + is_look)
+            stored = evolve(stored, due_at=again_at, recording_checks=stored.recording_checks + is_check)
             tables.meetings[name] = stored
             host = self._provider_user_id(stored.meeting)
             taken.append(DueMeeting(stored.meeting, host, stored.recording_checks))

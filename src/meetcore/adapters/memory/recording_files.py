@@ -30,7 +30,7 @@ class MemoryRecordingFiles:
         self._provider = provider
         self._files: dict[str, dict[str, RecordingFile]] = {}
         self._contents: dict[str, bytes] = {}
-        self.is_away = False
+        self.is_unavailable = False
         self.breaks_after: int | None = None
         self.opened: list[str] = []
 
@@ -72,7 +72,7 @@ class MemoryRecordingFiles:
             del self._contents[file.provider_file_id]
 
     def _check(self) -> None:
-        if self.is_away:
+        if self.is_unavailable:
             raise FilesUnavailable("the test says so")
 
     async def _chunks(self, content: bytes) -> AsyncIterator[bytes]:

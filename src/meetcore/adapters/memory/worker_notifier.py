@@ -14,10 +14,10 @@ class MemoryWorkerNotifier:
 
     def __init__(self, on_notify: Callable[[], None] | None = None) -> None:
         self._on_notify = on_notify
-        self.rings = 0
+        self.notifications = 0
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Notify the worker that something is due."""
-        self.rings += 1
+        self.notifications += 1
         if self._on_notify is not None:
             self._on_notify()

@@ -55,11 +55,11 @@ def _action(transcript: Transcript, among: frozenset[str], written: WrittenActio
     quote = find_citation(transcript, written.quote, written.utterance)
     if not task or quote is None:
         return None
-    owner, due = (_spoken(value, among) for value in (written.owner, written.due))
+    owner, due = (_transcript_text(value, among) for value in (written.owner, written.due))
     return ActionItem(task, quote.text[:_MOST_CHARS], quote.at_s, owner, due)
 
 
-def _spoken(value: str | None, among: frozenset[str]) -> str | None:
+def _transcript_text(value: str | None, among: frozenset[str]) -> str | None:
     text = one_line(value or "", _MOST_NAME_CHARS)
     return text if is_in_vocabulary(text, among) else None
 

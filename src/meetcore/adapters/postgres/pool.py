@@ -43,10 +43,16 @@ _IS_LOGIN_REFUSED = re.compile(
     r"|permission denied for database"
 )
 
-_AWAY = (psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout, TooManyRequests)
+_UNAVAILABLE_ERRORS = (
+    psycopg.OperationalError,
+    psycopg.InterfaceError,
+    PoolClosed,
+    PoolTimeout,
+    TooManyRequests,
+)
 _READ_ONLY = "25006"
 # Another connection may do better: it may lead to another server.
-_SPOILT = (*ENDED_BY_SERVER, _READ_ONLY)
+_CONNECTION_LOST = (*ENDED_BY_SERVER, _READ_ONLY)
 
 
 class Pool(AsyncConnectionPool[Connection]):
@@ -86,7 +92,7 @@ class Pool(AsyncConnectionPool[Connection]):
         except psycopg.Error as error:
             if connection.is_overdue:
                 raise psycopg.OperationalError(f"no answer within {limit_s:g} s") from error
-            if (error.sqlstate or "").startswith(_SPOILT):
+            if (error.sqlstate or "").startswith(_CONNECTION_LOST):
                 await connection.close()
             is_unfit = error.sqlstate == _READ_ONLY
             raise
@@ -210,17 +216,17 @@ def translated() -> Iterator[None]:
     """
     try:
         yield
-    except _AWAY as error:
-        raise _away(str(error)) from error
+    except _UNAVAILABLE_ERRORS as error:
+        raise _unavailable(str(error)) from error
     except psycopg.Error as error:
         if error.sqlstate == _READ_ONLY:
             raise StoreReadOnly("the database takes no writes") from error
-        if (error.sqlstate or "").startswith(_SPOILT):
-            raise _away("") from error
+        if (error.sqlstate or "").startswith(_CONNECTION_LOST):
+            raise _unavailable("") from error
         raise
 
 
-def _away(message: str) -> StoreUnavailable:
+def _unavailable(message: str) -> StoreUnavailable:
     if _IS_FULL.search(message):
         return StoreFull("the database has no connection left")
     if _IS_LOGIN_REFUSED.search(message):

@@ -52,10 +52,10 @@ class DramatiqWorkerNotifier:
         self._closed = threading.Event()
         self._starting = threading.Lock()
         self._thread: threading.Thread | None = None
-        self._is_away = False
+        self._is_unavailable = False
         broker.declare_queue(queue)
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Notify the worker that something is due. Takes about a microsecond; after `close`, does nothing."""
         if not self._notified.is_set():
             self._notified.set()
@@ -90,17 +90,17 @@ class DramatiqWorkerNotifier:
         try:
             self._broker.enqueue(message)
         except Exception as error:  # noqa: BLE001  # a failed notification must not stop the work
-            self._note_away(error)
+            self._log_unavailable(error)
             return False
         self._note_back()
         return True
 
-    def _note_away(self, error: Exception) -> None:
-        if not self._is_away:
-            self._is_away = True
+    def _log_unavailable(self, error: Exception) -> None:
+        if not self._is_unavailable:
+            self._is_unavailable = True
             self._log.warning("broker away: workers wake by their own rounds only", error=repr(error))
 
     def _note_back(self) -> None:
-        if self._is_away:
-            self._is_away = False
+        if self._is_unavailable:
+            self._is_unavailable = False
             self._log.info("broker back: the doorbell rings again")

@@ -62,7 +62,7 @@ class FallbackRateCounters:
         try:
             count = await self._primary.hit(key_id, operation_class, window_start)
         except RateStoreUnavailable as error:
-            self._note_away(error)
+            self._log_unavailable(error)
             return await self._fallback.hit(key_id, operation_class, window_start)
         self._note_back()
         return count
@@ -77,7 +77,7 @@ class FallbackRateCounters:
         self._next_probe = now + self._probe_every_s
         return True
 
-    def _note_away(self, error: RateStoreUnavailable) -> None:
+    def _log_unavailable(self, error: RateStoreUnavailable) -> None:
         if self._next_probe is None:
             self._log.warning("rate store away: counting in this process", error=str(error))
         self._next_probe = self._monotonic() + self._probe_every_s

@@ -18,14 +18,14 @@ import hiredis
 from attrs import define, field, frozen
 from redis.asyncio.connection import SSLConnection, parse_url
 
-__all__ = ["RedisAddress", "RedisAway", "RedisPipeline", "dial", "read_address"]
+__all__ = ["RedisAddress", "RedisPipeline", "RedisUnavailable", "dial", "read_address"]
 
-Outcome: TypeAlias = "list[object] | RedisAway"
+Outcome: TypeAlias = "list[object] | RedisUnavailable"
 
 _KNOWN = {"connection_class", "host", "port", "path", "db", "username", "password", "ssl_ca_certs"}
 
 
-class RedisAway(Exception):
+class RedisUnavailable(Exception):
     """Redis refused the connection, closed it, answered with an error or not in time."""
 
 
@@ -100,7 +100,7 @@ class RedisPipeline(asyncio.Protocol):
         """
         transport = self._transport
         if transport is None or transport.is_closing():
-            deliver(RedisAway("The connection to Redis is closed."))
+            deliver(RedisUnavailable("The connection to Redis is closed."))
             return
         deadline = self._loop.call_later(self._timeout_s, self.give_up, "Redis did not answer in time.")
         self._batches.append(_Batch(replies, deliver, deadline))
@@ -145,14 +145,14 @@ class RedisPipeline(asyncio.Protocol):
         while self._batches:
             batch = self._batches.popleft()
             batch.deadline.cancel()
-            batch.deliver(RedisAway(why))
+            batch.deliver(RedisUnavailable(why))
 
 
 async def dial(address: RedisAddress, timeout_s: float) -> RedisPipeline:
     """Connect and log in within `timeout_s` seconds, both together.
 
     Raises:
-        RedisAway: no connection, or the login was refused.
+        RedisUnavailable: no connection, or the login was refused.
     """
     line = RedisPipeline(timeout_s)
     try:
@@ -161,7 +161,7 @@ async def dial(address: RedisAddress, timeout_s: float) -> RedisPipeline:
             await _log_in(line, address)
     except (OSError, TimeoutError, UnicodeError) as error:  # the last: an invalid host name
         line.give_up("Not connected.")
-        raise RedisAway(f"Redis cannot be reached: {error!r}") from error
+        raise RedisUnavailable(f"Redis cannot be reached: {error!r}") from error
     except BaseException:
         line.give_up("Not connected.")
         raise
@@ -188,8 +188,8 @@ async def _log_in(line: RedisPipeline, address: RedisAddress) -> None:
     commands = b"".join(hiredis.pack_command(command) for command in address.login)  # type: ignore[arg-type]  # its stub says Tuple[one]
     line.send(commands, len(address.login), deliver)
     outcome = await answered
-    if isinstance(outcome, RedisAway):
+    if isinstance(outcome, RedisUnavailable):
         raise outcome
     for reply in outcome:
         if isinstance(reply, hiredis.ReplyError):
-            raise RedisAway(f"Redis refused the login: {reply}") from reply
+            raise RedisUnavailable(f"Redis refused the login: {reply}") from reply

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeAlias
 from uuid import UUID
 
-from meetcore.adapters.redis.pipeline import Outcome, RedisAway, RedisPipeline, dial, read_address
+from meetcore.adapters.redis.pipeline import Outcome, RedisPipeline, RedisUnavailable, dial, read_address
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS, OperationClass
 from meetcore.ports.rate_counters import RateStoreUnavailable
 
@@ -69,7 +69,7 @@ class RedisRateCounters:
         if self._line is not None:
             self._line.give_up("The counters were closed.")
             self._line = None
-        self._settle(self._take_pending(), RedisAway("The counters were closed."))
+        self._settle(self._take_pending(), RedisUnavailable("The counters were closed."))
 
     def _flush(self) -> None:
         if not self._pending:  # closed since the turn began
@@ -83,7 +83,7 @@ class RedisRateCounters:
     async def _dial(self) -> None:
         try:
             self._line = await dial(self._address, self._timeout_s)
-        except RedisAway as error:
+        except RedisUnavailable as error:
             self._settle(self._take_pending(), error)
         else:
             self._send(self._line)
@@ -111,7 +111,7 @@ class RedisRateCounters:
         )
 
     def _settle(self, batch: dict[_Name, _Waiters], outcome: Outcome) -> None:
-        if isinstance(outcome, RedisAway):
+        if isinstance(outcome, RedisUnavailable):
             for waiters in batch.values():
                 _refuse(waiters, outcome)
             return
@@ -121,7 +121,7 @@ class RedisRateCounters:
                 _deal_out(waiters, total)
             else:
                 is_sound = False
-                _refuse(waiters, RedisAway(f"Redis answered with an error: {total}"))
+                _refuse(waiters, RedisUnavailable(f"Redis answered with an error: {total}"))
         if not is_sound and self._line is not None:
             # A replica after a failover answers READONLY for ever: the name may resolve to another server by
             # now.
@@ -135,9 +135,9 @@ def _deal_out(waiters: _Waiters, total: int) -> None:
             waiter.set_result(count)
 
 
-def _refuse(waiters: _Waiters, cause: RedisAway) -> None:
+def _refuse(waiters: _Waiters, cause: RedisUnavailable) -> None:
     for waiter in waiters:
         if not waiter.done():
-            away = RateStoreUnavailable(str(cause))
-            away.__cause__ = cause
-            waiter.set_exception(away)
+            unavailable = RateStoreUnavailable(str(cause))
+            unavailable.__cause__ = cause
+            waiter.set_exception(unavailable)

@@ -16,7 +16,7 @@ from meetcore.ports.store import StoreUnavailable
 
 __all__ = ["PostgresSandboxState"]
 
-_AWAY = (
+_UNAVAILABLE_ERRORS = (
     psycopg.OperationalError, psycopg.InterfaceError, PoolClosed, PoolTimeout, TooManyRequests,
     psycopg.errors.ReadOnlySqlTransaction,
 )  # fmt: skip
@@ -60,7 +60,7 @@ ON CONFLICT DO NOTHING
 def _translated() -> Iterator[None]:
     try:
         yield
-    except _AWAY as error:
+    except _UNAVAILABLE_ERRORS as error:
         raise StoreUnavailable("the database does not answer") from error
 
 

@@ -62,7 +62,7 @@ class DeliveryWorker:
     def wake(self) -> None:
         """Look now. Call it on the pump's own loop."""
         self._wake.set()
-        self._scheduler.ring()
+        self._scheduler.notify()
 
     def stop(self) -> None:
         """Claim nothing more and return from `run` once the posts in flight are recorded."""

@@ -41,7 +41,7 @@ class NoteWorker:
     def wake(self) -> None:
         """Look now. Call it on the pump's own loop."""
         self._wake.set()
-        self._scheduler.ring()
+        self._scheduler.notify()
 
     def stop(self) -> None:
         """Claim nothing more, give back what is in progress, and return from `run`."""

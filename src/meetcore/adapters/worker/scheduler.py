@@ -45,7 +45,7 @@ class Scheduler:
         self._on_due = on_due
         self._stopping = asyncio.Event()
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Run what `runs_on_notify` now. Call it on the rounds' own loop."""
         for task, wake_up in self._wake_ups:
             if task.runs_on_notify:

@@ -17,7 +17,7 @@ __all__ = ["DEFAULT_WINDOW_S", "next_look_s", "orphans_of", "retry_delay_s"]
 DEFAULT_WINDOW_S: Final = 300
 """How long after a creation, or the last orphan, the provider's list must be clean."""
 
-_LOOKS: Final = (0.2, 0.5, 1.0)
+_CHECKS: Final = (0.2, 0.5, 1.0)
 _FIRST_DELAY_S: Final = 30.0
 _MAX_DELAY_S: Final = 3600.0
 
@@ -40,7 +40,7 @@ def next_look_s(age_s: float, window_s: float) -> float | None:
     Returns:
         `None` when a clean check at this age was the last one.
     """
-    return next((window_s * share - age_s for share in _LOOKS if window_s * share > age_s), None)
+    return next((window_s * share - age_s for share in _CHECKS if window_s * share > age_s), None)
 
 
 def retry_delay_s(failures: int) -> float:

@@ -52,13 +52,13 @@ class ProviderEvent:
 class EventOutcome(Enum):
     """The outcome of an event.
 
-    TAKEN: something changed by it. PASSED: it changes nothing, now or later. EARLY: its meeting is not there
-    yet, or it is being cancelled, and the event's meaning is open until that is over.
+    APPLIED: it changed something. IGNORED: it changes nothing, now or later. TOO_EARLY: its meeting does not
+    exist yet, or is being cancelled, and the event's effect is open until that is over.
     """
 
-    APPLIED = "taken"
-    IGNORED = "passed"
-    TOO_EARLY = "early"
+    APPLIED = "applied"
+    IGNORED = "ignored"
+    TOO_EARLY = "too_early"
 
 
 def retry_delay(tries: int) -> timedelta | None:

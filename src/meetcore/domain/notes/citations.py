@@ -75,9 +75,9 @@ def _within(utterance: Utterance, wanted: list[str]) -> Quote | None:
     if not wanted:
         return None
     found = list(_WORD.finditer(utterance.text))
-    spoken = [word[0].casefold() for word in found]
-    for first in range(len(spoken) - len(wanted) + 1):
-        if spoken[first : first + len(wanted)] == wanted:
+    words = [word[0].casefold() for word in found]
+    for first in range(len(words) - len(wanted) + 1):
+        if words[first : first + len(wanted)] == wanted:
             begin, end = found[first].start(), found[first + len(wanted) - 1].end()
             while end < len(utterance.text) and utterance.text[end] in ".!?…":
                 end += 1  # the sentence's own end belongs to it

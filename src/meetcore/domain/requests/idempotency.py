@@ -9,17 +9,17 @@ answers that must never be confused: in progress, reused, replayed.
     UNKNOWN               CLAIM       CLAIM      (no record: the key is new)
     BOUND                 CLAIM       REJECT     (an earlier try ended in something temporary)
     RUNNING               WAIT        REJECT
-    LAPSED                TAKE_OVER   REJECT     (the lease ran out: its process is gone)
+    EXPIRED               TAKE_OVER   REJECT     (the lease ran out: its process is gone)
     DONE                  REPLAY      REJECT
 
 A record moves by these events, which a store writes together with what they are about::
 
     UNKNOWN, BOUND  --CLAIM----->  RUNNING   work begins that goes on beyond a transaction
-    LAPSED          --TAKE_OVER->  RUNNING   by somebody else
-    RUNNING         --LAPSE----->  LAPSED    the clock: no one writes it
+    EXPIRED         --TAKE_OVER->  RUNNING   by somebody else
+    RUNNING         --EXPIRE---->  EXPIRED   the clock; never written
     any but DONE    --FINISH---->  DONE      a result, or a refusal that is final
     any but DONE    --GIVE_UP--->  BOUND     something temporary: the key may try again
-    BOUND, DONE     --FORGET---->  UNKNOWN   `KEY_RETENTION_HOURS` after it was first seen
+    BOUND, DONE     --PURGE----->  UNKNOWN   `KEY_RETENTION_HOURS` after it was first seen
 
 Owns the decision, the machine and the fingerprint. Does not run the work or wait; an answer is
 opaque bytes.
@@ -75,7 +75,7 @@ class KeyState(StrEnum):
     UNKNOWN = "unknown"
     BOUND = "bound"
     RUNNING = "running"
-    LAPSED = "lapsed"
+    EXPIRED = "expired"
     DONE = "done"
 
 
@@ -84,10 +84,10 @@ class KeyEvent(StrEnum):
 
     CLAIM = "claim"
     TAKE_OVER = "take_over"
-    LAPSE = "lapse"
+    EXPIRE = "expire"
     FINISH = "finish"
     GIVE_UP = "give_up"
-    FORGET = "forget"
+    PURGE = "purge"
 
 
 TRANSITIONS: Final = {
@@ -97,14 +97,14 @@ TRANSITIONS: Final = {
     (KeyState.BOUND, KeyEvent.CLAIM): KeyState.RUNNING,
     (KeyState.BOUND, KeyEvent.FINISH): KeyState.DONE,
     (KeyState.BOUND, KeyEvent.GIVE_UP): KeyState.BOUND,
-    (KeyState.BOUND, KeyEvent.FORGET): KeyState.UNKNOWN,
-    (KeyState.RUNNING, KeyEvent.LAPSE): KeyState.LAPSED,
+    (KeyState.BOUND, KeyEvent.PURGE): KeyState.UNKNOWN,
+    (KeyState.RUNNING, KeyEvent.EXPIRE): KeyState.EXPIRED,
     (KeyState.RUNNING, KeyEvent.FINISH): KeyState.DONE,
     (KeyState.RUNNING, KeyEvent.GIVE_UP): KeyState.BOUND,
-    (KeyState.LAPSED, KeyEvent.TAKE_OVER): KeyState.RUNNING,
-    (KeyState.LAPSED, KeyEvent.FINISH): KeyState.DONE,
-    (KeyState.LAPSED, KeyEvent.GIVE_UP): KeyState.BOUND,
-    (KeyState.DONE, KeyEvent.FORGET): KeyState.UNKNOWN,
+    (KeyState.EXPIRED, KeyEvent.TAKE_OVER): KeyState.RUNNING,
+    (KeyState.EXPIRED, KeyEvent.FINISH): KeyState.DONE,
+    (KeyState.EXPIRED, KeyEvent.GIVE_UP): KeyState.BOUND,
+    (KeyState.DONE, KeyEvent.PURGE): KeyState.UNKNOWN,
 }
 """How a key moves in every store; a missing key cannot happen. The contract suite walks this table."""
 
@@ -126,8 +126,8 @@ DECISIONS: Final = {
     (KeyState.BOUND, False): Verdict.REJECT,
     (KeyState.RUNNING, True): Verdict.WAIT,
     (KeyState.RUNNING, False): Verdict.REJECT,
-    (KeyState.LAPSED, True): Verdict.TAKE_OVER,
-    (KeyState.LAPSED, False): Verdict.REJECT,
+    (KeyState.EXPIRED, True): Verdict.TAKE_OVER,
+    (KeyState.EXPIRED, False): Verdict.REJECT,
     (KeyState.DONE, True): Verdict.REPLAY,
     (KeyState.DONE, False): Verdict.REJECT,
 }
@@ -173,7 +173,7 @@ def state_of(record: IdempotencyRecord | None, now: datetime) -> KeyState:
         return KeyState.DONE
     if record.lease_until is None:
         return KeyState.BOUND
-    return KeyState.RUNNING if now < record.lease_until else KeyState.LAPSED
+    return KeyState.RUNNING if now < record.lease_until else KeyState.EXPIRED
 
 
 def decide(record: IdempotencyRecord | None, request_fingerprint: bytes, now: datetime) -> Verdict:

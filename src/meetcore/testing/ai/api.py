@@ -14,9 +14,9 @@ from typing import Any, Final
 from attrs import define, field, frozen
 
 from meetcore.testing.ai.faults import Fault, completion, error, misanswered
-from meetcore.testing.ai.hearing import form_of, segments
 from meetcore.testing.ai.lengths import sound_length_s
-from meetcore.testing.ai.writing import SchemaRefused, check_schema, spoken_in, written
+from meetcore.testing.ai.transcription import form_of, segments
+from meetcore.testing.ai.writing import SchemaRefused, check_schema, utterances_in, written
 from meetcore.testing.planned_faults import Faults
 from meetcore.testing.wire import Reply, Request, as_json
 
@@ -47,7 +47,7 @@ class Tally:
         repeats: of those, the ones that asked for what had been done before.
         in_flight: requests that are being answered.
         most_in_flight: the most that there were at once.
-        heard_s: seconds of sound, of those that were done.
+        transcribed_s: seconds of sound, of those that were done.
     """
 
     calls: Counter[str] = field(factory=Counter)
@@ -55,7 +55,7 @@ class Tally:
     repeats: int = 0
     in_flight: int = 0
     most_in_flight: int = 0
-    heard_s: float = 0.0
+    transcribed_s: float = 0.0
 
 
 class AiApi:
@@ -97,7 +97,7 @@ class AiApi:
         await asyncio.sleep(fault.slow_s if fault and fault.fault == "slow" else self.latency_s)
         if fault is not None and fault.fault in ("hang", "drop"):
             if fault.fault == "hang":
-                await request.until_gone()
+                await request.until_disconnected()
             return None
         reply = self._done(call, request)
         if fault is not None:
@@ -111,7 +111,7 @@ class AiApi:
         content = request.body
         if call == "transcriptions":
             content = form_of(request.headers["content-type"], request.body).file or b""
-            self.tally.heard_s += sound_length_s(content) or 0.0
+            self.tally.transcribed_s += sound_length_s(content) or 0.0
         digest = hashlib.sha256(content).digest()
         self.tally.repeats += digest in self._digests
         self._digests.add(digest)
@@ -163,7 +163,7 @@ class AiApi:
         if shape.get("strict") is not True or not shape.get("name"):
             return error(400, "response_format must be strict and have a name", None, "response_format")
         self.conversations.append(body["messages"])
-        content = json.dumps(written(schema, spoken_in(body["messages"])), ensure_ascii=False)
+        content = json.dumps(written(schema, utterances_in(body["messages"])), ensure_ascii=False)
         return completion(body["model"], {"content": content}, "stop")
 
 

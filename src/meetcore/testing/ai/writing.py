@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-__all__ = ["SchemaRefused", "Spoken", "check_schema", "spoken_in", "written"]
+__all__ = ["SchemaRefused", "Utterance", "check_schema", "utterances_in", "written"]
 
 _MATTERS: Final = {
     "decisions": re.compile(r"diputuskan|sepakat|setuju|decided|agreed", re.IGNORECASE),
@@ -24,7 +24,7 @@ class SchemaRefused(Exception):
 
 
 @frozen
-class Spoken:
+class Utterance:
     """An utterance as it stands in a prompt."""
 
     number: int
@@ -48,40 +48,44 @@ def check_schema(schema: Mapping[str, Any]) -> None:
             raise SchemaRefused("'required' must name every key in properties")
 
 
-def spoken_in(messages: list[Any]) -> list[Spoken]:
+def utterances_in(messages: list[Any]) -> list[Utterance]:
     """The utterances in the user's messages of a conversation."""
     texts = [str(each.get("content", "")) for each in messages if each.get("role") == "user"]
-    return [spoken for content in texts for line in content.split("\n") for spoken in _spoken(line)]
+    return [
+        utterances for content in texts for line in content.split("\n") for utterances in _utterances(line)
+    ]
 
 
-def written(schema: Mapping[str, Any], spoken: list[Spoken]) -> dict[str, Any]:
+def written(schema: Mapping[str, Any], utterances: list[Utterance]) -> dict[str, Any]:
     """An object by a schema. It is made of what was said, so that its quotes stand there."""
     definitions = schema.get("$defs", {})
-    return {name: _value(name, rule, definitions, spoken) for name, rule in schema["properties"].items()}
+    return {name: _value(name, rule, definitions, utterances) for name, rule in schema["properties"].items()}
 
 
-def _value(name: str, rule: Mapping[str, Any], definitions: Mapping[str, Any], spoken: list[Spoken]) -> Any:
+def _value(
+    name: str, rule: Mapping[str, Any], definitions: Mapping[str, Any], utterances: list[Utterance]
+) -> Any:
     if "$ref" in rule:
         rule = definitions[str(rule["$ref"]).rpartition("/")[2]]
     kinds = {str(each.get("type")) for each in rule.get("anyOf", [rule])}
-    first = spoken[0] if spoken else Spoken(0, None, "Rapat berlangsung.")
+    first = utterances[0] if utterances else Utterance(0, None, "Rapat berlangsung.")
     if "null" in kinds:
         return first.speaker if name == "owner" else None
     if "array" in kinds:
-        about = [each for each in spoken if name not in _MATTERS or _MATTERS[name].search(each.text)]
+        about = [each for each in utterances if name not in _MATTERS or _MATTERS[name].search(each.text)]
         return [_value("", rule["items"], definitions, [each]) for each in about[:5]]
     if "object" in kinds:
-        return {key: _value(key, each, definitions, spoken) for key, each in rule["properties"].items()}
+        return {key: _value(key, each, definitions, utterances) for key, each in rule["properties"].items()}
     if "integer" in kinds:
         return first.number
-    return " ".join(each.text for each in spoken[:3]) if name == "summary" and spoken else first.text
+    return " ".join(each.text for each in utterances[:3]) if name == "summary" and utterances else first.text
 
 
-def _spoken(line: str) -> Iterator[Spoken]:
+def _utterances(line: str) -> Iterator[Utterance]:
     try:
         value = json.loads(line)
     except ValueError:
         return
     match value:
         case [int() as number, (str() | None) as speaker, str() as text]:
-            yield Spoken(number, speaker, text)
+            yield Utterance(number, speaker, text)

@@ -24,7 +24,7 @@ __all__ = ["IdempotencyMachineContract"]
 SAME = b"s" * 32
 DAY_S = 86_400
 BOUND, DONE = IdempotencyRecord("k", SAME), IdempotencyRecord("k", SAME, is_done=True, answer=b"a")
-LEASE_S = {KeyState.RUNNING: 600.0, KeyState.LAPSED: -1.0}
+LEASE_S = {KeyState.RUNNING: 600.0, KeyState.EXPIRED: -1.0}
 
 
 @pytest.mark.asyncio
@@ -77,13 +77,13 @@ async def _happen(
             async with rig.store.begin() as tx:
                 lease = Lease(new_id(), 600.0)
                 assert await tx.meetings.lease_expired(customer.account_id, work.meeting.id, lease)
-        case KeyEvent.LAPSE:
+        case KeyEvent.EXPIRE:
             await rig.age_keys(1_200)
         case KeyEvent.FINISH:
             await (_save(rig, customer, DONE) if work is None else schedule(rig, work, answer=b"a"))
         case KeyEvent.GIVE_UP:
             await (_save(rig, customer, BOUND) if work is None else abandon(rig, work))
-        case KeyEvent.FORGET:
+        case KeyEvent.PURGE:
             await rig.age_keys(2 * DAY_S)
             await rig.housekeeping.purge_idempotency(DAY_S)
 

@@ -124,7 +124,7 @@ class IdempotencyRepositoryContract:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
         await reserved(rig, customer, MeetingSpec(key="k", lease_s=-1))
-        assert await _state(rig, customer.account_id, "k") is KeyState.LAPSED
+        assert await _state(rig, customer.account_id, "k") is KeyState.EXPIRED
 
     async def test_an_abandoned_creation_leaves_its_key_bound_to_the_request(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)

@@ -83,18 +83,18 @@ class NoteClaimsContract:
     async def test_a_lost_lease_writes_nothing(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 50)
         note = await queued(rig, customer)
-        (dead,) = await claim_notes(rig, seconds=-1)
+        (expired,) = await claim_notes(rig, seconds=-1)
         (task,) = await claim_notes(rig)
-        changed = evolve(written(dead.note), tries=5)
+        changed = evolve(written(expired.note), tries=5)
         async with rig.store.begin() as tx:
-            assert not await tx.notes.renew(dead, 60)
-            assert not await tx.notes.save_step(dead, changed)
-            assert not await tx.notes.postpone(dead, changed, 0)
-            assert not await tx.notes.save_transcript_chunk(dead, "s", 0, ())
-            assert await tx.notes.load_settlement(note.account_id, note.id, dead.token) is None
+            assert not await tx.notes.renew(expired, 60)
+            assert not await tx.notes.save_step(expired, changed)
+            assert not await tx.notes.postpone(expired, changed, 0)
+            assert not await tx.notes.save_transcript_chunk(expired, "s", 0, ())
+            assert await tx.notes.load_settlement(note.account_id, note.id, expired.token) is None
             assert await tx.notes.load_transcript_chunks(task, "s") == {}
-        assert await settle(rig, dead) is None
-        assert await give_up(rig, dead) is None
+        assert await settle(rig, expired) is None
+        assert await give_up(rig, expired) is None
         assert await find_note(rig, note) == task.note
         assert await claim_notes(rig) == []
         assert await settle(rig, task) is not None

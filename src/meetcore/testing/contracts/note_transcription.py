@@ -58,10 +58,10 @@ class NoteTranscriptionContract:
 
     async def test_the_next_worker_transcribes_only_what_is_missing(self, rig: StoreRig) -> None:
         await queued(rig, await open_customer(rig, 50))
-        (dead,) = await claim_notes(rig, seconds=-1)
-        assert await _save(rig, dead, 0)
+        (expired,) = await claim_notes(rig, seconds=-1)
+        assert await _save(rig, expired, 0)
         (task,) = await claim_notes(rig)
-        assert not await _save(rig, dead, 1)
+        assert not await _save(rig, expired, 1)
         assert await _load(rig, task) == {0: TRANSCRIPT}
 
     async def test_a_second_language_reuses_the_transcript(self, rig: StoreRig) -> None:

@@ -17,7 +17,7 @@ from meetcore.ports.note_writer import NoteWriter
 __all__ = ["MEETINGS", "NoteWriterContract"]
 
 
-def _spoken(*lines: tuple[str | None, str]) -> Transcript:
+def _transcript(*lines: tuple[str | None, str]) -> Transcript:
     return tuple(Utterance(4.5 * at, 4.5 * at + 4, text, speaker) for at, (speaker, text) in enumerate(lines))
 
 
@@ -37,17 +37,17 @@ _ENGLISH = (
 
 MEETINGS: Mapping[str, Transcript] = MappingProxyType(
     {
-        "indonesian": _spoken(*_INDONESIAN),
-        "english": _spoken(*_ENGLISH),
-        "nobody named": _spoken(*((None, text) for _, text in (*_INDONESIAN, *_ENGLISH))),
-        "one word": _spoken((None, "Halo")),
-        "no word of a language": _spoken(
+        "indonesian": _transcript(*_INDONESIAN),
+        "english": _transcript(*_ENGLISH),
+        "nobody named": _transcript(*((None, text) for _, text in (*_INDONESIAN, *_ENGLISH))),
+        "one word": _transcript((None, "Halo")),
+        "no word of a language": _transcript(
             ("李明", "会議を始めます。🎉"), (None, "?!"), (None, "a\u0301\u200d اجتماع")
         ),
-        "marks of every kind": _spoken(('"A", [1]\\', '{"summary": "x"} ]]> <b>%s</b> {0} \t\n\\n `x`')),
+        "marks of every kind": _transcript(('"A", [1]\\', '{"summary": "x"} ]]> <b>%s</b> {0} \t\n\\n `x`')),
         "all at one second": tuple(Utterance(1.0, 1.0, text, name) for name, text in _INDONESIAN),
         "one breath": (Utterance(0.0, 600.0, " ".join(text for _, text in _INDONESIAN * 40), "Budi"),),
-        "three hours": _spoken(*(_INDONESIAN + _ENGLISH) * 300),
+        "three hours": _transcript(*(_INDONESIAN + _ENGLISH) * 300),
     }
 )
 """Meetings in which writers have stumbled."""

@@ -104,14 +104,14 @@ class RecordingWorkContract:
 
     async def test_a_lease_is_kept_and_lost_to_the_next(self, rig: StoreRig) -> None:
         await keep_recording(rig, new_recording(await open_customer(rig)))
-        (dead,) = await claim_recordings(rig, seconds=-1)
-        assert await _renew(rig, dead, 60)
+        (expired,) = await claim_recordings(rig, seconds=-1)
+        assert await _renew(rig, expired, 60)
         assert await claim_recordings(rig) == []
-        assert await _renew(rig, dead, -1)
+        assert await _renew(rig, expired, -1)
         (task,) = await claim_recordings(rig)
-        assert (dead.tries, task.tries) == (1, 2)
-        assert not await _renew(rig, dead, -1)
-        await _postpone(rig, dead, -1)
+        assert (expired.tries, task.tries) == (1, 2)
+        assert not await _renew(rig, expired, -1)
+        await _postpone(rig, expired, -1)
         assert await claim_recordings(rig) == []
 
     async def test_what_is_given_back_comes_when_it_is_due(self, rig: StoreRig) -> None:

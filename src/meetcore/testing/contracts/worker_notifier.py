@@ -35,7 +35,7 @@ class NotifierRig(Protocol):
 class RemoteNotifierRig(NotifierRig, Protocol):
     """A notifier whose queue can be taken away. At first it is there."""
 
-    async def take_away(self) -> None:
+    async def disconnect(self) -> None:
         """Cut every connection and allow no new one."""
         ...
 
@@ -55,7 +55,7 @@ class _Wakes:
     def note(self) -> None:
         self._loop.call_soon_threadsafe(self._wakes.set)
 
-    async def comes(self, within_s: float) -> bool:
+    async def is_notified(self, within_s: float) -> bool:
         """Wait for a wake and consume it."""
         try:
             await asyncio.wait_for(self._wakes.wait(), within_s)
@@ -65,18 +65,18 @@ class _Wakes:
         return True
 
     async def must_come(self) -> None:
-        assert await self.comes(self._timeout_s), f"no wake within {self._timeout_s} s of a ring"
+        assert await self.is_notified(self._timeout_s), f"no wake within {self._timeout_s} s of a ring"
 
     async def must_come_on_notifying(self, notifier: WorkerNotifier) -> None:
         """Notify until one arrives, as a busy service does: some are lost while the queue comes back."""
         deadline = time.monotonic() + self._timeout_s
-        while not await self.comes(0.1):
+        while not await self.is_notified(0.1):
             assert time.monotonic() < deadline, f"no wake within {self._timeout_s} s of the queue's return"
-            notifier.ring()
+            notifier.notify()
 
     async def settle(self) -> None:
         """Wait until the wakes of earlier notifications have all come."""
-        while await self.comes(0.3):
+        while await self.is_notified(0.3):
             pass
 
 
@@ -109,7 +109,7 @@ class WorkerNotifierContract:
         wakes = _Wakes(self.timeout_s)
         async with rig.listening(wakes.note):
             for _ in range(3):
-                rig.notifier.ring()
+                rig.notifier.notify()
                 await wakes.must_come()
                 await wakes.settle()
 
@@ -119,25 +119,25 @@ class WorkerNotifierContract:
         wakes = _Wakes(self.timeout_s)
         async with rig.listening(wakes.note):
             for _ in range(99):
-                rig.notifier.ring()
+                rig.notifier.notify()
             await wakes.must_come()
             await wakes.settle()
-            rig.notifier.ring()
+            rig.notifier.notify()
             await wakes.must_come()
 
     async def test_a_notification_without_a_listener_is_no_error_and_loses_no_later_one(
         self, rig: NotifierRig
     ) -> None:
-        rig.notifier.ring()
+        rig.notifier.notify()
         wakes = _Wakes(self.timeout_s)
         async with rig.listening(wakes.note):
             await wakes.settle()
-            rig.notifier.ring()
+            rig.notifier.notify()
             await wakes.must_come()
-        rig.notifier.ring()
+        rig.notifier.notify()
 
     async def test_a_notification_costs_microseconds(self, rig: NotifierRig) -> None:
-        rig.notifier.ring()
+        rig.notifier.notify()
         assert _cpu_s_of_a_notification(rig.notifier) < 50e-6
 
     async def test_a_notification_does_not_block(self, rig: NotifierRig) -> None:
@@ -165,22 +165,22 @@ class RemoteNotifierContract(WorkerNotifierContract):
     async def test_a_notification_neither_raises_nor_blocks_without_the_queue(
         self, rig: RemoteNotifierRig
     ) -> None:
-        await rig.take_away()
+        await rig.disconnect()
         # A connection alone would take longer.
         assert _wall_s_of_a_thousand_notifications(rig.notifier) < 1.0
         assert _cpu_s_of_a_notification(rig.notifier) < 50e-6
 
     async def test_a_queue_that_is_back_is_notified_again(self, rig: RemoteNotifierRig) -> None:
-        rig.notifier.ring()
-        await rig.take_away()
+        rig.notifier.notify()
+        await rig.disconnect()
         wakes = _Wakes(self.timeout_s)
         async with rig.listening(wakes.note):
             for _ in range(2):
-                rig.notifier.ring()
+                rig.notifier.notify()
                 await rig.bring_back()
                 await wakes.must_come_on_notifying(rig.notifier)
-                await rig.take_away()
-            rig.notifier.ring()
+                await rig.disconnect()
+            rig.notifier.notify()
             await rig.bring_back()
 
 
@@ -188,12 +188,12 @@ def _cpu_s_of_a_notification(notifier: WorkerNotifier) -> float:
     gc.collect()
     began = time.thread_time()
     for _ in range(10_000):
-        notifier.ring()
+        notifier.notify()
     return (time.thread_time() - began) / 10_000
 
 
 def _wall_s_of_a_thousand_notifications(notifier: WorkerNotifier) -> float:
     began = time.perf_counter()
     for _ in range(1000):
-        notifier.ring()
+        notifier.notify()
     return time.perf_counter() - began

@@ -296,10 +296,10 @@ def account_histories(
 
     def played(drawn: tuple[int, list[_Decision], list[list[_Decision]]]) -> AccountHistory:
         threshold, first, later = drawn
-        life = AccountHistory(open_account(ACCOUNT, threshold), caps)
+        history = AccountHistory(open_account(ACCOUNT, threshold), caps)
         for (act, key), amount, at in chain(first, *later):
-            life.play(act, amount, at, key)
-        return life
+            history.play(act, amount, at, key)
+        return history
 
     opening = st.lists(top_ups, min_size=min_entries, max_size=min_entries + 2)
     return st.tuples(st.sampled_from([0, 30, 60]), opening, bursts).map(played)

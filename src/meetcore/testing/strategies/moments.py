@@ -57,10 +57,10 @@ def instants() -> SearchStrategy[datetime]:
 def near(*moments: datetime, within: timedelta = _TWO_DAYS) -> SearchStrategy[datetime]:
     """Instants at one of the moments, one tick before or after it, or anywhere at most `within` away."""
     farthest = within // TICK
-    away = st.integers(-1, 1) | st.integers(-farthest, farthest)  # quicker to draw than timedeltas
+    offset = st.integers(-1, 1) | st.integers(-farthest, farthest)  # quicker to draw than timedeltas
     if len(moments) == 1:
-        return away.map(lambda ticks: moments[0] + timedelta(microseconds=ticks))
-    return st.tuples(st.sampled_from(moments), away).map(lambda drawn: drawn[0] + drawn[1] * TICK)
+        return offset.map(lambda ticks: moments[0] + timedelta(microseconds=ticks))
+    return st.tuples(st.sampled_from(moments), offset).map(lambda drawn: drawn[0] + drawn[1] * TICK)
 
 
 def near_midnight_wib(day: date | None = None, within: timedelta = _TWO_DAYS) -> SearchStrategy[datetime]:

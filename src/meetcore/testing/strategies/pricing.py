@@ -12,7 +12,7 @@ from meetcore.domain.money.pricing import (
     TierCatalogue,
 )
 
-__all__ = ["catalogues", "tiers", "wishes"]
+__all__ = ["catalogues", "recording_flags", "tiers"]
 
 _SLUGS = st.text("abé- 19", min_size=1, max_size=6)
 
@@ -45,6 +45,6 @@ def _catalogue(sold: list[PricingTier], retired: list[PricingTier], per_minute: 
     return TierCatalogue.of(by_id.values(), per_minute)
 
 
-def wishes() -> SearchStrategy[RecordingFlags]:
+def recording_flags() -> SearchStrategy[RecordingFlags]:
     """Each of the four ways to ask for recording and notes."""
     return st.builds(RecordingFlags, st.booleans(), st.booleans())

@@ -113,7 +113,7 @@ def idempotency_records(state: KeyState, now: datetime) -> st.SearchStrategy[Ide
     lease: st.SearchStrategy[datetime | None] = {
         KeyState.BOUND: st.none(),
         KeyState.RUNNING: ahead,
-        KeyState.LAPSED: behind,
+        KeyState.EXPIRED: behind,
         KeyState.DONE: st.none() | ahead | behind,
     }[state]
     return st.builds(
@@ -121,7 +121,7 @@ def idempotency_records(state: KeyState, now: datetime) -> st.SearchStrategy[Ide
         key=idempotency_keys(),
         fingerprint=fingerprints(),
         is_done=st.just(state is KeyState.DONE),
-        subject_id=subjects if state in (KeyState.RUNNING, KeyState.LAPSED) else maybe_subject,
+        subject_id=subjects if state in (KeyState.RUNNING, KeyState.EXPIRED) else maybe_subject,
         lease_until=lease,
         answer=(st.none() | st.binary(max_size=50)) if state is KeyState.DONE else st.none(),
     )

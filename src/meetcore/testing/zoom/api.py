@@ -76,7 +76,7 @@ class ZoomApi:
     async def answer(self, request: Request) -> Reply | None:
         """Answer one request; None drops its connection."""
         call, handler = self._routed(request)
-        request = evolve(request, until_gone=self._counted(request.until_gone))
+        request = evolve(request, until_disconnected=self._counted(request.until_disconnected))
         if handler is None:
             return as_json({"code": 2300, "message": "This API endpoint is not recognized."}, 404)
         self.requests.append(
@@ -90,10 +90,12 @@ class ZoomApi:
         finally:
             self._in_flight -= 1
 
-    def _counted(self, until_gone: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[object]]:
+    def _counted(
+        self, until_disconnected: Callable[[], Awaitable[object]]
+    ) -> Callable[[], Awaitable[object]]:
         async def counted() -> None:
             try:
-                await until_gone()
+                await until_disconnected()
             finally:
                 self.given_up += 1
 

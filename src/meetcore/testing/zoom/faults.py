@@ -73,7 +73,7 @@ async def apply_fault(fault: Fault, request: Request, reply: Reply) -> Reply | N
     """What a call meets that should have been answered with `reply`; None drops the connection."""
     match fault.fault:
         case "hang":
-            await request.until_gone()
+            await request.until_disconnected()
             return None
         case "drop":
             return None
@@ -84,7 +84,7 @@ async def apply_fault(fault: Fault, request: Request, reply: Reply) -> Reply | N
         case "cut":
             return evolve(reply, sent=len(reply.body) // 2)
         case "stall":
-            return evolve(reply, sent=len(reply.body) // 2, lingers=request.until_gone)
+            return evolve(reply, sent=len(reply.body) // 2, lingers=request.until_disconnected)
         case "page":
             return Reply(200, b"<html>Sign in</html>", {"Content-Type": "text/html;charset=utf-8"})
         case status if status.isdigit():

@@ -32,11 +32,11 @@ def test_the_last_check_is_at_the_end_of_the_window(age_s: float, window_s: floa
 
 
 def test_checks_are_at_a_fifth_at_half_and_at_the_end_of_the_window() -> None:
-    looks, age_s = [], 0.0
+    checks, age_s = [], 0.0
     while (after_s := next_look_s(age_s, DEFAULT_WINDOW_S)) is not None:
         age_s += after_s
-        looks.append(age_s)
-    assert looks == [60.0, 150.0, 300.0]
+        checks.append(age_s)
+    assert checks == [60.0, 150.0, 300.0]
     assert next_look_s(-20.0, DEFAULT_WINDOW_S) == 80.0
 
 

@@ -35,7 +35,7 @@ from meetcore.domain.money.pricing import (
 from meetcore.domain.money.transfers import MAX_CREDITS, InvalidAmount, Reference, TransferKind
 from meetcore.testing.strategies.account_histories import ACCOUNT
 from meetcore.testing.strategies.meetings import meeting_requests
-from meetcore.testing.strategies.pricing import catalogues, tiers, wishes
+from meetcore.testing.strategies.pricing import catalogues, recording_flags, tiers
 
 TIER = PricingTier("standard-100", "Standard 100", 100, 60, 10, 5)
 
@@ -54,13 +54,13 @@ def test_notes_force_recording_on(with_recording: bool, auto_notulen: bool, effe
     assert quote_meeting(TIER, flags).with_recording is effective
 
 
-@given(wishes())
+@given(recording_flags())
 def test_coercion_is_idempotent(flags: RecordingFlags) -> None:
     coerced = evolve(flags, with_recording=is_recording_effective(flags))
     assert evolve(coerced, with_recording=is_recording_effective(coerced)) == coerced
 
 
-@given(tiers(), wishes())
+@given(tiers(), recording_flags())
 def test_coercion_never_lowers_the_price(tier: PricingTier, flags: RecordingFlags) -> None:
     coerced = evolve(flags, with_recording=is_recording_effective(flags))
     assert quote_meeting(tier, coerced) == quote_meeting(tier, flags)
@@ -91,7 +91,7 @@ def test_the_estimate_equals_the_charge_for_every_request(
     assert (settled.posting.funds.balance, settled.usage.used) == (0, estimate.credits)
 
 
-@given(tiers(), wishes())
+@given(tiers(), recording_flags())
 @example(PricingTier("t", "T", 1, 1, MAX_PRICE, MAX_PRICE), RecordingFlags(with_recording=True))
 def test_every_quote_can_be_charged(tier: PricingTier, flags: RecordingFlags) -> None:
     """A tier that costs more than the ledger moves is none: its estimate promised a charge that fails."""
@@ -108,7 +108,7 @@ def test_forcing_recording_raises_the_cost_by_what_recording_costs(tier: Pricing
     assert (forced.with_recording, plain.with_recording) == (True, False)
 
 
-@given(tiers(), wishes())
+@given(tiers(), recording_flags())
 def test_a_quote_is_the_sum_of_its_items(tier: PricingTier, flags: RecordingFlags) -> None:
     quote = quote_meeting(tier, flags)
     assert quote.credits == sum(item.credits for item in quote.items)

@@ -53,7 +53,7 @@ KNOWN: dict[KeyState, tuple[IdempotencyRecord | None, ...]] = {
         record(subject_id=SUBJECT, lease_until=NOW + TICK),
         record(subject_id=SUBJECT, lease_until=NOW + timedelta(seconds=20)),
     ),
-    KeyState.LAPSED: (
+    KeyState.EXPIRED: (
         record(subject_id=SUBJECT, lease_until=NOW),
         record(subject_id=SUBJECT, lease_until=NOW - timedelta(days=1)),
     ),
@@ -69,7 +69,7 @@ TABLE = {
     KeyState.UNKNOWN: (Verdict.CLAIM, Verdict.CLAIM),
     KeyState.BOUND: (Verdict.CLAIM, Verdict.REJECT),
     KeyState.RUNNING: (Verdict.WAIT, Verdict.REJECT),
-    KeyState.LAPSED: (Verdict.TAKE_OVER, Verdict.REJECT),
+    KeyState.EXPIRED: (Verdict.TAKE_OVER, Verdict.REJECT),
     KeyState.DONE: (Verdict.REPLAY, Verdict.REJECT),
 }
 
@@ -120,10 +120,10 @@ def test_a_key_changes_state_as_its_verdicts_require(state: KeyState, event: Key
         assert (after is KeyState.RUNNING) is (DECISIONS[state, True] is begins[event])
     if event in (KeyEvent.FINISH, KeyEvent.GIVE_UP):
         assert (after is None) is (state is KeyState.DONE)
-    if event is KeyEvent.LAPSE:
-        assert (after is KeyState.LAPSED) is (state is KeyState.RUNNING)
+    if event is KeyEvent.EXPIRE:
+        assert (after is KeyState.EXPIRED) is (state is KeyState.RUNNING)
     if state is KeyState.DONE:
-        assert after is (KeyState.UNKNOWN if event is KeyEvent.FORGET else None)
+        assert after is (KeyState.UNKNOWN if event is KeyEvent.PURGE else None)
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.datetimes(timezones=st.just(UTC)), st.booleans())
