@@ -17,11 +17,9 @@ class JitsiRecordingFiles:
 
     @property
     def provider(self) -> str:
-        """The name of the provider."""
         return "jitsi"
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """Return no files."""
         return ()
 
     @asynccontextmanager

@@ -34,7 +34,6 @@ class LocalNoteWriter:
     """
 
     async def write(self, transcript: Transcript, language: Language) -> NoteDraft:
-        """Write notes: see `NoteWriter`. It neither waits for anybody nor refuses."""
         return await asyncio.to_thread(_draft, transcript, language)
 
 

@@ -86,7 +86,6 @@ class AvAudioEditor:
         self._slots = asyncio.Semaphore(at_once or max(1, min(2, processors - 1)))
 
     def scratch(self) -> BinaryIO:
-        """An empty file on disk, without a name; closing it removes it."""
         return cast(BinaryIO, tempfile.TemporaryFile(dir=self._directory))
 
     async def measure(self, media: BinaryIO) -> float:

@@ -26,28 +26,23 @@ class MemoryLedgerSnapshot:
 
     @property
     def name(self) -> str:
-        """By what another joins this moment, as long as it is open here."""
         return self._name
 
     async def count_entries(self) -> int:
-        """How many entries customers have in all."""
         return len(self._tables.entries)
 
     async def accounts(self) -> AsyncIterator[Sequence[StoredFunds]]:
-        """Every account, each a portion."""
         for account_id, account in sorted(self._tables.accounts.items()):
             held = sum(hold.amount for name, hold in self._tables.holds.items() if name[0] == account_id)
             yield [StoredFunds(account.funds, held, self._tables.seals.get(account_id))]
 
     async def entries(self, portion: Sequence[StoredFunds]) -> AsyncGenerator[Sequence[CanonicalEntry], None]:
-        """The customer entries of these accounts in one chunk, by account, then by number."""
         wanted = {stored.funds.account_id for stored in portion}
         yield [
             line_of(self._tables.entries[name]) for name in sorted(self._tables.entries) if name[0] in wanted
         ]
 
     async def flaws(self) -> Sequence[Flaw]:
-        """What does not hang together."""
         return [*self._unbalanced(), *self._refunds(), *self._usage()]
 
     def _unbalanced(self) -> Iterator[Flaw]:
@@ -103,7 +98,6 @@ class MemoryLedgerAudit:
 
     @asynccontextmanager
     async def snapshot(self) -> AsyncIterator[MemoryLedgerSnapshot]:
-        """The ledger at this moment, while others write on."""
         name = str(next(self._names))
         self._open[name] = MemoryLedgerSnapshot(self._state.committed, name)
         try:
@@ -113,17 +107,14 @@ class MemoryLedgerAudit:
 
     @asynccontextmanager
     async def joined(self, name: str) -> AsyncIterator[MemoryLedgerSnapshot]:
-        """The moment of another's snapshot."""
         if name not in self._open:
             raise StoreUnavailable("the moment that was to be joined is over")
         yield self._open[name]
 
     async def count_seals(self) -> int:
-        """How many accounts are sealed."""
         return len(self._state.committed.seals)
 
     async def add_seals(self, seals: Sequence[Seal], at: datetime) -> None:
-        """Keep seals; one that an account has already stays."""
         async with self._state.change() as tables:
             for each in seals:
                 tables.seals.setdefault(each.account_id, each)

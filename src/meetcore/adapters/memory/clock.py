@@ -16,7 +16,6 @@ class ManualClock:
         self._now = start
 
     def now(self) -> datetime:
-        """The instant it was last set to."""
         return self._now
 
     def advance(self, seconds: float) -> None:

@@ -29,7 +29,6 @@ class MemoryDeliveryRepository:
         self._clock = clock
 
     async def claim_due(self, limits: ClaimLimits, lease: Lease) -> Sequence[Claimed]:
-        """Take deliveries that are due at active endpoints, as many as the limits leave room for."""
         now = self._clock.now()
         seats = Counter(stored.delivery.endpoint_id for stored in self._in_flight(now))
         turns = Counter(stored.delivery.account_id for stored in self._in_flight(now))
@@ -92,7 +91,6 @@ class MemoryDeliveryRepository:
         )
 
     async def load_claimed(self, claimed: Sequence[Claimed]) -> Sequence[ClaimedView]:
-        """Those deliveries, with their endpoints, whose claim is still held."""
         now = self._clock.now()
         found = []
         for one in claimed:
@@ -107,7 +105,6 @@ class MemoryDeliveryRepository:
     async def save_attempts(
         self, recorded: Sequence[Recorded], endpoints: Sequence[Endpoint], hosts: Sequence[RecordedHost]
     ) -> Saved:
-        """Record attempts, their deliveries, and the endpoints and hosts that they changed."""
         for one in recorded:
             delivery = one.delivery
             name = delivery.account_id, delivery.id
@@ -147,12 +144,10 @@ class MemoryDeliveryRepository:
             hold_waiting(self._tables, endpoint, now)
 
     async def release_held(self, account_id: UUID, endpoint_id: UUID, pace: ReleasePace) -> int:
-        """Release the next portion of what an endpoint holds, if it is active and the last one is through."""
         endpoint = self._tables.endpoints.get((account_id, endpoint_id))
         return 0 if endpoint is None else release_held(self._tables, endpoint, pace, self._clock.now())
 
     async def sweep(self, pace: ReleasePace) -> int:
-        """Hold, expire and release whatever is not where it belongs."""
         now = self._clock.now()
         for name, stored in self._tables.deliveries.items():
             delivery = stored.delivery

@@ -35,18 +35,15 @@ class MemoryEndpointRepository:
         account_of(self._tables, account_id)
 
     async def find_by_url(self, account_id: UUID, url_key: str) -> Endpoint | None:
-        """The endpoint registered under a normalised URL."""
         for endpoint in self._tables.endpoints.values():
             if (endpoint.account_id, endpoint.url_key) == (account_id, url_key):
                 return endpoint
         return None
 
     async def count(self, account_id: UUID) -> int:
-        """How many endpoints the account has."""
         return sum(owner == account_id for owner, _ in self._tables.endpoints)
 
     async def add(self, endpoint: Endpoint) -> None:
-        """Register; the caller has looked for the URL."""
         account_of(self._tables, endpoint.account_id)
         name = endpoint.account_id, endpoint.id
         if name in self._tables.endpoints or await self.find_by_url(endpoint.account_id, endpoint.url_key):
@@ -54,11 +51,9 @@ class MemoryEndpointRepository:
         self._tables.endpoints[name] = endpoint
 
     async def load(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
-        """Read an endpoint."""
         return self._tables.endpoints.get((account_id, endpoint_id))
 
     async def save(self, endpoint: Endpoint) -> None:
-        """Write what an update changed. What waits at an endpoint that is inactive now is held."""
         name = endpoint.account_id, endpoint.id
         known = self._tables.endpoints.get(name)
         if known is None:
@@ -76,7 +71,6 @@ class MemoryEndpointRepository:
             hold_waiting(self._tables, endpoint, self._clock.now())
 
     async def remove(self, account_id: UUID, endpoint_id: UUID) -> bool:
-        """Delete an endpoint and its waiting deliveries."""
         removed = self._tables.endpoints.pop((account_id, endpoint_id), None)
         if removed is None:
             return False
@@ -100,7 +94,6 @@ class MemoryEndpointRepository:
     async def load_for_posting(
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID | None = None
     ) -> PostingView | None:
-        """Read an endpoint, and one of its deliveries if it is named."""
         endpoint = self._tables.endpoints.get((account_id, endpoint_id))
         if endpoint is None:
             return None
@@ -112,7 +105,6 @@ class MemoryEndpointRepository:
         return PostingView(endpoint, stored.delivery, self._clock.now())
 
     async def post_event(self, event: Event, delivery: Delivery) -> None:
-        """Write an event and one delivery of it."""
         name = event.account_id, event.id
         if name in self._tables.events:
             raise ConstraintBroken(f"event {event.id} is written already")
@@ -120,7 +112,6 @@ class MemoryEndpointRepository:
         await self.post_again(delivery)
 
     async def post_again(self, delivery: Delivery) -> bool:
-        """Write another delivery of an event that is written."""
         if (delivery.account_id, delivery.event_id) not in self._tables.events:
             return False
         name = delivery.account_id, delivery.id

@@ -12,5 +12,4 @@ class SeededEntropy:
         self._random = random.Random(seed)  # noqa: S311  (repeatable on purpose)
 
     def token_bytes(self, count: int) -> bytes:
-        """Draw the next `count` bytes."""
         return self._random.randbytes(count)

@@ -22,7 +22,6 @@ class MemoryHostKeyRepository:
         self._clock = clock
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[DueHostKey]:
-        """Take hosts whose keys are due, the longest due first."""
         keys, now = self._tables.host_keys, self._clock.now()
         due = [
             host
@@ -36,14 +35,12 @@ class MemoryHostKeyRepository:
         return [DueHostKey(host.id, host.provider_user_id, lease.token) for host in due[:limit]]
 
     async def save(self, host_id: UUID, token: UUID, host_key: str) -> bool:
-        """Write the key that the provider was given, for the holder of the token only."""
         if not self._is_claimed(host_id, token):
             return False
         self._tables.host_keys[host_id] = StoredHostKey(host_key)
         return True
 
     async def postpone(self, host_id: UUID, token: UUID, seconds: float) -> None:
-        """Make the host due later, for the holder of the token only."""
         if self._is_claimed(host_id, token):
             due_at = self._clock.now() + timedelta(seconds=seconds)
             self._tables.host_keys[host_id] = StoredHostKey(due_at=due_at)

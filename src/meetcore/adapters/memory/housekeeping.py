@@ -16,7 +16,6 @@ class MemoryHousekeeping:
         self._clock = clock
 
     async def purge_idempotency(self, older_than_s: float) -> int:
-        """Delete keys first seen longer ago than this, unless work under them still runs."""
         limit = self._clock.now() - timedelta(seconds=older_than_s)
         async with self._state.change() as tables:
             old = [
@@ -29,7 +28,6 @@ class MemoryHousekeeping:
         return len(old)
 
     async def purge_provider_events(self, older_than_s: float) -> int:
-        """Delete provider events that were received longer ago than this and are done."""
         limit = self._clock.now() - timedelta(seconds=older_than_s)
         async with self._state.change() as tables:
             old = [
@@ -42,7 +40,6 @@ class MemoryHousekeeping:
         return len(old)
 
     async def purge_creations(self, before: date) -> int:
-        """Delete the counts of meetings that accounts made on days before this one."""
         async with self._state.change() as tables:
             old = [name for name in tables.creations if name[1] < before]
             for name in old:

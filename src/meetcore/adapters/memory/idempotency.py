@@ -59,11 +59,9 @@ class MemoryIdempotencyRepository:
         self._clock = clock
 
     async def load(self, account_id: UUID, key: str) -> KeyView:
-        """Read a key."""
         account_of(self._tables, account_id)
         return key_view(self._tables, account_id, key, self._clock.now())
 
     async def save(self, account_id: UUID, record: IdempotencyRecord) -> None:
-        """Write a key as bound, or as done with its answer."""
         self._tables.idempotency[account_id, record.key] = evolve(record, lease_until=None)
         self._tables.idempotency_since.setdefault((account_id, record.key), self._clock.now())

@@ -71,12 +71,10 @@ class MemoryLedgerRepository:
         self._entropy = entropy
 
     async def load(self, account_id: UUID, operation: str) -> LedgerView:
-        """An account's funds, and the entry of this operation, if any."""
         account = account_of(self._tables, account_id)
         return LedgerView(account.funds, entry_of_operation(self._tables, account_id, operation))
 
     async def append(self, funds: Funds, entry: Entry, events: Sequence[Event]) -> int:
-        """Append an entry, write the funds after it, the events and their deliveries."""
         append_entry(self._tables, entry)
         write_funds(self._tables, funds)
         return write_events(self._tables, funds.account_id, events, self._clock.now(), self._entropy)

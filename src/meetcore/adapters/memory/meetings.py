@@ -50,7 +50,6 @@ class MemoryMeetingRepository:
         self._entropy = entropy
 
     async def load_creation(self, query: CreationQuery) -> CreationView:
-        """Everything that the decision on a new meeting needs. No host is ever locked by another."""
         tables, account_id = self._tables, query.account_id
         key = tables.keys.get(query.api_key_id)
         charged = entry_of_operation(tables, account_id, query.operation)
@@ -76,7 +75,6 @@ class MemoryMeetingRepository:
         return choose_host(free, query.seats)
 
     async def save_provisioning(self, provisioning: Provisioning) -> LeaseView | None:
-        """Write meeting, hold, reservation, lease and claim; `None` when the host was taken."""
         tables, meeting, hold = self._tables, provisioning.meeting, provisioning.hold
         owner = meeting.account_id, meeting.id
         host = None
@@ -105,7 +103,6 @@ class MemoryMeetingRepository:
         return await self.load_leased(meeting.account_id, meeting.id, lease.token)
 
     async def load_leased(self, account_id: UUID, meeting_id: UUID, token: UUID) -> LeaseView | None:
-        """The meeting in progress, if the lease is still held."""
         tables = self._tables
         stored = tables.meetings.get((account_id, meeting_id))
         if stored is None or stored.lease is None or stored.lease.token != token:
@@ -128,7 +125,6 @@ class MemoryMeetingRepository:
         self, view: LeaseView, meeting: Meeting, funds: Funds, usage: CapUsage, entry: Entry,
         events: Sequence[Event], answer: bytes | None,
     ) -> int | None:  # fmt: skip
-        """Turn the hold into the charge and complete the meeting; `None` when the view is outdated."""
         tables, account_id = self._tables, meeting.account_id
         # No version is kept here: the view itself is compared, which is what a version stands for.
         if await self.load_leased(account_id, meeting.id, view.token) != view:
@@ -164,7 +160,6 @@ class MemoryMeetingRepository:
         host_unavailable_until: datetime | None = None, look_again_s: float | None = None,
         was_made: bool = False,
     ) -> None:  # fmt: skip
-        """The hold and the host are released; the idempotency key may try again."""
         account_id, now = meeting.account_id, self._clock.now()
         write_funds(self._tables, funds)
         self._end_hold(view, account_id, usage)
@@ -193,7 +188,6 @@ class MemoryMeetingRepository:
     async def load_locked(
         self, account_id: UUID, meeting_id: UUID, idempotency_key: str | None
     ) -> MeetingView | None:
-        """A meeting in any state."""
         stored = self._tables.meetings.get((account_id, meeting_id))
         if stored is None:
             return None
@@ -204,7 +198,6 @@ class MemoryMeetingRepository:
         )
 
     async def save_cancelling(self, meeting: Meeting, lease: Lease, claim: Claim | None) -> None:
-        """Mark a meeting as being cancelled or ended, under a lease."""
         held = self._lease(lease)
         stored = self._tables.meetings[meeting.account_id, meeting.id]
         self._tables.meetings[meeting.account_id, meeting.id] = StoredMeeting(
@@ -220,7 +213,6 @@ class MemoryMeetingRepository:
         self, view: LeaseView, meeting: Meeting, refund: tuple[Funds, CapUsage, Entry] | None,
         events: Sequence[Event], answer: bytes | None, *, invalidates_host_key: bool,
     ) -> int:  # fmt: skip
-        """Write the end of a cancellation: the refund where there is one, the host free, the key done."""
         account_id = meeting.account_id
         if refund is not None:
             funds, usage, entry = refund
@@ -235,19 +227,16 @@ class MemoryMeetingRepository:
         return self._add_events(account_id, events)
 
     async def save_cancel_failed(self, view: LeaseView, meeting: Meeting) -> None:
-        """Put a meeting back that the provider would not let go of; its key may try again."""
         due_at = self._tables.meetings[meeting.account_id, meeting.id].due_at
         self._put(evolve(self._known(meeting), status=meeting.status), due_at)
         end_claim(self._tables, meeting.account_id, view.claim)
 
     async def load_by_provider_id(self, provider: str, provider_meeting_id: str) -> Meeting | None:
-        """Find the meeting that a provider names."""
         return meeting_at_provider(self._tables, provider, provider_meeting_id)
 
     async def save_lifecycle(
         self, meeting: Meeting, events: Sequence[Event], *, invalidates_host_key: bool
     ) -> int:
-        """Write a status that the provider or the clock brought; a meeting that ended frees its host."""
         name = meeting.account_id, meeting.id
         stored = self._tables.meetings[name]
         changed = evolve(stored.meeting, status=meeting.status)
@@ -259,7 +248,6 @@ class MemoryMeetingRepository:
         return self._add_events(meeting.account_id, events)
 
     async def claim_due(self, limit: int, again_s: float) -> Sequence[DueMeeting]:
-        """Meetings that the clock must see to, the longest due first."""
         tables, now = self._tables, self._clock.now()
         due = [
             (stored.due_at, name)
@@ -279,13 +267,11 @@ class MemoryMeetingRepository:
         return taken
 
     async def schedule_next_check(self, meeting: Meeting, again_s: float | None = None) -> None:
-        """The clock need not see to this meeting again, or not before so many seconds."""
         name = meeting.account_id, meeting.id
         due_at = None if again_s is None else self._clock.now() + timedelta(seconds=again_s)
         self._tables.meetings[name] = evolve(self._tables.meetings[name], due_at=due_at)
 
     async def claim_expired(self, limit: int, lease: Lease) -> Sequence[ExpiredLease]:
-        """Take over meetings whose lease ran out, the longest expired first."""
         now = self._clock.now()
         expired = [
             (stored.lease.until, stored.meeting)
@@ -296,7 +282,6 @@ class MemoryMeetingRepository:
         return [self._take_over(meeting, lease) for _, meeting in expired[:limit]]
 
     async def lease_expired(self, account_id: UUID, meeting_id: UUID, lease: Lease) -> ExpiredLease | None:
-        """Take over one meeting if its lease ran out."""
         stored = self._tables.meetings.get((account_id, meeting_id))
         if stored is None or stored.lease is None or stored.lease.until > self._clock.now():
             return None

@@ -40,7 +40,6 @@ class MemoryNoteRepository:
         self._entropy = entropy
 
     async def load_note_creation(self, query: NoteQuery) -> NoteCreationView:
-        """Everything that the decision on a new note needs."""
         tables, account_id = self._tables, query.account_id
         account = account_of(tables, account_id)
         key = tables.keys.get(query.api_key_id)
@@ -59,7 +58,6 @@ class MemoryNoteRepository:
         )
 
     async def save_queued(self, note: Note, hold: Hold, funds: Funds, usage: CapUsage) -> None:
-        """Write a note that is due at once, and its hold."""
         self._check_new(note)
         self._tables.holds[note.account_id, hold.id] = hold
         write_funds(self._tables, funds)
@@ -67,13 +65,11 @@ class MemoryNoteRepository:
         self._put(StoredNote(note, hold.id, self._clock.now()))
 
     async def save_refused(self, note: Note, events: Sequence[Event]) -> int:
-        """Write a note that failed before it began."""
         self._check_new(note)
         self._put(StoredNote(note, None, None))
         return self._add_events(note, events)
 
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
-        """Take notes that are due, one of a recording, of the account with the least in progress first."""
         now = self._clock.now()
         leased = [stored.note for stored in self._tables.notes.values() if stored.is_leased(now)]
         busy = {note.recording_id for note in leased}
@@ -101,21 +97,18 @@ class MemoryNoteRepository:
         return tasks
 
     async def renew(self, task: NoteTask, seconds: float) -> bool:
-        """Keep a claim for so many seconds from now; false when it is lost."""
         stored = self._claimed(task)
         if stored is not None:
             self._put(evolve(stored, due_at=self._clock.now() + timedelta(seconds=seconds)))
         return stored is not None
 
     async def save_step(self, task: NoteTask, note: Note) -> bool:
-        """Write how far a note has come; false when the claim is lost."""
         stored = self._claimed(task)
         if stored is not None:
             self._put(evolve(stored, note=note))
         return stored is not None
 
     async def postpone(self, task: NoteTask, note: Note, seconds: float) -> bool:
-        """Write a note and give it back, due in so many seconds; false when the claim is lost."""
         stored = self._claimed(task)
         if stored is not None:
             due_at = self._clock.now() + timedelta(seconds=seconds)
@@ -123,7 +116,6 @@ class MemoryNoteRepository:
         return stored is not None
 
     async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
-        """The transcript chunks of the task's recording so far, by chunk number."""
         name = task.note.account_id, task.note.recording_id, source
         chunks = self._tables.transcript_chunks.items()
         return {known[3]: transcript for known, transcript in chunks if known[:3] == name}
@@ -131,7 +123,6 @@ class MemoryNoteRepository:
     async def save_transcript_chunk(
         self, task: NoteTask, source: str, piece: int, transcript: Transcript
     ) -> bool:
-        """Save the transcript of a chunk; false when the claim is lost."""
         is_claimed = self._claimed(task) is not None
         if is_claimed:
             name = task.note.account_id, task.note.recording_id, source, piece
@@ -141,7 +132,6 @@ class MemoryNoteRepository:
     async def load_settlement(
         self, account_id: UUID, note_id: UUID, token: UUID | None
     ) -> NoteSettlement | None:
-        """A note in progress and its money; `None` when it is over, or the lease is lost."""
         stored = self._tables.notes.get((account_id, note_id))
         if stored is None or stored.hold_id is None or (token is not None and stored.token != token):
             return None
@@ -152,14 +142,12 @@ class MemoryNoteRepository:
     async def save_completed(
         self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, entry: Entry, events: Sequence[Event]
     ) -> int:
-        """Write a completed note, its charge in place of its hold, and its events."""
         append_entry(self._tables, entry)
         return await self.save_failed(note, hold, funds, usage, events)
 
     async def save_failed(
         self, note: Note, hold: Hold, funds: Funds, usage: CapUsage, events: Sequence[Event]
     ) -> int:
-        """Write a note that is over, its hold gone, and its events."""
         self._tables.holds.pop((note.account_id, hold.id))
         write_funds(self._tables, funds)
         write_usage(self._tables, note.account_id, usage)
@@ -167,20 +155,17 @@ class MemoryNoteRepository:
         return self._add_events(note, events)
 
     async def load_of_recording(self, account_id: UUID, recording_id: UUID) -> Sequence[Note]:
-        """Every note on a recording that is not erased."""
         notes = self._of_recording(account_id, recording_id)
         return sorted(
             (note for note in notes if note.status is not NoteStatus.ERASED), key=lambda note: note.id
         )
 
     async def delete_transcript_chunks(self, account_id: UUID, recording_id: UUID) -> None:
-        """Delete the transcript chunks of a recording."""
         chunks = self._tables.transcript_chunks
         for name in [name for name in chunks if name[:2] == (account_id, recording_id)]:
             del chunks[name]
 
     async def save_erased(self, note: Note) -> None:
-        """Write an erased note; its events, their deliveries and attempts are deleted."""
         self._put(StoredNote(note, None, None))
         tables, account_id = self._tables, note.account_id
         events = {

@@ -37,12 +37,10 @@ class MemoryOrphanCheckRepository:
         self._clock = clock
 
     async def open(self, account_id: UUID, meeting_id: UUID) -> None:
-        """Look at once, as if an orphan had been seen now."""
         now = self._clock.now()
         self._tables.orphan_checks[account_id, meeting_id] = StoredOrphanCheck(now, now)
 
     async def claim_due(self, limit: int, lease: Lease) -> Sequence[OrphanCheck]:
-        """Take the checks that are due, the longest due first."""
         now = self._clock.now()
         due = sorted(
             (stored.due_at, owner)
@@ -64,7 +62,6 @@ class MemoryOrphanCheckRepository:
     async def postpone(
         self, check: OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
     ) -> None:
-        """Schedule the next check in so many seconds, unless another worker holds it now."""
         owner, now = (check.meeting.account_id, check.meeting.id), self._clock.now()
         stored = self._tables.orphan_checks.get(owner)
         if stored is not None and stored.token == check.token:
@@ -73,7 +70,6 @@ class MemoryOrphanCheckRepository:
             )
 
     async def close(self, check: OrphanCheck) -> None:
-        """Close the check, unless another worker holds it now."""
         owner = check.meeting.account_id, check.meeting.id
         stored = self._tables.orphan_checks.get(owner)
         if stored is not None and stored.token == check.token:

@@ -23,7 +23,6 @@ class MemoryProviderEventInbox:
         self._clock = clock
 
     async def add(self, id: UUID, event: ProviderEvent, digest: bytes) -> bool:
-        """Take an event in, due at once; false when the same bytes are known."""
         known = self._tables.provider_events
         if any((one.provider, one.digest) == (event.provider, digest) for one in known.values()):
             return False
@@ -34,7 +33,6 @@ class MemoryProviderEventInbox:
         return True
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[ClaimedEvent]:
-        """Take events that are due, each under the lease."""
         now = self._clock.now()
         due = sorted(
             (stored.due_at, id_)
@@ -52,14 +50,12 @@ class MemoryProviderEventInbox:
         return claimed
 
     async def postpone(self, id: UUID, token: UUID, seconds: float) -> None:
-        """Give an event back, due in so many seconds; a lost claim changes nothing."""
         stored = self._claimed(id, token)
         if stored is not None:
             due_at = self._clock.now() + timedelta(seconds=seconds)
             self._tables.provider_events[id] = evolve(stored, token=None, due_at=due_at)
 
     async def done(self, id: UUID, token: UUID) -> None:
-        """Be done with an event for good; a lost claim changes nothing."""
         stored = self._claimed(id, token)
         if stored is not None:
             self._tables.provider_events[id] = evolve(stored, token=None, due_at=None, event=None)

@@ -41,7 +41,6 @@ class MemoryQueries:
         self._clock = clock
 
     async def find_caller(self, key_digest: bytes, includes: CallerIncludes = NO_INCLUDES) -> Caller | None:
-        """The key stored under a digest, whatever its validity, with its account, in one trip."""
         tables = self._state.committed
         key_id = tables.key_of_digest.get(key_digest)
         if key_id is None:
@@ -60,18 +59,15 @@ class MemoryQueries:
         return Caller(key, shown, tables.usage.get((card.id, key.id, day), CapUsage(key.id, day)))
 
     async def find_meeting(self, account_id: UUID, meeting_id: UUID) -> Meeting | None:
-        """An account's meeting in any state."""
         return _meeting_of(self._state.committed, account_id, meeting_id)
 
     async def is_in_progress(self, account_id: UUID, meeting_id: UUID) -> bool:
-        """Whether a process makes or cancels an account's meeting now."""
         stored = self._state.committed.meetings.get((account_id, meeting_id))
         return stored is not None and stored.lease is not None and stored.lease.until > self._clock.now()
 
     async def list_meetings(
         self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
     ) -> Sequence[Meeting]:
-        """An account's meetings that a customer may see, the newest first."""
         tables = self._state.committed
         found = [
             stored.meeting
@@ -84,7 +80,6 @@ class MemoryQueries:
     async def list_transactions(
         self, account_id: UUID, wanted: TransactionFilter, limit: int, before: int | None
     ) -> Sequence[Entry]:
-        """An account's own entries in the ledger, the newest first."""
         found = [
             entry
             for (owner, number), entry in self._state.committed.entries.items()
@@ -94,23 +89,18 @@ class MemoryQueries:
         return found[:limit]
 
     async def next_free_start(self, wanted: FreeStartQuery) -> datetime | None:
-        """The earliest instant from `start_at` on at which such a meeting could be reserved now."""
         return next_free_start(self._state.committed, wanted)
 
     async def next_creation_at(self, wanted: FreeStartQuery) -> datetime | None:
-        """The first instant from `now` on at which a host with the seats may be given a meeting."""
         return next_creation_at(self._state.committed, wanted)
 
     async def find_at_provider(self, provider: str, provider_meeting_id: str) -> Meeting | None:
-        """The meeting that a provider knows under an id of its own."""
         return meeting_at_provider(self._state.committed, provider, provider_meeting_id)
 
     async def find_endpoint(self, account_id: UUID, endpoint_id: UUID) -> Endpoint | None:
-        """An account's webhook endpoint."""
         return self._state.committed.endpoints.get((account_id, endpoint_id))
 
     async def list_endpoints(self, account_id: UUID, limit: int, before: UUID | None) -> Sequence[Endpoint]:
-        """An account's webhook endpoints, the newest first."""
         found = [one for one in self._state.committed.endpoints.values() if one.account_id == account_id]
         found.sort(key=lambda one: one.id, reverse=True)
         return [one for one in found if before is None or one.id < before][:limit]
@@ -123,7 +113,6 @@ class MemoryQueries:
         limit: int,
         before: UUID | None,
     ) -> Sequence[DeliveryHistory] | None:
-        """The deliveries to an account's endpoint, the newest first."""
         tables = self._state.committed
         if (account_id, endpoint_id) not in tables.endpoints:
             return None
@@ -140,7 +129,6 @@ class MemoryQueries:
     async def find_delivery(
         self, account_id: UUID, endpoint_id: UUID, delivery_id: UUID
     ) -> DeliveryHistory | None:
-        """A delivery to an account's endpoint, as long as the endpoint is there."""
         tables = self._state.committed
         stored = tables.deliveries.get((account_id, delivery_id))
         if stored is None or stored.delivery.endpoint_id != endpoint_id:
@@ -150,13 +138,11 @@ class MemoryQueries:
         return _history(tables, stored.delivery)
 
     async def find_recording(self, account_id: UUID, recording_id: UUID) -> Recording | None:
-        """An account's recording, in any state."""
         return recording_by_id(self._state.committed, account_id, recording_id)
 
     async def list_recordings(
         self, account_id: UUID, meeting_id: UUID | None, limit: int, before: UUID | None
     ) -> Sequence[Recording]:
-        """An account's recordings that a customer may see, the newest first."""
         found = [
             stored.recording
             for (owner, of_meeting), stored in self._state.committed.recordings.items()
@@ -169,14 +155,12 @@ class MemoryQueries:
         return found[:limit]
 
     async def find_note(self, account_id: UUID, note_id: UUID) -> Note | None:
-        """An account's note, in any state."""
         stored = self._state.committed.notes.get((account_id, note_id))
         return None if stored is None else stored.note
 
     async def list_notes(
         self, account_id: UUID, wanted: NoteFilter, limit: int, before: UUID | None
     ) -> Sequence[Note]:
-        """An account's notes that are not erased, the newest first."""
         found = [
             stored.note
             for (owner, id_), stored in self._state.committed.notes.items()
@@ -190,7 +174,6 @@ class MemoryQueries:
         return found[:limit]
 
     async def find_secrets(self, url_key: str) -> Sequence[str]:
-        """The secrets of every endpoint registered under a normalised URL."""
         found = [one for one in self._state.committed.endpoints.values() if one.url_key == url_key]
         return [one.secret for one in found if one.secret is not None]
 

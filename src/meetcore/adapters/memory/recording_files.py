@@ -36,7 +36,6 @@ class MemoryRecordingFiles:
 
     @property
     def provider(self) -> str:
-        """Whose files these are."""
         return self._provider
 
     def put(self, provider_meeting_id: str, file: RecordingFile, content: bytes) -> None:
@@ -45,13 +44,11 @@ class MemoryRecordingFiles:
         self._contents[file.provider_file_id] = content
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
-        """The files that the test put here."""
         self._check()
         return tuple(self._files.get(provider_meeting_id, {}).values())
 
     @asynccontextmanager
     async def open(self, file: RecordingFile, wanted: ByteRange | None = None) -> AsyncIterator[OpenFile]:
-        """Read some of a file; see `RecordingFiles.open`."""
         self._check()
         content = self._contents.get(file.provider_file_id)
         if content is None:
@@ -66,7 +63,6 @@ class MemoryRecordingFiles:
         yield OpenFile(len(content), first, last, self._chunks(content[first : last + 1]))
 
     async def remove(self, provider_meeting_id: str, file: RecordingFile) -> None:
-        """Delete a file."""
         self._check()
         if self._files.get(provider_meeting_id, {}).pop(file.provider_file_id, None) is not None:
             del self._contents[file.provider_file_id]

@@ -39,16 +39,13 @@ class MemoryRecordingRepository:
         self._entropy = entropy
 
     async def load(self, account_id: UUID, meeting_id: UUID) -> Recording | None:
-        """The recording of a meeting."""
         stored = self._tables.recordings.get((account_id, meeting_id))
         return None if stored is None else stored.recording
 
     async def load_by_id(self, account_id: UUID, recording_id: UUID) -> Recording | None:
-        """An account's recording, in any state."""
         return recording_by_id(self._tables, account_id, recording_id)
 
     async def save(self, recording: Recording, events: Sequence[Event] = ()) -> int:
-        """Write a recording with all its files; one that needs work is due."""
         name = recording.account_id, recording.meeting_id
         known = self._tables.recordings.get(name)
         if known is not None and known.recording.id != recording.id:
@@ -62,7 +59,6 @@ class MemoryRecordingRepository:
         return write_events(self._tables, recording.account_id, events, self._clock.now(), self._entropy)
 
     async def claim(self, limit: int, lease: Lease) -> Sequence[RecordingTask]:
-        """Take recordings that are due, each under the lease."""
         now = self._clock.now()
         due = sorted(
             (stored.due_at, name)
@@ -79,20 +75,17 @@ class MemoryRecordingRepository:
         return tasks
 
     async def renew(self, task: RecordingTask, seconds: float) -> bool:
-        """Keep a claim for so many seconds from now; false when it is lost."""
         stored = self._claimed(task)
         if stored is not None:
             self._put(evolve(stored, due_at=self._clock.now() + timedelta(seconds=seconds)))
         return stored is not None
 
     async def postpone(self, task: RecordingTask, seconds: float) -> None:
-        """Give a recording back, due in so many seconds; a lost claim changes nothing."""
         stored = self._claimed(task)
         if stored is not None:
             self._put(evolve(stored, due_at=self._clock.now() + timedelta(seconds=seconds), token=None))
 
     async def find_outlived(self, limit: int) -> Sequence[tuple[UUID, UUID]]:
-        """Account and meeting of what is past its retention and has not expired yet, the oldest first."""
         now = self._clock.now()
         outlived = [
             stored.recording

@@ -24,7 +24,6 @@ class MemoryRegistry:
         self._state = state
 
     async def add_account(self, account: NewAccount) -> None:
-        """Open an active account with empty funds."""
         async with self._state.change() as tables:
             if account.id in tables.accounts:
                 raise ConstraintBroken(f"account {account.id} is open already")
@@ -35,30 +34,25 @@ class MemoryRegistry:
             tables.accounts[account.id] = Account(account, funds)
 
     async def list_accounts(self, email: str | None, limit: int) -> Sequence[StoredAccount]:
-        """The newest accounts, so many at most; with this e-mail address where given."""
         every = self._state.committed.accounts.values()
         own = [one for one in every if email is None or email_key(one.card.email) == email_key(email)]
         return sorted(map(_stored, own), key=lambda account: account.id, reverse=True)[:limit]
 
     async def find_account(self, account_id: UUID) -> StoredAccount:
-        """One account."""
         return _stored(account_of(self._state.committed, account_id))
 
     async def suspend_account(self, account_id: UUID, at: datetime) -> StoredAccount:
-        """Suspend an account; one that is suspended keeps its time."""
         async with self._state.change() as tables:
             account = account_of(tables, account_id)
             tables.accounts[account_id] = evolve(account, suspended_at=account.suspended_at or at)
             return _stored(tables.accounts[account_id])
 
     async def resume_account(self, account_id: UUID) -> StoredAccount:
-        """Make an account active."""
         async with self._state.change() as tables:
             tables.accounts[account_id] = evolve(account_of(tables, account_id), suspended_at=None)
             return _stored(tables.accounts[account_id])
 
     async def set_low_threshold(self, account_id: UUID, credits: int) -> None:
-        """Change the threshold of `credit.low`; below the new one, the event counts as sent."""
         async with self._state.change() as tables:
             account = account_of(tables, account_id)
             is_low = account.funds.available < credits
@@ -66,7 +60,6 @@ class MemoryRegistry:
             tables.accounts[account_id] = evolve(account, funds=funds)
 
     async def add_key(self, key: ApiKey, key_digest: bytes) -> None:
-        """Keep a key by its digest."""
         async with self._state.change() as tables:
             account_of(tables, key.account_id)
             if key.id in tables.keys or key_digest in tables.key_of_digest:
@@ -75,13 +68,11 @@ class MemoryRegistry:
             tables.key_of_digest[key_digest] = key.id
 
     async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
-        """Every key, newest first; of one account where given."""
         keys = self._state.committed.keys.values()
         matching = [key for key in keys if account_id is None or key.account_id == account_id]
         return sorted(matching, key=lambda key: key.id, reverse=True)
 
     async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
-        """Revoke a key from `at` on; a second call never puts it off."""
         async with self._state.change() as tables:
             key = _key_of(tables, key_id)
             since = at if key.revoked_at is None else min(key.revoked_at, at)
@@ -89,13 +80,11 @@ class MemoryRegistry:
             return tables.keys[key_id]
 
     async def set_daily_cap(self, key_id: UUID, daily_cap: int | None) -> ApiKey:
-        """Change a key's cap in credits a day; `None` removes it."""
         async with self._state.change() as tables:
             tables.keys[key_id] = evolve(_key_of(tables, key_id), daily_cap=daily_cap)
             return tables.keys[key_id]
 
     async def add_host(self, host: Host, at: datetime) -> None:
-        """Add a licensed host, active and unused."""
         async with self._state.change() as tables:
             for known in tables.hosts.values():
                 if known.provider_user_id == host.provider_user_id:
@@ -103,16 +92,13 @@ class MemoryRegistry:
             tables.hosts[host.id] = Host(host.id, host.provider_user_id, host.capacity, host.max_concurrent)
 
     async def list_hosts(self) -> Sequence[Host]:
-        """Every host, smallest first."""
         hosts = self._state.committed.hosts.values()
         return sorted(hosts, key=lambda host: (host.capacity, host.provider_user_id))
 
     async def disable_host(self, host_id: UUID) -> Host:
-        """Give a host no new meetings; those it has stay."""
         return await self._set_active(host_id, is_active=False)
 
     async def enable_host(self, host_id: UUID) -> Host:
-        """Let a host have new meetings again."""
         return await self._set_active(host_id, is_active=True)
 
     async def _set_active(self, host_id: UUID, *, is_active: bool) -> Host:

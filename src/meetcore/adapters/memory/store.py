@@ -37,52 +37,42 @@ class MemoryTransaction:
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:
-        """Idempotency records."""
         return self._idempotency
 
     @property
     def ledger(self) -> MemoryLedgerRepository:
-        """Money outside meetings."""
         return self._ledger
 
     @property
     def meetings(self) -> MemoryMeetingRepository:
-        """Meetings, their hosts and their money."""
         return self._meetings
 
     @property
     def endpoints(self) -> MemoryEndpointRepository:
-        """Webhook endpoints."""
         return self._endpoints
 
     @property
     def deliveries(self) -> MemoryDeliveryRepository:
-        """The outbox."""
         return self._deliveries
 
     @property
     def inbox(self) -> MemoryProviderEventInbox:
-        """Provider webhook events."""
         return self._inbox
 
     @property
     def recordings(self) -> MemoryRecordingRepository:
-        """What was recorded of meetings."""
         return self._recordings
 
     @property
     def notes(self) -> MemoryNoteRepository:
-        """Notes and their money."""
         return self._notes
 
     @property
     def host_keys(self) -> MemoryHostKeyRepository:
-        """The keys of hosts."""
         return self._host_keys
 
     @property
     def orphan_checks(self) -> MemoryOrphanCheckRepository:
-        """Creations whose provider is still to be looked at."""
         return self._orphan_checks
 
 
@@ -102,12 +92,10 @@ class MemoryStore:
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[MemoryTransaction]:
-        """A clean exit commits, an exception rolls back."""
         async with self.state.change() as tables:
             yield MemoryTransaction(tables, self._clock, self._entropy)
 
     @asynccontextmanager
     async def at_once(self) -> AsyncIterator[MemoryTransaction]:
-        """A transaction for one call only."""
         async with self.begin() as tx:
             yield tx

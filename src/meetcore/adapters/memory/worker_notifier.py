@@ -17,7 +17,6 @@ class MemoryWorkerNotifier:
         self.notifications = 0
 
     def notify(self) -> None:
-        """Notify the worker that something is due."""
         self.notifications += 1
         if self._on_notify is not None:
             self._on_notify()

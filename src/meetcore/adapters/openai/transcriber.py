@@ -80,11 +80,9 @@ class OpenAiTranscriber:
 
     @property
     def takes_copies(self) -> bool:
-        """Yes."""
         return True
 
     async def transcribe(self, sound: Sound) -> Transcript:
-        """The utterances of a piece: see `Transcriber`."""
         if sound.file.seek(0, os.SEEK_END) > MAX_FILE_BYTES:
             raise AiRefused("ai: a piece of sound that is larger than 25 MiB")
         if sound.length_s < _SHORTEST_S:

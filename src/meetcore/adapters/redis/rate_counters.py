@@ -46,11 +46,6 @@ class RedisRateCounters:
         self._dialling: asyncio.Task[None] | None = None
 
     async def hit(self, key_id: UUID, operation_class: OperationClass, window_start: int) -> int:
-        """Add one and return the count, this hit included.
-
-        Raises:
-            RateStoreUnavailable: Redis did not answer in time, or answered with an error.
-        """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[int] = loop.create_future()
         pending = self._pending

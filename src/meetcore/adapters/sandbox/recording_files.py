@@ -56,7 +56,6 @@ class SandboxRecordingFiles:
 
     @property
     def provider(self) -> str:
-        """The sandbox."""
         return "sandbox"
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:

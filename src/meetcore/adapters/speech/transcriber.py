@@ -57,7 +57,6 @@ class LocalTranscriber:
 
     @property
     def max_piece_s(self) -> int:
-        """Two minutes."""
         return _PIECE_S
 
     @property
@@ -66,7 +65,6 @@ class LocalTranscriber:
         return False
 
     async def transcribe(self, sound: Sound) -> Transcript:
-        """The utterances of a piece: see `Transcriber`."""
         async with self._turns:
             child = await self._start(sound.file)
             try:

@@ -9,5 +9,4 @@ class SystemClock:
     """Reads the machine's wall clock, which may be set back or forth while the program runs."""
 
     def now(self) -> datetime:
-        """The present instant, aware, in UTC, with microseconds."""
         return datetime.now(UTC)

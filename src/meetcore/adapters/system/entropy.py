@@ -9,5 +9,4 @@ class SystemEntropy:
     """Draws from the kernel's generator, fit for keys."""
 
     def token_bytes(self, count: int) -> bytes:
-        """Draw `count` unpredictable bytes."""
         return os.urandom(count)

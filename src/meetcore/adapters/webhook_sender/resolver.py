@@ -58,12 +58,6 @@ class SystemResolver:
         self._lookups: dict[str, asyncio.Future[_Found]] = {}
 
     async def resolve(self, host: str, account_id: UUID) -> tuple[Address, ...]:
-        """Give every address the name has now, without doubles, in the system's order of preference.
-
-        Raises:
-            LookupsBusy: no room came free for the account or the domain.
-            HostUnresolved: no answer in time, no such name, no address, or no thread to ask with.
-        """
         limit = asyncio.timeout(self._timeout_s)
         try:
             query = self._lookups.get(host) or await self._begin(host, account_id)

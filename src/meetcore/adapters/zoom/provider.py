@@ -134,11 +134,6 @@ class ZoomProvider:
         raise ProviderUnknown(f"zoom: a host with more than {_MAX_PAGES} pages of meetings")
 
     async def remove(self, provider_meeting_id: str) -> ProviderMeetingState:
-        """Delete a meeting that has not started; reports when it runs, is over or deleted already.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: it was not removed, or the outcome is unknown.
-        """
         if not _is_number(provider_meeting_id):
             return ProviderMeetingState.GONE
         answer = await self._calls.ask(
@@ -155,11 +150,6 @@ class ZoomProvider:
         raise self._refusal("remove", answer)
 
     async def end(self, provider_meeting_id: str) -> None:
-        """End a meeting that runs; one that is over, gone or has not begun is fine.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: it may still run.
-        """
         if not _is_number(provider_meeting_id):
             return
         answer = await self._calls.ask(
@@ -173,11 +163,6 @@ class ZoomProvider:
             raise self._refusal("end", answer)
 
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
-        """Give a user another host key, of 6 to 10 digits.
-
-        Raises:
-            ProviderRefused, ProviderUnknown: the user may have either key.
-        """
         answer = await self._calls.ask(
             "PATCH", f"/users/{segment(provider_user_id)}", body={"host_key": host_key}
         )

@@ -73,7 +73,6 @@ class ZoomRecordingFiles:
 
     @property
     def provider(self) -> str:
-        """Zoom."""
         return "zoom"
 
     async def find(self, provider_meeting_id: str) -> tuple[RecordingFile, ...]:
