@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from meetcore.adapters.postgres import migrate as module
+from meetcore.adapters.postgres.advisory_locks import MIGRATIONS
 from meetcore.adapters.postgres.migrate import (
     Migration,
     MigrationRefused,
@@ -146,7 +147,7 @@ def test_two_migrators_at_once_apply_each_step_once(empty_database_url):
 
 def test_a_migrator_that_waits_in_vain_gives_up(empty_database_url):
     with psycopg.connect(empty_database_url, autocommit=True) as holder:
-        holder.execute("SELECT pg_advisory_lock(%s)", (module._LOCK,))
+        holder.execute("SELECT pg_advisory_lock(%s)", (MIGRATIONS,))
         with pytest.raises(MigrationRefused, match="too long"):
             migrate(empty_database_url, timeout_s=0)
     assert migrate(empty_database_url) == load_migrations()

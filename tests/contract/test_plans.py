@@ -54,7 +54,7 @@ INSERT INTO host_reservations (account_id, meeting_id, host_id, slot, during)
 SELECT gen_random_uuid(), gen_random_uuid(), id, 0, tstzrange(now() + interval '9 days', NULL) FROM hosts;
 INSERT INTO ledger_transfers
     (account_id, id, operation, kind, amount, source, destination, reference_type, reference_id)
-SELECT id, gen_random_uuid(), 'x', 'topup', 1, 'house', 'customer', 'topup', 'x' FROM {_UNKNOWN_IDS};
+SELECT id, gen_random_uuid(), 'x', 'topup', 1, 'topups', 'customer', 'topup', 'x' FROM {_UNKNOWN_IDS};
 INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
 SELECT account_id, 1000, 'customer', id, 1, 1, now(), sha256('x') FROM ledger_transfers
 WHERE operation = 'x';

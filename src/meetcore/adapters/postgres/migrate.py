@@ -20,12 +20,12 @@ from threading import Timer
 import psycopg
 from attrs import field, frozen
 
+from meetcore.adapters.postgres.advisory_locks import MIGRATIONS
 from meetcore.adapters.postgres.connection import drop_socket
 from meetcore.adapters.postgres.pool import DEADLINE_S, network_parameters, translated
 
 __all__ = ["Migration", "MigrationRefused", "load_migrations", "migrate", "missing"]
 
-_LOCK = 0x6D656574636F7265  # "meetcore"
 _NAME = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
 _POLL_S = 0.05
 _LOCK_TIMEOUT_S = 2.0
@@ -139,7 +139,7 @@ def _take_lock(connection: psycopg.Connection, timeout_s: float) -> None:
     deadline = time.monotonic() + timeout_s
     while True:
         with _answered(connection):
-            row = connection.execute("SELECT pg_try_advisory_lock(%s)", (_LOCK,)).fetchone()
+            row = connection.execute("SELECT pg_try_advisory_lock(%s)", (MIGRATIONS,)).fetchone()
         if row is not None and row[0]:
             return
         if time.monotonic() > deadline:

@@ -12,6 +12,7 @@ import msgspec
 import structlog
 
 from meetcore.adapters.postgres import note_rows, rows
+from meetcore.adapters.postgres.advisory_locks import NOTE_CLAIMS
 from meetcore.adapters.postgres.ledger import (
     APPEND_ENTRY,
     GUARD_LOCKED,
@@ -95,8 +96,8 @@ WITH {GUARD_LOCKED}, note AS ({_INSERT}
 SELECT count(*) AS due FROM delivery WHERE status = 'pending'
 """
 
-# Claims are one after another; the lock goes with the transaction. The number stands for this and nothing else.
-_LOCK_CLAIMS = "SELECT pg_advisory_xact_lock(6072401001)"
+# Claims follow one another; the lock ends with the transaction.
+_LOCK_CLAIMS = f"SELECT pg_advisory_xact_lock({NOTE_CLAIMS})"
 
 # Takes notes that are due, as many as the bound on those in progress allows: one for each recording that no
 # other note is working on; each account's in turn, after what it has in progress already.

@@ -8,6 +8,7 @@ from uuid import UUID
 import psycopg
 
 from meetcore.adapters.postgres import rows
+from meetcore.adapters.postgres.advisory_locks import ACCOUNT_EMAIL
 from meetcore.adapters.postgres.callers import KEY_COLUMNS
 from meetcore.adapters.postgres.pool import Pool, translated
 from meetcore.adapters.postgres.rows import HOST_COLUMNS
@@ -20,7 +21,7 @@ __all__ = ["PostgresRegistry"]
 
 # Lets one transaction at a time open an account of an e-mail address. No unique index: accounts of releases that did
 # not look may share one.
-_TAKE_EMAIL = "SELECT pg_advisory_xact_lock(hashtextextended('account of ' || lower(%(email)s), 0))"
+_TAKE_EMAIL = f"SELECT pg_advisory_xact_lock({ACCOUNT_EMAIL})"
 
 _ACCOUNT_OF_EMAIL = "SELECT id FROM accounts WHERE lower(email) = lower(%(email)s) ORDER BY id LIMIT 1"
 

@@ -1,15 +1,24 @@
 -- The schema as it is: canonical, for reading. A database is never built from this file but by the
 -- numbered steps in migrations/, and a test proves that they arrive at exactly what stands here.
--- Everything that belongs to an account is keyed (account_id, ...).
+-- Everything that belongs to an account is keyed (account_id, ...). Each enum of the domain has a CHECK with its values.
+--
+-- A reference without a foreign key has its reason beside it:
+--   caller    from the authenticated request. Keys and accounts are never deleted, and a check would lock their rows.
+--   together  written in a transaction that wrote or read the row that it names, under the account's lock; that one is not
+--             deleted before it.
+--   ledger    proved by `meetcore credits verify`, over the whole ledger.
+--   outlives  stays when the row that it names is deleted.
+--   several   names rows of several tables.
+--   outside   names something that is not in this database.
 
 CREATE EXTENSION IF NOT EXISTS btree_gist;
 
--- An account and its funds. The row is the account's lock: whoever changes anything that a later
+-- An account and its funds. The row is the account's lock: a transaction that changes anything that a later
 -- decision of this account reads takes it FOR NO KEY UPDATE and raises `version`, by which a read that
 -- had to wait for the lock sees that it must read again.
 CREATE TABLE accounts (
     id                   uuid PRIMARY KEY,
-    user_id              uuid NOT NULL,
+    user_id              uuid NOT NULL,  -- no foreign key: outside
     email                text NOT NULL,
     full_name            text NOT NULL,
     created_at           timestamptz NOT NULL,
@@ -29,7 +38,9 @@ CREATE TABLE api_keys (
     id           uuid PRIMARY KEY,
     account_id   uuid NOT NULL REFERENCES accounts,
     digest       bytea NOT NULL UNIQUE CHECK (length(digest) = 32),
-    scopes       text[] NOT NULL,
+    scopes       text[] NOT NULL CHECK (scopes <@ ARRAY[
+        'meetings:read', 'meetings:write', 'notulen:read', 'notulen:write', 'recordings:read', 'recordings:write',
+        'credits:read', 'webhooks:read', 'webhooks:write']),
     daily_cap    bigint CHECK (daily_cap >= 0),
     created_at   timestamptz NOT NULL,
     expires_at   timestamptz,
@@ -37,7 +48,7 @@ CREATE TABLE api_keys (
 );
 CREATE INDEX api_keys_of_account ON api_keys (account_id, id);
 
--- Double entry. A transfer has two legs in ledger_entries, the customer's and the house's, under
+-- Double entry. A transfer has two legs in ledger_entries, the customer's and the system's, under
 -- the customer's entry number; the customer's leg carries the running balance and the hash chain. `chain_key` names
 -- the key that an entry is chained under; without one it is of version 1.
 CREATE TABLE ledger_transfers (
@@ -46,23 +57,24 @@ CREATE TABLE ledger_transfers (
     operation       text NOT NULL,
     kind            text NOT NULL CHECK (kind IN ('topup', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
     amount          bigint NOT NULL CHECK (amount BETWEEN 1 AND 1000000000000000),
-    source          text NOT NULL,
-    destination     text NOT NULL CHECK (destination <> source AND 'customer' IN (source, destination)),
+    source          text NOT NULL CHECK (source IN ('customer', 'topups', 'meetings', 'notulen', 'adjustments')),
+    destination     text NOT NULL CHECK (destination IN ('customer', 'topups', 'meetings', 'notulen', 'adjustments')),
     reference_type  text NOT NULL,
-    reference_id    text NOT NULL,
-    reverses        uuid,
-    api_key_id      uuid,
+    reference_id    text NOT NULL,  -- no foreign key: several
+    reverses        uuid,  -- no foreign key: ledger
+    api_key_id      uuid,  -- no foreign key: caller
     cap_day         date,
     PRIMARY KEY (account_id, id),
-    UNIQUE (account_id, operation)
+    UNIQUE (account_id, operation),
+    CHECK (destination <> source AND 'customer' IN (source, destination))
 );
 CREATE UNIQUE INDEX ledger_transfers_reversed_once ON ledger_transfers (account_id, reverses) WHERE reverses IS NOT NULL;
 
 CREATE TABLE ledger_entries (
-    account_id     uuid NOT NULL,
+    account_id     uuid NOT NULL,  -- no foreign key: ledger
     number         bigint NOT NULL CHECK (number >= 1),
-    book           text NOT NULL,
-    transfer_id    uuid NOT NULL,
+    book           text NOT NULL CHECK (book IN ('customer', 'topups', 'meetings', 'notulen', 'adjustments')),
+    transfer_id    uuid NOT NULL,  -- no foreign key: ledger
     amount         bigint NOT NULL CHECK (amount <> 0),
     balance_after  bigint,
     at             timestamptz NOT NULL,
@@ -72,7 +84,7 @@ CREATE TABLE ledger_entries (
     CHECK ((book = 'customer') = (balance_after IS NOT NULL AND hash IS NOT NULL)),
     CONSTRAINT ledger_entries_chain_key CHECK (chain_key IS NULL OR length(chain_key) = 4 AND book = 'customer')
 );
--- The house's leg tells the kind of an entry: by its book, and a refund from a charge by its sign.
+-- The system's leg tells the kind of an entry: by its book, and a refund from a charge by its sign.
 CREATE INDEX ledger_entries_by_kind ON ledger_entries (account_id, book, (book = 'meetings' AND amount < 0), number)
     WHERE book <> 'customer';
 -- The entry of a transfer is found without reading the account's history, and there is one.
@@ -93,7 +105,7 @@ CREATE TABLE ledger_seals (
     account_id  uuid PRIMARY KEY REFERENCES accounts,
     entries     bigint NOT NULL CHECK (entries >= 1),
     last_hash   bytea NOT NULL CHECK (length(last_hash) = 32),
-    key_id      bytea NOT NULL CHECK (length(key_id) = 4),
+    key_id      bytea NOT NULL CHECK (length(key_id) = 4),  -- no foreign key: outside
     mac         bytea NOT NULL CHECK (length(mac) = 32),
     sealed_at   timestamptz NOT NULL
 );
@@ -105,19 +117,19 @@ CREATE TABLE ledger_holds (
     account_id      uuid NOT NULL REFERENCES accounts,
     id              uuid NOT NULL,
     operation       text NOT NULL,
-    kind            text NOT NULL,
+    kind            text NOT NULL CHECK (kind IN ('topup', 'meeting_charge', 'meeting_refund', 'notulen_charge', 'adjustment')),
     amount          bigint NOT NULL CHECK (amount BETWEEN 1 AND 1000000000000000),
     reference_type  text NOT NULL,
-    reference_id    text NOT NULL,
-    api_key_id      uuid NOT NULL,
+    reference_id    text NOT NULL,  -- no foreign key: several
+    api_key_id      uuid NOT NULL,  -- no foreign key: caller
     cap_day         date NOT NULL,
     PRIMARY KEY (account_id, id),
     UNIQUE (account_id, operation)
 );
 
 CREATE TABLE cap_usage (
-    account_id  uuid NOT NULL,
-    api_key_id  uuid NOT NULL,
+    account_id  uuid NOT NULL,  -- no foreign key: caller
+    api_key_id  uuid NOT NULL,  -- no foreign key: caller
     day         date NOT NULL,
     spent       bigint NOT NULL CHECK (spent >= 0),
     held        bigint NOT NULL CHECK (held >= 0),
@@ -125,10 +137,11 @@ CREATE TABLE cap_usage (
 ) WITH (fillfactor = 50);
 
 -- `creations` were made for a host on `creations_on`, a day in UTC. Its key is sealed; while `key_due_at` is
--- there the key is another meeting's and is to be replaced, by whoever bears `key_token` until then.
+-- set the key is an earlier meeting's and must be replaced, by the holder of `key_token` until then. The provider is the one
+-- of the deployment, so that `provider_user_id` is unique by itself.
 CREATE TABLE hosts (
     id                 uuid PRIMARY KEY,
-    provider_user_id   text NOT NULL UNIQUE,
+    provider_user_id   text NOT NULL UNIQUE,  -- no foreign key: outside
     capacity           integer NOT NULL CHECK (capacity >= 1),
     max_concurrent     integer NOT NULL CHECK (max_concurrent >= 1),
     uses               bigint NOT NULL DEFAULT 0,
@@ -159,15 +172,16 @@ CREATE INDEX account_creations_days ON account_creations (day);
 CREATE TABLE meetings (
     account_id           uuid NOT NULL REFERENCES accounts,
     id                   uuid NOT NULL,
-    api_key_id           uuid NOT NULL,
-    status               text NOT NULL,
+    api_key_id           uuid NOT NULL,  -- no foreign key: caller
+    status               text NOT NULL CHECK (status IN (
+        'provisioning', 'scheduled', 'cancelling', 'started', 'ended', 'cancelled', 'abandoned')),
     title                text NOT NULL,
     description          text,
     start_at             timestamptz NOT NULL,
     end_at               timestamptz NOT NULL CHECK (end_at > start_at),
     duration             integer NOT NULL,
     capacity             integer,
-    pricing_tier_id      text NOT NULL,
+    pricing_tier_id      text NOT NULL,  -- no foreign key: outside
     credits              bigint NOT NULL,
     with_recording       boolean NOT NULL,
     auto_notulen         boolean NOT NULL,
@@ -179,9 +193,9 @@ CREATE TABLE meetings (
     created_at           timestamptz NOT NULL,
     password             bytea,
     join_url             text,
-    provider_meeting_id  text,
-    hold_id              uuid,
-    charge_id            uuid,
+    provider_meeting_id  text,  -- no foreign key: outside
+    hold_id              uuid,  -- no foreign key: together
+    charge_id            uuid,  -- no foreign key: together
     credits_refunded     bigint,
     idempotency_key      text,
     lease_token          uuid,
@@ -220,8 +234,8 @@ CREATE INDEX orphan_checks_due ON orphan_checks (due_at);
 
 -- One row for each meeting that occupies a host; two that overlap on one slot cannot exist.
 CREATE TABLE host_reservations (
-    account_id  uuid NOT NULL,
-    meeting_id  uuid NOT NULL,
+    account_id  uuid NOT NULL,  -- no foreign key: together
+    meeting_id  uuid NOT NULL,  -- no foreign key: together
     host_id     uuid NOT NULL REFERENCES hosts,
     slot        integer NOT NULL CHECK (slot >= 0),
     during      tstzrange NOT NULL CHECK (NOT isempty(during)),
@@ -240,8 +254,8 @@ CREATE TABLE webhook_hosts (
     claimed_at  timestamptz[] NOT NULL DEFAULT '{}'
 ) WITH (fillfactor = 50);
 
--- Failed deliveries in a row at a host, over all endpoints of an account there. Locked before the endpoints by whoever
--- records attempts.
+-- Failed deliveries in a row at a host, over all endpoints of an account there. A transaction that records attempts locks
+-- it before the endpoints.
 CREATE TABLE webhook_account_hosts (
     account_id            uuid NOT NULL REFERENCES accounts,
     host                  text NOT NULL REFERENCES webhook_hosts,
@@ -257,7 +271,9 @@ CREATE TABLE webhook_endpoints (
     url                   text NOT NULL,
     url_key               text NOT NULL,
     description           text,
-    event_types           text[] NOT NULL,
+    event_types           text[] NOT NULL CHECK (event_types <@ ARRAY[
+        'note.completed', 'note.failed', 'meeting.created', 'meeting.ended', 'recording.ready', 'credit.low',
+        'credit.topup.succeeded', 'webhook.test']),
     state                 text NOT NULL CHECK (state IN ('active', 'paused', 'disabled')),
     consecutive_failures  integer NOT NULL CHECK (consecutive_failures >= 0),
     disabled_at           timestamptz,
@@ -278,23 +294,27 @@ CREATE INDEX webhook_endpoints_at_host ON webhook_endpoints (account_id, host);
 -- those posts is recorded. `lease_host` is the host that a claimed delivery is posted to. `subject_id` names the note that
 -- an event is about; erasing the note deletes the event.
 CREATE TABLE events (
-    account_id  uuid NOT NULL,
+    account_id  uuid NOT NULL,  -- no foreign key: caller
     id          uuid NOT NULL,
-    kind        text NOT NULL,
+    kind        text NOT NULL CHECK (kind IN (
+        'note.completed', 'note.failed', 'meeting.created', 'meeting.ended', 'recording.ready', 'credit.low',
+        'credit.topup.succeeded', 'webhook.test')),
     payload     bytea NOT NULL,
     created_at  timestamptz NOT NULL,
-    subject_id  uuid,
+    subject_id  uuid,  -- no foreign key: together
     PRIMARY KEY (account_id, id),
     CONSTRAINT events_subjects_are_notes CHECK (subject_id IS NULL OR kind IN ('note.completed', 'note.failed'))
 );
 CREATE INDEX events_of_subject ON events (account_id, subject_id) WHERE subject_id IS NOT NULL;
 
 CREATE TABLE deliveries (
-    account_id     uuid NOT NULL,
+    account_id     uuid NOT NULL,  -- no foreign key: caller
     id             uuid NOT NULL,
-    endpoint_id    uuid NOT NULL,
-    event_id       uuid NOT NULL,
-    event_kind     text NOT NULL,
+    endpoint_id    uuid NOT NULL,  -- no foreign key: outlives
+    event_id       uuid NOT NULL,  -- no foreign key: together
+    event_kind     text NOT NULL CHECK (event_kind IN (
+        'note.completed', 'note.failed', 'meeting.created', 'meeting.ended', 'recording.ready', 'credit.low',
+        'credit.topup.succeeded', 'webhook.test')),
     status         text NOT NULL CHECK (status IN ('pending', 'succeeded', 'failed', 'held', 'expired')),
     attempts_made  integer NOT NULL DEFAULT 0,
     due_at         timestamptz,
@@ -320,8 +340,8 @@ CREATE INDEX deliveries_of_notes ON deliveries (account_id, event_id)
     WHERE event_kind IN ('note.completed', 'note.failed');
 
 CREATE TABLE delivery_attempts (
-    account_id        uuid NOT NULL,
-    delivery_id       uuid NOT NULL,
+    account_id        uuid NOT NULL,  -- no foreign key: together
+    delivery_id       uuid NOT NULL,  -- no foreign key: together
     number            integer NOT NULL,
     at                timestamptz NOT NULL,
     duration_ms       integer NOT NULL,
@@ -333,11 +353,11 @@ CREATE TABLE delivery_attempts (
 );
 
 CREATE TABLE idempotency_keys (
-    account_id   uuid NOT NULL,
+    account_id   uuid NOT NULL,  -- no foreign key: caller
     key          text NOT NULL,
     fingerprint  bytea NOT NULL,
     is_done      boolean NOT NULL,
-    subject_id   uuid,
+    subject_id   uuid,  -- no foreign key: several
     lease_until  timestamptz,
     answer       bytea,
     created_at   timestamptz NOT NULL,
@@ -345,14 +365,14 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_age ON idempotency_keys (created_at);
 
--- The inbox: what providers told and is not worked on yet. It belongs to no account, because only the work finds
--- out whose meeting it is about. `due_at` is when anyone may take an event next; it is null once an event is done,
+-- The inbox: events of providers that are not applied yet. They belong to no account: the meeting that one is about is only
+-- found when it is applied. `due_at` is when anyone may take an event next; it is null once an event is done,
 -- and then only the digest is left, by which a double is known.
 CREATE TABLE provider_events (
     id           uuid PRIMARY KEY,
     provider     text NOT NULL,
     digest       bytea NOT NULL CHECK (length(digest) = 32),
-    kind         text NOT NULL,
+    kind         text NOT NULL CHECK (kind IN ('meeting_started', 'meeting_ended', 'recording_ready')),
     payload      bytea,
     received_at  timestamptz NOT NULL,
     tries        integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
@@ -370,13 +390,13 @@ CREATE INDEX provider_events_done ON provider_events (received_at) WHERE due_at 
 CREATE TABLE recordings (
     account_id           uuid NOT NULL REFERENCES accounts,
     id                   uuid NOT NULL,
-    meeting_id           uuid NOT NULL,
+    meeting_id           uuid NOT NULL,  -- no foreign key: together
     status               text NOT NULL CHECK (status IN ('measuring', 'available', 'expired')),
     files                bytea NOT NULL,
     recorded_at          timestamptz NOT NULL,
     created_at           timestamptz NOT NULL,
     provider             text NOT NULL,
-    provider_meeting_id  text NOT NULL,
+    provider_meeting_id  text NOT NULL,  -- no foreign key: outside
     expires_at           timestamptz NOT NULL,
     due_at               timestamptz,
     lease_token          uuid,
@@ -392,9 +412,9 @@ CREATE INDEX recordings_outlived ON recordings (expires_at) WHERE status <> 'exp
 CREATE TABLE notes (
     account_id         uuid NOT NULL REFERENCES accounts,
     id                 uuid NOT NULL,
-    api_key_id         uuid NOT NULL,
+    api_key_id         uuid NOT NULL,  -- no foreign key: caller
     recording_id       uuid NOT NULL,
-    meeting_id         uuid NOT NULL,
+    meeting_id         uuid NOT NULL,  -- no foreign key: together
     language           text NOT NULL CHECK (language IN ('id', 'en')),
     status             text NOT NULL CHECK (status IN ('queued', 'processing', 'completed', 'failed', 'erased')),
     step               text NOT NULL CHECK (step IN ('fetch', 'transcribe', 'write', 'settle')),
@@ -403,14 +423,15 @@ CREATE TABLE notes (
     tries              integer NOT NULL DEFAULT 0 CHECK (tries >= 0),
     content            bytea,
     credits_charged    bigint,
-    charge_id          uuid,
+    charge_id          uuid,  -- no foreign key: together
     error              text,
     completed_at       timestamptz,
-    hold_id            uuid,
+    hold_id            uuid,  -- no foreign key: together
     due_at             timestamptz,
     lease_token        uuid,
     lease_expirations  integer NOT NULL DEFAULT 0 CHECK (lease_expirations >= 0),
     PRIMARY KEY (account_id, id),
+    FOREIGN KEY (account_id, recording_id) REFERENCES recordings,
     CONSTRAINT notes_in_progress_are_due CHECK ((status IN ('queued', 'processing')) = (due_at IS NOT NULL)),
     CONSTRAINT notes_in_progress_are_paid_for CHECK ((status IN ('queued', 'processing')) = (hold_id IS NOT NULL))
 ) WITH (fillfactor = 70);
@@ -426,37 +447,38 @@ CREATE TABLE transcript_chunks (
     source        text NOT NULL,
     number        integer NOT NULL CHECK (number >= 0),
     transcript    bytea NOT NULL,
-    PRIMARY KEY (account_id, recording_id, source, number)
+    PRIMARY KEY (account_id, recording_id, source, number),
+    FOREIGN KEY (account_id, recording_id) REFERENCES recordings
 );
 
 -- Counters of the present minute. Unlogged: a crash of the database forgets them, which errs on
 -- the customer's side for at most one minute.
 CREATE UNLOGGED TABLE rate_counters (
     window_start  bigint NOT NULL,
-    api_key_id    uuid NOT NULL,
-    class         text NOT NULL,
+    api_key_id    uuid NOT NULL,  -- no foreign key: caller
+    class         text NOT NULL CHECK (class IN ('read', 'write', 'credit', 'tool')),
     hits          bigint NOT NULL CHECK (hits > 0),
     PRIMARY KEY (window_start, api_key_id, class)
 ) WITH (fillfactor = 50);
 
 -- What the sandbox provider remembers: only meetings that somebody started, ended or removed.
 CREATE TABLE sandbox_meetings (
-    provider_meeting_id  text PRIMARY KEY,
+    provider_meeting_id  text PRIMARY KEY,  -- no foreign key: outside
     state                text NOT NULL CHECK (state IN ('started', 'ended', 'removed')),
     changed_at           timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 -- The keys that the sandbox's hosts have. In the clear: this stands for the third party's memory, not for ours.
 CREATE TABLE sandbox_host_keys (
-    provider_user_id  text PRIMARY KEY,
+    provider_user_id  text PRIMARY KEY,  -- no foreign key: outside
     host_key          text NOT NULL,
     changed_at        timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
 -- What was removed of the recordings of sandbox meetings; every meeting that has ended has the same files.
 CREATE TABLE sandbox_removed_files (
-    provider_meeting_id  text NOT NULL,
-    provider_file_id     text NOT NULL,
+    provider_meeting_id  text NOT NULL,  -- no foreign key: outside
+    provider_file_id     text NOT NULL,  -- no foreign key: outside
     removed_at           timestamptz NOT NULL DEFAULT clock_timestamp(),
     PRIMARY KEY (provider_meeting_id, provider_file_id)
 );

@@ -1,0 +1,14 @@
+"""The advisory locks of the service, by name: their numbers share one space in each database."""
+
+from typing import Final
+
+__all__ = ["ACCOUNT_EMAIL", "MIGRATIONS", "NOTE_CLAIMS"]
+
+MIGRATIONS: Final = 0x6D656574636F7265
+"""Held by the host that migrates, on its session. The number is "meetcore"."""
+
+NOTE_CLAIMS: Final = 6072401001
+"""Held by the worker that claims notes, for its transaction: claims follow one another."""
+
+ACCOUNT_EMAIL: Final = "hashtextextended('account of ' || lower(%(email)s), 0)"
+"""Held by the transaction that opens an account of an e-mail address; SQL, a number for each address."""

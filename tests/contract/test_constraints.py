@@ -1,0 +1,124 @@
+"""A CHECK on each enum, a foreign key or a reason on each reference, and no index that another one covers."""
+
+import re
+from enum import StrEnum
+from importlib import resources
+
+import psycopg
+import pytest
+
+from meetcore.adapters.sandbox.state import SandboxMeetingState
+from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.meetings.provider_events import ProviderEventKind
+from meetcore.domain.money.ledger import Book, TransferKind
+from meetcore.domain.notes.notes import Language, NoteStatus, NoteStep
+from meetcore.domain.notes.recordings import RecordingStatus
+from meetcore.domain.requests.keys import Scope
+from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import EndpointState
+from meetcore.domain.webhooks.events import EventKind
+from tests.contract.rigs import PostgresRig
+
+ENUMS: dict[str, type[StrEnum]] = {
+    "api_keys.scopes": Scope,
+    "deliveries.event_kind": EventKind,
+    "deliveries.status": DeliveryStatus,
+    "events.kind": EventKind,
+    "ledger_entries.book": Book,
+    "ledger_holds.kind": TransferKind,
+    "ledger_transfers.destination": Book,
+    "ledger_transfers.kind": TransferKind,
+    "ledger_transfers.source": Book,
+    "meetings.status": MeetingStatus,
+    "notes.language": Language,
+    "notes.status": NoteStatus,
+    "notes.step": NoteStep,
+    "provider_events.kind": ProviderEventKind,
+    "rate_counters.class": OperationClass,
+    "recordings.status": RecordingStatus,
+    "sandbox_meetings.state": SandboxMeetingState,
+    "webhook_endpoints.event_types": EventKind,
+    "webhook_endpoints.state": EndpointState,
+}
+
+_FREE_TEXT = """
+accounts.email accounts.full_name deliveries.lease_host delivery_attempts.address
+delivery_attempts.error delivery_attempts.response_excerpt hosts.provider_user_id
+idempotency_keys.key ledger_holds.operation ledger_holds.reference_id ledger_holds.reference_type
+ledger_transfers.operation ledger_transfers.reference_id ledger_transfers.reference_type
+meetings.description meetings.idempotency_key meetings.join_url meetings.pricing_tier_id
+meetings.provider meetings.provider_meeting_id meetings.title notes.error provider_events.provider
+recordings.provider recordings.provider_meeting_id sandbox_host_keys.host_key
+sandbox_host_keys.provider_user_id sandbox_meetings.provider_meeting_id
+sandbox_removed_files.provider_file_id sandbox_removed_files.provider_meeting_id
+transcript_chunks.source webhook_account_hosts.host webhook_endpoints.created_by
+webhook_endpoints.description webhook_endpoints.host webhook_endpoints.url webhook_endpoints.url_key
+webhook_hosts.host
+"""
+FREE_TEXT = set(_FREE_TEXT.split())
+
+_TEXTS = """
+SELECT c.relname || '.' || a.attname AS name FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+    AND format_type(a.atttypid, NULL) IN ('text', 'text[]') AND c.relname <> 'schema_migrations'
+"""
+_CHECKS = """
+SELECT c.conrelid::regclass || '.' || a.attname AS name, pg_get_constraintdef(c.oid) AS definition
+FROM pg_constraint c JOIN pg_attribute a ON a.attrelid = c.conrelid AND c.conkey = ARRAY[a.attnum]
+WHERE c.contype = 'c' AND c.convalidated
+"""
+_REFERENCES = """
+SELECT c.relname || '.' || a.attname AS name, EXISTS (
+    SELECT FROM pg_constraint k
+    WHERE k.conrelid = c.oid AND k.contype = 'f' AND a.attnum = ANY (k.conkey)) AS is_key
+FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
+WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped
+    AND (format_type(a.atttypid, NULL) = 'uuid' AND a.attname !~ '(^id|token)$' OR a.attname ~ '_id$')
+"""
+# Pairs of indexes with one condition, the first of which is not unique and begins the second.
+_REDUNDANT = """
+SELECT a.indexrelid::regclass::text AS name, b.indexrelid::regclass::text AS covered_by
+FROM pg_index a JOIN pg_index b ON b.indrelid = a.indrelid AND b.indexrelid <> a.indexrelid
+JOIN pg_class ca ON ca.oid = a.indexrelid JOIN pg_class cb ON cb.oid = b.indexrelid AND cb.relam = ca.relam
+WHERE NOT a.indisunique AND a.indexprs IS NULL AND b.indexprs IS NULL
+    AND pg_get_expr(a.indpred, a.indrelid) IS NOT DISTINCT FROM pg_get_expr(b.indpred, b.indrelid)
+    AND b.indkey::text || ' ' LIKE a.indkey::text || ' %%'
+"""
+
+
+async def test_each_enum_has_a_check_with_its_values(postgres_rig: PostgresRig) -> None:
+    found = {row["name"]: row["definition"] for row in await postgres_rig.rows(_CHECKS)}
+    for name, enum in ENUMS.items():
+        assert set(re.findall(r"'([^']*)'", found[name])) == {member.value for member in enum}, name
+
+
+async def test_each_text_column_is_an_enum_or_free(postgres_rig: PostgresRig) -> None:
+    texts = {row["name"] for row in await postgres_rig.rows(_TEXTS)}
+    assert texts == set(ENUMS) | FREE_TEXT
+    assert not FREE_TEXT & set(ENUMS)
+
+
+async def test_each_reference_has_a_foreign_key_or_a_reason(postgres_rig: PostgresRig) -> None:
+    schema = resources.files("meetcore.adapters.postgres").joinpath("schema.sql").read_text("utf-8")
+    reasons = set(re.findall(r"^--   (\w+)  ", schema, re.MULTILINE))
+    explained = {
+        f"{table}.{column}"
+        for table, body in re.findall(r"^CREATE (?:UNLOGGED )?TABLE (\w+) \((.*?)^\)", schema, re.M | re.S)
+        for column, reason in re.findall(r"^    (\w+) .*-- no foreign key: (\w+)$", body, re.M)
+        if reason in reasons
+    }
+    found = {row["name"]: row["is_key"] for row in await postgres_rig.rows(_REFERENCES)}
+    assert {name for name, is_key in found.items() if not is_key} == explained
+
+
+async def test_no_index_is_the_beginning_of_another(postgres_rig: PostgresRig) -> None:
+    assert await postgres_rig.rows(_REDUNDANT) == []
+
+
+async def test_a_value_that_no_enum_has_is_refused(postgres_rig: PostgresRig) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation):
+        await postgres_rig.rows(
+            """INSERT INTO provider_events (id, provider, digest, kind, received_at)
+            VALUES (gen_random_uuid(), 'zoom', decode(repeat('00', 32), 'hex'), 'unheard', now())"""
+        )
