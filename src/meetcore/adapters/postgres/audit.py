@@ -43,6 +43,7 @@ _SETTINGS = (
     "SET LOCAL idle_in_transaction_session_timeout = 0",
 )
 
+# How many entries customers have in all.
 _COUNT = "SELECT count(*) AS entries FROM ledger_entries WHERE book = 'customer'"
 
 # The next accounts by id, each with the sum of its open holds.
@@ -67,6 +68,7 @@ VALUES (%(account_id)s, %(entries)s, %(last_hash)s, %(key_id)s, %(mac)s, %(at)s)
 ON CONFLICT DO NOTHING
 """
 
+# How many accounts are sealed.
 _COUNT_SEALS = "SELECT count(*) AS seals FROM ledger_seals"
 
 # What compares whole tables does it by hashing them: a lookup for each row takes twice as long. Its memory is bounded.

@@ -47,7 +47,7 @@ _LOAD = f"""
 WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}, free AS MATERIALIZED (
     SELECT best.* FROM locked CROSS JOIN LATERAL (
         SELECT {HOST_COLUMNS} FROM hosts h
-        WHERE %(needs_host)s AND {FITS} AND h.id IN ({LEAST_OPEN})
+        WHERE %(needs_host)s AND {FITS} AND h.id IN {LEAST_OPEN}
         ORDER BY {BEST_FIRST} LIMIT 1
         FOR NO KEY UPDATE OF h SKIP LOCKED) AS best
 )
@@ -69,7 +69,7 @@ _WAIT_FOR_HOST = f"""
 WITH {LOCK_ACCOUNT}, {OPEN_HOSTS}
 SELECT waited.id FROM locked CROSS JOIN LATERAL (
     SELECT h.id FROM hosts h
-    WHERE {FITS} AND h.id IN ({LEAST_OPEN})
+    WHERE {FITS} AND h.id IN {LEAST_OPEN}
     ORDER BY {BEST_FIRST} LIMIT 1
     FOR NO KEY UPDATE OF h) AS waited
 """

@@ -72,7 +72,7 @@ OPEN_HOSTS = f"""
 
 # Of these, the ones of the least capacity. A larger host is not taken while the smaller ones are only locked: one
 # may be released, and a large meeting would find none.
-LEAST_OPEN = "SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts)"
+LEAST_OPEN = "(SELECT id FROM open_hosts WHERE capacity = (SELECT min(capacity) FROM open_hosts))"
 
 # How many creations of the day the hosts with the seats have left (`domain.hosts.Host.creations_left`).
 CREATIONS_LEFT = f"""(

@@ -30,6 +30,7 @@ UPDATE hosts SET host_key = %(host_key)s, key_token = NULL, key_due_at = NULL
 WHERE id = %(host_id)s AND key_token = %(token)s RETURNING id
 """
 
+# Makes the host due later, for the holder of the token only.
 _POSTPONE = """
 UPDATE hosts SET key_token = NULL, key_due_at = clock_timestamp() + %(seconds)s * interval '1 second'
 WHERE id = %(host_id)s AND key_token = %(token)s

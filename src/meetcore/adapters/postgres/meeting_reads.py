@@ -70,18 +70,18 @@ _READ_WHOLE = 2_000
 
 # The next of an account's meetings, by the ids backwards. The inner limit is for the planner: of a parameter it would
 # expect a tenth of the table, and sort that instead of reading an index backwards.
-_PAGE = f"""SELECT * FROM (
+_PAGE = f"""(SELECT * FROM (
         SELECT m.id FROM meetings m
         WHERE m.account_id = %(account_id)s AND m.id < %(before)s AND {{condition}}
         ORDER BY m.id DESC LIMIT {MAX_PAGE}
-    ) AS walked LIMIT %(limit)s"""
+    ) AS walked LIMIT %(limit)s)"""
 
 
 def _page_by_id(status: MeetingStatus | None) -> str:
     page = _PAGE.format(condition=f"({' OR '.join(_STANDS[status])})")
     return f"""
 SELECT m.account_id, {MEETING_COLUMNS}, {HOST_KEY}
-FROM ({page}) AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
+FROM {page} AS page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
 ORDER BY m.id DESC
 """
 
@@ -110,7 +110,7 @@ WITH probe AS MATERIALIZED (
 ), page AS (
     (SELECT * FROM ({whole}) AS whole ORDER BY id DESC LIMIT %(limit)s)
     UNION ALL
-    ({page})
+    {page}
 )
 SELECT m.account_id, {MEETING_COLUMNS}, {HOST_KEY}
 FROM page JOIN meetings m ON m.account_id = %(account_id)s AND m.id = page.id
@@ -118,7 +118,9 @@ ORDER BY m.id DESC
 """
 
 
+# A page of an account's meetings, the newest first, all of them or those shown in a status.
 _BY_ID = {status: _page_by_id(status) for status in _STANDS}
+# The same of a range of starts.
 _IN_TIME = {status: _page_in_time(status) for status in _STANDS}
 
 # The instant that was wished for, if a fitting host is free then after all; else the first end of a reservation at

@@ -101,6 +101,7 @@ _FIND_AT_PROVIDER = """
 SELECT account_id, id FROM meetings WHERE provider = %(provider)s AND provider_meeting_id = %(provider_meeting_id)s ORDER BY id DESC LIMIT 1
 """
 
+# Takes the meetings whose time has come, the longest due first; each comes again unless it is ended.
 _CLAIM_DUE = claim_due(MEETING_COLUMNS)
 
 

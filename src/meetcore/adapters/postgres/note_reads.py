@@ -63,6 +63,7 @@ ORDER BY note_id DESC LIMIT %(limit)s
 """
 
 
+# A page of an account's notes: all, of a recording, of a meeting, of both.
 _LISTS = {
     (False, False): _LIST_NOTES,
     (True, False): _list_few(_OF_RECORDING),

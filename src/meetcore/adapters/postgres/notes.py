@@ -217,6 +217,7 @@ SELECT {NOTE_COLUMNS} FROM notes n
 WHERE n.account_id = %(account_id)s AND n.recording_id = %(recording_id)s AND n.status <> 'erased' ORDER BY n.id
 """
 
+# Deletes the transcript chunks of a recording.
 _DELETE_CHUNKS = (
     "DELETE FROM transcript_chunks WHERE account_id = %(account_id)s AND recording_id = %(recording_id)s"
 )

@@ -18,6 +18,7 @@ _LOOK_EVERY_S = 1.0
 # To read so many rows for nothing takes less time than to plan.
 _SMALL_ROWS = 500
 
+# How many rows each table has, by the server's statistics.
 _SIZES = """
 SELECT oid, pg_stat_get_live_tuples(oid) AS live_rows FROM pg_class
 WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace

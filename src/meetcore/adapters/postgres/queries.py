@@ -91,11 +91,12 @@ ORDER BY d.delivery_id DESC, a.number
 """
 
 
+# A page of the deliveries to an endpoint, each with its attempts.
 _LIST_DELIVERIES = _page_of_deliveries()
 
-# Those that succeeded, which most have; and those in another status: the condition is repeated in the form of
-# the partial index over them.
+# The same of those that succeeded, which most have.
 _LIST_SUCCEEDED = _page_of_deliveries("AND d.status = 'succeeded'")
+# The same of those in another status: the condition is repeated in the form of the partial index over them.
 _LIST_NOT_SUCCEEDED = _page_of_deliveries("AND d.status = %(status)s AND d.status <> 'succeeded'")
 
 # One delivery with its attempts, if its endpoint is still there.

@@ -23,6 +23,7 @@ __all__ = ["PostgresRegistry"]
 # not look may share one.
 _TAKE_EMAIL = f"SELECT pg_advisory_xact_lock({ACCOUNT_EMAIL})"
 
+# The account of an e-mail address.
 _ACCOUNT_OF_EMAIL = "SELECT id FROM accounts WHERE lower(email) = lower(%(email)s) ORDER BY id LIMIT 1"
 
 # Opens an account with empty funds; the low-credit event of an empty account counts as sent.
@@ -36,10 +37,12 @@ _ACCOUNT_COLUMNS = "id, user_id, email, full_name, created_at, suspended_at, bal
 # Ids rise with time, so that the newest account has the greatest.
 _LIST_ACCOUNTS = f"SELECT {_ACCOUNT_COLUMNS} FROM accounts ORDER BY id DESC LIMIT %(limit)s"
 
+# The newest accounts of an e-mail address.
 _LIST_ACCOUNTS_OF_EMAIL = f"""
 SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE lower(email) = lower(%(email)s) ORDER BY id DESC LIMIT %(limit)s
 """
 
+# One account.
 _FIND_ACCOUNT = f"SELECT {_ACCOUNT_COLUMNS} FROM accounts WHERE id = %(id)s"
 
 # Suspends an account; a second call keeps the first time.
@@ -48,6 +51,7 @@ UPDATE accounts SET suspended_at = COALESCE(suspended_at, %(at)s), version = ver
 RETURNING {_ACCOUNT_COLUMNS}
 """
 
+# Makes an account active.
 _RESUME = f"""
 UPDATE accounts SET suspended_at = NULL, version = version + 1 WHERE id = %(id)s RETURNING {_ACCOUNT_COLUMNS}
 """
@@ -58,15 +62,19 @@ UPDATE accounts SET low_threshold = %(low)s, is_low = balance - held < %(low)s, 
 WHERE id = %(id)s RETURNING id
 """
 
+# Adds a key by its digest.
 _ADD_KEY = """
 INSERT INTO api_keys (id, account_id, digest, scopes, daily_cap, created_at, expires_at, revoked_at)
 VALUES (%(id)s, %(account_id)s, %(digest)s, %(scopes)s, %(daily_cap)s, %(created_at)s, %(expires_at)s,
     %(revoked_at)s)
 """
 
-_LIST_KEYS = f"""
-SELECT {KEY_COLUMNS} FROM api_keys k
-WHERE %(account_id)s::uuid IS NULL OR k.account_id = %(account_id)s ORDER BY k.id DESC
+# Every key, the newest first.
+_LIST_KEYS = f"SELECT {KEY_COLUMNS} FROM api_keys k ORDER BY k.id DESC"
+
+# The keys of one account, the newest first.
+_LIST_KEYS_OF_ACCOUNT = f"""
+SELECT {KEY_COLUMNS} FROM api_keys k WHERE k.account_id = %(account_id)s ORDER BY k.id DESC
 """
 
 # Revokes a key; a second call keeps the first time.
@@ -74,19 +82,24 @@ _REVOKE = f"""
 UPDATE api_keys k SET revoked_at = LEAST(k.revoked_at, %(at)s) WHERE k.id = %(id)s RETURNING {KEY_COLUMNS}
 """
 
+# Changes the daily cap of a key.
 _SET_CAP = f"""
 UPDATE api_keys k SET daily_cap = %(cap)s WHERE k.id = %(id)s RETURNING {KEY_COLUMNS}
 """
 
+# Adds a host, unless its user is a host already.
 _ADD_HOST = """
 INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at)
 VALUES (%(id)s, %(user)s, %(capacity)s, %(max_concurrent)s, %(at)s) ON CONFLICT DO NOTHING RETURNING id
 """
 
+# The host of a provider's user.
 _HOST_OF_USER = "SELECT id FROM hosts WHERE provider_user_id = %(user)s"
 
+# Every host, the smallest first.
 _LIST_HOSTS = f"SELECT {HOST_COLUMNS} FROM hosts h ORDER BY h.capacity, h.provider_user_id"
 
+# Gives a host meetings, or no new ones.
 _SET_HOST_ACTIVE = f"""
 UPDATE hosts h SET is_active = %(is_active)s WHERE h.id = %(id)s RETURNING {HOST_COLUMNS}
 """
@@ -157,7 +170,8 @@ class PostgresRegistry:
 
     async def list_keys(self, account_id: UUID | None) -> Sequence[ApiKey]:
         """Every key, newest first; of one account where given."""
-        return [rows.key(row) for row in await self._all(_LIST_KEYS, {"account_id": account_id})]
+        statement = _LIST_KEYS if account_id is None else _LIST_KEYS_OF_ACCOUNT
+        return [rows.key(row) for row in await self._all(statement, {"account_id": account_id})]
 
     async def revoke_key(self, key_id: UUID, at: datetime) -> ApiKey:
         """Revoke a key from `at` on; one that is revoked keeps its time."""

@@ -35,11 +35,11 @@ _IS_BEFORE = "w.number < (SELECT low FROM first_at_made_before WHERE low = high)
 # The inner limits are for the planner: of a parameter it would expect a tenth of the table, and sort that instead of
 # reading an index backwards. The lower bound of a range stands outside the page for the same reason: beside the upper
 # one the planner would expect few entries between them, and sort all of those.
-_PAGE = f"""SELECT * FROM (
+_PAGE = f"""(SELECT * FROM (
         SELECT w.number FROM ledger_entries w
         WHERE w.account_id = %(account_id)s AND w.number < %(before)s AND {{condition}}
         ORDER BY w.number DESC LIMIT {MAX_PAGE}
-    ) AS walked LIMIT %(limit)s"""
+    ) AS walked LIMIT %(limit)s)"""
 
 _OF_ANY_KIND = "w.book = 'customer'"
 
@@ -59,7 +59,7 @@ def _page(condition: str, *, is_from: bool, is_before: bool) -> str:
     return f"""{"WITH RECURSIVE " + ", ".join(searches) if searches else ""}
 SELECT e.account_id, e.number, e.amount AS entry_amount, e.balance_after, e.at AS entry_at, e.hash, e.chain_key,
     {TRANSFER_COLUMNS}
-FROM ({_PAGE.format(condition=condition)}) AS page
+FROM {_PAGE.format(condition=condition)} AS page
     JOIN ledger_entries e ON e.account_id = %(account_id)s AND e.number = page.number AND e.book = 'customer'
     JOIN ledger_transfers t ON t.account_id = e.account_id AND t.id = e.transfer_id
 {_IS_FROM if is_from else ""}
@@ -67,6 +67,8 @@ ORDER BY e.number DESC
 """
 
 
+# A page of an account's entries, the newest first: of one kind or any (is_one_kind), from an instant on (is_from),
+# before an instant (is_before).
 _LISTS = {
     (is_one_kind, is_from, is_before): _page(
         _OF_ONE_KIND if is_one_kind else _OF_ANY_KIND, is_from=is_from, is_before=is_before

@@ -1,0 +1,172 @@
+"""Each statement, prepared and planned for any parameters, reads no growing table from end to end."""
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from meetcore.adapters.postgres.migrate import migrate
+from tests import servers
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "scripts"))
+
+from check_statements import Statement, statements  # scripts are no package
+
+ROWS = 40_000
+
+# Rows of an account each, of which one in a hundred is due, held, claimed or leased.
+_FILL = """
+CREATE TABLE many AS SELECT n, md5(n::text)::uuid AS a, md5('x' || n)::uuid AS b, md5('y' || n)::uuid AS c,
+    now() + n * interval '1 minute' AS at, n %% 100 = 0 AS is_rare FROM generate_series(1, %(rows)s) AS n;
+INSERT INTO accounts (id, user_id, email, full_name, created_at, low_threshold, is_low, entries)
+SELECT a, a, n || '@example.com', 'A', at, 0, false, 1 FROM many;
+INSERT INTO api_keys (id, account_id, digest, scopes, created_at)
+SELECT b, a, sha256(n::text::bytea), '{}', at FROM many;
+INSERT INTO ledger_transfers
+    (account_id, id, operation, kind, amount, source, destination, reference_type, reference_id)
+SELECT a, b, 'x', 'topup', 1, 'topups', 'customer', 'topup', 'x' FROM many;
+INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, balance_after, at, hash)
+SELECT a, 1, 'customer', b, 1, 1, at, sha256('x') FROM many;
+INSERT INTO ledger_entries (account_id, number, book, transfer_id, amount, at)
+SELECT a, 1, 'topups', b, -1, at FROM many;
+INSERT INTO ledger_seals SELECT a, 1, sha256('x'), 'keys', sha256('x'), at FROM many;
+INSERT INTO ledger_holds
+    (account_id, id, operation, kind, amount, reference_type, reference_id, api_key_id, cap_day)
+SELECT a, b, 'x', 'meeting_charge', 1, 'meeting', 'x', c, current_date FROM many;
+INSERT INTO cap_usage SELECT a, b, current_date, 0, 0 FROM many;
+INSERT INTO hosts (id, provider_user_id, capacity, max_concurrent, created_at, key_due_at)
+SELECT a, 'host-' || n, 1 + n %% 1000, 1, at, CASE WHEN is_rare THEN at END FROM many;
+INSERT INTO account_creations SELECT a, current_date - n %% 30, b, 1 FROM many;
+INSERT INTO meetings (account_id, id, api_key_id, status, title, start_at, end_at, duration, pricing_tier_id,
+    credits, with_recording, auto_notulen, must_login, mic_off, email_notification, host_id, provider,
+    created_at, provider_meeting_id, lease_token, lease_until, due_at, join_url)
+SELECT a, b, c, CASE WHEN is_rare THEN 'scheduled' ELSE 'ended' END, 'x', at, at + interval '1 hour', 60, 'x',
+    1, true, false, false, false, false, a, 'zoom', at, n::text, CASE WHEN is_rare THEN c END,
+    CASE WHEN is_rare THEN at END, CASE WHEN is_rare THEN at END, CASE WHEN is_rare THEN 'x' END FROM many;
+INSERT INTO orphan_checks SELECT a, b, at, at FROM many;
+INSERT INTO host_reservations SELECT a, b, a, 0, tstzrange(at, at + interval '1 hour') FROM many;
+INSERT INTO webhook_hosts SELECT 'host-' || n FROM many;
+INSERT INTO webhook_account_hosts SELECT a, 'host-' || n FROM many;
+INSERT INTO webhook_endpoints
+    (account_id, id, url, url_key, event_types, state, consecutive_failures, created_by, created_at, secret)
+SELECT a, b, 'x', 'https://host-' || n || '/', '{meeting.created}', 'active', 0, 'x', at, 'x' FROM many;
+INSERT INTO events SELECT a, b, 'webhook.test', 'x', at FROM many;
+INSERT INTO deliveries
+    (account_id, id, endpoint_id, event_id, event_kind, status, created_at, due_at, held_at, is_throttled,
+    lease_token, lease_host)
+SELECT a, CASE state WHEN 'succeeded' THEN b ELSE c END, b, b, 'webhook.test', split_part(state, '-', 1), at,
+    CASE WHEN state LIKE 'pending%%' THEN at END, CASE state WHEN 'held' THEN at END,
+    state = 'pending-throttled',
+    CASE state WHEN 'pending-claimed' THEN c END, CASE state WHEN 'pending-claimed' THEN 'host-' || n END
+FROM (SELECT *, CASE WHEN is_rare
+        THEN (ARRAY['pending', 'held', 'pending-throttled', 'pending-claimed'])[1 + n / 100 %% 4]
+        ELSE 'succeeded' END AS state FROM many) AS many;
+INSERT INTO delivery_attempts (account_id, delivery_id, number, at, duration_ms)
+SELECT a, b, 1, at, 1 FROM many;
+INSERT INTO idempotency_keys (account_id, key, fingerprint, is_done, created_at)
+SELECT a, 'x', 'x', true, at FROM many;
+INSERT INTO provider_events (id, provider, digest, kind, payload, received_at, due_at)
+SELECT a, 'zoom', sha256(n::text::bytea), 'meeting_ended', CASE WHEN is_rare THEN 'x'::bytea END, at,
+    CASE WHEN is_rare THEN at END FROM many;
+INSERT INTO recordings (account_id, id, meeting_id, status, files, recorded_at, created_at, provider,
+    provider_meeting_id, expires_at, due_at)
+SELECT a, c, b, CASE WHEN is_rare THEN 'available' ELSE 'expired' END, 'x', at, at, 'zoom', 'x', at,
+    CASE WHEN is_rare THEN at END FROM many;
+INSERT INTO notes (account_id, id, api_key_id, recording_id, meeting_id, language, status, step, duration_s,
+    created_at, hold_id, due_at)
+SELECT a, b, c, c, b, 'id', CASE WHEN is_rare THEN 'queued' ELSE 'completed' END, 'fetch', 60, at,
+    CASE WHEN is_rare THEN c END, CASE WHEN is_rare THEN at END FROM many;
+INSERT INTO transcript_chunks SELECT a, c, 'x', 0, 'x' FROM many;
+INSERT INTO rate_counters SELECT n %% 60, a, 'read', 1 FROM many;
+DROP TABLE many;
+"""
+
+TYPES = {
+    "uuid": (
+        "account_id",
+        "id",
+        "api_key_id",
+        "key_id",
+        "meeting_id",
+        "host_id",
+        "token",
+        "after",
+        "hold_id",
+    ),
+    "timestamptz": ("at", "now", "start_at", "end_at", "latest", "from", "to", "made_from", "made_before"),
+    "interval": ("length",),
+    "bigint": ("limit", "window", "total", "low", "per_endpoint", "per_account", "per_host", "seats"),
+    "float8": ("per_host_per_s", "per_host_of_account", "lease_s", "seconds", "every_s", "again_s"),
+    "boolean": ("is_over", "is_refund", "needs_host", "counts_creation"),
+    "date": ("today", "day"),
+    "text": ("status", "state", "class", "host", "key", "operation"),
+}
+TYPE_OF = {name: type_ for type_, names in TYPES.items() for name in names}
+
+READS_ALL = {
+    "audit": "`credits verify` reads the whole ledger",
+    "roles": "reads the server's catalog",
+    "plans": "reads the server's catalog",
+}
+"""Modules whose statements read all by their purpose."""
+
+SMALL = {"hosts", "rate_counters"}
+"""Tables that do not grow: an operator fills the one, and the other has the counts of ten minutes."""
+
+LISTS_ALL = {"registry._LIST_KEYS", "queries._FIND_BY_URL"}
+"""`key list` of all accounts, and the inbox of `meetcore dev`, which looks for a URL in all of them."""
+
+
+@pytest.fixture(scope="module")
+def filled(postgres_server_url: str) -> Iterator[psycopg.Connection]:
+    with servers.fresh_database(postgres_server_url) as url:
+        migrate(url)
+        with psycopg.connect(url, autocommit=True, cursor_factory=psycopg.ClientCursor) as connection:
+            connection.execute("SET session_replication_role = replica")
+            connection.execute(_FILL.encode(), {"rows": ROWS})
+            connection.execute("RESET session_replication_role; ANALYZE")
+            connection.execute("SET plan_cache_mode = force_generic_plan; SET timezone = 'UTC'")
+            yield connection
+
+
+def plan(connection: psycopg.Connection, text: str) -> Mapping[str, Any]:
+    """The generic plan of a statement."""
+    names: list[str] = []
+
+    def numbered(match: re.Match[str]) -> str:
+        if match[1] not in names:
+            names.append(match[1])
+        return f"${names.index(match[1]) + 1}"
+
+    numbered_text = re.sub(r"%\((\w+)\)s", numbered, text).replace("%%", "%")
+    types = ", ".join(TYPE_OF.get(name, "unknown") for name in names)
+    connection.execute(f"PREPARE stated {f'({types})' if names else ''} AS {numbered_text}".encode())
+    try:
+        values = f"({', '.join(['NULL'] * len(names))})" if names else ""
+        row = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE stated {values}".encode()).fetchone()
+        assert row is not None
+        found: Mapping[str, Any] = row[0][0]["Plan"]
+        return found
+    finally:
+        connection.execute("DEALLOCATE stated")
+
+
+def scanned(node: Mapping[str, Any]) -> Iterator[str]:
+    """The tables that a plan reads from end to end."""
+    if node["Node Type"] == "Seq Scan":
+        yield node["Relation Name"]
+    for below in node.get("Plans", ()):
+        yield from scanned(below)
+
+
+STATEMENTS = [each for each in statements() if each.module not in READS_ALL]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda it: f"{it.module}.{it.name}")
+def test_no_growing_table_is_read_from_end_to_end(filled: psycopg.Connection, statement: Statement) -> None:
+    scans = set(scanned(plan(filled, statement.text))) - SMALL
+    assert scans == set() or f"{statement.module}.{statement.name}" in LISTS_ALL
