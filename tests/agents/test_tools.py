@@ -8,12 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
-from attrs import evolve, fields
+from attrs import evolve
 from openapi_schema_validator import OAS31Validator
 
 from meetcore.adapters.api.bodies import CreateMeetingBody
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.api.operations.meetings import create_meeting
+from meetcore.adapters.api.wire_types import body_fields
 from meetcore.adapters.mcp.texts import INSTRUCTIONS
 from meetcore.adapters.mcp.tools import Tool, tools_of
 from meetcore.domain.requests.rate_window import OperationClass
@@ -110,7 +111,7 @@ def test_a_read_only_tool_takes_no_idempotency_key(tools: dict[str, Tool]) -> No
 
 def test_the_arguments_of_a_body_are_its_fields(tools: dict[str, Tool]) -> None:
     properties = tools["create_meeting"].input_schema["properties"]
-    assert properties.keys() - {"idempotency_key"} == {each.name for each in fields(CreateMeetingBody)}
+    assert properties.keys() - {"idempotency_key"} == body_fields(CreateMeetingBody).keys()
     assert properties["title"]["maxLength"] == 200
     assert "list_pricing_tiers" in properties["pricing_tier_id"]["description"]
 

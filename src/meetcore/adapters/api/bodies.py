@@ -1,19 +1,23 @@
 """The request bodies: one class for each, the single source of decoding, of all errors, and of the schema.
 
-Lengths are code points (spec part 8). A field that may be absent is UNSET, so that `null` is a value
-only where its type says so.
+Lengths are code points (spec part 8). A field may be absent where it has a default.
 """
 
-from collections.abc import Mapping
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from attrs import field, frozen
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
+from meetcore.adapters.api.wire_types import LINES, Rule, shown_name
+from meetcore.domain.errors import InvalidRequest
+from meetcore.domain.meetings.meetings import MeetingOptions
+from meetcore.domain.meetings.schedule import meeting_start
 from meetcore.domain.money.pricing import MAX_DURATION
 from meetcore.domain.notes.notes import Language
-from meetcore.domain.webhooks.endpoints import MAX_DESCRIPTION_LENGTH
+from meetcore.domain.webhooks.endpoints import MAX_DESCRIPTION_LENGTH, UNSET, Unset
 from meetcore.domain.webhooks.events import EventKind
+from meetcore.domain.webhooks.urls import parse_webhook_url
 
 __all__ = [
     "CreateMeetingBody",
@@ -37,28 +41,54 @@ class OneOfBody:
     bodies: Mapping[str, type]
 
 
-# The decoder has words of its own for these: they are for the schema.
+def _rule(field_name: str, read: Callable[[str], object]) -> Rule:
+    """Make a rule of a function of the domain that refuses a text by the name of a field."""
+
+    def problems(value: Any) -> list[str]:
+        try:
+            read(value if isinstance(value, str) else "")
+        except InvalidRequest as error:
+            fields: Any = error.details["fields"]
+            return list(fields.get(field_name, ()))
+        return []
+
+    return Rule(problems)
+
+
+def _url_problems(value: Any) -> list[str]:
+    return _URL.problems(value) if isinstance(value, str) else []
+
+
+def _event_type_problems(value: Any) -> list[str]:
+    texts = [kind for kind in value if isinstance(kind, str)] if isinstance(value, list) else []
+    known = [kind.value for kind in EventKind]
+    problems = []
+    if unknown := [kind for kind in texts if kind not in known]:
+        problems.append(f"does not know {shown_name(unknown[0])!r}; there are: {', '.join(known)}")
+    if len(set(texts)) < len(texts):
+        problems.append("must not name an event kind twice")
+    return problems
+
+
+_DATE = _rule("date", lambda text: meeting_start(text, "00:00"))
+_TIME = _rule("start_time", lambda text: meeting_start("2000-01-01", text))
+_URL = _rule("url", parse_webhook_url)
+
+# The decoder has words of its own for this: it is for the schema.
 _ONE_LINE = {"pattern": r"^[^\u0000-\u001f\u007f-\u009f]*$"}
-_LINES = {"pattern": r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$"}
 
 EndpointDescription = Annotated[
-    str,
-    Meta(
-        max_length=MAX_DESCRIPTION_LENGTH,
-        description="For people; shown in lists.",
-        extra_json_schema=_LINES,
-    ),
+    str, LINES, Meta(max_length=MAX_DESCRIPTION_LENGTH, description="For people; shown in lists.")
 ]
 EventTypes = Annotated[
-    list[EventKind],
+    tuple[EventKind, ...],
+    Rule(_event_type_problems),
     Meta(
         min_length=1,
         description="The kinds to be told of; none twice.",
         extra_json_schema={"uniqueItems": True},
     ),
 ]
-
-
 TierId = Annotated[
     str,
     Meta(
@@ -68,15 +98,6 @@ TierId = Annotated[
         extra_json_schema=_ONE_LINE,
     ),
 ]
-WithRecording = Annotated[
-    bool, Meta(description="Record the meeting; auto_notulen forces it on. False when absent.")
-]
-AutoNotulen = Annotated[bool, Meta(description="Write notes when the recording is ready. False when absent.")]
-MustLogin = Annotated[
-    bool, Meta(description="Only those who log in at the provider may join. False when absent.")
-]
-MicOff = Annotated[bool, Meta(description="Participants join with the microphone off. False when absent.")]
-EmailNotification = Annotated[bool, Meta(description="The provider mails the host. False when absent.")]
 
 
 @frozen(kw_only=True)
@@ -94,6 +115,7 @@ class CreateMeetingBody:
     ]
     date: Annotated[
         str,
+        _DATE,
         Meta(
             pattern="^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])$",
             description="YYYY-MM-DD, read in WIB (UTC+7).",
@@ -102,6 +124,7 @@ class CreateMeetingBody:
     ]
     start_time: Annotated[
         str,
+        _TIME,
         Meta(
             pattern="^([01][0-9]|2[0-3]):[0-5][0-9]$",
             description="HH:mm, read in WIB (UTC+7).",
@@ -109,10 +132,7 @@ class CreateMeetingBody:
         ),
     ]
     pricing_tier_id: TierId
-    description: (
-        Annotated[str, Meta(max_length=1000, description="Lines of text.", extra_json_schema=_LINES)]
-        | UnsetType
-    ) = UNSET
+    description: Annotated[str, LINES, Meta(max_length=1000, description="Lines of text.")] | None = None
     password: (
         Annotated[
             str,
@@ -123,13 +143,9 @@ class CreateMeetingBody:
                 extra_json_schema=_ONE_LINE,
             ),
         ]
-        | UnsetType
-    ) = field(default=UNSET, repr=False)
-    with_recording: WithRecording = False
-    auto_notulen: AutoNotulen = False
-    must_login: MustLogin = False
-    mic_off: MicOff = False
-    email_notification: EmailNotification = False
+        | None
+    ) = field(default=None, repr=False)
+    options: MeetingOptions
 
 
 @frozen(kw_only=True)
@@ -138,11 +154,7 @@ class MeetingEstimateBody:
 
     type: Literal["meeting"]
     pricing_tier_id: TierId
-    with_recording: WithRecording = False
-    auto_notulen: AutoNotulen = False
-    must_login: MustLogin = False
-    mic_off: MicOff = False
-    email_notification: EmailNotification = False
+    options: MeetingOptions
 
 
 @frozen(kw_only=True)
@@ -173,13 +185,10 @@ class CreateNoteBody:
             extra_json_schema=_ONE_LINE,
         ),
     ]
-    language: (
-        Annotated[
-            Language,
-            Meta(description="What the notes are written in: Indonesian, unless English is asked for."),
-        ]
-        | UnsetType
-    ) = UNSET
+    language: Annotated[
+        Language,
+        Meta(description="What the notes are written in: Indonesian, unless English is asked for."),
+    ] = Language.INDONESIAN
 
 
 @frozen(kw_only=True)
@@ -188,6 +197,7 @@ class RegisterWebhookBody:
 
     url: Annotated[
         str,
+        Rule(_url_problems),
         Meta(
             min_length=1,
             max_length=1000,
@@ -197,7 +207,7 @@ class RegisterWebhookBody:
         ),
     ]
     event_types: EventTypes
-    description: EndpointDescription | UnsetType = UNSET
+    description: EndpointDescription | None = None
 
 
 @frozen(kw_only=True)
@@ -211,9 +221,9 @@ class UpdateWebhookBody:
         "url": "cannot be changed: register a new webhook for the new URL"
     }
 
-    event_types: EventTypes | UnsetType = UNSET
-    description: EndpointDescription | UnsetType | None = UNSET
-    is_active: bool | UnsetType = UNSET
+    event_types: EventTypes | Unset = UNSET
+    description: EndpointDescription | Unset | None = UNSET
+    is_active: bool | Unset = UNSET
 
 
 @frozen(kw_only=True)

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from meetcore.adapters.api.wire_types import body_type
+
 __all__ = ["schemas_of"]
 
 Json = dict[str, Any]
@@ -16,14 +18,16 @@ Json = dict[str, Any]
 _OUR_NOTE = re.compile(r" \(spec [^)]*\)")
 
 
-def schemas_of(classes: Iterable[type], ref_template: str) -> Json:
+def schemas_of(ref_template: str, *, bodies: Iterable[type] = (), records: Iterable[type] = ()) -> Json:
     """Return the schemas of some classes and of their parts, by name.
 
     Args:
-        classes: bodies and records.
         ref_template: how one schema points to another; `{name}` stands for the name.
+        bodies: request bodies.
+        records: records of answers and events.
     """
-    _, schemas = msgspec.json.schema_components(list(classes), ref_template=ref_template)
+    types = [*map(body_type, bodies), *records]
+    _, schemas = msgspec.json.schema_components(types, ref_template=ref_template)
     for schema in schemas.values():
         if schema.get("type") == "object" and "properties" in schema:
             # A misspelt field is refused, and a record has exactly its fields.

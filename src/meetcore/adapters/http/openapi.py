@@ -254,7 +254,7 @@ def _schemas(table: Sequence[Operation], base_url: str) -> Json:
     ]
     shown = [operation.record for operation in table if operation.record is not None]
     sent = [event.record for event in EVENTS.values()]
-    schemas = schemas_of(dict.fromkeys([*bodies, *shown, *sent]), _SCHEMA)
+    schemas = schemas_of(_SCHEMA, bodies=bodies, records=dict.fromkeys([*shown, *sent]))
     codes = [code for code in STATUS if any(_answers(operation, code) for operation in table)]
     errors = {error_schema_name(code): error_schema(code, base_url) for code in codes}
     return schemas | event_schemas() | errors

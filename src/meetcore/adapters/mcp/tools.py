@@ -174,13 +174,13 @@ def _body_arguments(body: type | OneOfBody | None) -> Json:
         return _arguments({})
     if isinstance(body, OneOfBody):
         return _choice_arguments(body)
-    schema = _whole(body)
+    schema = _body_schema(body)
     return _arguments(schema["properties"], schema.get("required", ()))
 
 
 def _choice_arguments(choice: OneOfBody) -> Json:
     """Build one object for several bodies: models read no alternatives at the root of a schema."""
-    schemas = {tag: _whole(body) for tag, body in choice.bodies.items()}
+    schemas = {tag: _body_schema(body) for tag, body in choice.bodies.items()}
     names = dict.fromkeys(name for schema in schemas.values() for name in schema["properties"])
     tag: Json = {"type": "string", "enum": list(schemas), "description": "What it is about."}
     shared = {name: _of_some(name, choice.tag, schemas) for name in names if name != choice.tag}
@@ -201,12 +201,18 @@ def _of_some(name: str, tag: str, schemas: Mapping[str, Json]) -> Json:
 
 
 def _output(operation: Operation) -> Json:
-    return {"type": "object"} if operation.record is None else _whole(operation.record)
+    record = operation.record
+    if record is None:
+        return {"type": "object"}
+    return _whole(record.__name__, schemas_of(_POINTER + "{name}", records=[record]))
 
 
-def _whole(shape: type) -> Json:
-    """Build the schema of a class with all references replaced by their targets."""
-    schemas = schemas_of([shape], _POINTER + "{name}")
+def _body_schema(body: type) -> Json:
+    return _whole(body.__name__, schemas_of(_POINTER + "{name}", bodies=[body]))
+
+
+def _whole(name: str, schemas: Json) -> Json:
+    """Return a schema with all references replaced by their targets."""
 
     def resolved(value: Any) -> Any:
         match value:
@@ -219,7 +225,7 @@ def _whole(shape: type) -> Json:
             case _:
                 return value
 
-    whole: Json = resolved(schemas[shape.__name__])
+    whole: Json = resolved(schemas[name])
     return whole
 
 

@@ -19,12 +19,13 @@ money: `holds` and `ledger` do that.
 
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
 from uuid import UUID
 
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, NotFound, Unprocessable
+from meetcore.domain.field_info import FieldInfo
 from meetcore.domain.meetings.schedule import check_start, meeting_start
 from meetcore.domain.money.pricing import PricingTier, Quote, RecordingFlags, TierCatalogue, quote_meeting
 
@@ -170,11 +171,19 @@ class MeetingRequest:
 class MeetingOptions:
     """The requested flags of a meeting: with its tier they decide its price."""
 
-    with_recording: bool = False
-    auto_notulen: bool = False
-    must_login: bool = False
-    mic_off: bool = False
-    email_notification: bool = False
+    with_recording: Annotated[
+        bool, FieldInfo("Record the meeting; auto_notulen forces it on. False when absent.")
+    ] = False
+    auto_notulen: Annotated[
+        bool, FieldInfo("Write notes when the recording is ready. False when absent.")
+    ] = False
+    must_login: Annotated[
+        bool, FieldInfo("Only those who log in at the provider may join. False when absent.")
+    ] = False
+    mic_off: Annotated[bool, FieldInfo("Participants join with the microphone off. False when absent.")] = (
+        False
+    )
+    email_notification: Annotated[bool, FieldInfo("The provider mails the host. False when absent.")] = False
 
 
 @frozen

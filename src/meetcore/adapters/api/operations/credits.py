@@ -10,7 +10,6 @@ from meetcore.adapters.api.bodies import EstimateBody, MeetingEstimateBody, Notu
 from meetcore.adapters.api.filters import instant, one_of
 from meetcore.adapters.api.operation import Call, Operation, UseCases
 from meetcore.adapters.api.paging import Listing, Named, slice_page
-from meetcore.domain.meetings.meetings import MeetingOptions
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.money.holds import is_sufficient
 from meetcore.domain.money.ledger import TransferKind
@@ -124,14 +123,7 @@ async def estimate_credits(use: UseCases, call: Call) -> ApiResponse:
 def _quote(estimate: Estimate, body: MeetingEstimateBody | NotulenEstimateBody) -> Quote:
     match body:
         case MeetingEstimateBody():
-            options = MeetingOptions(
-                body.with_recording,
-                body.auto_notulen,
-                body.must_login,
-                body.mic_off,
-                body.email_notification,
-            )
-            return estimate.meeting(body.pricing_tier_id, options)
+            return estimate.meeting(body.pricing_tier_id, body.options)
         case NotulenEstimateBody():
             return estimate.notulen(body.duration)
         case _:  # pragma: no cover

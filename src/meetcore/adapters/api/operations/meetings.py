@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from msgspec import UNSET
+from attrs import asdict
 
 from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import records
@@ -86,13 +86,9 @@ async def create_meeting(use: UseCases, call: Call) -> Answer:
         date=body.date,
         start_time=body.start_time,
         pricing_tier_id=body.pricing_tier_id,
-        description=None if body.description is UNSET else str(body.description),
-        password=None if body.password is UNSET else str(body.password),
-        with_recording=body.with_recording,
-        auto_notulen=body.auto_notulen,
-        must_login=body.must_login,
-        mic_off=body.mic_off,
-        email_notification=body.email_notification,
+        description=body.description,
+        password=body.password,
+        **asdict(body.options),
     )
     return await use.create_meeting(call.caller, wanted, call.required_request, call.now)
 

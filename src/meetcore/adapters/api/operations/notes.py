@@ -3,7 +3,6 @@
 from datetime import datetime
 
 import msgspec
-from msgspec import UNSET
 
 from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import records
@@ -15,7 +14,7 @@ from meetcore.adapters.api.paging import Listing, cursor_after
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.notes.markdown import markdown
-from meetcore.domain.notes.notes import Language, Note, NoteStatus
+from meetcore.domain.notes.notes import Note, NoteStatus
 from meetcore.domain.records import note_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
@@ -70,8 +69,7 @@ def _present_note(outcome: object, _: datetime) -> ApiResponse:
 )
 async def create_note(use: UseCases, call: Call) -> Answer:
     body: CreateNoteBody = call.body
-    language = Language.INDONESIAN if body.language is UNSET else body.language
-    wanted = NoteRequest(body.recording_id, language)
+    wanted = NoteRequest(body.recording_id, body.language)
     return await use.create_note(call.caller, wanted, call.required_request, call.now)
 
 

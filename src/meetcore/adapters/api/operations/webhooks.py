@@ -2,8 +2,6 @@
 
 from datetime import datetime
 
-from msgspec import UNSET
-
 from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import records
 from meetcore.adapters.api.answers import ApiResponse, render_record
@@ -24,7 +22,6 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.records import endpoint_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
-from meetcore.domain.webhooks import endpoints
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.usecases.idempotency import Answer
@@ -97,11 +94,7 @@ def _present_with_secret(outcome: object, _: datetime) -> ApiResponse:
 )
 async def register_webhook(use: UseCases, call: Call) -> Answer:
     body: RegisterWebhookBody = call.body
-    wanted = Registration(
-        parse_webhook_url(body.url),
-        tuple(body.event_types),
-        None if body.description is UNSET else str(body.description),
-    )
+    wanted = Registration(parse_webhook_url(body.url), body.event_types, body.description)
     return await use.register_webhook(call.caller, wanted, call.required_request, call.now)
 
 
@@ -167,11 +160,7 @@ async def get_webhook(use: UseCases, call: Call) -> ApiResponse:
 )
 async def update_webhook(use: UseCases, call: Call) -> Answer:
     body: UpdateWebhookBody = call.body
-    changes = EndpointChanges(
-        event_types=endpoints.UNSET if body.event_types is UNSET else tuple(body.event_types),
-        description=endpoints.UNSET if body.description is UNSET else body.description,
-        is_active=endpoints.UNSET if body.is_active is UNSET else body.is_active,
-    )
+    changes = EndpointChanges(body.event_types, body.description, body.is_active)
     return await use.update_webhook(call.caller, path_id(call), changes, call.required_request)
 
 

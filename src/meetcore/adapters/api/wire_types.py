@@ -1,0 +1,156 @@
+"""Annotations of records and request bodies as types of msgspec, which checks values and derives schemas."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from functools import cache, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import attrs
+import msgspec
+from attrs import frozen
+from msgspec import Meta
+
+from meetcore.domain.field_info import FieldInfo
+from meetcore.domain.webhooks.endpoints import UNSET, Unset
+
+__all__ = ["LINES", "BodyField", "Rule", "body_fields", "body_type", "record_type", "shown_name"]
+
+LINES = Meta(extra_json_schema={"pattern": r"^[^\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f]*$"})
+"""Marks text that may have tabs and line breaks."""
+
+
+@frozen
+class Rule:
+    """What a field's value must be beyond its type: the problems of a value, which replace the type's own."""
+
+    problems: Callable[[Any], list[str]]
+
+
+@frozen
+class BodyField:
+    """A field of a request body: its type for msgspec, its rules, and whether it may have line breaks."""
+
+    kind: Any
+    is_required: bool
+    rules: tuple[Rule, ...]
+    has_lines: bool
+
+
+@cache
+def body_fields(body: type) -> Mapping[str, BodyField]:
+    """Return the fields of a body. A field that is a class of its own stands for the fields of that class.
+
+    `null` is a value only where the type says so beside another default than None.
+    """
+    found: dict[str, BodyField] = {}
+    for attribute, hint in _hints(body):
+        if attrs.has(hint):
+            found |= body_fields(hint)
+        else:
+            notes = tuple(_notes(hint))
+            found[attribute.name] = BodyField(
+                wire_type(_without_default(hint, attribute.default)),
+                attribute.default is attrs.NOTHING,
+                tuple(note for note in notes if isinstance(note, Rule)),
+                LINES in notes,
+            )
+    return found
+
+
+def shown_name(name: str) -> str:
+    """Make a name that a caller chose safe to send back."""
+    return name[:100].encode("ascii", "backslashreplace").decode()
+
+
+@cache
+def body_type(body: type) -> type:
+    """Return a body as a struct of msgspec: what has a default may be absent."""
+    return _struct(
+        body,
+        [
+            (name, each.kind) if each.is_required else (name, each.kind, None)
+            for name, each in body_fields(body).items()
+        ],
+    )
+
+
+@cache
+def record_type(record: type) -> type:
+    """Return a record as a struct of msgspec: each field is there, but for those that `is_optional`."""
+    fields: list[Any] = []
+    for attribute, hint in _hints(record):
+        is_optional = any(isinstance(note, FieldInfo) and note.is_optional for note in _notes(hint))
+        kind = wire_type(_without_default(hint, None) if is_optional else hint)
+        fields.append((attribute.name, kind, None) if is_optional else (attribute.name, kind))
+    return _struct(record, fields)
+
+
+def wire_type(annotation: Any) -> Any:
+    """Translate an annotation: what is written as `FieldInfo` becomes msgspec's `Meta`, a class a struct."""
+    arguments = get_args(annotation)
+    if get_origin(annotation) is Annotated:
+        return _annotated(arguments[0], arguments[1:])
+    if annotation is datetime:
+        return Annotated[datetime, Meta(tz=True)]
+    if isinstance(annotation, type) and attrs.has(annotation):
+        return record_type(annotation)
+    if not arguments or get_origin(annotation) is Literal:
+        return annotation
+    parts = tuple(wire_type(each) for each in arguments)
+    return reduce(or_, parts) if _is_union(annotation) else get_origin(annotation)[parts]
+
+
+def _annotated(kind: Any, notes: tuple[Any, ...]) -> Any:
+    kind = wire_type(kind)
+    for note in notes:
+        if isinstance(note, Meta):
+            kind = Annotated[kind, note]
+        elif isinstance(note, FieldInfo):
+            kind = Annotated[note.known_values or kind, _meta(note)]
+    return kind
+
+
+def _meta(info: FieldInfo) -> Meta:
+    extra = {"format": info.format} if info.format else None
+    return Meta(
+        description=info.description or None,
+        examples=list(info.examples) or None,
+        extra_json_schema=extra,
+    )
+
+
+def _struct(cls: type, fields: list[Any]) -> type:
+    return msgspec.defstruct(cls.__name__, fields, namespace={"__doc__": cls.__doc__}, kw_only=True)
+
+
+def _hints(cls: type) -> Iterator[tuple["attrs.Attribute[Any]", Any]]:
+    hints = get_type_hints(cls, include_extras=True)
+    return ((attribute, hints[attribute.name]) for attribute in attrs.fields(cls))
+
+
+def _notes(annotation: Any) -> Iterator[Any]:
+    """Return the annotations of a type and of the members of a union."""
+    first, *rest = get_args(annotation) or (None,)
+    if get_origin(annotation) is Annotated:
+        yield from rest
+        yield from _notes(first)
+    elif _is_union(annotation):
+        for each in (first, *rest):
+            yield from _notes(each)
+
+
+def _is_union(annotation: Any) -> bool:
+    return get_origin(annotation) in (Union, UnionType)
+
+
+def _without_default(annotation: Any, default: object) -> Any:
+    """Take the type of the default out of a union: absence is no value that could be sent."""
+    if get_origin(annotation) is Annotated:
+        kind, *notes = get_args(annotation)
+        return Annotated[(_without_default(kind, default), *notes)]
+    left_out = {None: NoneType, UNSET: Unset}.get(default) if default in (None, UNSET) else None
+    if left_out is None or not _is_union(annotation):
+        return annotation
+    return reduce(or_, (each for each in get_args(annotation) if each is not left_out))
