@@ -14,4 +14,5 @@ name, so that `holds.release` and `deliveries.release` stay two things::
 `errors`    every refusal and its code
 `ids`       UUIDv7
 `records`   what customers see
+`texts`     lengths and characters of text
 """

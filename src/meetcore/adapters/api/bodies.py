@@ -11,13 +11,14 @@ from msgspec import Meta
 
 from meetcore.adapters.api.wire_types import LINES, Rule, shown_name
 from meetcore.domain.errors import InvalidRequest
+from meetcore.domain.meetings import meetings
 from meetcore.domain.meetings.meetings import MeetingOptions
 from meetcore.domain.meetings.schedule import meeting_start
 from meetcore.domain.money.pricing import MAX_DURATION
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.webhooks.endpoints import MAX_DESCRIPTION_LENGTH, UNSET, Unset
 from meetcore.domain.webhooks.events import EventKind
-from meetcore.domain.webhooks.urls import parse_webhook_url
+from meetcore.domain.webhooks.urls import MAX_URL_LENGTH, parse_webhook_url
 
 __all__ = [
     "CreateMeetingBody",
@@ -107,8 +108,8 @@ class CreateMeetingBody:
     title: Annotated[
         str,
         Meta(
-            min_length=1,
-            max_length=200,
+            min_length=meetings.TITLE.min_length,
+            max_length=meetings.TITLE.max_length,
             description="What the meeting is called.",
             extra_json_schema=_ONE_LINE,
         ),
@@ -132,13 +133,20 @@ class CreateMeetingBody:
         ),
     ]
     pricing_tier_id: TierId
-    description: Annotated[str, LINES, Meta(max_length=1000, description="Lines of text.")] | None = None
+    description: (
+        Annotated[
+            str,
+            LINES,
+            Meta(max_length=meetings.DESCRIPTION.max_length, description="Lines of text."),
+        ]
+        | None
+    ) = None
     password: (
         Annotated[
             str,
             Meta(
-                min_length=4,
-                max_length=10,
+                min_length=meetings.MIN_PASSWORD_LENGTH,
+                max_length=meetings.MAX_PASSWORD_LENGTH,
                 description="Generated when absent. A refusal names the characters that the provider takes.",
                 extra_json_schema=_ONE_LINE,
             ),
@@ -200,7 +208,7 @@ class RegisterWebhookBody:
         Rule(_url_problems),
         Meta(
             min_length=1,
-            max_length=1000,
+            max_length=MAX_URL_LENGTH,
             description="https, port 443, a public host.",
             examples=["https://hooks.example.com/meetcore"],
             extra_json_schema={"format": "uri", "pattern": "^[Hh][Tt][Tt][Pp][Ss]://"},

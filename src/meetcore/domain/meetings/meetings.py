@@ -24,15 +24,20 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.domain.errors import Conflict, NotFound, Unprocessable
+from meetcore.domain.errors import Conflict, InvalidRequest, NotFound, Unprocessable
 from meetcore.domain.field_info import FieldInfo
-from meetcore.domain.meetings.schedule import check_start, meeting_start
+from meetcore.domain.meetings.schedule import check_start, meeting_start, start_problems
 from meetcore.domain.money.pricing import PricingTier, Quote, RecordingFlags, TierCatalogue, quote_meeting
+from meetcore.domain.texts import TextLimits
 
 __all__ = [
+    "DESCRIPTION",
     "HOST_KEY_SHOWN_BEFORE",
+    "MAX_PASSWORD_LENGTH",
+    "MIN_PASSWORD_LENGTH",
     "OPEN",
     "PASSWORD_RANDOM_BYTES",
+    "TITLE",
     "TRANSITIONS",
     "VISIBLE",
     "Meeting",
@@ -101,6 +106,11 @@ VISIBLE: Final = frozenset(MeetingStatus) - {MeetingStatus.PROVISIONING, Meeting
 OPEN: Final = frozenset({MeetingStatus.SCHEDULED, MeetingStatus.CANCELLING, MeetingStatus.STARTED})
 """The states of a meeting that can still take place, as far as is known."""
 
+TITLE: Final = TextLimits(200, min_length=1)
+DESCRIPTION: Final = TextLimits(1000, has_lines=True)
+
+MIN_PASSWORD_LENGTH: Final = 4
+MAX_PASSWORD_LENGTH: Final = 10
 PASSWORD_RANDOM_BYTES: Final = 16
 
 HOST_KEY_SHOWN_BEFORE: Final = timedelta(minutes=15)
@@ -114,8 +124,8 @@ class PasswordRule:
     """Which passwords a provider accepts."""
 
     alphabet: str
-    min_length: int = 4
-    max_length: int = 10
+    min_length: int = MIN_PASSWORD_LENGTH
+    max_length: int = MAX_PASSWORD_LENGTH
 
 
 @frozen
@@ -145,7 +155,7 @@ class ProviderAbilities:
 
 @frozen
 class MeetingRequest:
-    """A requested meeting, its fields already within the lengths of spec 4.1."""
+    """A requested meeting, as it was sent: `plan_meeting` checks it."""
 
     title: str
     date: str
@@ -271,10 +281,11 @@ def plan_meeting(
     """Decide what a request would reserve: the tier, the price, the time range.
 
     Raises:
-        InvalidRequest: the date or time does not exist.
+        InvalidRequest: the title or the description breaks its limits, or the date or time does not exist.
         NotFound: the tier is unknown or retired.
         Unprocessable: the start is past or too far ahead, or the provider cannot do what is requested.
     """
+    _check_fields(request)
     start_at = meeting_start(request.date, request.start_time)
     tier = catalogue.find(request.pricing_tier_id)
     check_start(start_at, now)
@@ -307,7 +318,7 @@ def _check_abilities(options: MeetingOptions, abilities: ProviderAbilities) -> N
             (("with_recording", "auto_notulen"), abilities.has_recording,
              "records no meetings: send neither with_recording nor auto_notulen"),
             (("must_login",), abilities.has_login, "has no logins: leave must_login out"),
-            (("mic_off",), abilities.has_mute, "mutes nobody: leave mic_off out"),
+            (("mic_off",), abilities.has_mute, "cannot mute participants: leave mic_off out"),
             (("email_notification",), abilities.has_notification,
              "sends no mail: leave email_notification out"),
         )
@@ -318,6 +329,16 @@ def _check_abilities(options: MeetingOptions, abilities: ProviderAbilities) -> N
             f"The provider {abilities.name} {'; it '.join(problem for problem, _ in lacking)}.",
             {"fields": {name: [_CANNOT_BE_HAD] for _, names in lacking for name in names}},
         )
+
+
+def _check_fields(request: MeetingRequest) -> None:
+    problems = {
+        "title": TITLE.problems(request.title),
+        "description": DESCRIPTION.problems(request.description or ""),
+        **start_problems(request.date, request.start_time),
+    }
+    if any(problems.values()):
+        raise InvalidRequest({name: found for name, found in problems.items() if found})
 
 
 def _check_password(password: str | None, abilities: ProviderAbilities) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "check_start",
     "meeting_start",
     "read_instant",
+    "start_problems",
     "utc_text",
     "wib_text",
 ]
@@ -48,19 +49,24 @@ def meeting_start(day: str, time_of_day: str) -> datetime:
     Raises:
         InvalidRequest: a malformed or impossible date or time; both are named at once.
     """
-    problems: dict[str, list[str]] = {}
     on = _read_date(day)
     at = _read_time(time_of_day)
-    if on is None:
-        problems["date"] = ["must be a date that exists, as YYYY-MM-DD"]
-    if at is None:
-        problems["start_time"] = ["must be a time from 00:00 to 23:59, as HH:mm"]
     if on is None or at is None:
-        raise InvalidRequest(problems)
+        raise InvalidRequest(start_problems(day, time_of_day))
     hour, minute = at
     # 0001-01-01 before 07:00 WIB lies before the first instant that UTC can represent.
     local = datetime(on.year, on.month, on.day, hour, minute, tzinfo=UTC)
     return max(local, _FIRST_WIB) - _WIB_OFFSET
+
+
+def start_problems(day: str, time_of_day: str) -> dict[str, list[str]]:
+    """Return the problems of a start's `date` and `start_time`, by field."""
+    problems = {}
+    if _read_date(day) is None:
+        problems["date"] = ["must be a date that exists, as YYYY-MM-DD"]
+    if _read_time(time_of_day) is None:
+        problems["start_time"] = ["must be a time from 00:00 to 23:59, as HH:mm"]
+    return problems
 
 
 def _read_date(text: str) -> date | None:

@@ -26,12 +26,12 @@ from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum, StrEnum
 from types import MappingProxyType
-from unicodedata import category
 from uuid import UUID
 
 from attrs import evolve, field, frozen
 
 from meetcore.domain.errors import Conflict, InvalidRequest, Unprocessable
+from meetcore.domain.texts import TextLimits
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.urls import WebhookUrl
 
@@ -65,7 +65,8 @@ ENDPOINTS_PER_ACCOUNT = 50
 """Endpoints that an account may have, inactive ones included, where the operator sets no other number."""
 
 MAX_DESCRIPTION_LENGTH = 200
-"""Code points (spec 4.3)."""
+"""Code points (rule 4.3/description)."""
+_DESCRIPTION = TextLimits(MAX_DESCRIPTION_LENGTH, has_lines=True)
 
 
 class EndpointState(StrEnum):
@@ -297,16 +298,7 @@ def _check(event_types: tuple[EventKind, ...], description: str | None) -> None:
         problems["event_types"] = ["must name at least one event kind"]
     elif len(set(event_types)) != len(event_types):
         problems["event_types"] = ["must not name an event kind twice"]
-    if description_problems := _description_problems(description or ""):
+    if description_problems := _DESCRIPTION.problems(description or ""):
         problems["description"] = description_problems
     if problems:
         raise InvalidRequest(problems)
-
-
-def _description_problems(text: str) -> list[str]:
-    problems = []
-    if len(text) > MAX_DESCRIPTION_LENGTH:
-        problems.append(f"must be at most {MAX_DESCRIPTION_LENGTH} characters long")
-    if any(category(char) in ("Cc", "Cs") and char not in "\t\n\r" for char in text):
-        problems.append("must not contain control characters or lone surrogates")
-    return problems

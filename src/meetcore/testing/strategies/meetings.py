@@ -42,6 +42,7 @@ _FLAGS = {
     "email_notification": "has_notification",
 }
 _IDS = st.uuids(version=4)
+_CHARACTERS = st.characters(exclude_categories=("Cc", "Cs"))
 
 
 def hosts(max_capacity: int = 6) -> SearchStrategy[Host]:
@@ -103,11 +104,11 @@ def meeting_requests(
     able = {name: getattr(abilities, needed) for name, needed in _FLAGS.items()}
     flags = {name: draw(st.booleans()) and is_able for name, is_able in able.items()}
     return MeetingRequest(
-        title=draw(st.text(min_size=1, max_size=20)),
+        title=draw(st.text(_CHARACTERS, min_size=1, max_size=20)),
         date=local.date().isoformat(),
         start_time=f"{local:%H:%M}",
         pricing_tier_id=draw(st.sampled_from([tier.id for tier in catalogue.on_sale()])),
-        description=draw(st.none() | st.text(max_size=20)),
+        description=draw(st.none() | st.text(_CHARACTERS | st.sampled_from("\t\n\r"), max_size=20)),
         password=None if abilities.password is None else draw(st.none() | passwords(abilities.password)),
         **flags,
     )

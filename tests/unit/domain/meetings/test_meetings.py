@@ -317,6 +317,34 @@ def test_a_plan_holds_tier_price_and_range(with_recording: bool, auto_notulen: b
     assert plan.quote.with_recording is (with_recording or auto_notulen)
 
 
+@pytest.mark.spec("4.1/title", "4.1/description")
+@pytest.mark.parametrize(
+    ("changes", "fields"),
+    [
+        ({"title": ""}, {"title"}),
+        ({"title": "x" * 201}, {"title"}),
+        ({"title": "a\nb"}, {"title"}),
+        ({"description": "x" * 5001 + "\0"}, {"description"}),
+        ({"description": "a\0b"}, {"description"}),
+        ({"title": "\ud800", "description": "\x7f", "date": "", "start_time": ""},
+         {"title", "description", "date", "start_time"}),
+    ],
+)  # fmt: skip
+def test_texts_beyond_their_limits_are_refused_with_every_other_bad_field(
+    changes: dict[str, Any], fields: set[str]
+) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        plan_meeting(evolve(REQUEST, **changes), CATALOGUE, ABLE, NOW)
+    named = refused.value.details["fields"]
+    assert isinstance(named, dict)
+    assert named.keys() == fields
+
+
+def test_texts_at_their_limits_are_planned() -> None:
+    request = evolve(REQUEST, title="é" * 200, description="a\tb\r\n" + "x" * 995)
+    assert plan_meeting(request, CATALOGUE, ABLE, NOW).request is request
+
+
 @given(catalogues(), provider_abilities(), instants(), st.data())
 def test_every_request_that_a_provider_can_fulfil_is_planned(
     catalogue: TierCatalogue, abilities: ProviderAbilities, now: datetime, data: st.DataObject
@@ -362,12 +390,12 @@ def test_end_at_is_the_start_and_the_tiers_minutes_over_midnights_months_and_lea
         ({"must_login": True}, UNABLE, NOW, Unprocessable,
          "^The provider jitsi has no logins: leave must_login out.$"),
         ({"mic_off": True}, UNABLE, NOW, Unprocessable,
-         "^The provider jitsi mutes nobody: leave mic_off out.$"),
+         "^The provider jitsi cannot mute participants: leave mic_off out.$"),
         ({"email_notification": True}, UNABLE, NOW, Unprocessable,
          "^The provider jitsi sends no mail: leave email_notification out.$"),
         ({"mic_off": True, "with_recording": True, "password": "1234"}, UNABLE, NOW, Unprocessable,
          "^The provider jitsi records no meetings: send neither with_recording nor auto_notulen; "
-         "it mutes nobody: leave mic_off out.$"),
+         "it cannot mute participants: leave mic_off out.$"),
         # A body that is no request comes before a tier that is not there, and that before a bad moment.
         ({"date": "2026-02-30", "pricing_tier_id": "no-such"}, ABLE, NOW, InvalidRequest, "date"),
         ({"pricing_tier_id": "no-such"}, ABLE, START + TICK, NotFound, "pricing tier"),

@@ -1,0 +1,41 @@
+"""The limits of texts: lengths in code points, and which characters."""
+
+from unicodedata import category
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from meetcore.domain.texts import TextLimits
+
+TITLE, LINES = TextLimits(200, min_length=1), TextLimits(200, has_lines=True)
+CONTROLS = "must not contain control characters or lone surrogates"
+ANY_TEXT = st.text(st.characters(categories=("L", "C", "Z")), max_size=9)
+
+
+@pytest.mark.parametrize(("limits", "text", "problems"), [
+    (TITLE, "", ["must be 1 to 200 characters long"]),
+    (TITLE, "\U0001f600" * 200, []),
+    (TITLE, "x" * 201, ["must be 1 to 200 characters long"]),
+    (TITLE, "\0" * 201, ["must be 1 to 200 characters long", CONTROLS]),
+    (TITLE, "a\tb", [CONTROLS]),
+    (LINES, "", []),
+    (LINES, "a\tb\r\nc", []),
+    (LINES, "a\x0bb", [CONTROLS]),
+    (LINES, "x" * 201, ["must be at most 200 characters long"]),
+])  # fmt: skip
+def test_every_problem_of_a_text_is_named(limits: TextLimits, text: str, problems: list[str]) -> None:
+    assert limits.problems(text) == problems
+
+
+@given(ANY_TEXT, st.integers(0, 5), st.integers(0, 9), st.booleans())
+@example("\ud800", 0, 9, True)
+@example("\x7f", 0, 9, True)
+def test_a_text_is_accepted_by_its_length_and_its_characters(
+    text: str, least: int, most: int, has_lines: bool
+) -> None:
+    forbidden = [char for char in text if category(char) in ("Cc", "Cs")]
+    if has_lines:
+        forbidden = [char for char in forbidden if char not in "\t\n\r"]
+    is_accepted = least <= len(text) <= most and not forbidden
+    assert (TextLimits(most, least, has_lines).problems(text) == []) is is_accepted
