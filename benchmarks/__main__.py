@@ -68,11 +68,11 @@ _STARTED = time.monotonic()
 async def _furnish(
     service: str, floor: str, redis_url: str, secrets_key: str
 ) -> tuple[SeededAccounts, Script]:
-    async with wired(service, redis_url, secrets_key) as wiring:
-        seeded = await furnish(wiring)
-    async with wired(floor, redis_url, secrets_key) as wiring:
-        account_id = await furnish_numbered(wiring)
-        creation = await record_creation(wiring, account_id)
+    async with wired(service, redis_url, secrets_key) as application:
+        seeded = await furnish(application)
+    async with wired(floor, redis_url, secrets_key) as application:
+        account_id = await furnish_numbered(application)
+        creation = await record_creation(application, floor, account_id)
     seeded.key_ids.add(creation.key_id)
     for url in (service, floor):
         with psycopg.connect(url, autocommit=True) as connection:

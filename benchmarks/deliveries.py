@@ -34,13 +34,13 @@ from meetcore.adapters.system import SystemClock, SystemEntropy
 from meetcore.adapters.webhook_sender import AiohttpWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.adapters.worker.delivery_worker import DeliveryWorker
-from meetcore.adapters.worker.scheduler import PeriodicTask
 from meetcore.domain.webhooks.deliveries import Attempt
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import new_secret
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
+from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.runtime import Runtime
 
 __all__ = [

@@ -31,14 +31,16 @@ from benchmarks.processes import ROOT, STOP_TIMEOUT_S, family
 from benchmarks.report import Result
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.settings import Settings
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import open_application
+from meetcore.composition.ports import Part
+from meetcore.composition.worker import working
 from meetcore.domain.meetings.schedule import cap_day
 from meetcore.domain.notes.notes import Language
 from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.requests.keys import Scope
 from meetcore.ports.notes import NoteQuery
 from meetcore.usecases.create_note import NoteQueue
-from meetcore.wiring import Wiring, wire
-from meetcore.workers import Part, working
 from tests.e2e.ai_stack import TRANSCRIPTION, AiStack, ai_stack
 from tests.e2e.long_sound import long_sound
 from tests.e2e.zoom_stack import ZoomStack, zoom_stack
@@ -124,30 +126,30 @@ class NoteBench:
     async def furnish(self) -> None:
         """An account whose meetings were recorded and measured, with a note due for each."""
         lies_at = self.zoom.fill("long", sound := long_sound(self.load.recording_s))
-        async with wire(self.settings) as wiring:
-            account = await wiring.administration.create_account("notes@example.com", "Bench", 10**9)
-            key = (await wiring.administration.create_key(account.id, [Scope.NOTULEN_WRITE])).key
+        async with open_application(self.settings) as application:
+            account = await application.administration.create_account("notes@example.com", "Bench", 10**9)
+            key = (await application.administration.create_key(account.id, [Scope.NOTULEN_WRITE])).key
             for _ in range(self.load.recordings):
-                now = wiring.runtime.now()
+                now = application.runtime.now()
                 until = now + timedelta(seconds=self.load.recording_s)
                 file = RecordingFile(
                     "long", FileKind.AUDIO, len(sound), now, until, lies_at, self.load.recording_s
                 )
-                await _queue(wiring, account.id, key.id, file)
+                await _queue(application, account.id, key.id, file)
 
 
-async def _queue(wiring: Wiring, account_id: UUID, key_id: UUID, file: RecordingFile) -> None:
+async def _queue(application: Application, account_id: UUID, key_id: UUID, file: RecordingFile) -> None:
     now = file.starts_at
     recording = Recording(
-        wiring.runtime.new_id(now), account_id, uuid4(), "zoom", "80000000001", RecordingStatus.AVAILABLE,
-        (file,), now, now, now + RETENTION,
+        application.runtime.new_id(now), account_id, uuid4(), "zoom", "80000000001",
+        RecordingStatus.AVAILABLE, (file,), now, now, now + RETENTION,
     )  # fmt: skip
-    async with wiring.store.begin() as tx:
+    async with application.ports.store.begin() as tx:
         await tx.endpoints.lock_account(account_id)
         await tx.recordings.save(recording)
     query = NoteQuery(account_id, key_id, cap_day(now), recording.id, Language.INDONESIAN)
-    queue = NoteQueue(wiring.settings.catalogue, wiring.runtime)
-    async with wiring.store.begin() as tx:
+    queue = NoteQueue(application.policy.catalogue, application.runtime)
+    async with application.ports.store.begin() as tx:
         admission = await tx.notes.load_note_creation(query)
         await queue.add(tx, admission, recording, Language.INDONESIAN, now)
 
@@ -155,7 +157,7 @@ async def _queue(wiring: Wiring, account_id: UUID, key_id: UUID, file: Recording
 @asynccontextmanager
 async def _writing_here(bench: NoteBench) -> AsyncIterator[None]:
     """Notes are written on this event loop."""
-    async with wire(bench.settings) as wiring, working(wiring, parts=(Part.NOTES,)):
+    async with open_application(bench.settings, parts=[Part.NOTES]) as application, working(application):
         yield
 
 

@@ -13,13 +13,12 @@ import httpx
 import psycopg
 from attrs import frozen
 
-from meetcore.adapters.api.operations import operations
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.composition.application import Application
 from meetcore.domain.meetings.meetings import Provisioned
 from meetcore.domain.requests.keys import Scope, digest
 from meetcore.ports.video_provider import ProviderOrder
-from meetcore.wiring import Wiring, admission
 
 __all__ = ["Creation", "Statement", "record_creation"]
 
@@ -44,7 +43,7 @@ class Creation:
     statements: list[Statement]
 
 
-async def record_creation(wiring: Wiring, account_id: UUID) -> Creation:
+async def record_creation(application: Application, database_url: str, account_id: UUID) -> Creation:
     """Create one meeting through the API app, in this process, and record its statements.
 
     It uses a new key, which is kept. The account changes during the call to the provider, so that both ways
@@ -53,31 +52,30 @@ async def record_creation(wiring: Wiring, account_id: UUID) -> Creation:
     Raises:
         RuntimeError: the meeting was not made.
     """
-    runtime, base_url = wiring.runtime, wiring.settings.base_url
+    runtime, base_url = application.runtime, application.policy.base_url
     start_at = datetime.now(UTC) + timedelta(days=100)
     wanted = {
         "title": "Weekly planning", "date": f"{start_at:%Y-%m-%d}", "start_time": "09:00",
         "pricing_tier_id": "standard-100", "mic_off": True,
     }  # fmt: skip
-    minted = await wiring.administration.create_key(account_id, [Scope.MEETINGS_WRITE])
+    minted = await application.administration.create_key(account_id, [Scope.MEETINGS_WRITE])
     idempotency_key = uuid4()
     headers = {"authorization": f"Bearer {minted.text}", "idempotency-key": str(idempotency_key)}
-    async with admission(wiring) as admit:
-        app = ApiApp(operations(wiring.use_cases), admit, runtime, base_url, lambda _: b"")
-        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base_url) as client:
-            with _disturbed(wiring, account_id), _listening() as statements:
-                answer = await client.post("/api/v1/meetings", json=wanted, headers=headers)
+    app = ApiApp(application.api, application.admit, runtime, base_url, lambda _: b"")
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=base_url) as client:
+        with _disturbed(database_url, account_id), _listening() as statements:
+            answer = await client.post("/api/v1/meetings", json=wanted, headers=headers)
     if answer.status_code != 201:
         raise RuntimeError(answer.text)
     return Creation(account_id, minted.key.id, digest(minted.text), idempotency_key, statements)
 
 
 @contextmanager
-def _disturbed(wiring: Wiring, account_id: UUID) -> Iterator[None]:
+def _disturbed(database_url: str, account_id: UUID) -> Iterator[None]:
     create = SandboxProvider.create
 
     async def create_meanwhile(self: SandboxProvider, order: ProviderOrder) -> Provisioned:
-        with psycopg.connect(str(wiring.settings.database_url)) as connection:
+        with psycopg.connect(database_url) as connection:
             connection.execute("UPDATE accounts SET version = version + 1 WHERE id = %s", (account_id,))
         return await create(self, order)
 

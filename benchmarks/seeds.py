@@ -12,9 +12,11 @@ import typed_settings
 from attrs import frozen
 
 from meetcore.adapters.settings import Settings
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import open_application
+from meetcore.composition.ports import Part
 from meetcore.domain.requests.keys import ApiKey, Scope
 from meetcore.ports.registry import NewAccount
-from meetcore.wiring import Wiring, wire
 
 __all__ = ["ACCOUNTS", "ID_LEAD", "SeededAccounts", "account_number", "furnish", "furnish_numbered", "wired"]
 
@@ -45,52 +47,52 @@ def account_number(account: int) -> int:
 
 
 @asynccontextmanager
-async def wired(database_url: str, redis_url: str, secrets_key: str) -> AsyncIterator[Wiring]:
+async def wired(database_url: str, redis_url: str, secrets_key: str) -> AsyncIterator[Application]:
     """Our own adapters on a database, in this process."""
     secret = typed_settings.SecretStr
     settings = Settings(
         database_url=secret(database_url), rate_store_url=secret(redis_url), broker_url=secret(redis_url),
         secrets_key=secret(secrets_key),
     )  # fmt: skip
-    async with wire(settings) as wiring:
-        yield wiring
+    async with open_application(settings, parts=[Part.API]) as application:
+        yield application
 
 
-async def furnish(wiring: Wiring) -> SeededAccounts:
+async def furnish(application: Application) -> SeededAccounts:
     """Accounts as an operator makes them."""
-    await _add_hosts(wiring)
+    await _add_hosts(application)
     keys, key_ids, account_id = [], set(), UUID(int=0)
     for number in range(ACCOUNTS):
         account_id = (
-            await wiring.administration.create_account(f"bench{number}@example.com", "Bench", CREDITS)
+            await application.administration.create_account(f"bench{number}@example.com", "Bench", CREDITS)
         ).id
-        minted = await wiring.administration.create_key(account_id, SCOPES)
+        minted = await application.administration.create_key(account_id, SCOPES)
         keys.append(minted.text)
         key_ids.add(minted.key.id)
     return SeededAccounts(keys, key_ids, account_id)
 
 
-async def furnish_numbered(wiring: Wiring) -> UUID:
+async def furnish_numbered(application: Application) -> UUID:
     """The same with ids that pgbench can compose: an account, its user and its key share one.
 
     Returns:
         The first account.
     """
-    await _add_hosts(wiring)
-    now = wiring.runtime.now()
+    await _add_hosts(application)
+    now = application.runtime.now()
     for number in range(1, ACCOUNTS + 1):
         digits = account_number(number)
         id_ = UUID(f"{ID_LEAD}{digits}")
         account = NewAccount(id_, id_, f"bench{number}@example.com", "Bench", 100, now)
-        await wiring.registry.add_account(account)
-        await wiring.registry.add_key(
+        await application.ports.registry.add_account(account)
+        await application.ports.registry.add_key(
             ApiKey(id_, id_, tuple(SCOPES), None, now), bytes.fromhex(f"{DIGEST_LEAD}{digits}")
         )
-        await wiring.administration.top_up(id_, CREDITS)
+        await application.administration.top_up(id_, CREDITS)
     return UUID(f"{ID_LEAD}{account_number(1)}")
 
 
-async def _add_hosts(wiring: Wiring) -> None:
+async def _add_hosts(application: Application) -> None:
     for capacity, count in HOSTS:
         for number in range(count):
-            await wiring.administration.add_host(f"host-{capacity}-{number}", capacity)
+            await application.administration.add_host(f"host-{capacity}-{number}", capacity)

@@ -1,4 +1,4 @@
-"""The composition root: settings → adapters → use cases → the ASGI application and the worker.
+"""The ASGI application: the API, its pages, and the workers where no broker is set.
 
 `uvicorn meetcore.app:app` serves the API. Importing this builds nothing: settings are read and
 connections made when a server starts the application.
@@ -33,14 +33,16 @@ from meetcore.adapters.http.refuse import Refuse
 from meetcore.adapters.mcp.lazy_app import LazyMcpApp
 from meetcore.adapters.settings import Settings, load_settings
 from meetcore.adapters.system import allow_open_files, configure_logs
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import Network, check_schema, open_application
+from meetcore.composition.ports import Part
+from meetcore.composition.providers import provider_pages, webhook_parsers
+from meetcore.composition.start_warnings import warn_of_role, warn_of_settings
+from meetcore.composition.worker import working
 from meetcore.domain.meetings.hosts import tiers_without_host
 from meetcore.domain.webhooks.addresses import Network as AddressNetwork
+from meetcore.ports.queries import Queries
 from meetcore.ports.store import StoreReadOnly, StoreUnavailable
-from meetcore.providers import sandbox_pages, webhook_parsers
-from meetcore.start_warnings import warn_of_role, warn_of_settings
-from meetcore.usecases.admit import Admit
-from meetcore.wiring import Network, Wiring, admission, check_schema, wire
-from meetcore.workers import working
 
 __all__ = ["AGENT_PATH", "Service", "app", "has_agent_interface"]
 
@@ -64,7 +66,7 @@ class Service:
         self,
         settings: Settings | None = None,
         network: Network | None = None,
-        extra_routes: Callable[[Wiring], Iterable[BaseRoute]] = lambda _: (),
+        extra_routes: Callable[[Application], Iterable[BaseRoute]] = lambda _: (),
     ) -> None:
         self._settings = settings
         self._network = network
@@ -105,55 +107,58 @@ class Service:
             keep_links_out_of_access_logs()
             self._proxies = settings.proxy_networks
             is_there = await _is_ready(settings)
-            wiring = await stack.enter_async_context(wire(settings, self._network))
+            parts = (Part.API,) if str(settings.broker_url) else tuple(Part)
+            application = await stack.enter_async_context(open_application(settings, self._network, parts))
             if is_there:
-                await _log_tiers_without_host(wiring)
+                await _log_tiers_without_host(application)
                 if self._settings is None:
                     with suppress(StoreUnavailable):
                         await asyncio.to_thread(warn_of_role, settings)
-            admit = await stack.enter_async_context(admission(wiring))
-            base_url = wiring.settings.base_url
+            base_url, runtime, admit = settings.base_url, application.runtime, application.admit
             document = daily_document(OPERATIONS, base_url)
-            limits = _request_limits(wiring.settings)
-            self._api_app = ApiApp(wiring.use_cases, admit, wiring.runtime, base_url, document, limits)
-            self._mcp_app = await stack.enter_async_context(_open_mcp_app(wiring, admit, limits))
-            refuse = Refuse("page", wiring.runtime, base_url, {"Cache-Control": "no-store"})
+            limits = _request_limits(settings)
+            self._api_app = ApiApp(application.api, admit, runtime, base_url, document, limits)
+            self._mcp_app = await stack.enter_async_context(_open_mcp_app(application, settings, limits))
+            refuse = Refuse("page", runtime, base_url, {"Cache-Control": "no-store"})
             self._bounded_pages = BoundedQuery(self._pages, limits, refuse)
             drain = stack.enter_context(drain_on_sigterm(settings.drain_s))
             self._pages.router.routes[:] = [
-                *_health_routes(wiring, drain),
+                *_health_routes(application.ports.queries, settings.ready_timeout_s, drain),
                 *docs_routes(OPERATIONS),
-                *sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.runtime),
+                *provider_pages(application),
                 *provider_event_routes(
                     webhook_parsers(settings),
-                    wiring.receive_provider_event,
-                    wiring.runtime,
+                    application.meetings.receive_event,
+                    runtime,
                     base_url,
                     limits,
                     settings.provider_event_bytes,
                 ),
                 *download_routes(
-                    wiring.download_recording,
-                    {wiring.files.provider: wiring.files},
-                    wiring.runtime,
+                    application.api.download_recording,
+                    {application.ports.files.provider: application.ports.files},
+                    runtime,
                     base_url,
                     settings.download_limits,
                 ),
-                *self._extra_routes(wiring),
+                *self._extra_routes(application),
             ]
-            if not str(wiring.settings.broker_url):
-                await stack.enter_async_context(working(wiring))
+            if not str(settings.broker_url):
+                await stack.enter_async_context(working(application))
             yield {FRONT: _front(settings, self._api_app, drain)}
             self._api_app = self._mcp_app = None
 
 
 @asynccontextmanager
-async def _open_mcp_app(wiring: Wiring, admit: Admit, limits: RequestLimits) -> AsyncIterator[ASGIApp | None]:
+async def _open_mcp_app(
+    application: Application, settings: Settings, limits: RequestLimits
+) -> AsyncIterator[ASGIApp | None]:
     """Open the agent interface; `None` if it is switched off or its extra is not installed."""
-    if not (wiring.settings.mcp and has_agent_interface()):
+    if not (settings.mcp and has_agent_interface()):
         yield None
         return
-    lazy_app = LazyMcpApp(wiring.use_cases, admit, wiring.runtime, wiring.settings.base_url, limits)
+    admit, runtime = application.admit, application.runtime
+    lazy_app = LazyMcpApp(application.api, admit, runtime, settings.base_url, limits)
     async with lazy_app.open():
         yield lazy_app
 
@@ -172,13 +177,13 @@ async def _is_ready(settings: Settings) -> bool:
     return True
 
 
-async def _log_tiers_without_host(wiring: Wiring) -> None:
+async def _log_tiers_without_host(application: Application) -> None:
     """Warn of tiers that no host can serve. They stay on sale, as hosts can be added at any time."""
-    if not wiring.provider.abilities.has_hosts:
+    if not application.ports.provider.abilities.has_hosts:
         return
     with suppress(StoreUnavailable):
-        hosts = await wiring.registry.list_hosts()
-        lacking = tiers_without_host(wiring.settings.catalogue.on_sale(), hosts)
+        hosts = await application.ports.registry.list_hosts()
+        lacking = tiers_without_host(application.policy.catalogue.on_sale(), hosts)
         if lacking:
             log.warning("tiers that no host can carry", tiers=[tier.id for tier in lacking])
 
@@ -205,7 +210,7 @@ def _is_of_the_api(path: str) -> bool:
     return path == API_ROOT or path.startswith(f"{API_ROOT}/")
 
 
-def _health_routes(wiring: Wiring, drain: Drain) -> list[Route]:
+def _health_routes(queries: Queries, timeout_s: float, drain: Drain) -> list[Route]:
     async def live(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
@@ -213,8 +218,8 @@ def _health_routes(wiring: Wiring, drain: Drain) -> list[Route]:
         if drain.is_on:
             return _unready("the process is about to end")
         try:
-            async with asyncio.timeout(wiring.settings.ready_timeout_s):
-                await wiring.queries.ping()
+            async with asyncio.timeout(timeout_s):
+                await queries.ping()
         except StoreReadOnly:
             return _unready("the database takes no writes")
         except (StoreUnavailable, TimeoutError):

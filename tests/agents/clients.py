@@ -13,12 +13,12 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.mcp.mcp_app import McpApp
-from meetcore.wiring import Wiring, admission
-from tests.http.api_harness import BASE_URL
+from meetcore.composition.application import Application
+from tests.http.api_harness import BASE_URL, rebuilt
 
 HANDSHAKE, SINGLE = "2025-11-25", "2026-07-28"
 ERAS = (HANDSHAKE, SINGLE)
@@ -123,14 +123,13 @@ class Agent:
 
 @asynccontextmanager
 async def mcp_on(
-    wiring: Wiring, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any
+    application: Application, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """The agent interface alone, on a wiring with other parts."""
-    changed = evolve(wiring, **changes)
-    async with admission(changed) as admit:
-        mcp_app = McpApp(adjust(changed.use_cases), admit, changed.runtime, changed.settings.base_url)
-        async with (
-            mcp_app.open(),
-            httpx.AsyncClient(transport=httpx.ASGITransport(mcp_app), base_url=BASE_URL) as line,
-        ):
-            yield line
+    """The agent interface alone, of an application with another port or another policy."""
+    changed = rebuilt(application, **changes)
+    mcp_app = McpApp(adjust(changed.api), changed.admit, changed.runtime, changed.policy.base_url)
+    async with (
+        mcp_app.open(),
+        httpx.AsyncClient(transport=httpx.ASGITransport(mcp_app), base_url=BASE_URL) as line,
+    ):
+        yield line

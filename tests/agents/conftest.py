@@ -13,19 +13,31 @@ from tests import servers
 from tests.agents.clients import ERAS, Agent
 from tests.http.api_harness import BASE_URL, Customer
 from tests.http.conftest import (
+    application,
     contract,
     customer,
     harness,
     http,
     names,
+    network,
+    pool,
     quiet_log,
     service,
     service_settings,
-    wiring,
 )
 
 __all__ = [
-    "contract", "customer", "harness", "http", "names", "quiet_log", "service", "service_settings", "wiring",
+    "application",
+    "contract",
+    "customer",
+    "harness",
+    "http",
+    "names",
+    "network",
+    "pool",
+    "quiet_log",
+    "service",
+    "service_settings",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.app import Service
 from meetcore.domain.requests.keys import Scope
-from meetcore.usecases.runtime import Runtime
+from meetcore.domain.requests.rate_window import Quotas
 from tests.agents.clients import Agent, ToolAnswer, mcp_on
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, settings_for, started
 from tests.http.relay import relay_to
@@ -29,10 +29,8 @@ async def strict(harness: ApiHarness) -> AsyncIterator[Agent]:
     """An agent of an application with small quotas, on a clock stopped at second 10 of a minute."""
     minute = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
     clock = ManualClock(minute + timedelta(seconds=10))
-    settings = evolve(harness.wiring.settings, quota_read=READ, quota_tool=TOOL)
-    runtime = Runtime(clock, harness.wiring.runtime.entropy)
     key = (await harness.customer()).key.text
-    async with mcp_on(harness.wiring, settings=settings, runtime=runtime) as line:
+    async with mcp_on(harness.application, quotas=Quotas(read=READ, tool=TOOL), clock=clock) as line:
         yield Agent(line, key)
 
 
@@ -70,7 +68,7 @@ async def test_a_revoked_key_is_refused_at_its_next_request(
     harness: ApiHarness, agent: Agent, customer: Customer
 ) -> None:
     assert (await agent.call("get_me")).value["api_key"]["id"] == str(customer.key.key.id)
-    await harness.wiring.administration.revoke_key(customer.key.key.id)
+    await harness.application.administration.revoke_key(customer.key.key.id)
     assert (await agent.ask("tools/call", name="get_me", arguments={})).status_code == 401
 
 

@@ -220,7 +220,7 @@ async def test_a_fault_reveals_only_its_request_id(harness: ApiHarness, customer
     def with_fault(use: UseCases) -> UseCases:
         return evolve(use, cancel_meeting=broken)  # type: ignore[arg-type]  # it is called and no more
 
-    async with mcp_on(harness.wiring, with_fault) as line:
+    async with mcp_on(harness.application, with_fault) as line:
         refused = await Agent(line, customer.key.text, era).call("cancel_meeting", id=UNKNOWN)
     assert refused.error["code"] == "internal_error"
     assert refused.error["details"] == {}

@@ -18,19 +18,29 @@ from tests.client.scripted_server import ScriptedServer, Step
 from tests.http.api_harness import Customer
 from tests.http.conftest import (
     Names,
+    application,
     contract,
     customer,
     harness,
     http,
+    network,
+    pool,
     quiet_log,
     service,
     service_settings,
-    wiring,
 )
 
 __all__ = [
-    "contract", "customer", "harness", "http", "quiet_log", "service", "service_settings",
-    "wiring",
+    "application",
+    "contract",
+    "customer",
+    "harness",
+    "http",
+    "network",
+    "pool",
+    "quiet_log",
+    "service",
+    "service_settings",
 ]  # fmt: skip
 
 

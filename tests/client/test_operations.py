@@ -241,10 +241,10 @@ def rate_state_of(invoke: ClientUnderTest) -> RateLimit:
 async def test_a_meeting_whose_answer_was_lost_comes_with_the_retry(
     harness: ApiHarness, customer: Customer, kind: str, fault: str
 ) -> None:
-    state = PostgresSandboxState(harness.wiring.pool)
+    state = PostgresSandboxState(harness.pool)
     provider = SandboxProvider(BASE_URL, state, bytes(32), timeout_s=0.05)
     async with (
-        api_on(harness.wiring, settle_soon, video=provider) as app,
+        api_on(harness.application, settle_soon, provider=provider) as app,
         served(app) as url,
         open_client(kind, url, customer.key.text) as invoke,
     ):

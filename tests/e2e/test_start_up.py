@@ -43,12 +43,12 @@ main()
 # Servers and senders: a command that writes a row needs none of them.
 OF_THE_SERVICE = {
     "aiohttp", "av", "httpx", "markdown_it", "mcp", "pydantic", "starlette", "uvicorn",
-    "meetcore.app", "meetcore.workers", "meetcore.cli.dev",
+    "meetcore.app", "meetcore.composition.worker", "meetcore.cli.dev",
 }  # fmt: skip
 OF_THE_STORE = {
     "cattrs", "cryptography", "dramatiq", "msgspec", "psycopg", "structlog", "typed_settings",
     "meetcore.cli.accounts", "meetcore.cli.processes", "meetcore.adapters.settings",
-    "meetcore.wiring",
+    "meetcore.composition.infrastructure",
 }  # fmt: skip
 
 
@@ -73,7 +73,7 @@ def test_a_command_that_writes_a_row_imports_no_server_and_no_sender(empty_datab
     done = run(RUN, *opened, database_url=empty_database_url)
     assert done.returncode == 0, done.stderr
     imported = set(done.stderr.split())
-    assert imported >= {"psycopg", "meetcore.wiring"}
+    assert imported >= {"psycopg", "meetcore.composition.infrastructure"}
     assert imported.isdisjoint(OF_THE_SERVICE)
 
 

@@ -21,8 +21,8 @@ from attrs import frozen
 
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.app import Service
+from meetcore.composition.infrastructure import Network, open_application
 from meetcore.domain.webhooks.addresses import Address
-from meetcore.wiring import Network, wire
 from tests.e2e.program import ROOT
 from tests.http.api_harness import ALL_SCOPES, settings_for
 from tests.http.recorded import keep_recording
@@ -74,14 +74,14 @@ async def target(database_url: str) -> AsyncIterator[Target]:
             database_url, base_url=base_url, quota_read=MANY, quota_write=MANY, quota_credit=MANY
         )
         network = Network(AnyName(), Everywhere())
-        async with wire(settings, network) as wiring:
+        async with open_application(settings, network) as application:
             for number in range(HOSTS):
-                await wiring.administration.add_host(f"host-{number}@example.test", 1000)
-            account = await wiring.administration.create_account("fuzz@example.test", "Fuzz", MANY)
-            key = await wiring.administration.create_key(account.id, ALL_SCOPES)
+                await application.administration.add_host(f"host-{number}@example.test", 1000)
+            account = await application.administration.create_account("fuzz@example.test", "Fuzz", MANY)
+            key = await application.administration.create_key(account.id, ALL_SCOPES)
             # No API request creates one, and no answer would show one.
             for number in range(RECORDINGS):
-                await keep_recording(wiring, account.id, uuid4(), f"fuzz-{number}", 61.0 * number)
+                await keep_recording(application, account.id, uuid4(), f"fuzz-{number}", 61.0 * number)
         server = uvicorn.Server(uvicorn.Config(Service(settings, network), log_level="error"))
         # It is ended by its flag; signals are the caller's.
         server.install_signal_handlers = lambda: None  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+import attrs
 import httpx
 from attrs import evolve, field, frozen
 from starlette.types import ASGIApp
@@ -28,11 +29,15 @@ from meetcore.adapters.api.operation import UseCases
 from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.http.openapi import daily_document
+from meetcore.adapters.postgres.pool import Pool, make_pool
 from meetcore.adapters.settings import Settings
+from meetcore.composition.application import Application, build
+from meetcore.composition.infrastructure import Network
+from meetcore.composition.operation_logs import LOGGED
+from meetcore.composition.ports import Ports
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from meetcore.usecases.administration import MintedKey
-from meetcore.wiring import Wiring, admission
 from tests.http.contract import Contract
 
 BASE_URL = "https://meetcore.test"
@@ -83,18 +88,34 @@ async def started(app: ASGIApp) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def api_on(
-    wiring: Wiring,
+    application: Application,
     adjust: Callable[[UseCases], UseCases] = lambda use: use,
     *,
     limits: RequestLimits = DEFAULT_LIMITS,
     **changes: Any,
 ) -> AsyncIterator[ApiApp]:
-    """The API alone, on a wiring with other parts: a clock, a provider, settings, a use case's limits."""
-    changed = evolve(wiring, **changes)
-    async with admission(changed) as admit:
-        base_url = changed.settings.base_url
-        document = daily_document(OPERATIONS, base_url)
-        yield ApiApp(adjust(changed.use_cases), admit, changed.runtime, base_url, document, limits)
+    """The API alone, of an application with another port, another policy or another limit of a use case."""
+    changed = rebuilt(application, **changes)
+    base_url = changed.policy.base_url
+    document = daily_document(OPERATIONS, base_url)
+    yield ApiApp(adjust(changed.api), changed.admit, changed.runtime, base_url, document, limits)
+
+
+def rebuilt(application: Application, **changes: Any) -> Application:
+    """The application on other ports or under another policy; each change has the name of its field."""
+    ports = {name: changes.pop(name) for name in attrs.fields_dict(Ports) if name in changes}
+    return build(evolve(application.ports, **ports), evolve(application.policy, **changes), LOGGED)
+
+
+@asynccontextmanager
+async def pool_of(settings: Settings) -> AsyncIterator[Pool]:
+    """Connections of the tests' own to the service's database."""
+    pool = make_pool(str(settings.database_url), max_size=4)
+    await pool.open(wait=False)
+    try:
+        yield pool
+    finally:
+        await pool.close()
 
 
 def client_of(app: ASGIApp, contract: Contract) -> httpx.AsyncClient:
@@ -226,9 +247,12 @@ class Customer:
 class ApiHarness:
     """The session's service and what it takes to fill it."""
 
-    wiring: Wiring
+    application: Application
     http: httpx.AsyncClient
     slots: Slots
+    settings: Settings
+    network: Network
+    pool: Pool
 
     async def customer(
         self,
@@ -239,19 +263,21 @@ class ApiHarness:
     ) -> Customer:
         """A new account with credits and a key."""
         email = f"{secrets.token_hex(6)}@example.test"
-        account = await self.wiring.administration.create_account(email, "Sari Dewi", credits)
-        key = await self.wiring.administration.create_key(account.id, scopes, daily_cap, expires_at)
+        account = await self.application.administration.create_account(email, "Sari Dewi", credits)
+        key = await self.application.administration.create_key(account.id, scopes, daily_cap, expires_at)
         return Customer(self, self.http, account.id, account.user_id, email, key)
 
     async def another_key(
         self, of: Customer, scopes: Sequence[Scope] = ALL_SCOPES, daily_cap: int | None = None
     ) -> Customer:
         """Another key of the same account."""
-        return evolve(of, key=await self.wiring.administration.create_key(of.account_id, scopes, daily_cap))
+        return evolve(
+            of, key=await self.application.administration.create_key(of.account_id, scopes, daily_cap)
+        )
 
     async def query(self, statement: str, *values: object) -> list[dict[str, Any]]:
         """Ask the database; a statement that returns nothing gives an empty list."""
-        async with self.wiring.pool.connection() as connection:
+        async with self.pool.connection() as connection:
             cursor = await connection.execute(statement, values)
             return await cursor.fetchall() if cursor.description else []
 

@@ -13,12 +13,24 @@ import pytest
 import structlog
 
 from meetcore.adapters.postgres.migrate import migrate
+from meetcore.adapters.postgres.pool import Pool
 from meetcore.adapters.settings import Settings
 from meetcore.app import Service
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import Network, open_application
+from meetcore.composition.ports import Part
 from meetcore.domain.errors import HostUnresolved
 from meetcore.domain.webhooks.addresses import Address
-from meetcore.wiring import Network, Wiring, wire
-from tests.http.api_harness import ALL_SCOPES, ApiHarness, Customer, Slots, client_of, settings_for, started
+from tests.http.api_harness import (
+    ALL_SCOPES,
+    ApiHarness,
+    Customer,
+    Slots,
+    client_of,
+    pool_of,
+    settings_for,
+    started,
+)
 from tests.http.contract import Contract
 from tests.http.delivery_harness import Opened, delivery_harnesses
 
@@ -74,11 +86,23 @@ def service_settings(migrated_url: str) -> Settings:
 
 
 @pytest.fixture(scope="session")
-async def wiring(service_settings: Settings, names: Names) -> AsyncIterator[Wiring]:
-    """Beside the service: for the operator's work, and for gates with other parts."""
-    # Nothing is delivered: the addresses of the names above are not ours to call.
-    async with wire(service_settings, Network(resolver=names)) as wiring:
-        yield wiring
+def network(names: Names) -> Network:
+    """Nothing is delivered: the addresses of the names above are not ours to call."""
+    return Network(resolver=names)
+
+
+@pytest.fixture(scope="session")
+async def application(service_settings: Settings, network: Network) -> AsyncIterator[Application]:
+    """Beside the service: for the operator's work, and for APIs with other parts."""
+    async with open_application(service_settings, network, [Part.API]) as application:
+        yield application
+
+
+@pytest.fixture(scope="session")
+async def pool(service_settings: Settings) -> AsyncIterator[Pool]:
+    """For statements of the tests."""
+    async with pool_of(service_settings) as pool:
+        yield pool
 
 
 @pytest.fixture(scope="session")
@@ -106,11 +130,17 @@ async def http(service: Service, contract: Contract) -> AsyncIterator[httpx.Asyn
 
 
 @pytest.fixture(scope="session")
-async def harness(wiring: Wiring, http: httpx.AsyncClient) -> ApiHarness:
+async def harness(
+    application: Application,
+    http: httpx.AsyncClient,
+    service_settings: Settings,
+    network: Network,
+    pool: Pool,
+) -> ApiHarness:
     """The service with two hosts that take every tier."""
     for number in (1, 2):
-        await wiring.administration.add_host(f"host-{number}@example.test", 1000)
-    return ApiHarness(wiring, http, Slots())
+        await application.administration.add_host(f"host-{number}@example.test", 1000)
+    return ApiHarness(application, http, Slots(), service_settings, network, pool)
 
 
 @pytest.fixture

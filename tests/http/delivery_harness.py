@@ -15,10 +15,20 @@ from attrs import frozen
 from meetcore.adapters.postgres.migrate import migrate
 from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.app import Service
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import Network
 from meetcore.domain.webhooks.addresses import Address
-from meetcore.wiring import Network, Wiring
 from tests import servers
-from tests.http.api_harness import ApiHarness, Customer, Slots, client_of, settings_for, started, until
+from tests.http.api_harness import (
+    ApiHarness,
+    Customer,
+    Slots,
+    client_of,
+    pool_of,
+    settings_for,
+    started,
+    until,
+)
 from tests.http.contract import Contract
 from tests.http.receiver import Received, Receiver, receiving
 
@@ -82,10 +92,10 @@ def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: 
     ) -> AsyncIterator[DeliveryHarness]:
         names = Names()
         names.known |= dict.fromkeys(hosts, "127.0.0.1")
-        wirings: list[Wiring] = []
+        applications: list[Application] = []
 
-        def keep(wiring: Wiring) -> list[Any]:
-            wirings.append(wiring)
+        def keep(application: Application) -> list[Any]:
+            applications.append(application)
             return []
 
         with servers.fresh_database(postgres_server_url) as url:
@@ -101,8 +111,13 @@ def delivery_harnesses(postgres_server_url: str, contract: Contract, directory: 
                 there = dict.fromkeys((HOST, *hosts), ("127.0.0.1", receiver.port))
                 network = Network(names if lookups is None else SystemResolver(lookup=lookups), there)
                 service = Service(settings, network, extra_routes=keep)
-                async with started(service), client_of(service, contract) as http:
-                    await wirings[0].administration.add_host("host@example.test", 1000)
-                    yield DeliveryHarness(ApiHarness(wirings[0], http, Slots()), receiver, names, contract)
+                async with (
+                    started(service),
+                    client_of(service, contract) as http,
+                    pool_of(settings) as pool,
+                ):
+                    await applications[0].administration.add_host("host@example.test", 1000)
+                    harness = ApiHarness(applications[0], http, Slots(), settings, network, pool)
+                    yield DeliveryHarness(harness, receiver, names, contract)
 
     return open_with

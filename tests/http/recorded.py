@@ -7,9 +7,9 @@ from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
 
+from meetcore.composition.application import Application
 from meetcore.domain.notes.recordings import RETENTION, FileKind, Recording, RecordingFile, RecordingStatus
 from meetcore.domain.records import recording_record
-from meetcore.wiring import Wiring
 from tests.http.api_harness import BASE_URL, Customer, until
 
 __all__ = [
@@ -27,28 +27,28 @@ async def store_recording(customer: Customer, media_s: float = 90.0) -> dict[str
     """A recording that was measured, of a meeting to come: there at once, and no file behind it."""
     meeting = await customer.make_meeting(with_recording=True)
     recording = await keep_recording(
-        customer.harness.wiring,
+        customer.harness.application,
         customer.account_id,
         UUID(meeting["id"]),
         meeting["provider_meeting_id"],
         media_s,
     )
-    return recording_record(recording, customer.harness.wiring.runtime.now())
+    return recording_record(recording, customer.harness.application.runtime.now())
 
 
 async def keep_recording(
-    wiring: Wiring, account_id: UUID, meeting_id: UUID, provider_meeting_id: str, media_s: float
+    application: Application, account_id: UUID, meeting_id: UUID, provider_meeting_id: str, media_s: float
 ) -> Recording:
     """The same as the database has it, of any meeting."""
-    now = wiring.runtime.now()
+    now = application.runtime.now()
     file = RecordingFile(
         "a1", FileKind.AUDIO, 1_000_000, now, now + timedelta(hours=1), "sandbox:a1", media_s
     )
     recording = Recording(
-        wiring.runtime.new_id(now), account_id, meeting_id, "sandbox", provider_meeting_id,
+        application.runtime.new_id(now), account_id, meeting_id, "sandbox", provider_meeting_id,
         RecordingStatus.AVAILABLE, (file,), now, now, now + RETENTION,
     )  # fmt: skip
-    async with wiring.store.begin() as tx:
+    async with application.ports.store.begin() as tx:
         await tx.endpoints.lock_account(account_id)
         await tx.recordings.save(recording)
     return recording

@@ -29,10 +29,10 @@ async def test_the_account_record(customer: Customer) -> None:
 
 @pytest.mark.spec("2.2/fields")
 async def test_text_comes_back_as_it_was_given(harness: ApiHarness) -> None:
-    account = await harness.wiring.administration.create_account(
+    account = await harness.application.administration.create_account(
         "o'mega+1@example.test", 'Sari "Ω" 🎉 </script>', 0
     )
-    key = await harness.wiring.administration.create_key(account.id, [])
+    key = await harness.application.administration.create_key(account.id, [])
     answer = await harness.http.get("/me", headers={"Authorization": f"Bearer {key.text}"})
     assert answer.json()["user"]["full_name"] == 'Sari "Ω" 🎉 </script>'
     assert answer.json()["credits"]["balance"] == 0
@@ -48,7 +48,7 @@ async def test_two_keys_see_one_balance_and_their_own_caps(harness: ApiHarness, 
 
 @pytest.mark.spec("1/credits")
 async def test_a_top_up_shows_at_once(harness: ApiHarness, customer: Customer) -> None:
-    await harness.wiring.administration.top_up(customer.account_id, 50)
+    await harness.application.administration.top_up(customer.account_id, 50)
     assert await customer.balance() == 1050
 
 

@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from meetcore.domain.requests.keys import Scope
-from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 from tests.http.contract import Contract
 
@@ -127,7 +126,7 @@ async def test_a_wrong_key_of_the_right_length(http: httpx.AsyncClient, secret: 
 @pytest.mark.spec("5/3", "4.2/1", "7/401")
 async def test_a_revoked_key_stops_at_its_next_request(harness: ApiHarness, customer: Customer) -> None:
     assert (await customer.get("/me")).status_code == 200
-    await harness.wiring.administration.revoke_key(customer.key.key.id)
+    await harness.application.administration.revoke_key(customer.key.key.id)
     assert code_of(await customer.get("/me")) == REFUSED
     assert code_of(await customer.post("/meetings", harness.body())) == REFUSED
     another_key = await harness.another_key(customer)
@@ -139,14 +138,14 @@ async def test_the_keys_of_a_suspended_account_stop_at_their_next_request(
     harness: ApiHarness, customer: Customer
 ) -> None:
     another_key, other = await harness.another_key(customer), await harness.customer()
-    await harness.wiring.administration.suspend_account(customer.account_id)
+    await harness.application.administration.suspend_account(customer.account_id)
     for one in (customer, another_key):
         answer = await one.get("/me")
         assert code_of(answer) == REFUSED
         assert "suspended" in answer.json()["error"]["message"]
         assert code_of(await one.post("/meetings", harness.body())) == REFUSED
     assert (await other.get("/me")).status_code == 200
-    await harness.wiring.registry.resume_account(customer.account_id)
+    await harness.application.ports.registry.resume_account(customer.account_id)
     assert (await customer.get("/me")).status_code == 200
 
 
@@ -163,7 +162,7 @@ async def test_an_expired_key_stops_at_its_instant(harness: ApiHarness, contract
     expires_at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
     clock = SteppingClock(expires_at - timedelta(milliseconds=1))
     customer = await harness.customer(expires_at=expires_at)
-    async with api_on(harness.wiring, runtime=Runtime(clock, harness.wiring.runtime.entropy)) as api:
+    async with api_on(harness.application, clock=clock) as api:
         there = customer.at(client_of(api, contract))
         assert (await there.get("/me")).status_code == 200
         clock.at = expires_at
@@ -172,7 +171,7 @@ async def test_an_expired_key_stops_at_its_instant(harness: ApiHarness, contract
 
 @pytest.mark.spec("5/3")
 async def test_wrong_and_revoked_keys_get_the_same_answer(harness: ApiHarness, customer: Customer) -> None:
-    await harness.wiring.administration.revoke_key(customer.key.key.id)
+    await harness.application.administration.revoke_key(customer.key.key.id)
     revoked = (await customer.get("/me")).json()["error"]
     header = {"Authorization": "Bearer mk_live_" + "a" * 43}
     wrong = (await customer.http.get("/me", headers=header)).json()["error"]

@@ -12,7 +12,6 @@ from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
-from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on, client_of, code_of, new_key
 from tests.http.contract import Contract
 from tests.http.recorded import press
@@ -97,8 +96,8 @@ async def test_the_clock_starts_and_ends_a_meeting(
 ) -> None:
     meeting = await customer.make_meeting()
     start = datetime.fromisoformat(meeting["start_at"])
-    runtime = Runtime(ManualClock(start + timedelta(minutes=minutes)), harness.wiring.runtime.entropy)
-    async with api_on(harness.wiring, runtime=runtime) as api, client_of(api, contract) as http:
+    clock = ManualClock(start + timedelta(minutes=minutes))
+    async with api_on(harness.application, clock=clock) as api, client_of(api, contract) as http:
         answer = await customer.at(http).delete(f"/meetings/{meeting['id']}")
     if status is None:
         assert code_of(answer) == (409, "conflict")
@@ -128,10 +127,10 @@ async def test_a_provider_that_does_not_cancel(
     key = new_key()
     faults = SandboxFaults()
     faults.plan(SandboxCall.REMOVE, fault)
-    state = PostgresSandboxState(harness.wiring.pool)
+    state = PostgresSandboxState(harness.pool)
     provider = SandboxProvider(BASE_URL, state, bytes(32), faults=faults, timeout_s=0.05)
     path = f"/meetings/{meeting['id']}"
-    async with api_on(harness.wiring, video=provider) as api, client_of(api, contract) as http:
+    async with api_on(harness.application, provider=provider) as api, client_of(api, contract) as http:
         there = customer.at(http)
         assert code_of(await there.delete(path, idem=key)) == (502, "upstream_error")
         assert await customer.funds() == Funds(990, 0, 2), "nothing is refunded yet"

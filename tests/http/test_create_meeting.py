@@ -11,7 +11,6 @@ import pytest
 
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.meetings.schedule import WIB
-from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import (
     BASE_URL,
     RECORDING_CREDITS,
@@ -139,9 +138,9 @@ async def test_generated_passwords_differ(customer: Customer) -> None:
 @pytest.mark.spec("4.1/date", "4.1/start_time", "7/422")
 async def test_the_edges_of_the_year(harness: ApiHarness, contract: Contract) -> None:
     now = datetime.now(WIB).replace(second=0, microsecond=0) + timedelta(minutes=1)
-    runtime = Runtime(ManualClock(now.astimezone(UTC)), harness.wiring.runtime.entropy)
+    clock = ManualClock(now.astimezone(UTC))
     customer = await harness.customer()
-    async with api_on(harness.wiring, runtime=runtime) as api, client_of(api, contract) as http:
+    async with api_on(harness.application, clock=clock) as api, client_of(api, contract) as http:
         there = customer.at(http)
         for start, status in [
             (now, 201),

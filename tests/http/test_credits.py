@@ -13,9 +13,10 @@ from attrs import evolve
 
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.settings import Settings
+from meetcore.composition.infrastructure import open_application
+from meetcore.composition.ports import Part
 from meetcore.domain.meetings.schedule import WIB, utc_text
 from meetcore.domain.requests.keys import Scope
-from meetcore.wiring import wire
 from tests.http.api_harness import (
     RECORDING_CREDITS,
     TIER,
@@ -70,7 +71,7 @@ async def test_the_cap_has_what_is_left_until_midnight_wib(harness: ApiHarness, 
     assert record["daily_cap"].pop("resets_at") in (utc_text(midnight), utc_text(later))
     assert record["daily_cap"] == {"cap": 15, "spent": TIER_CREDITS, "remaining": 5}
     assert record["balance"] == 990
-    await harness.wiring.registry.set_daily_cap(capped.key.key.id, 4)
+    await harness.application.ports.registry.set_daily_cap(capped.key.key.id, 4)
     assert (await credits_of(capped))["daily_cap"]["remaining"] == 0
     assert (await credits_of(customer))["daily_cap"] is None
     await customer.delete(f"/meetings/{meeting['id']}")
@@ -89,7 +90,7 @@ async def test_the_day_is_that_of_the_request(
         capped.account_id, capped.key.key.id, date(2027, 5, 4),
     )  # fmt: skip
     async with (
-        api_on(harness.wiring, runtime=evolve(harness.wiring.runtime, clock=clock)) as api,
+        api_on(harness.application, clock=clock) as api,
         client_of(api, contract) as http,
     ):
         caps = [(await credits_of(capped.at(http)))["daily_cap"]]
@@ -113,7 +114,7 @@ async def test_what_work_in_progress_holds_is_not_available(harness: ApiHarness,
 
 @pytest.mark.spec("1/credits", "3/cancel-before", "1/meetings")
 async def test_the_ledger_has_what_moved_credits(harness: ApiHarness, customer: Customer) -> None:
-    await harness.wiring.administration.top_up(customer.account_id, 50, "INV-7")
+    await harness.application.administration.top_up(customer.account_id, 50, "INV-7")
     meeting = await customer.make_meeting(with_recording=True)
     await customer.delete(f"/meetings/{meeting['id']}")
     refund, charge, top_up, opening = await transactions(customer)
@@ -140,13 +141,13 @@ async def test_the_ledger_has_what_moved_credits(harness: ApiHarness, customer: 
 async def test_the_pages_of_the_ledger(harness: ApiHarness) -> None:
     customer, other = await harness.customer(5), await harness.customer(6)
     for number in range(1, 7):
-        await harness.wiring.administration.top_up(customer.account_id, number, f"INV-{number}")
+        await harness.application.administration.top_up(customer.account_id, number, f"INV-{number}")
     amounts, query = [], "?limit=3"
     while True:
         page = (await customer.get(f"/credits/transactions{query}")).json()
         amounts.append([each["amount"] for each in page["data"]])
         # What comes meanwhile is newer, and moves no page.
-        await harness.wiring.administration.top_up(customer.account_id, 100)
+        await harness.application.administration.top_up(customer.account_id, 100)
         if page["next_cursor"] is None:
             break
         query = f"?limit=3&cursor={page['next_cursor']}"
@@ -335,8 +336,8 @@ async def limited_customer(
     """A customer of a service whose provider is Jitsi, and whose notes are dear."""
     settings = evolve(service_settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
     async with (
-        wire(settings, harness.wiring.network) as wiring,
-        api_on(wiring) as api,
+        open_application(settings, harness.network, [Part.API]) as application,
+        api_on(application) as api,
         client_of(api, contract) as http,
     ):
         yield customer.at(http)
@@ -387,7 +388,7 @@ async def test_low_and_topped_up_credits_send_events_with_their_transaction(open
         await customer.make_meeting()  # 95 are left: below the threshold of 100
         events += [json.loads(each.body) for each in await office.next()]
         await customer.make_meeting()  # 85: its event was sent before
-        await office.harness.wiring.administration.top_up(customer.account_id, 20, "INV-9")
+        await office.harness.application.administration.top_up(customer.account_id, 20, "INV-9")
         events += [json.loads(each.body) for each in await office.next()]
         await customer.make_meeting()  # 95 again
         events += [json.loads(each.body) for each in await office.next()]

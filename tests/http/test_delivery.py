@@ -63,7 +63,7 @@ async def test_a_suspended_account_gets_events_of_work_begun_before(opened: Open
         customer = await office.harness.customer()
         await office.register(customer, "meeting.created", "meeting.ended")
         meeting = await customer.make_meeting()
-        await office.harness.wiring.administration.suspend_account(customer.account_id)
+        await office.harness.application.administration.suspend_account(customer.account_id)
         [created] = await office.next()
         assert created.headers["x-service-event"] == "meeting.created"
         assert (await customer.get("/me")).status_code == 401
@@ -93,7 +93,7 @@ async def test_only_subscribed_events_are_sent(opened: Opened) -> None:
         event = json.loads(ended.body)
         assert event["type"] == "meeting.ended"
         assert event["data"] == meeting | {"status": "ended", "password": None, "host_key": None}
-        await office.harness.wiring.administration.top_up(customer.account_id, 30)
+        await office.harness.application.administration.top_up(customer.account_id, 30)
         [topped] = await office.next()
         assert json.loads(topped.body)["data"]["balance"] == 100
 
@@ -135,7 +135,7 @@ async def test_twenty_failures_disable_and_a_patch_enables_again(opened: Opened)
     async with opened("") as office:
         customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
-        top_up = office.harness.wiring.administration.top_up
+        top_up = office.harness.application.administration.top_up
         path = f"/webhooks/{webhook['id']}"
         office.receiver.status = 500
 
@@ -171,7 +171,7 @@ async def test_nothing_is_sent_to_a_disabled_endpoint(opened: Opened) -> None:
         webhook = await office.register(customer, "credit.topup.succeeded")
         witness = await office.harness.customer()
         await office.register(witness, "credit.topup.succeeded")
-        top_up = office.harness.wiring.administration.top_up
+        top_up = office.harness.application.administration.top_up
         office.receiver.status = 500
         for _ in range(20):
             await top_up(customer.account_id, 1)

@@ -16,19 +16,16 @@ import pytest
 from attrs import define, evolve, field, frozen
 
 from meetcore.adapters.api.operation import UseCases
-from meetcore.adapters.api.operations import OPERATIONS
 from meetcore.adapters.http.api_app import ApiApp
-from meetcore.adapters.http.openapi import daily_document
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.sandbox.faults import SandboxCall, SandboxFault, SandboxFaults
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.composition.infrastructure import open_application
+from meetcore.composition.ports import Part
 from meetcore.domain.requests.keys import Scope
-from meetcore.domain.requests.rate_window import OperationClass
+from meetcore.domain.requests.rate_window import OperationClass, Quotas
 from meetcore.ports.store import StoreUnavailable
-from meetcore.usecases.admit import Admit
-from meetcore.usecases.runtime import Runtime
-from meetcore.wiring import wire
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, client_of, code_of, new_key
 from tests.http.contract import CODES, Contract
 from tests.http.recorded import store_recording
@@ -95,7 +92,9 @@ class Ask:
         self, adjust: Callable[[UseCases], UseCases] = lambda use: use, **changes: Any
     ) -> Ask:
         """The same request to an application with other parts."""
-        api: ApiApp = await self.stack.enter_async_context(api_on(self.harness.wiring, adjust, **changes))
+        api: ApiApp = await self.stack.enter_async_context(
+            api_on(self.harness.application, adjust, **changes)
+        )
         http = await self.stack.enter_async_context(client_of(api, self.contract))
         return evolve(self, customer=self.customer.at(http))
 
@@ -112,8 +111,7 @@ async def without_the_scope(ask: Ask) -> httpx.Response:
 
 async def too_often(ask: Ask) -> httpx.Response:
     path = await ask.real_path()
-    few = evolve(ask.harness.wiring.settings, quota_read=1, quota_write=1, quota_credit=1)
-    strict = await ask.with_changes(settings=few)
+    strict = await ask.with_changes(quotas=Quotas(read=1, write=1, credit=1))
     await strict.send(path)
     return await strict.send(path)
 
@@ -128,13 +126,8 @@ async def unavailable(ask: Ask) -> httpx.Response:
 
 async def _with_fault(ask: Ask, fault: Exception) -> httpx.Response:
     # The counters are the one place that every request passes.
-    path, settings = await ask.real_path(), ask.harness.wiring.settings
-    wiring, base_url = ask.harness.wiring, settings.base_url
-    admit = Admit(wiring.queries, BrokenCounters(fault), settings.quotas, settings.key_prefix)
-    document = daily_document(OPERATIONS, base_url)
-    api = ApiApp(wiring.use_cases, admit, wiring.runtime, base_url, document)
-    http = await ask.stack.enter_async_context(client_of(api, ask.contract))
-    return await evolve(ask, customer=ask.customer.at(http)).send(path)
+    path = await ask.real_path()
+    return await (await ask.with_changes(counters=BrokenCounters(fault))).send(path)
 
 
 async def malformed(ask: Ask) -> httpx.Response:
@@ -170,7 +163,7 @@ async def in_the_way(ask: Ask) -> httpx.Response:
     if ask.name == "cancel_meeting":
         made = await ask.customer.make_meeting()
         clock = ManualClock(datetime.fromisoformat(made["end_at"]))
-        late = await ask.with_changes(runtime=Runtime(clock, ask.harness.wiring.runtime.entropy))
+        late = await ask.with_changes(clock=clock)
         return await late.send(f"/meetings/{made['id']}")
     if ask.name == "register_webhook":
         body = ask.harness.webhook_body()
@@ -204,9 +197,9 @@ async def not_to_be_done(ask: Ask) -> httpx.Response:
     if ask.name == "create_meeting":
         return await ask.send(body=ask.body | {"date": "2020-01-01"})
     if ask.name == "estimate_credits":  # a room that cannot be recorded
-        wiring = ask.harness.wiring
-        settings = evolve(wiring.settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
-        there = await ask.stack.enter_async_context(wire(settings, wiring.network))
+        settings = evolve(ask.harness.settings, provider="jitsi", jitsi_url="https://jitsi.example.test/")
+        opened = open_application(settings, ask.harness.network, [Part.API])
+        there = await ask.stack.enter_async_context(opened)
         api = await ask.stack.enter_async_context(api_on(there))
         http = await ask.stack.enter_async_context(client_of(api, ask.contract))
         return await ask.customer.at(http).post(ask.path, ask.body)
@@ -236,8 +229,8 @@ async def refused_by_the_provider(ask: Ask) -> httpx.Response:
         return await ask.send(body=ask.body | {"title": "[sandbox:refuse]"})
     faults = SandboxFaults()
     faults.plan(SandboxCall.REMOVE, SandboxFault.REFUSE)
-    path, state = await ask.real_path(), PostgresSandboxState(ask.harness.wiring.pool)
-    hard = await ask.with_changes(video=SandboxProvider(BASE_URL, state, bytes(32), faults=faults))
+    path, state = await ask.real_path(), PostgresSandboxState(ask.harness.pool)
+    hard = await ask.with_changes(provider=SandboxProvider(BASE_URL, state, bytes(32), faults=faults))
     return await hard.send(path)
 
 

@@ -17,6 +17,8 @@ from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.postgres.store import PostgresStore, PostgresTransaction
 from meetcore.adapters.sandbox.postgres_state import PostgresSandboxState
 from meetcore.adapters.sandbox.provider import SandboxProvider
+from meetcore.adapters.secrets import AesGcmCipher
+from meetcore.composition.infrastructure import check_secrets
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, Funds, api_on, client_of, new_key, until
 from tests.http.contract import Contract
 
@@ -66,15 +68,15 @@ class Process:
 @asynccontextmanager
 async def processes(harness: ApiHarness, contract: Contract) -> AsyncIterator[tuple[Process, Process]]:
     """Two processes on one database, whose provider takes its time."""
-    wiring = harness.wiring
-    provider = SandboxProvider(BASE_URL, PostgresSandboxState(wiring.pool), bytes(32), HANGS_S)
+    provider = SandboxProvider(BASE_URL, PostgresSandboxState(harness.pool), bytes(32), HANGS_S)
     async with AsyncExitStack() as stack:
         made = []
         for _ in range(2):
-            store = CountedStore(wiring.store)
-            queries = CountedQueries(wiring.pool, wiring.store._cipher)
+            cipher = AesGcmCipher(check_secrets(harness.settings))
+            store = CountedStore(PostgresStore(harness.pool, cipher))
+            queries = CountedQueries(harness.pool, cipher)
             api = await stack.enter_async_context(
-                api_on(wiring, video=provider, store=store, queries=queries)
+                api_on(harness.application, provider=provider, store=store, queries=queries)
             )
             http = await stack.enter_async_context(client_of(api, contract))
             made.append(Process(http, store, queries))
@@ -174,7 +176,7 @@ async def test_duplicates_of_a_registration_look_the_host_up_once(
 
     monkeypatch.setattr(names, "resolve", slowly)
     body, key = harness.webhook_body(), new_key()
-    async with api_on(harness.wiring) as api, client_of(api, contract) as http:
+    async with api_on(harness.application) as api, client_of(api, contract) as http:
         duplicates = [
             asyncio.create_task(customer.at(http).post("/webhooks", body, idem=key)) for _ in range(30)
         ]

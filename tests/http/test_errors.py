@@ -154,8 +154,8 @@ class BurningProvider(SandboxProvider):
 
 @pytest.mark.spec("7/500", "7/envelope", "4.1/errors")
 async def test_a_fault_at_the_service(harness: ApiHarness, customer: Customer, contract: Contract) -> None:
-    provider = BurningProvider(BASE_URL, PostgresSandboxState(harness.wiring.pool), bytes(32))
-    async with api_on(harness.wiring, video=provider) as api:
+    provider = BurningProvider(BASE_URL, PostgresSandboxState(harness.pool), bytes(32))
+    async with api_on(harness.application, provider=provider) as api:
         there = customer.at(client_of(api, contract))
         answer = await there.post("/meetings", harness.body())
     assert code_of(answer) == (500, "internal_error")

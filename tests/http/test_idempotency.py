@@ -198,7 +198,7 @@ async def test_a_stored_refusal_is_replayed_after_its_cause_is_gone(harness: Api
     customer = await harness.customer(credits=3)
     body, key = harness.body(), new_key()
     first = await customer.post("/meetings", body, idem=key)
-    await harness.wiring.administration.top_up(customer.account_id, 100)
+    await harness.application.administration.top_up(customer.account_id, 100)
     assert (await customer.post("/meetings", body, idem=key)).content == first.content
     assert (await customer.post("/meetings", body, idem=new_key())).status_code == 201
 
@@ -298,10 +298,10 @@ async def short_timeouts(
         create = evolve(use.create_meeting, lease_s=lease_s, wait_s=wait_s, poll_s=0.01)
         return evolve(use, create_meeting=create)
 
-    state = PostgresSandboxState(harness.wiring.pool)
+    state = PostgresSandboxState(harness.pool)
     provider = SandboxProvider(BASE_URL, state, bytes(32), latency_s, timeout_s=0.05)
     async with (
-        api_on(harness.wiring, adjust, video=provider) as api,
+        api_on(harness.application, adjust, provider=provider) as api,
         client_of(api, contract) as http,
     ):
         yield http
@@ -358,11 +358,11 @@ async def test_a_lost_answer_without_a_key_is_undone(
     assert "undone, and nothing is charged" in answer.json()["error"]["message"]
 
     async def is_undone() -> bool:
-        await harness.wiring.reconcile.sweep()
+        await harness.application.meetings.reconcile.sweep()
         return await customer.meeting_statuses() == ["abandoned"]
 
     async def is_removed() -> bool:
-        await harness.wiring.remove_orphans.sweep()
+        await harness.application.meetings.remove_orphans.sweep()
         found = await harness.query(
             """SELECT s.state FROM meetings m JOIN sandbox_meetings s
                 ON s.provider_meeting_id = 'sandbox-' || m.id WHERE m.account_id = %s""",

@@ -10,7 +10,8 @@ from attrs import evolve
 
 from meetcore.adapters.jitsi import JitsiProvider
 from meetcore.adapters.settings import Settings
-from meetcore.wiring import wire
+from meetcore.composition.infrastructure import open_application
+from meetcore.composition.ports import Part
 from tests.http.api_harness import ApiHarness, Customer, Funds, api_on, client_of, code_of
 from tests.http.contract import Contract
 
@@ -24,11 +25,11 @@ async def jitsi_customer(
     """A customer of a service whose provider is Jitsi."""
     settings = evolve(service_settings, provider="jitsi", jitsi_url=f"{SERVER}/")
     async with (
-        wire(settings, harness.wiring.network) as wiring,
-        api_on(wiring) as api,
+        open_application(settings, harness.network, [Part.API]) as application,
+        api_on(application) as api,
         client_of(api, contract) as http,
     ):
-        assert isinstance(wiring.video, JitsiProvider)
+        assert isinstance(application.ports.provider, JitsiProvider)
         yield customer.at(http)
 
 

@@ -14,7 +14,6 @@ from meetcore.domain.ids import parse_id
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope
 from meetcore.ports.lease import Lease
-from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of, fields_of
 from tests.http.contract import Contract
 from tests.http.test_webhook_operations import pages
@@ -76,8 +75,8 @@ async def test_the_status_is_what_is_shown_at_that_moment(harness: ApiHarness, c
         (start + 59 * MINUTE, "started"),
         (start + 60 * MINUTE, "ended"),
     ):
-        runtime = Runtime(ManualClock(at), harness.wiring.runtime.entropy)
-        async with api_on(harness.wiring, runtime=runtime) as api, client_of(api, contract) as http:
+        clock = ManualClock(at)
+        async with api_on(harness.application, clock=clock) as api, client_of(api, contract) as http:
             there = customer.at(http)
             for status in ("scheduled", "started", "ended", "cancelled"):
                 expected = ["kept"] * (status == shown) + ["cancelled"] * (status == "cancelled")
@@ -219,20 +218,20 @@ async def test_the_host_key_is_returned_near_the_meeting_only(
 ) -> None:
     customer = await harness.customer()
     # A host without other meetings: the best fit for this tier, as long as it exists.
-    host = await harness.wiring.administration.add_host("keys@example.test", 500)
-    async with harness.wiring.store.begin() as tx:
+    host = await harness.application.administration.add_host("keys@example.test", 500)
+    async with harness.application.ports.store.begin() as tx:
         for due in await tx.host_keys.claim_due(
-            100, Lease(harness.wiring.runtime.new_id(datetime.now(UTC)), 60)
+            100, Lease(harness.application.runtime.new_id(datetime.now(UTC)), 60)
         ):
             assert await tx.host_keys.save(due.host_id, due.token, f"key of {due.host_id}")
     meeting = await customer.make_meeting(pricing_tier_id="large-500")
     assert meeting["host_key"] is None
-    await harness.wiring.registry.disable_host(host.id)
+    await harness.application.ports.registry.disable_host(host.id)
     start, path = start_of(meeting), f"/meetings/{parse_id(meeting['id'], 'meeting')}"
     key = f"key of {host.id}"
     for minutes, expected in {-16: None, -15: key, 0: key, 239: key, 240: None}.items():
-        runtime = Runtime(ManualClock(start + minutes * MINUTE), harness.wiring.runtime.entropy)
-        async with api_on(harness.wiring, runtime=runtime) as api, client_of(api, contract) as http:
+        clock = ManualClock(start + minutes * MINUTE)
+        async with api_on(harness.application, clock=clock) as api, client_of(api, contract) as http:
             there = customer.at(http)
             assert (await there.get(path)).json()["host_key"] == expected, minutes
             assert [one["host_key"] for one in await listed(there)] == [expected], minutes

@@ -223,7 +223,7 @@ async def test_auto_notulen_that_cannot_be_paid_for_fails_with_its_reason(harnes
 async def test_a_failed_note_does_not_block_a_new_one(harness: ApiHarness) -> None:
     customer = await harness.customer(credits=RECORDED)
     recording = await recording_of(customer, await hold_meeting(customer, auto_notulen=True))
-    await harness.wiring.administration.top_up(customer.account_id, 10)
+    await harness.application.administration.top_up(customer.account_id, 10)
     made = await customer.post("/notes", {"recording_id": recording["id"]})
     assert made.status_code == 202
     assert (await note_in(customer, made.json()["id"], "completed"))["credits_charged"] == 1

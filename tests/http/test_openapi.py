@@ -22,7 +22,6 @@ from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.signature import signing_headers
-from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, new_key
 from tests.http.contract import Contract
 
@@ -277,8 +276,7 @@ async def test_the_examples_are_of_the_day_on_which_they_are_read(
 ) -> None:
     """A process that runs for years has current dates in its examples."""
     clock = ManualClock(datetime.now(UTC))
-    runtime = Runtime(clock, harness.wiring.runtime.entropy)
-    async with api_on(harness.wiring, runtime=runtime) as api:
+    async with api_on(harness.application, clock=clock) as api:
         http = httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url=BASE_URL)
         at_start = (await http.get("/api/v1/openapi.json")).json()
         clock.advance(timedelta(days=days).total_seconds())

@@ -258,7 +258,7 @@ async def test_files_of_several_events_are_one_recording(
     names = "SELECT meeting_id::text, status FROM recordings WHERE account_id = %s"
 
     async def look() -> list[str]:
-        async with harness.wiring.store.begin() as tx:
+        async with harness.application.ports.store.begin() as tx:
             await tx.endpoints.lock_account(customer.account_id)
             rows = await harness.query("SELECT meeting_id FROM recordings")
             found = [await tx.recordings.load(customer.account_id, row["meeting_id"]) for row in rows]
@@ -299,7 +299,7 @@ async def test_a_slow_database_asks_the_provider_to_retry(
     harness: ApiHarness, zoomed: httpx.AsyncClient
 ) -> None:
     request = now_signed(about_meeting("meeting.started", str(next(_numbers))))
-    async with harness.wiring.pool.connection() as connection, connection.transaction():
+    async with harness.pool.connection() as connection, connection.transaction():
         await connection.execute("LOCK TABLE provider_events IN ACCESS EXCLUSIVE MODE")
         since = time.monotonic()
         answer = await post(zoomed, request)

@@ -14,7 +14,9 @@ from attrs import evolve, frozen
 from typed_settings.types import SecretStr
 
 from meetcore.adapters.memory.clock import ManualClock
-from meetcore.usecases.runtime import Runtime
+from meetcore.composition.infrastructure import open_application
+from meetcore.composition.ports import Part
+from meetcore.domain.requests.rate_window import Quotas
 from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 from tests.http.contract import Contract
 
@@ -38,10 +40,9 @@ class Strict:
 async def strict(harness: ApiHarness, contract: Contract) -> AsyncIterator[Strict]:
     minute = datetime.now(UTC).replace(second=0, microsecond=0) + timedelta(minutes=5)
     clock = ManualClock(minute + timedelta(seconds=10))
-    settings = evolve(harness.wiring.settings, quota_read=READ, quota_write=WRITE, quota_credit=CREDIT)
-    runtime = Runtime(clock, harness.wiring.runtime.entropy)
+    quotas = Quotas(read=READ, write=WRITE, credit=CREDIT)
     async with (
-        api_on(harness.wiring, settings=settings, runtime=runtime) as api,
+        api_on(harness.application, quotas=quotas, clock=clock) as api,
         client_of(api, contract) as http,
     ):
         yield Strict(harness, http, clock)
@@ -177,7 +178,7 @@ async def test_the_class_of_a_webhook_operation(strict: Strict, method: str, pat
 async def test_by_default_reads_are_loosest_and_credits_strictest(
     harness: ApiHarness, contract: Contract
 ) -> None:
-    settings = evolve(harness.wiring.settings, quota_read=300, quota_write=60, quota_credit=20, quota_tool=60)
+    settings = evolve(harness.settings, quota_read=300, quota_write=60, quota_credit=20, quota_tool=60)
     default = type(settings)(database_url=settings.database_url, secrets_key=settings.secrets_key)
     assert default.quotas == settings.quotas
     quotas = default.quotas
@@ -268,13 +269,14 @@ def closed_port() -> int:
 @pytest.mark.spec("8/3", "8/5")
 async def test_an_unavailable_rate_store(harness: ApiHarness, customer: Customer, contract: Contract) -> None:
     settings = evolve(
-        harness.wiring.settings,
+        harness.settings,
         quota_read=READ,
         rate_store_url=SecretStr(f"redis://127.0.0.1:{closed_port()}/0"),
     )
-    runtime = Runtime(ManualClock(datetime.now(UTC).replace(second=30)), harness.wiring.runtime.entropy)
+    clock = ManualClock(datetime.now(UTC).replace(second=30))
     async with (
-        api_on(harness.wiring, settings=settings, runtime=runtime) as api,
+        open_application(settings, harness.network, [Part.API]) as application,
+        api_on(application, clock=clock) as api,
         client_of(api, contract) as http,
     ):
         answers = [await customer.at(http).get("/me") for _ in range(READ + 2)]
@@ -286,12 +288,13 @@ async def test_an_unavailable_rate_store(harness: ApiHarness, customer: Customer
 async def test_counted_in_redis(
     harness: ApiHarness, customer: Customer, contract: Contract, redis_url: str
 ) -> None:
-    settings = evolve(harness.wiring.settings, quota_read=READ, rate_store_url=SecretStr(redis_url))
+    settings = evolve(harness.settings, quota_read=READ, rate_store_url=SecretStr(redis_url))
     clock = ManualClock(datetime.now(UTC).replace(second=30))
-    runtime = Runtime(clock, harness.wiring.runtime.entropy)
     async with (
-        api_on(harness.wiring, settings=settings, runtime=runtime) as one,
-        api_on(harness.wiring, settings=settings, runtime=runtime) as two,
+        open_application(settings, harness.network, [Part.API]) as first,
+        open_application(settings, harness.network, [Part.API]) as second,
+        api_on(first, clock=clock) as one,
+        api_on(second, clock=clock) as two,
         client_of(one, contract) as here,
         client_of(two, contract) as there,
     ):

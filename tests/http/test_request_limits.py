@@ -16,7 +16,6 @@ from meetcore.adapters.api.limits import RequestLimits
 from meetcore.adapters.http.api_app import ApiApp
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.domain.requests.rate_window import WINDOW_SECONDS
-from meetcore.usecases.runtime import Runtime
 from tests.http.api_harness import BASE_URL, ApiHarness, Customer, api_on, fields_of
 
 LONG = "&".join(f"a{number}" for number in range(9_000))  # 58 KB
@@ -85,7 +84,7 @@ async def test_a_query_of_options_has_it_too(customer: Customer) -> None:
 
 async def test_the_largest_query_is_a_setting(harness: ApiHarness, customer: Customer) -> None:
     limits = RequestLimits(query_parameters=2, query_bytes=20)
-    async with api_on(harness.wiring, limits=limits) as api:
+    async with api_on(harness.application, limits=limits) as api:
         for query, status in (("limit=1&status=failed", 400), ("a&b&c", 400), ("limit=1", 200)):
             answer = await sent_get(api, customer, f"/webhooks?{query}")
             assert answer.status == status, query
@@ -142,7 +141,7 @@ async def test_a_body_that_does_not_end_is_refused(
         await asyncio.Event().wait()
 
     limits = RequestLimits(body_timeout_s=0.2, body_bytes_per_s=1000)
-    async with api_on(harness.wiring, limits=limits) as api:
+    async with api_on(harness.application, limits=limits) as api:
         answer = await sent_in_parts(api, customer, "/webhooks", endless())
     assert answer.status == 400
     assert answer.body["error"]["code"] == "invalid_request"
@@ -162,7 +161,7 @@ async def test_a_body_that_comes_too_slowly_is_refused_before_its_time_is_over(
             await asyncio.sleep(0.01)
 
     limits = RequestLimits(body_timeout_s=20, body_bytes_per_s=10_000)
-    async with api_on(harness.wiring, limits=limits) as api:
+    async with api_on(harness.application, limits=limits) as api:
         start = asyncio.get_running_loop().time()
         answer = await sent_in_parts(api, customer, "/webhooks", drops())
     assert answer.status == 400
@@ -177,7 +176,7 @@ async def test_a_body_in_parts_is_read_as_one(harness: ApiHarness, customer: Cus
         await asyncio.sleep(0)
         yield body[20:]
 
-    async with api_on(harness.wiring) as api:
+    async with api_on(harness.application) as api:
         assert (await sent_in_parts(api, customer, "/webhooks", halves())).status == 201
 
 
@@ -193,8 +192,7 @@ async def post_slowly(
         await and_then()
         yield body[-1:]
 
-    runtime = Runtime(clock, harness.wiring.runtime.entropy)
-    async with api_on(harness.wiring, runtime=runtime) as api:
+    async with api_on(harness.application, clock=clock) as api:
         return await sent_in_parts(api, customer, "/meetings", parts())
 
 
@@ -207,7 +205,7 @@ async def test_a_key_revoked_while_the_body_was_received_buys_nothing(harness: A
     customer = await harness.customer()
 
     async def revoke() -> None:
-        await harness.wiring.administration.revoke_key(customer.key.key.id)
+        await harness.application.administration.revoke_key(customer.key.key.id)
 
     answer = await post_slowly(harness, customer, ManualClock(NOW), 5, revoke)
     assert (answer.status, answer.body["error"]["code"]) == (401, "invalid_api_key")

@@ -10,9 +10,13 @@ import pytest
 from attrs import evolve
 from psycopg.pq import Trace
 
+from meetcore.adapters.postgres.pool import Pool
+from meetcore.adapters.postgres.queries import PostgresQueries
 from meetcore.adapters.settings import Settings
+from meetcore.composition.infrastructure import open_application
+from meetcore.composition.ports import Part
 from meetcore.domain.requests.keys import Scope
-from meetcore.wiring import Wiring, wire
+from meetcore.domain.requests.rate_window import Quotas
 from tests.http.api_harness import ApiHarness, Customer, api_on, client_of, code_of
 from tests.http.contract import Contract
 
@@ -20,20 +24,20 @@ from tests.http.contract import Contract
 class Wire:
     """The one connection of a service, and what goes over it."""
 
-    def __init__(self, wiring: Wiring, customer: Customer) -> None:
-        self._wiring = wiring
+    def __init__(self, pool: Pool, customer: Customer) -> None:
+        self._pool = pool
         self.customer = customer
 
     async def trips(self, path: str) -> tuple[int, Any]:
         """The number of database round trips during a read, and the answer."""
         with tempfile.TemporaryFile() as trace:
-            async with self._wiring.pool.connection() as connection:
+            async with self._pool.connection() as connection:
                 connection.pgconn.trace(trace.fileno())
                 connection.pgconn.set_trace_flags(Trace.SUPPRESS_TIMESTAMPS)
             try:
                 answer = await self.customer.get(path)
             finally:
-                async with self._wiring.pool.connection() as connection:
+                async with self._pool.connection() as connection:
                     connection.pgconn.untrace()
             trace.seek(0)
             lines = [line.split(b"\t") for line in trace.read().splitlines()]
@@ -47,11 +51,13 @@ async def line(
 ) -> AsyncIterator[Wire]:
     settings = evolve(service_settings, database_pool_size=1)
     async with (
-        wire(settings, harness.wiring.network) as wiring,
-        api_on(wiring) as api,
+        open_application(settings, harness.network, [Part.API]) as application,
+        api_on(application) as api,
         client_of(api, contract) as http,
     ):
-        yield Wire(wiring, customer.at(http))
+        queries = application.ports.queries
+        assert isinstance(queries, PostgresQueries)
+        yield Wire(queries._pool, customer.at(http))
 
 
 @pytest.mark.spec("4.2/1", "1/op/credits")
@@ -85,17 +91,12 @@ async def test_nothing_of_the_data_is_looked_at_before_its_turn(
     assert code_of(await other.get(path)) == (404, "not_found")
     assert code_of(await other.get("/meetings/nothing")) == (404, "not_found")
     assert code_of(await narrow.get("/meetings/nothing")) == (403, "insufficient_scope")
-    await harness.wiring.administration.revoke_key(customer.key.key.id)
+    await harness.application.administration.revoke_key(customer.key.key.id)
     assert code_of(await line.customer.get(path)) == (401, "invalid_api_key")
-    limited = evolve(service_settings_of(harness), quota_read=1)
-    async with api_on(evolve(harness.wiring, settings=limited)) as api:
+    async with api_on(harness.application, quotas=Quotas(read=1)) as api:
         reader = (await harness.another_key(customer)).at(client_of(api, _Unchecked()))
         assert (await reader.get(path)).status_code == 200
         assert code_of(await reader.get(path)) == (429, "rate_limited")
-
-
-def service_settings_of(harness: ApiHarness) -> Settings:
-    return harness.wiring.settings
 
 
 class _Unchecked(Contract):

@@ -87,7 +87,7 @@ async def test_a_host_gets_its_posts_in_flight_and_in_a_second_over_all_accounts
         office.receiver.takes_s = 0.02
         for customer in customers:
             for amount in (1, 2):
-                await office.harness.wiring.administration.top_up(customer.account_id, amount)
+                await office.harness.application.administration.top_up(customer.account_id, amount)
         await until(lambda: len(office.receiver.received) >= 240, TIMEOUT_S)
         received = office.receiver.received
         assert len({(one.path, one.headers["webhook-id"]) for one in received}) == len(received) == 240
@@ -106,7 +106,7 @@ async def test_a_hanging_host_delays_no_other_account_even_at_that_host(opened: 
         await _register(other, 1, host=OTHER, path="fine/")
         await _register(other, 1, path="fine/")
         quiet = await _latencies(office, other, 5)
-        await office.harness.wiring.administration.top_up(attacker.account_id, 1)
+        await office.harness.application.administration.top_up(attacker.account_id, 1)
         await until(lambda: office.receiver.under_way >= 8)
         busy = await _latencies(office, other, 15)
         assert office.receiver.most_under_way <= 8 + 2, "half of the host's places, and the neighbour's"
@@ -125,7 +125,7 @@ async def test_many_webhooks_at_a_host_that_fails_get_few_posts(opened: Opened) 
         office.receiver.status = 404
         meeting = await customer.make_meeting()
         await customer.delete(f"/meetings/{meeting['id']}")
-        await office.harness.wiring.administration.top_up(other.account_id, 1)
+        await office.harness.application.administration.top_up(other.account_id, 1)
 
         async def all_disabled() -> bool:
             return set(await _states(office, customer)) == {"disabled"}
@@ -149,11 +149,11 @@ async def test_a_working_webhook_stays_active_when_others_fail(opened: Opened) -
         await office.shown(customer, {"id": quiet["id"]}, consecutive_failures=0)
         await office.next()
         office.receiver.status = 500
-        await office.harness.wiring.administration.top_up(customer.account_id, 1)
+        await office.harness.application.administration.top_up(customer.account_id, 1)
         for id_ in (*healthy, *failing):
             await office.shown(customer, {"id": id_}, consecutive_failures=11)
         for _ in range(2):
-            await office.harness.wiring.administration.top_up(customer.account_id, 1)
+            await office.harness.application.administration.top_up(customer.account_id, 1)
         for id_ in (*healthy, *failing):
             await office.shown(customer, {"id": id_}, is_active=False)
         await office.shown(customer, {"id": quiet["id"]}, is_active=True)
@@ -197,7 +197,7 @@ async def _latencies(office: DeliveryHarness, customer: Customer, count: int) ->
     found = []
     for number in range(count):
         started = time.monotonic()
-        await office.harness.wiring.administration.top_up(customer.account_id, 1_000 + number)
+        await office.harness.application.administration.top_up(customer.account_id, 1_000 + number)
 
         def arrived(since: float = started) -> list[float]:
             return [
@@ -222,7 +222,7 @@ async def test_five_hundred_hanging_names_delay_no_other_account(opened: Opened,
         await _register(other, 1, path="fine/")
         quiet = await _latencies(office, other, 10)
         lookups.hang.set()
-        await office.harness.wiring.administration.top_up(attacker.account_id, 1)
+        await office.harness.application.administration.top_up(attacker.account_id, 1)
         await until(lambda: lookups.under_way >= 8)
         busy = await _latencies(office, other, 20)
         assert lookups.most_under_way == 8
@@ -294,7 +294,7 @@ async def test_a_denied_network_gets_no_webhook(opened: Opened) -> None:
         office.names.known["rebind.test"] = "8.8.8.8"
         webhook = await customer.make_webhook(url="https://rebind.test/", event_types=[KIND])
         office.names.known["rebind.test"] = "93.184.216.34"
-        await office.harness.wiring.administration.top_up(customer.account_id, 1)
+        await office.harness.application.administration.top_up(customer.account_id, 1)
         await office.shown(customer, webhook, consecutive_failures=1)
         [delivery] = (await customer.get(f"/webhooks/{webhook['id']}/deliveries")).json()["data"]
         assert [attempt["error"] for attempt in delivery["attempts"]] == ["address_refused"]

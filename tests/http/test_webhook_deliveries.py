@@ -86,7 +86,7 @@ async def test_deliveries_are_listed_newest_first_by_status_and_in_pages(opened:
         customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
         path = f"/webhooks/{webhook['id']}/deliveries"
-        top_up = office.harness.wiring.administration.top_up
+        top_up = office.harness.application.administration.top_up
         for _ in range(3):
             await top_up(customer.account_id, 1)
         await settled(customer, webhook, "succeeded", 3)
@@ -190,7 +190,7 @@ async def test_what_waits_is_signed_with_the_new_secret(opened: Opened) -> None:
         customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
         office.receiver.answers[:] = [500]
-        await office.harness.wiring.administration.top_up(customer.account_id, 5)
+        await office.harness.application.administration.top_up(customer.account_id, 5)
         [first] = await office.next()
         rotated = (await customer.post(f"/webhooks/{webhook['id']}/rotate-secret", None)).json()
         [second] = await office.next()
@@ -209,7 +209,7 @@ async def test_what_waits_for_a_removed_webhook_is_never_sent(opened: Opened) ->
         customer = await office.harness.customer()
         webhook = await office.register(customer, "credit.topup.succeeded")
         office.receiver.status = 500
-        top_up = office.harness.wiring.administration.top_up
+        top_up = office.harness.application.administration.top_up
         await top_up(customer.account_id, 5)
         await office.shown(customer, webhook, consecutive_failures=1)
         await office.next()

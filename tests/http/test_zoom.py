@@ -12,10 +12,12 @@ from attrs import evolve
 
 from meetcore.adapters.settings import Settings
 from meetcore.adapters.zoom.orders import reference_of
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import open_application
+from meetcore.composition.ports import Part
+from meetcore.composition.providers import provider_pages
 from meetcore.domain.meetings.hosts import next_creation_day
-from meetcore.providers import sandbox_pages
 from meetcore.testing.zoom_server import Fault, ZoomStandIn, zoom_stand_in
-from meetcore.wiring import Wiring, wire
 from tests.http.api_harness import ApiHarness, Customer, Funds, api_on, client_of, code_of
 from tests.http.contract import Contract
 
@@ -27,9 +29,9 @@ async def zoom() -> AsyncIterator[ZoomStandIn]:
 
 
 @pytest.fixture
-async def zoom_wiring(
+async def zoom_application(
     zoom: ZoomStandIn, harness: ApiHarness, service_settings: Settings
-) -> AsyncIterator[Wiring]:
+) -> AsyncIterator[Application]:
     """A service whose provider is Zoom."""
     # Zoom lets a host make a hundred meetings a day, and the other tests have made more.
     await harness.query("UPDATE hosts SET creations = 0")
@@ -43,18 +45,17 @@ async def zoom_wiring(
         zoom_api_url=f"{zoom.api_url}/",
         zoom_oauth_url=zoom.oauth_url,
     )
-    async with wire(settings, harness.wiring.network) as wiring:
-        yield wiring
+    async with open_application(settings, harness.network, [Part.API]) as application:
+        yield application
 
 
 @pytest.fixture
 async def zoom_customer(
-    zoom_wiring: Wiring, customer: Customer, contract: Contract
+    zoom_application: Application, customer: Customer, contract: Contract
 ) -> AsyncIterator[Customer]:
     """A customer of that service."""
-    wiring = zoom_wiring
-    async with api_on(wiring) as api, client_of(api, contract) as http:
-        assert sandbox_pages(wiring.video, wiring.queries, wiring.track, wiring.runtime) == []
+    async with api_on(zoom_application) as api, client_of(api, contract) as http:
+        assert provider_pages(zoom_application) == ()
         yield customer.at(http)
 
 
@@ -125,11 +126,11 @@ def check_midnight(answer: httpx.Response) -> None:
 
 
 async def test_an_orphan_at_zoom_is_removed(
-    zoom_customer: Customer, harness: ApiHarness, zoom: ZoomStandIn, zoom_wiring: Wiring
+    zoom_customer: Customer, harness: ApiHarness, zoom: ZoomStandIn, zoom_application: Application
 ) -> None:
     zoom.faults.plan(Fault("answered", "create", doubles=1))
     meeting = await zoom_customer.make_meeting()
     assert len(zoom.meetings) == 2
     await harness.query("UPDATE orphan_checks SET due_at = now(), since = now() - interval '1 hour'")
-    assert await zoom_wiring.remove_orphans.sweep() >= 1
+    assert await zoom_application.meetings.remove_orphans.sweep() >= 1
     assert [str(each.number) for each in zoom.meetings] == [meeting["provider_meeting_id"]]

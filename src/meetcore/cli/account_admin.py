@@ -7,11 +7,11 @@ from cyclopts import Parameter
 from meetcore.cli.inputs import Whole, check_counts, read_id
 from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import print_message, show
-from meetcore.cli.runner import guarded, with_wiring
+from meetcore.cli.runner import guarded, with_application
+from meetcore.composition.application import Application
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.requests.accounts import status_of
 from meetcore.ports.registry import StoredAccount
-from meetcore.wiring import Wiring
 
 __all__ = ["list_accounts", "resume_account", "show_account", "suspend_account"]
 
@@ -33,11 +33,11 @@ def list_accounts(*, email: str | None = None, limit: Whole = DEFAULT_LIMIT, jso
     """
     guarded(lambda: check_counts(1, MAX_LIMIT, limit=limit), as_json=json)
 
-    async def work(wiring: Wiring) -> list[dict[str, object]]:
-        found = await wiring.administration.registry.list_accounts(email, limit + 1)
+    async def work(application: Application) -> list[dict[str, object]]:
+        found = await application.administration.registry.list_accounts(email, limit + 1)
         return [_record(each) for each in found]
 
-    records = with_wiring(work, as_json=json)
+    records = with_application(work, as_json=json)
     show(records[:limit], as_json=json)
     if len(records) > limit:
         print_message(
@@ -55,10 +55,10 @@ def show_account(id: str, /, *, json: Json = False) -> None:
     """
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        return _record(await wiring.administration.registry.find_account(account_id))
+    async def work(application: Application) -> dict[str, object]:
+        return _record(await application.administration.registry.find_account(account_id))
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 def suspend_account(id: str, /, *, json: Json = False) -> None:
@@ -71,12 +71,12 @@ def suspend_account(id: str, /, *, json: Json = False) -> None:
     """
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        record = _record(await wiring.administration.suspend_account(account_id))
+    async def work(application: Application) -> dict[str, object]:
+        record = _record(await application.administration.suspend_account(account_id))
         log_action("account suspend", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 def resume_account(id: str, /, *, json: Json = False) -> None:
@@ -89,12 +89,12 @@ def resume_account(id: str, /, *, json: Json = False) -> None:
     """
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        record = _record(await wiring.administration.registry.resume_account(account_id))
+    async def work(application: Application) -> dict[str, object]:
+        record = _record(await application.administration.registry.resume_account(account_id))
         log_action("account resume", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 def _record(account: StoredAccount) -> dict[str, object]:

@@ -22,14 +22,14 @@ from meetcore.cli.inputs import (
 )
 from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import show
-from meetcore.cli.runner import guarded, with_wiring
+from meetcore.cli.runner import guarded, with_application
 from meetcore.cli.seal import seal_credits
 from meetcore.cli.verify import verify_credits
+from meetcore.composition.application import Application
 from meetcore.domain.meetings.hosts import Host
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
 from meetcore.domain.requests.keys import ApiKey
-from meetcore.wiring import Wiring
 
 __all__ = ["account", "credits_", "host", "key"]
 
@@ -59,8 +59,8 @@ def create_account(*, email: str, full_name: str, credits: Whole = 0, json: Json
     guarded(lambda: check_counts(0, MAX_CREDITS, credits=credits), as_json=json)
     guarded(lambda: check_texts(email=email, full_name=full_name), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        made = await wiring.administration.create_account(email, full_name, credits)
+    async def work(application: Application) -> dict[str, object]:
+        made = await application.administration.create_account(email, full_name, credits)
         record: dict[str, object] = {
             "id": str(made.id),
             "user_id": str(made.user_id),
@@ -71,7 +71,7 @@ def create_account(*, email: str, full_name: str, credits: Whole = 0, json: Json
         log_action("account create", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 @account.command(name="set")
@@ -88,13 +88,13 @@ def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
     guarded(lambda: check_counts(0, MAX_CREDITS, credit_low=credit_low), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        await wiring.administration.set_low_threshold(account_id, credit_low)
+    async def work(application: Application) -> dict[str, object]:
+        await application.administration.set_low_threshold(account_id, credit_low)
         record: dict[str, object] = {"id": id, "credit_low": credit_low}
         log_action("account set", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 account.command(list_accounts, name="list")
@@ -130,13 +130,13 @@ def create_key(
     cap = guarded(lambda: read_cap(daily_cap), as_json=json)
     until = guarded(lambda: read_time(expires_at), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        minted = await wiring.administration.create_key(account_id, scopes, cap, until)
+    async def work(application: Application) -> dict[str, object]:
+        minted = await application.administration.create_key(account_id, scopes, cap, until)
         record = _key_record(minted.key)
         log_action("key create", record)
         return {"id": record.pop("id"), "key": minted.text, **record}
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 @key.command(name="list")
@@ -150,10 +150,10 @@ def list_keys(*, account: str | None = None, json: Json = False) -> None:
     """
     account_id = None if account is None else guarded(lambda: read_id(account, "--account"), as_json=json)
 
-    async def work(wiring: Wiring) -> list[dict[str, object]]:
-        return [_key_record(each) for each in await wiring.administration.registry.list_keys(account_id)]
+    async def work(application: Application) -> list[dict[str, object]]:
+        return [_key_record(each) for each in await application.administration.registry.list_keys(account_id)]
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 @key.command(name="revoke")
@@ -167,12 +167,12 @@ def revoke_key(id: str, /, *, json: Json = False) -> None:
     """
     key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        record = _key_record(await wiring.administration.revoke_key(key_id))
+    async def work(application: Application) -> dict[str, object]:
+        record = _key_record(await application.administration.revoke_key(key_id))
         log_action("key revoke", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 @key.command(name="set-cap")
@@ -189,12 +189,12 @@ def set_cap(id: str, /, *, daily_cap: str, json: Json = False) -> None:
     key_id = guarded(lambda: read_id(id, "the key"), as_json=json)
     cap = guarded(lambda: read_cap(daily_cap), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        record = _key_record(await wiring.administration.registry.set_daily_cap(key_id, cap))
+    async def work(application: Application) -> dict[str, object]:
+        record = _key_record(await application.administration.registry.set_daily_cap(key_id, cap))
         log_action("key set-cap", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 @credits_.command(name="topup")
@@ -214,8 +214,8 @@ def top_up(*, account: str, amount: Whole, reference: str | None = None, json: J
     guarded(lambda: check_counts(1, MAX_CREDITS, amount=amount), as_json=json)
     guarded(lambda: check_texts(reference=reference), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        done = await wiring.administration.top_up(account_id, amount, reference)
+    async def work(application: Application) -> dict[str, object]:
+        done = await application.administration.top_up(account_id, amount, reference)
         record: dict[str, object] = {
             "id": str(done.entry.transfer.id),
             "account_id": account,
@@ -229,7 +229,7 @@ def top_up(*, account: str, amount: Whole, reference: str | None = None, json: J
         log_action("credits topup", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 credits_.command(adjust_credits, name="adjust")
@@ -257,24 +257,24 @@ def add_host(
         lambda: check_counts(1, MAX_SEATS, capacity=capacity, max_concurrent=max_concurrent), as_json=json
     )
 
-    async def work(wiring: Wiring) -> dict[str, object]:
+    async def work(application: Application) -> dict[str, object]:
         record = _host_record(
-            await wiring.administration.add_host(provider_user_id, capacity, max_concurrent)
+            await application.administration.add_host(provider_user_id, capacity, max_concurrent)
         )
         log_action("host add", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 @host.command(name="list")
 def list_hosts(*, json: Json = False) -> None:
     """List hosts, smallest first."""
 
-    async def work(wiring: Wiring) -> list[dict[str, object]]:
-        return [_host_record(each) for each in await wiring.administration.registry.list_hosts()]
+    async def work(application: Application) -> list[dict[str, object]]:
+        return [_host_record(each) for each in await application.administration.registry.list_hosts()]
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 @host.command(name="disable")
@@ -288,12 +288,12 @@ def disable_host(id: str, /, *, json: Json = False) -> None:
     """
     host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        record = _host_record(await wiring.administration.registry.disable_host(host_id))
+    async def work(application: Application) -> dict[str, object]:
+        record = _host_record(await application.administration.registry.disable_host(host_id))
         log_action("host disable", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 @host.command(name="enable")
@@ -307,12 +307,12 @@ def enable_host(id: str, /, *, json: Json = False) -> None:
     """
     host_id = guarded(lambda: read_id(id, "the host"), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        record = _host_record(await wiring.administration.registry.enable_host(host_id))
+    async def work(application: Application) -> dict[str, object]:
+        record = _host_record(await application.administration.registry.enable_host(host_id))
         log_action("host enable", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)
 
 
 def _key_record(key_: ApiKey) -> dict[str, object]:

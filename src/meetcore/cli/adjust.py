@@ -7,10 +7,10 @@ from cyclopts import Parameter
 from meetcore.cli.inputs import Whole, check_counts, check_texts, read_id
 from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import show
-from meetcore.cli.runner import guarded, with_wiring
+from meetcore.cli.runner import guarded, with_application
+from meetcore.composition.application import Application
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.ledger import MAX_CREDITS
-from meetcore.wiring import Wiring
 
 __all__ = ["adjust_credits"]
 
@@ -40,8 +40,8 @@ def adjust_credits(
     guarded(lambda: check_counts(1, MAX_CREDITS, amount=abs(amount)), as_json=json)
     guarded(lambda: check_texts(reason=reason, reference=reference), as_json=json)
 
-    async def work(wiring: Wiring) -> dict[str, object]:
-        done = await wiring.administration.adjust(account_id, amount, reason, reference)
+    async def work(application: Application) -> dict[str, object]:
+        done = await application.administration.adjust(account_id, amount, reason, reference)
         transfer = done.entry.transfer
         record: dict[str, object] = {
             "id": str(transfer.id),
@@ -57,4 +57,4 @@ def adjust_credits(
         log_action("credits adjust", record)
         return record
 
-    show(with_wiring(work, as_json=json), as_json=json)
+    show(with_application(work, as_json=json), as_json=json)

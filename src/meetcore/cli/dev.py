@@ -37,6 +37,8 @@ from meetcore.cli.output import ExitCode, complain, print_message
 from meetcore.cli.ports import refuse_taken
 from meetcore.cli.runner import guarded, run_service
 from meetcore.cli.server_options import SERVER_OPTIONS
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import Network, open_application, system_network
 from meetcore.domain.errors import Conflict
 from meetcore.domain.meetings.schedule import WIB
 from meetcore.domain.requests.keys import Scope, digest
@@ -44,7 +46,6 @@ from meetcore.domain.webhooks.addresses import Address
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.ports.queries import MAX_PAGE
 from meetcore.ports.resolver import Resolver
-from meetcore.wiring import Network, Wiring, system_network, wire
 
 __all__ = ["dev"]
 
@@ -192,9 +193,9 @@ def _write_private(file: Path, text: str) -> None:
 async def _run(settings: Settings, port: int, data_dir: Path, database: EmbeddedPostgres) -> None:
     network_base = system_network(settings)
     async with _inbox(settings, data_dir, network_base) as (network, routes):
-        async with wire(settings, network) as wiring:
-            demo = await _demo(wiring, data_dir)
-            is_registered = await _is_inbox_registered(wiring, demo)
+        async with open_application(settings, network) as application:
+            demo = await _demo(application, data_dir)
+            is_registered = await _is_inbox_registered(application, demo)
         service = Service(settings, network, lambda _: routes)
         config = uvicorn.Config(service, host=LOOPBACK, port=port, **SERVER_OPTIONS)
         server = _Server(config)
@@ -222,10 +223,10 @@ async def _inbox(
     """Serve the inbox on a free port of its own, and give a network that resolves its name to it."""
     _, cert_file, key_file = make_dev_ca(data_dir / "inbox")
     network = Network(_InboxResolver(base.resolver))
-    async with wire(settings, network) as wiring:
+    async with open_application(settings, network) as application:
 
         async def find_secrets(url: str) -> list[str]:
-            return list(await wiring.queries.find_secrets(parse_webhook_url(url).normalized))
+            return list(await application.ports.queries.find_secrets(parse_webhook_url(url).normalized))
 
         inbox = InboxApp(find_secrets)
         listener = socket.create_server((LOOPBACK, 0))
@@ -245,34 +246,34 @@ async def _inbox(
             await serving
 
 
-async def _demo(wiring: Wiring, data_dir: Path) -> _Demo:
+async def _demo(application: Application, data_dir: Path) -> _Demo:
     """Return the demo account, the same at every start."""
     file = data_dir / "demo.json"
     demo = _read_demo(file) if file.exists() else None
-    if demo is not None and await wiring.queries.find_caller(digest(demo.key)) is not None:
+    if demo is not None and await application.ports.queries.find_caller(digest(demo.key)) is not None:
         return demo
-    account_id = await _demo_account(wiring)
-    minted = await wiring.administration.create_key(account_id, tuple(Scope))
+    account_id = await _demo_account(application)
+    minted = await application.administration.create_key(account_id, tuple(Scope))
     for provider_user_id, capacity in DEMO_HOSTS:
         with suppress(Conflict):  # an earlier start got this far
-            await wiring.administration.add_host(provider_user_id, capacity)
+            await application.administration.add_host(provider_user_id, capacity)
     demo = _Demo(account_id, minted.text, os.urandom(4).hex())
     record = {"account_id": str(demo.account_id), "key": demo.key, "inbox": demo.inbox}
     _write_private(file, json.dumps(record))
     return demo
 
 
-async def _demo_account(wiring: Wiring) -> UUID:
+async def _demo_account(application: Application) -> UUID:
     """Create the account, or find the one of an earlier start whose file is missing."""
-    known = await wiring.registry.list_accounts(DEMO_EMAIL, 1)
+    known = await application.ports.registry.list_accounts(DEMO_EMAIL, 1)
     if known:
         return known[0].id
-    return (await wiring.administration.create_account(DEMO_EMAIL, "Demo Account", DEMO_CREDITS)).id
+    return (await application.administration.create_account(DEMO_EMAIL, "Demo Account", DEMO_CREDITS)).id
 
 
-async def _is_inbox_registered(wiring: Wiring, demo: _Demo) -> bool:
+async def _is_inbox_registered(application: Application, demo: _Demo) -> bool:
     """Whether the demo account has its webhook, as after an earlier start; a second one is a conflict."""
-    endpoints = await wiring.queries.list_endpoints(demo.account_id, MAX_PAGE, None)
+    endpoints = await application.ports.queries.list_endpoints(demo.account_id, MAX_PAGE, None)
     return parse_webhook_url(demo.inbox_url).normalized in {each.url_key for each in endpoints}
 
 

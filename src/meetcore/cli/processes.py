@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Literal
 
 import uvicorn
 from cyclopts import Parameter
@@ -22,10 +22,11 @@ from meetcore.cli.ports import refuse_taken
 from meetcore.cli.progress import progress
 from meetcore.cli.runner import guarded, ready_settings, run_service
 from meetcore.cli.server_options import SERVER_OPTIONS
+from meetcore.composition.infrastructure import open_application
+from meetcore.composition.ports import Part
+from meetcore.composition.start_warnings import warn_of_role, warn_of_settings
+from meetcore.composition.worker import working
 from meetcore.ports.store import StoreUnavailable
-from meetcore.start_warnings import warn_of_role, warn_of_settings
-from meetcore.wiring import wire
-from meetcore.workers import Part, working
 
 __all__ = ["migrate_schema", "serve", "work"]
 
@@ -64,7 +65,9 @@ def serve(*, host: str = "127.0.0.1", port: Whole = 8000, workers: Whole = 1) ->
     )  # fmt: skip
 
 
-def work(*, processes: Whole = 1, threads: Whole = 1, only: Part | None = None) -> None:
+def work(
+    *, processes: Whole = 1, threads: Whole = 1, only: Literal["webhooks", "notes"] | None = None
+) -> None:
     """Run workers: deliveries, notes, reconciliation.
 
     Parameters
@@ -78,13 +81,14 @@ def work(*, processes: Whole = 1, threads: Whole = 1, only: Part | None = None) 
     """
     log_refusals()
     guarded(lambda: check_counts(1, MAX_PROCESSES, processes=processes, threads=threads))
+    parts = (Part.WEBHOOKS, Part.NOTES) if only is None else (Part(only),)
     settings = guarded(_settings)
     configure_logs(settings.log_level)
     if processes == 1:
         warn_of_settings(settings)
         with suppress(StoreUnavailable):
             warn_of_role(settings)
-        run_service(_work(settings, threads, tuple(Part) if only is None else (only,)))
+        run_service(_work(settings, threads, parts))
     else:
         _supervise(processes, threads, only)
 
@@ -143,14 +147,14 @@ async def _work(settings: Settings, threads: int, parts: tuple[Part, ...]) -> No
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with wire(settings) as wiring, working(wiring, threads, parts):
+    async with open_application(settings, parts=parts) as application, working(application, threads):
         await stop.wait()
 
 
-def _supervise(processes: int, threads: int, only: Part | None) -> None:
+def _supervise(processes: int, threads: int, only: str | None) -> None:
     """Keep a number of worker processes alive until a signal stops them."""
     command = [sys.executable, "-m", "meetcore.cli.main", "worker", "--threads", str(threads)]
-    command += [] if only is None else ["--only", only.value]
+    command += [] if only is None else ["--only", only]
     children = [subprocess.Popen(command) for _ in range(processes)]
     is_stopping = False
 

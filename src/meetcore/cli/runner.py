@@ -1,4 +1,4 @@
-"""Running one command: its use case on its own wiring, its refusals as messages and exit codes."""
+"""Running one command: its use case on an application of its own, its refusals as messages and exit codes."""
 
 import asyncio
 import sys
@@ -9,14 +9,15 @@ from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.system import configure_logs
 from meetcore.cli.inputs import InputRefused
 from meetcore.cli.output import ExitCode, complain
+from meetcore.composition.application import Application
+from meetcore.composition.infrastructure import check_schema, check_secrets, open_application
 from meetcore.domain.errors import DomainError, InsufficientCredits
 from meetcore.domain.money.ledger import InvalidAmount, InvalidReason
 from meetcore.domain.requests.accounts import InvalidEmail
 from meetcore.domain.requests.keys import InvalidExpiry
 from meetcore.ports.store import StoreFull, StoreLoginRefused, StoreReadOnly, StoreUnavailable
-from meetcore.wiring import Wiring, check_schema, check_secrets, wire
 
-__all__ = ["guarded", "ready_settings", "run_service", "with_wiring"]
+__all__ = ["guarded", "ready_settings", "run_service", "with_application"]
 
 T = TypeVar("T")
 
@@ -83,8 +84,8 @@ def ready_settings() -> Settings:
     return settings
 
 
-def with_wiring(work: Callable[[Wiring], Awaitable[T]], *, as_json: bool) -> T:
-    """Run a use case on the configured adapters and take them down again.
+def with_application(work: Callable[[Application], Awaitable[T]], *, as_json: bool) -> T:
+    """Run a use case of the configured application and close the application.
 
     Raises:
         SystemExit: see `guarded`.
@@ -95,8 +96,8 @@ def with_wiring(work: Callable[[Wiring], Awaitable[T]], *, as_json: bool) -> T:
         configure_logs(settings.log_level)
 
         async def inside() -> T:
-            async with wire(settings) as wiring:
-                return await work(wiring)
+            async with open_application(settings) as application:
+                return await work(application)
 
         return asyncio.run(inside())
 

@@ -6,9 +6,9 @@ from cyclopts import Parameter
 
 from meetcore.cli.operator_log import log_action
 from meetcore.cli.output import ExitCode, complain, show
-from meetcore.cli.runner import with_wiring
+from meetcore.cli.runner import with_application
+from meetcore.composition.application import Application
 from meetcore.usecases.seal_ledger import AlreadySealed, Sealing
-from meetcore.wiring import Wiring
 
 __all__ = ["seal_credits"]
 
@@ -28,13 +28,13 @@ def seal_credits(
         Print one JSON document.
     """
 
-    async def work(wiring: Wiring) -> Sealing:
-        done = await wiring.seal_ledger(again=again)
+    async def work(application: Application) -> Sealing:
+        done = await application.seal_ledger(again=again)
         log_action("credits seal", {})
         return done
 
     try:
-        done = with_wiring(work, as_json=json)
+        done = with_application(work, as_json=json)
     except AlreadySealed as error:
         complain("already_sealed", str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None

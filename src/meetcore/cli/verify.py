@@ -4,13 +4,14 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from meetcore.adapters.settings import load_settings
 from meetcore.cli.inputs import Whole, check_counts
 from meetcore.cli.output import ExitCode, complain, print_message, show
 from meetcore.cli.progress import progress
-from meetcore.cli.runner import guarded, with_wiring
+from meetcore.cli.runner import guarded, with_application
+from meetcore.composition.application import Application
 from meetcore.provers import ProverLost, cores, verifiers_of
 from meetcore.usecases.verify_ledger import Audit
-from meetcore.wiring import Wiring
 
 __all__ = ["verify_credits"]
 
@@ -34,14 +35,15 @@ def verify_credits(
     number = min(cores(), MAX_PROCESSES) if processes is None else processes
     guarded(lambda: check_counts(1, MAX_PROCESSES, processes=number), as_json=json)
 
-    async def work(wiring: Wiring) -> Audit:
+    async def work(application: Application) -> Audit:
         with progress("entries proven") as report:
-            return await wiring.verify_ledger(
-                report, verifiers_of(wiring.settings.require_database(), number, wiring.chain_keys)
+            return await application.verify_ledger(
+                report,
+                verifiers_of(load_settings().require_database(), number, application.policy.chain_keys),
             )
 
     try:
-        audit = with_wiring(work, as_json=json)
+        audit = with_application(work, as_json=json)
     except ProverLost as error:
         complain("prover_lost", str(error), as_json=json)
         raise SystemExit(ExitCode.REFUSED) from None

@@ -8,8 +8,8 @@ import httpx
 
 from meetcore.adapters.secrets import keys_from_text
 from meetcore.adapters.settings import Settings, SettingsRefused
+from meetcore.composition.start_warnings import base_url_faults
 from meetcore.doctor.report import CheckResult, failed, ok, warning
-from meetcore.start_warnings import base_url_faults
 
 __all__ = ["SERVICE_CHECKS"]
 
@@ -82,7 +82,7 @@ def _check_provider(settings: Settings) -> CheckResult:
 
 async def _zoom_lets_us_in(settings: Settings) -> CheckResult:
     from meetcore.adapters.zoom import check_credentials
-    from meetcore.providers import zoom_access
+    from meetcore.composition.providers import zoom_access
 
     refusal = await check_credentials(zoom_access(settings))
     if refusal is None:

@@ -10,7 +10,6 @@ from attrs import define, field
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.worker.delivery_worker import DeliveryWorker
-from meetcore.adapters.worker.scheduler import PeriodicTask
 from meetcore.domain.webhooks.deliveries import Attempt, DeliveryStatus
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
@@ -22,6 +21,7 @@ from meetcore.testing.clock import SeededEntropy
 from meetcore.testing.contracts.outbox import outbox
 from meetcore.testing.memory_rig import MemoryRig
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks
+from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.runtime import Runtime
 from tests.unit.testing.broken_store import BrokenStore
 

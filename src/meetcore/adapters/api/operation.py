@@ -16,19 +16,11 @@ from meetcore.adapters.api.filters import Filter
 from meetcore.adapters.api.paging import Listing, Page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
-from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes, Queries
-from meetcore.usecases.cancel_meeting import CancelMeeting
-from meetcore.usecases.create_meeting import CreateMeeting
-from meetcore.usecases.create_note import CreateNote
-from meetcore.usecases.download_recording import DownloadRecording
-from meetcore.usecases.estimate import Estimate
-from meetcore.usecases.expire_recordings import DeleteRecording
+from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
+from meetcore.usecases.api import UseCases
 from meetcore.usecases.idempotency import Answer, IdempotentRequest
-from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
-from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
 
 __all__ = ["API_ROOT", "ITS_ID", "Call", "Operation", "UseCases", "answered", "path_id", "present_nothing"]
 
@@ -36,27 +28,6 @@ API_ROOT = "/api/v1"
 ITS_ID: Final = {"id": "$response.body#/id"}
 """The parameters of a link from a new record to an operation on it."""
 _NO_ID = UUID(int=0)  # no record has it: ids are of version 7
-
-
-@frozen
-class UseCases:
-    """The use cases that the operations call."""
-
-    create_meeting: CreateMeeting
-    cancel_meeting: CancelMeeting
-    register_webhook: RegisterWebhook
-    update_webhook: UpdateWebhook
-    remove_webhook: RemoveWebhook
-    rotate_secret: RotateSecret
-    send_test_event: SendTestEvent
-    resend_delivery: ResendDelivery
-    download_recording: DownloadRecording
-    delete_recording: DeleteRecording
-    create_note: CreateNote
-    estimate: Estimate
-    queries: Queries
-    catalogue: TierCatalogue
-    base_url: str
 
 
 @frozen

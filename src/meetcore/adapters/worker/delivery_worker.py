@@ -12,11 +12,12 @@ from functools import partial
 
 import structlog
 
-from meetcore.adapters.worker.scheduler import PeriodicTask, Scheduler, log_faults, wait_at_most
+from meetcore.adapters.worker.scheduler import Scheduler, log_faults, wait_at_most
 from meetcore.ports.deliveries import Claimed
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.webhook_sender import PostDeferred, SenderExhausted
 from meetcore.usecases.deliver_webhooks import DeliverWebhooks, Made
+from meetcore.usecases.periodic_task import PeriodicTask
 
 __all__ = ["DeliveryWorker"]
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import structlog
 
-from meetcore.adapters.worker.scheduler import PeriodicTask, Scheduler, log_faults, wait_at_most
+from meetcore.adapters.worker.scheduler import Scheduler, log_faults, wait_at_most
 from meetcore.ports.notes import NoteTask
+from meetcore.usecases.periodic_task import PeriodicTask
 from meetcore.usecases.write_notes import WriteNotes
 
 __all__ = ["NoteWorker"]

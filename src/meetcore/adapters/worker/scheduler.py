@@ -9,27 +9,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 import structlog
-from attrs import frozen
 
 from meetcore.ports.store import StoreUnavailable
+from meetcore.usecases.periodic_task import PeriodicTask
 
-__all__ = ["PeriodicTask", "Scheduler", "log_faults", "wait_at_most"]
+__all__ = ["Scheduler", "log_faults", "wait_at_most"]
 
 log = structlog.get_logger("meetcore.worker")
-
-
-@frozen
-class PeriodicTask:
-    """Work that comes round every `every_s`, counted from the end of the round before.
-
-    `work` returns whether something may be due by what it did: then it runs again at once. One that
-    `runs_on_notify` also runs on a notification.
-    """
-
-    name: str
-    work: Callable[[], Awaitable[object]]
-    every_s: float
-    runs_on_notify: bool = False
 
 
 class Scheduler:

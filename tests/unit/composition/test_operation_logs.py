@@ -7,18 +7,13 @@ import structlog
 from attrs import evolve
 from structlog.testing import capture_logs
 
-from meetcore import operation_logs
 from meetcore.adapters.worker import note_worker
 from meetcore.adapters.worker.note_worker import NoteWorker
+from meetcore.composition import operation_logs
+from meetcore.composition.operation_logs import LOGGED
 from meetcore.domain.webhooks.endpoints import DISABLE_AFTER_FAILURES
 from meetcore.domain.webhooks.retry_schedule import RetrySchedule
 from meetcore.domain.webhooks.signature import new_secret
-from meetcore.operation_logs import (
-    log_disabled_endpoint,
-    log_failed_delivery,
-    log_failed_note,
-    log_takeover,
-)
 from meetcore.ports.deliveries import ClaimLimits
 from meetcore.ports.webhook_sender import OutgoingPost
 from meetcore.testing.clock import SeededEntropy
@@ -55,7 +50,7 @@ def deliver(rig: MemoryRig, sender: Sender, schedule: RetrySchedule) -> DeliverW
     runtime = Runtime(rig.clock, SeededEntropy(5))
     return DeliverWebhooks(
         rig.store, cast(Any, sender), schedule, runtime, limits=PLENTY,
-        on_failed=log_failed_delivery, on_disabled=log_disabled_endpoint,
+        on_failed=LOGGED.failed_delivery, on_disabled=LOGGED.disabled_endpoint,
     )  # fmt: skip
 
 
@@ -125,7 +120,7 @@ async def test_a_failed_note_is_one_line_without_transcript_text() -> None:
     await one.ask()
     writing = one.harness.write_notes()
     with capture_logs() as lines:
-        await one.work(evolve(writing, end=evolve(writing.end, on_failed=log_failed_note)))
+        await one.work(evolve(writing, end=evolve(writing.end, on_failed=LOGGED.failed_note)))
     [line] = [each for each in lines if each["event"] == "note failed"]
     assert (line["fault"], line["note_id"]) == ("nothing_said", str(one.note().id))
     assert (line["account_id"], line["log_level"]) == (str(one.note().account_id), "warning")
@@ -135,7 +130,7 @@ async def test_an_automatic_note_that_cannot_be_paid_is_one_line() -> None:
     one = await filmed_only(auto_notulen=True, credits=15)
     work = one.harness.work_on_recordings()
     with capture_logs() as lines:
-        await evolve(work, queue=evolve(work.queue, on_failed=log_failed_note))()
+        await evolve(work, queue=evolve(work.queue, on_failed=LOGGED.failed_note))()
     [line] = [each for each in lines if each["event"] == "note failed"]
     assert (line["fault"], line["note_id"]) == ("short_of_credits", str(one.note().id))
 
@@ -148,7 +143,7 @@ async def test_an_expired_lease_that_is_taken_over_is_one_line(is_swept: bool) -
             harness.caller, request(), harness.request_key("k"), harness.now()
         )
     harness.expire_leases()
-    reconcile = evolve(harness.reconcile(), on_takeover=log_takeover)
+    reconcile = evolve(harness.reconcile(), on_takeover=LOGGED.expired_lease)
     [meeting] = harness.meetings()
     with capture_logs() as lines:
         if is_swept:

@@ -7,12 +7,12 @@ import pytest
 import structlog
 import typed_settings
 
-from meetcore import assistants
 from meetcore.adapters.local_notes import LocalNoteWriter
 from meetcore.adapters.openai import OpenAiNoteWriter, OpenAiTranscriber
 from meetcore.adapters.settings import Settings, SettingsRefused, load_settings
 from meetcore.adapters.speech import LocalTranscriber
-from meetcore.assistants import chosen_assistants
+from meetcore.composition import ai
+from meetcore.composition.ai import open_ai
 from meetcore.domain.notes.notes import Language
 from meetcore.testing.ai_server import ai_stand_in
 from meetcore.testing.contracts.note_writer import MEETINGS
@@ -27,21 +27,21 @@ def settings(**values: Any) -> Settings:
 
 @pytest.fixture
 def set_recognizer(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
-    return lambda can: monkeypatch.setattr(assistants, "can_transcribe", lambda: can)
+    return lambda can: monkeypatch.setattr(ai, "can_transcribe", lambda: can)
 
 
 async def test_without_an_endpoint_local_adapters_are_used_and_missing_ones_are_logged(
     set_recognizer: Callable[[bool], None],
 ):
     set_recognizer(True)
-    async with chosen_assistants(settings()) as chosen:
-        assert isinstance(chosen.transcriber, LocalTranscriber)
-        assert isinstance(chosen.note_writer, LocalNoteWriter)
+    async with open_ai(settings()) as (transcriber, note_writer):
+        assert isinstance(transcriber, LocalTranscriber)
+        assert isinstance(note_writer, LocalNoteWriter)
     set_recognizer(False)
     with structlog.testing.capture_logs() as logged:
-        async with chosen_assistants(settings(provider="jitsi")) as chosen:
-            assert chosen.transcriber is None
-            assert isinstance(chosen.note_writer, LocalNoteWriter)
+        async with open_ai(settings(provider="jitsi")) as (transcriber, note_writer):
+            assert transcriber is None
+            assert isinstance(note_writer, LocalNoteWriter)
     assert [(line["event"], line["log_level"]) for line in logged] == [("nothing_hears", "warning")]
 
 
@@ -50,40 +50,42 @@ async def test_the_sandbox_needs_no_transcriber_and_logs_no_warning(
 ):
     set_recognizer(False)
     with structlog.testing.capture_logs() as logged:
-        async with chosen_assistants(settings(provider="sandbox")) as chosen:
-            assert chosen.transcriber is None
+        async with open_ai(settings(provider="sandbox")) as (transcriber, _):
+            assert transcriber is None
     assert logged == []
 
 
-@pytest.mark.parametrize(("models", "transcriber", "writer"), [
+@pytest.mark.parametrize(("models", "transcribes", "writes"), [
     ({}, OpenAiTranscriber, OpenAiNoteWriter),
     ({"ai_transcribe_model": ""}, LocalTranscriber, OpenAiNoteWriter),
     ({"ai_write_model": ""}, OpenAiTranscriber, LocalNoteWriter),
 ])  # fmt: skip
 async def test_an_endpoint_is_used_for_each_task_with_a_model(
-    set_recognizer: Callable[[bool], None], models: dict[str, str], transcriber: type, writer: type
+    set_recognizer: Callable[[bool], None], models: dict[str, str], transcribes: type, writes: type
 ):
     set_recognizer(True)
-    async with chosen_assistants(settings(ai_base_url="http://127.0.0.1:9/v1", **models)) as chosen:
-        assert isinstance(chosen.transcriber, transcriber)
-        assert isinstance(chosen.note_writer, writer)
+    async with open_ai(settings(ai_base_url="http://127.0.0.1:9/v1", **models)) as (transcriber, note_writer):
+        assert isinstance(transcriber, transcribes)
+        assert isinstance(note_writer, writes)
 
 
 async def test_the_settings_reach_the_endpoint():
-    async with ai_stand_in() as ai:
+    async with ai_stand_in() as stand_in:
         chosen_settings = settings(
-            ai_base_url=f"{ai.base_url}/", ai_api_key=ai.models.api_key, ai_transcribe_format="json"
+            ai_base_url=f"{stand_in.base_url}/",
+            ai_api_key=stand_in.models.api_key,
+            ai_transcribe_format="json",
         )
-        async with chosen_assistants(chosen_settings) as chosen:
-            assert (await chosen.note_writer.write(MEETINGS["english"], Language.ENGLISH)).decisions
-            assert chosen.transcriber is not None
-            assert chosen.transcriber.max_piece_s == 60
-        assert ai.tally.done == {"completions": 1}
+        async with open_ai(chosen_settings) as (transcriber, note_writer):
+            assert (await note_writer.write(MEETINGS["english"], Language.ENGLISH)).decisions
+            assert transcriber is not None
+            assert transcriber.max_piece_s == 60
+        assert stand_in.tally.done == {"completions": 1}
 
 
 async def test_a_key_without_an_address_is_refused_without_being_shown():
     with pytest.raises(SettingsRefused) as refused:
-        async with chosen_assistants(settings(ai_api_key=KEY)):
+        async with open_ai(settings(ai_api_key=KEY)):
             pass
     assert "MEETCORE_AI_BASE_URL" in str(refused.value)
     assert KEY not in str(refused.value) + repr(settings(ai_api_key=KEY))

@@ -1,0 +1,272 @@
+"""Build the application: every use case once, on the ports of a process. Imports no technology.
+
+Tests build it on the memory adapters, a process on what `infrastructure` opens.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from attrs import field, frozen
+
+from meetcore.composition.policy import Policy, Reports
+from meetcore.composition.ports import NotePorts, Part, Ports
+from meetcore.usecases.administration import Administration
+from meetcore.usecases.admit import Admit
+from meetcore.usecases.api import UseCases
+from meetcore.usecases.bounded_provider import BoundedProvider
+from meetcore.usecases.cancel_meeting import CancelMeeting
+from meetcore.usecases.cancellation import Cancellation
+from meetcore.usecases.collect_recording_files import CollectRecordingFiles
+from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.create_note import CreateNote, NoteQueue
+from meetcore.usecases.deliver_webhooks import DeliverWebhooks
+from meetcore.usecases.download_recording import DownloadRecording
+from meetcore.usecases.duplicates import DuplicateLimit
+from meetcore.usecases.end_due_meetings import EndDueMeetings
+from meetcore.usecases.estimate import Estimate
+from meetcore.usecases.expire_recordings import DeleteRecording, ExpireRecordings
+from meetcore.usecases.finalize_note import FinalizeNote
+from meetcore.usecases.key_lookups import DigestMemory, KeyLookups
+from meetcore.usecases.periodic_task import PeriodicTask
+from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
+from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
+from meetcore.usecases.provision import Provisioner
+from meetcore.usecases.purge import Purge
+from meetcore.usecases.reconcile_meetings import ReconcileMeetings
+from meetcore.usecases.remove_orphans import RemoveOrphans
+from meetcore.usecases.replace_host_keys import ReplaceHostKeys
+from meetcore.usecases.runtime import Runtime
+from meetcore.usecases.seal_ledger import SealLedger
+from meetcore.usecases.sync_recording_files import SyncRecordingFiles
+from meetcore.usecases.track_meeting import TrackMeeting
+from meetcore.usecases.transcribe_recording import TranscribeRecording
+from meetcore.usecases.verify_ledger import VerifyLedger
+from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
+from meetcore.usecases.work_on_recordings import WorkOnRecordings
+from meetcore.usecases.write_notes import WriteNotes
+
+__all__ = ["Application", "Meetings", "Notes", "Recordings", "build"]
+
+
+@frozen
+class Meetings:
+    """The use cases that keep meetings in step with their provider."""
+
+    provider: BoundedProvider
+    provisioner: Provisioner
+    cancellation: Cancellation
+    reconcile: ReconcileMeetings
+    remove_orphans: RemoveOrphans
+    end_due: EndDueMeetings
+    replace_host_keys: ReplaceHostKeys
+    track: TrackMeeting
+    receive_event: ReceiveProviderEvent
+    handle_events: HandleProviderEvents
+
+
+@frozen
+class Recordings:
+    """The use cases that keep recordings in step with their files."""
+
+    collect_files: CollectRecordingFiles
+    sync_files: SyncRecordingFiles
+    expire: ExpireRecordings
+
+
+@frozen
+class Notes:
+    """The use cases of a worker that measures recordings and writes notes."""
+
+    work_on_recordings: WorkOnRecordings
+    write: WriteNotes
+
+
+@frozen
+class Application:
+    """The use cases of a process, and what its workers repeat.
+
+    `deliver` and `notes` are there where the process has the ports for them. `periodic_tasks` are those of
+    each part of the work that it can do.
+    """
+
+    ports: Ports
+    policy: Policy
+    runtime: Runtime
+    api: UseCases
+    admit: Admit
+    administration: Administration
+    verify_ledger: VerifyLedger
+    seal_ledger: SealLedger
+    meetings: Meetings
+    recordings: Recordings
+    note_queue: NoteQueue
+    deliver: DeliverWebhooks | None
+    notes: Notes | None
+    periodic_tasks: Mapping[Part, Sequence[PeriodicTask]] = field(repr=False)
+
+
+def build(ports: Ports, policy: Policy, reports: Reports | None = None) -> Application:
+    """Build the use cases, once.
+
+    Args:
+        ports: of the process.
+        policy: its limits, periods and keys.
+        reports: where events for operators go; nowhere if `None`.
+    """
+    reports = reports or Reports()
+    runtime = Runtime(ports.clock, ports.entropy, policy.chain_keys[0] if policy.chain_keys else None)
+    recordings = _recordings(ports, policy, runtime)
+    meetings = _meetings(ports, policy, reports, runtime, recordings)
+    queue = NoteQueue(policy.catalogue, runtime, reports.failed_note)
+    deliver = _deliver(ports, policy, reports, runtime)
+    notes = None
+    if ports.notes is not None:
+        notes = _notes(ports, ports.notes, policy, reports, runtime, queue, recordings)
+    return Application(
+        ports, policy, runtime,
+        _api(ports, policy, reports, runtime, meetings, queue),
+        _admit(ports, policy),
+        Administration(ports.store, ports.registry, ports.notifier, runtime, policy.key_prefix),
+        VerifyLedger(ports.audit, policy.chain_keys),
+        SealLedger(ports.audit, policy.chain_keys, runtime),
+        meetings, recordings, queue, deliver, notes,
+        {
+            Part.WEBHOOKS: _webhook_tasks(ports, policy, runtime, meetings, deliver),
+            Part.NOTES: _note_tasks(policy, recordings, notes),
+        },
+    )  # fmt: skip
+
+
+def _recordings(ports: Ports, policy: Policy, runtime: Runtime) -> Recordings:
+    collect = CollectRecordingFiles(ports.store, ports.notes_notifier, runtime, policy.recording_retention)
+    return Recordings(
+        collect,
+        SyncRecordingFiles(ports.store, ports.files, collect, runtime),
+        ExpireRecordings(ports.store, ports.notifier, ports.notes_notifier, runtime),
+    )
+
+
+def _meetings(
+    ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, recordings: Recordings
+) -> Meetings:
+    store, notifier, lease_s = ports.store, ports.notifier, policy.meeting_lease_s
+    provider = BoundedProvider(ports.provider)
+    provisioner = Provisioner(store, runtime)
+    cancellation = Cancellation(store, provider, runtime)
+    track = TrackMeeting(store, notifier, runtime)
+    return Meetings(
+        provider,
+        provisioner,
+        cancellation,
+        ReconcileMeetings(
+            store, provider, provisioner, cancellation, notifier, runtime, lease_s,
+            on_takeover=reports.expired_lease, orphan_window_s=policy.orphan_window_s,
+        ),
+        RemoveOrphans(store, provider, runtime, policy.orphan_window_s, reports.orphan),
+        EndDueMeetings(store, provider, recordings.sync_files, notifier, runtime, lease_s),
+        ReplaceHostKeys(store, provider, runtime, reports.kept_host_key, lease_s),
+        track,
+        ReceiveProviderEvent(store, notifier, runtime),
+        HandleProviderEvents(store, track, recordings.collect_files, runtime, reports.handled_event),
+    )  # fmt: skip
+
+
+def _api(
+    ports: Ports, policy: Policy, reports: Reports, runtime: Runtime, meetings: Meetings, queue: NoteQueue
+) -> UseCases:
+    store, queries, notifier = ports.store, ports.queries, ports.notifier
+    provider, lease_s = meetings.provider, policy.meeting_lease_s
+    return UseCases(
+        CreateMeeting(
+            store, queries, provider, meetings.provisioner, meetings.reconcile, policy.catalogue, notifier,
+            runtime, lease_s, share_percent=policy.account_creations_percent, report=reports.no_capacity,
+            orphan_window_s=policy.orphan_window_s,
+        ),
+        CancelMeeting(
+            store, queries, provider, meetings.cancellation, meetings.reconcile, notifier, runtime, lease_s,
+            limit=DuplicateLimit(policy.duplicates_waiting),
+        ),
+        RegisterWebhook(
+            store, ports.resolver, policy.allowed_networks, runtime,
+            denied_networks=policy.denied_networks, most=policy.endpoints_per_account,
+        ),
+        UpdateWebhook(store, notifier),
+        RemoveWebhook(store),
+        RotateSecret(store, notifier, runtime),
+        SendTestEvent(store, notifier, runtime),
+        ResendDelivery(store, notifier, runtime),
+        DownloadRecording(queries, policy.link_keys),
+        DeleteRecording(store, notifier, ports.notes_notifier, runtime),
+        CreateNote(store, queue, ports.notes_notifier),
+        Estimate(policy.catalogue, provider.abilities),
+        queries,
+        policy.catalogue,
+        policy.base_url,
+    )  # fmt: skip
+
+
+def _admit(ports: Ports, policy: Policy) -> Admit:
+    lookups = KeyLookups(policy.unknown_keys_at_once, DigestMemory(policy.unknown_key_remembered))
+    duplicates = DuplicateLimit(policy.duplicates_waiting)
+    return Admit(ports.queries, ports.counters, policy.quotas, policy.key_prefix, duplicates, lookups)
+
+
+def _deliver(ports: Ports, policy: Policy, reports: Reports, runtime: Runtime) -> DeliverWebhooks | None:
+    if ports.sender is None:
+        return None
+    return DeliverWebhooks(
+        ports.store, ports.sender, policy.retry_schedule, runtime, policy.webhook_lease_s,
+        policy.claim_limits, on_failed=reports.failed_delivery, on_disabled=reports.disabled_endpoint,
+    )  # fmt: skip
+
+
+def _notes(
+    ports: Ports, own: NotePorts, policy: Policy, reports: Reports, runtime: Runtime, queue: NoteQueue,
+    recordings: Recordings,
+) -> Notes:  # fmt: skip
+    store, notifier, lease_s = ports.store, ports.notifier, policy.note_lease_s
+    return Notes(
+        WorkOnRecordings(
+            store, ports.files, own.editor, queue, notifier, ports.notes_notifier, runtime,
+            lease_s=lease_s, report=reports.failed_recording,
+        ),
+        WriteNotes(
+            store,
+            recordings.sync_files,
+            TranscribeRecording(store, ports.files, own.editor, own.transcriber),
+            own.note_writer,
+            FinalizeNote(store, policy.catalogue, notifier, runtime, reports.failed_note),
+            runtime, policy.note_schedule, policy.notes_in_flight, lease_s, policy.transcript_wait_s,
+        ),
+    )  # fmt: skip
+
+
+def _webhook_tasks(
+    ports: Ports, policy: Policy, runtime: Runtime, meetings: Meetings, deliver: DeliverWebhooks | None
+) -> tuple[PeriodicTask, ...]:
+    if deliver is None:
+        return ()
+    every = policy.periods
+
+    async def maintain() -> None:
+        await ports.maintain(runtime.now())
+
+    return (
+        PeriodicTask("sweep", deliver.sweep, every.sweep_s),
+        PeriodicTask("reconcile", meetings.reconcile.sweep, every.sweep_s),
+        PeriodicTask("orphans", meetings.remove_orphans.sweep, every.sweep_s),
+        PeriodicTask("keep time", meetings.end_due.sweep, every.sweep_s),
+        PeriodicTask("host keys", meetings.replace_host_keys, every.sweep_s),
+        PeriodicTask("provider events", meetings.handle_events, every.provider_events_s, runs_on_notify=True),
+        PeriodicTask("purge", Purge(ports.housekeeping, runtime), every.purge_s),
+        PeriodicTask("maintenance", maintain, every.purge_s),
+    )
+
+
+def _note_tasks(policy: Policy, recordings: Recordings, notes: Notes | None) -> tuple[PeriodicTask, ...]:
+    if notes is None:
+        return ()
+    every = policy.periods
+    return (
+        PeriodicTask("recordings", notes.work_on_recordings, every.recordings_s, runs_on_notify=True),
+        PeriodicTask("expiry", recordings.expire, every.expiry_s),
+    )

@@ -1,0 +1,283 @@
+"""Open the ports of a process: the adapters that its settings name.
+
+What only some processes need is imported where it is opened: a command starts in half a second.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import datetime, timedelta
+from functools import partial
+
+import dramatiq
+import structlog
+from attrs import evolve, field, frozen
+
+from meetcore.adapters.memory.rate_counters import MemoryRateCounters
+from meetcore.adapters.postgres.audit import PostgresLedgerAudit
+from meetcore.adapters.postgres.housekeeping import PostgresHousekeeping
+from meetcore.adapters.postgres.migrate import MigrationRefused, missing
+from meetcore.adapters.postgres.pool import Pool, make_pool
+from meetcore.adapters.postgres.queries import PostgresQueries
+from meetcore.adapters.postgres.rate_counters import PostgresRateCounters
+from meetcore.adapters.postgres.registry import PostgresRegistry
+from meetcore.adapters.postgres.store import PostgresStore
+from meetcore.adapters.queue.broker import NOTES_QUEUE, QUEUE, broker_from_url
+from meetcore.adapters.queue.worker_notifier import DramatiqWorkerNotifier
+from meetcore.adapters.rate_fallback import FallbackRateCounters
+from meetcore.adapters.secrets import AesGcmCipher, derive, keys_from_text
+from meetcore.adapters.settings import Settings, SettingsRefused
+from meetcore.adapters.system import SystemClock, SystemEntropy
+from meetcore.adapters.webhook_sender import LookupLimits, SystemResolver
+from meetcore.composition.application import Application, build
+from meetcore.composition.operation_logs import LOGGED
+from meetcore.composition.policy import Policy
+from meetcore.composition.ports import NotePorts, Part, Ports
+from meetcore.composition.providers import open_provider
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.ports.deliveries import ClaimLimits
+from meetcore.ports.rate_counters import RateCounters, RateStoreUnavailable
+from meetcore.ports.resolver import Resolver
+from meetcore.ports.webhook_sender import WebhookSender
+
+__all__ = [
+    "Network", "check_schema", "check_secrets", "open_application", "open_ports", "policy_of",
+    "system_network",
+]  # fmt: skip
+
+NOTIFICATION_SPACING_S = 0.02
+RATE_WINDOWS_KEPT_S = 600
+_QUEUES = {Part.WEBHOOKS: QUEUE, Part.NOTES: NOTES_QUEUE}
+
+log = structlog.get_logger("meetcore")
+
+
+@frozen
+class Network:
+    """How webhooks reach their receivers; `meetcore dev` puts its inbox here.
+
+    `dial_overrides` sends a made-up host to an address and port of this machine.
+    """
+
+    resolver: Resolver = field(factory=SystemResolver)
+    dial_overrides: Mapping[str, tuple[str, int]] = field(factory=dict)
+
+
+def system_network(settings: Settings) -> Network:
+    """The network as the system knows it, with the limits on look-ups that are set."""
+    limits = LookupLimits(settings.webhook_lookups_per_account, settings.webhook_lookups_per_domain)
+    return Network(SystemResolver(limits=limits))
+
+
+def check_secrets(settings: Settings) -> tuple[bytes, ...]:
+    """Return the keys that secrets are encrypted with; the first seals, all open.
+
+    Raises:
+        SettingsRefused: no key is set, or one is malformed.
+    """
+    try:
+        return keys_from_text(str(settings.secrets_key))
+    except ValueError as error:
+        raise SettingsRefused(str(error)) from None
+
+
+def check_schema(settings: Settings) -> None:
+    """Make sure that the database has the schema of this release.
+
+    Raises:
+        SettingsRefused: it lacks a migration, or has one that this release does not know.
+        StoreUnavailable: it does not answer.
+    """
+    try:
+        lacking = missing(settings.require_database())
+    except MigrationRefused as error:
+        raise SettingsRefused(str(error)) from None
+    if lacking:
+        raise SettingsRefused("the schema is not up to date: run `meetcore migrate` first")
+
+
+def policy_of(settings: Settings) -> Policy:
+    """Read the policy of an application from the settings.
+
+    Raises:
+        SettingsRefused: the secrets key is not set, or malformed.
+    """
+    keys = check_secrets(settings)
+    in_flight = settings.webhook_posts_in_flight
+    return Policy(
+        catalogue=settings.catalogue,
+        base_url=settings.base_url,
+        key_prefix=settings.key_prefix,
+        quotas=settings.quotas,
+        duplicates_waiting=settings.duplicates_waiting,
+        unknown_keys_at_once=max(1, settings.database_pool_size * settings.unknown_keys_pool_percent // 100),
+        unknown_key_remembered=timedelta(seconds=settings.unknown_key_remembered_s),
+        meeting_lease_s=settings.meeting_lease_s,
+        orphan_window_s=settings.orphan_window_s,
+        account_creations_percent=settings.account_creations_percent,
+        allowed_networks=settings.allowed_networks,
+        denied_networks=settings.denied_networks,
+        endpoints_per_account=settings.webhook_endpoints_per_account,
+        retry_schedule=settings.retry_schedule,
+        webhook_lease_s=settings.webhook_lease_s,
+        claim_limits=ClaimLimits(
+            total=in_flight,
+            per_endpoint=settings.webhook_posts_per_endpoint,
+            per_account=max(settings.webhook_posts_per_endpoint, in_flight // 4),
+            per_host=settings.webhook_posts_per_host,
+            per_host_per_s=settings.webhook_posts_per_host_per_s,
+        ),
+        recording_retention=settings.recording_retention,
+        note_schedule=settings.note_schedule,
+        note_lease_s=settings.note_lease_s,
+        notes_in_flight=settings.notes_in_flight,
+        transcript_wait_s=settings.transcript_wait_s,
+        link_keys=tuple(derive(key, "download links") for key in keys),
+        chain_keys=tuple(ChainKey.of(derive(key, "ledger chain")) for key in keys),
+    )
+
+
+@asynccontextmanager
+async def open_application(
+    settings: Settings, network: Network | None = None, parts: Collection[Part] = ()
+) -> AsyncIterator[Application]:
+    """Build the application on the ports that the settings name, and close them at the end.
+
+    Raises:
+        SettingsRefused: see `open_ports`.
+    """
+    async with open_ports(settings, network, parts) as ports:
+        yield build(ports, policy_of(settings), LOGGED)
+
+
+@asynccontextmanager
+async def open_ports(
+    settings: Settings, network: Network | None = None, parts: Collection[Part] = ()
+) -> AsyncIterator[Ports]:
+    """Open the ports of one process and close them at the end.
+
+    A process starts without a reachable database: it answers 503 meanwhile.
+
+    Args:
+        settings: which adapters, and how they are reached.
+        network: how webhooks reach their receivers; by the system if `None`.
+        parts: the parts of the work that it does.
+
+    Raises:
+        SettingsRefused: the database, the secrets key or what the provider needs is not set, or the key
+            is malformed.
+    """
+    keys = check_secrets(settings)
+    cipher = AesGcmCipher(keys)
+    network = network or system_network(settings)
+    async with AsyncExitStack() as stack:
+        pool = await stack.enter_async_context(_open_pool(settings))
+        broker = broker_from_url(str(settings.broker_url) or None)
+        notifier, notes_notifier = [_open_notifier(stack, broker, queue) for queue in (QUEUE, NOTES_QUEUE)]
+        provider, files = await stack.enter_async_context(open_provider(settings, pool, keys))
+        store = PostgresStore(pool, cipher)
+        ports = Ports(
+            SystemClock(), SystemEntropy(), store, PostgresQueries(pool, cipher), PostgresRegistry(pool),
+            PostgresLedgerAudit(pool), PostgresHousekeeping(pool), MemoryRateCounters(), notifier,
+            notes_notifier, network.resolver, provider, files,
+            listen=partial(_listening, broker), maintain=_maintenance(store, PostgresRateCounters(pool)),
+        )  # fmt: skip
+        if Part.API in parts:
+            ports = evolve(ports, counters=_open_counters(stack, settings, pool))
+        if Part.WEBHOOKS in parts:
+            sender = await stack.enter_async_context(_open_sender(settings, network))
+            ports = evolve(ports, sender=sender)
+        if Part.NOTES in parts:
+            ports = evolve(ports, notes=await stack.enter_async_context(_open_notes(settings)))
+        yield ports
+
+
+@asynccontextmanager
+async def _open_pool(settings: Settings) -> AsyncIterator[Pool]:
+    pool = make_pool(
+        settings.require_database(),
+        max_size=settings.database_pool_size,
+        deadline_s=settings.database_timeout_s,
+    )
+    await pool.open(wait=False)
+    try:
+        yield pool
+    finally:
+        await pool.close()
+
+
+def _open_notifier(stack: AsyncExitStack, broker: dramatiq.Broker, queue: str) -> DramatiqWorkerNotifier:
+    notifier = DramatiqWorkerNotifier(broker, log, queue=queue, spacing_s=NOTIFICATION_SPACING_S)
+    stack.push_async_callback(asyncio.to_thread, notifier.close)
+    return notifier
+
+
+def _open_counters(stack: AsyncExitStack, settings: Settings, pool: Pool) -> RateCounters:
+    """Open the configured rate store, with memory as its fallback."""
+    shared: RateCounters = PostgresRateCounters(pool)
+    if url := str(settings.rate_store_url):
+        from meetcore.adapters.redis.rate_counters import RedisRateCounters  # an extra
+
+        shared = redis = RedisRateCounters(url)
+        stack.push_async_callback(redis.aclose)
+    return FallbackRateCounters(shared, MemoryRateCounters(), log)
+
+
+@asynccontextmanager
+async def _open_sender(settings: Settings, network: Network) -> AsyncIterator[WebhookSender]:
+    from meetcore.adapters.webhook_sender import AiohttpWebhookSender
+
+    sender = AiohttpWebhookSender(
+        network.resolver,
+        settings.allowed_networks,
+        denied_networks=settings.denied_networks,
+        ca_file=settings.webhook_ca_file or None,
+        dial_overrides=network.dial_overrides,
+        # As many as the delivery worker keeps in flight: posts to hanging receivers must not delay others.
+        max_connections=settings.webhook_posts_in_flight,
+    )
+    await sender.start()
+    try:
+        yield sender
+    finally:
+        await sender.close()
+
+
+@asynccontextmanager
+async def _open_notes(settings: Settings) -> AsyncIterator[NotePorts]:
+    from meetcore.adapters.media import AvAudioEditor
+    from meetcore.composition.ai import open_ai
+    from meetcore.provers import cores
+
+    editor = AvAudioEditor(
+        settings.scratch_directory or None, processors=cores(), share=settings.media_cpu_percent / 100 or None
+    )
+    async with open_ai(settings) as (transcriber, note_writer):
+        yield NotePorts(editor, transcriber, note_writer)
+
+
+@asynccontextmanager
+async def _listening(
+    broker: dramatiq.Broker, on_notify: Mapping[Part, Callable[[], object]], threads: int
+) -> AsyncIterator[None]:
+    from meetcore.adapters.queue.worker import NotificationConsumer
+
+    on_wake = {_QUEUES[part]: wake for part, wake in on_notify.items()}
+    consumer = NotificationConsumer(broker, on_wake, log, threads=threads)
+    consumer.start()
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(consumer.stop)
+
+
+def _maintenance(
+    store: PostgresStore, counters: PostgresRateCounters
+) -> Callable[[datetime], Awaitable[None]]:
+    async def maintain(now: datetime) -> None:
+        if sealed := await store.seal_join_urls():
+            log.info("join links sealed", count=sealed)
+        with suppress(RateStoreUnavailable):  # the next round is soon enough
+            await counters.purge(int(now.timestamp()) - RATE_WINDOWS_KEPT_S)
+
+    return maintain

@@ -1,0 +1,117 @@
+"""The log lines of the application: one for each event that an operator may have to examine.
+
+Ids, counts and codes; no addresses of customers, and no content of meetings.
+"""
+
+import structlog
+
+from meetcore.composition.policy import Reports
+from meetcore.domain.meetings.provider_events import EventOutcome
+from meetcore.domain.notes.notes import Note, NoteFault
+from meetcore.domain.webhooks.deliveries import DeliveryStatus
+from meetcore.domain.webhooks.endpoints import Endpoint
+from meetcore.ports.deliveries import Recorded
+from meetcore.ports.host_keys import DueHostKey
+from meetcore.ports.meetings import ExpiredLease
+from meetcore.ports.provider_events import ClaimedEvent
+from meetcore.ports.recordings import RecordingTask
+from meetcore.ports.video_provider import ProviderRefused
+from meetcore.usecases.create_meeting import CapacityRefusal
+from meetcore.usecases.remove_orphans import OrphanReport
+
+__all__ = ["LOGGED"]
+
+log = structlog.get_logger("meetcore.worker")
+
+
+def _log_failed_delivery(recorded: Recorded) -> None:
+    """Log an attempt that failed: a warning where it was the last one."""
+    delivery, attempt = recorded.delivery, recorded.attempt
+    emit = log.warning if delivery.status is DeliveryStatus.FAILED else log.info
+    due = delivery.next_attempt_at
+    emit(
+        "delivery failed", account_id=str(delivery.account_id), webhook_id=str(delivery.endpoint_id),
+        delivery_id=str(delivery.id), status=delivery.status.value, attempts=delivery.attempts_made,
+        status_code=attempt.status_code, error=attempt.error, duration_ms=attempt.duration_ms,
+        next_attempt_at=None if due is None else due.isoformat(),
+    )  # fmt: skip
+
+
+def _log_disabled_endpoint(endpoint: Endpoint) -> None:
+    """Log that failures in a row disabled an endpoint."""
+    log.warning(
+        "webhook disabled", account_id=str(endpoint.account_id), webhook_id=str(endpoint.id),
+        consecutive_failures=endpoint.consecutive_failures,
+    )  # fmt: skip
+
+
+def _log_failed_note(note: Note, fault: NoteFault) -> None:
+    """Log a note that failed finally."""
+    log.warning(
+        "note failed", account_id=str(note.account_id), note_id=str(note.id),
+        recording_id=str(note.recording_id), fault=fault.value, step=note.step.value, tries=note.tries,
+    )  # fmt: skip
+
+
+def _log_takeover(expired: ExpiredLease) -> None:
+    """Log that a meeting is worked on by another process because its lease expired."""
+    log.warning(
+        "expired lease taken over", account_id=str(expired.account_id), meeting_id=str(expired.meeting_id)
+    )
+
+
+def _log_kept_key(due: DueHostKey, refusal: ProviderRefused) -> None:
+    log.warning("host key not replaced", host=due.provider_user_id, cause=str(refusal))
+
+
+def _log_orphan(report: OrphanReport) -> None:
+    check = report.check
+    named: dict[str, object] = {"meeting_id": str(check.meeting.id), "host": check.provider_user_id}
+    if report.provider_meeting_id is not None:
+        named["provider_meeting_id"] = report.provider_meeting_id
+    if report.error is None:
+        log.warning("orphan removed", **named)
+    elif report.provider_meeting_id is not None:
+        log.error("orphan not removed", cause=str(report.error), failures=check.failures + 1, **named)
+    else:
+        log.warning("orphans not looked for", cause=str(report.error), failures=check.failures + 1, **named)
+
+
+def _log_shortage(report: CapacityRefusal) -> None:
+    details = dict(report.refusal.details)
+    if report.account_id is not None:
+        details["account_id"] = str(report.account_id)
+    log.warning(
+        "no host for a meeting", reason=type(report.refusal).__name__, seats=report.seats,
+        start_at=report.start_at.isoformat(), **details,
+    )  # fmt: skip
+
+
+def _log_handled_event(claimed: ClaimedEvent, outcome: EventOutcome) -> None:
+    event = claimed.event
+    log.info(
+        "provider event handled", provider=event.provider, kind=event.kind.value,
+        provider_meeting_id=event.provider_meeting_id, outcome=outcome.name.lower(), tries=claimed.tries,
+    )  # fmt: skip
+
+
+def _log_failed_recording(task: RecordingTask, fault: Exception) -> None:
+    recording = task.recording
+    log.warning(
+        "recording not worked on", recording_id=str(recording.id), status=recording.status.value,
+        tries=task.tries, cause=str(fault),
+    )  # fmt: skip
+
+
+LOGGED = Reports(
+    expired_lease=_log_takeover,
+    orphan=_log_orphan,
+    kept_host_key=_log_kept_key,
+    no_capacity=_log_shortage,
+    handled_event=_log_handled_event,
+    failed_recording=_log_failed_recording,
+    failed_note=_log_failed_note,
+    failed_delivery=_log_failed_delivery,
+    disabled_endpoint=_log_disabled_endpoint,
+)
+"""Every event is a log line."""

@@ -1,0 +1,93 @@
+"""What an operator may choose of an application: its limits and periods, its keys, where it reports to."""
+
+from collections.abc import Callable
+from datetime import timedelta
+
+from attrs import field, frozen
+
+from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
+from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
+from meetcore.domain.meetings.provider_events import EventOutcome
+from meetcore.domain.money.chain_keys import ChainKey
+from meetcore.domain.money.pricing import DEFAULT_TIERS, TierCatalogue
+from meetcore.domain.notes.notes import Note, NoteFault
+from meetcore.domain.notes.recordings import RETENTION
+from meetcore.domain.requests.idempotency import MAX_WAITING_DUPLICATES
+from meetcore.domain.requests.rate_window import Quotas
+from meetcore.domain.webhooks.addresses import Network
+from meetcore.domain.webhooks.endpoints import ENDPOINTS_PER_ACCOUNT, Endpoint
+from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
+from meetcore.ports.deliveries import ClaimLimits, Recorded
+from meetcore.ports.host_keys import DueHostKey
+from meetcore.ports.meetings import ExpiredLease
+from meetcore.ports.provider_events import ClaimedEvent
+from meetcore.ports.recordings import RecordingTask
+from meetcore.ports.video_provider import ProviderRefused
+from meetcore.usecases.create_meeting import CapacityRefusal
+from meetcore.usecases.remove_orphans import OrphanReport
+
+__all__ = ["Periods", "Policy", "Reports"]
+
+
+@frozen
+class Periods:
+    """Seconds between two rounds of each periodic task."""
+
+    sweep_s: float = 2.0
+    provider_events_s: float = 1.0
+    purge_s: float = 60.0
+    recordings_s: float = 1.0
+    expiry_s: float = 30.0
+
+
+@frozen
+class Policy:
+    """The limits of an application, in the units that their names end in; percentages are whole numbers.
+
+    `unknown_keys_at_once` are look-ups of keys that are not known to be valid. `link_keys` sign download
+    links and `chain_keys` the ledger's entries: the first signs, all verify.
+    """
+
+    catalogue: TierCatalogue = DEFAULT_TIERS
+    base_url: str = ""
+    key_prefix: str = "mk"
+    quotas: Quotas = field(factory=Quotas)
+    duplicates_waiting: int = MAX_WAITING_DUPLICATES
+    unknown_keys_at_once: int = 2
+    unknown_key_remembered: timedelta = timedelta(seconds=10)
+    meeting_lease_s: float = 20.0
+    orphan_window_s: float = DEFAULT_WINDOW_S
+    account_creations_percent: int = DEFAULT_SHARE_PERCENT
+    allowed_networks: tuple[Network, ...] = ()
+    denied_networks: tuple[Network, ...] = ()
+    endpoints_per_account: int = ENDPOINTS_PER_ACCOUNT
+    retry_schedule: RetrySchedule = field(factory=RetrySchedule)
+    webhook_lease_s: float = 30.0
+    claim_limits: ClaimLimits = field(factory=ClaimLimits)
+    recording_retention: timedelta = RETENTION
+    note_schedule: RetrySchedule = field(factory=lambda: RetrySchedule(NOTE_DELAYS_S))
+    note_lease_s: float = 30.0
+    notes_in_flight: int = 4
+    transcript_wait_s: float = 0.0
+    periods: Periods = field(factory=Periods)
+    link_keys: tuple[bytes, ...] = field(default=(), repr=False)
+    chain_keys: tuple[ChainKey, ...] = field(default=(), repr=False)
+
+
+def _ignore(*_: object) -> None:
+    """Report nothing."""
+
+
+@frozen
+class Reports:
+    """Functions that are called with events which an operator may have to examine."""
+
+    expired_lease: Callable[[ExpiredLease], object] = _ignore
+    orphan: Callable[[OrphanReport], None] = _ignore
+    kept_host_key: Callable[[DueHostKey, ProviderRefused], None] = _ignore
+    no_capacity: Callable[[CapacityRefusal], None] = _ignore
+    handled_event: Callable[[ClaimedEvent, EventOutcome], None] = _ignore
+    failed_recording: Callable[[RecordingTask, Exception], None] = _ignore
+    failed_note: Callable[[Note, NoteFault], object] = _ignore
+    failed_delivery: Callable[[Recorded], object] = _ignore
+    disabled_endpoint: Callable[[Endpoint], object] = _ignore

@@ -1,0 +1,88 @@
+"""Every port of a process, typed by its protocol."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, nullcontext
+from datetime import datetime
+from enum import StrEnum
+
+from attrs import frozen
+
+from meetcore.ports.audio_editor import AudioEditor
+from meetcore.ports.audit import LedgerAudit
+from meetcore.ports.clock import Clock
+from meetcore.ports.entropy import Entropy
+from meetcore.ports.housekeeping import Housekeeping
+from meetcore.ports.note_writer import NoteWriter
+from meetcore.ports.queries import Queries
+from meetcore.ports.rate_counters import RateCounters
+from meetcore.ports.recording_files import RecordingFiles
+from meetcore.ports.registry import Registry
+from meetcore.ports.resolver import Resolver
+from meetcore.ports.store import Store
+from meetcore.ports.transcriber import Transcriber
+from meetcore.ports.video_provider import VideoProvider
+from meetcore.ports.webhook_sender import WebhookSender
+from meetcore.ports.worker_notifier import WorkerNotifier
+
+__all__ = ["NotePorts", "Part", "Ports"]
+
+
+class Part(StrEnum):
+    """A part of the work of a process. A command that changes one record does none of them."""
+
+    API = "api"
+    WEBHOOKS = "webhooks"
+    NOTES = "notes"
+
+
+Listen = Callable[[Mapping[Part, Callable[[], object]], int], AbstractAsyncContextManager[object]]
+
+
+def _hear_nothing(
+    on_notify: Mapping[Part, Callable[[], object]], threads: int
+) -> AbstractAsyncContextManager[object]:
+    return nullcontext()
+
+
+async def _need_nothing(now: datetime) -> None:
+    """Leave the adapters as they are."""
+
+
+@frozen
+class NotePorts:
+    """The ports of a process that writes notes.
+
+    Without a transcriber, only recordings with a transcript get notes.
+    """
+
+    editor: AudioEditor
+    transcriber: Transcriber | None
+    note_writer: NoteWriter
+
+
+@frozen
+class Ports:
+    """Every port of a process; `sender` and `notes` are `None` where it does not do that part of the work.
+
+    `notifier` wakes the workers that send webhooks, `notes_notifier` those that write notes. `listen` calls
+    a function for each notification of a part, by a number of threads, while its context lasts. `maintain`
+    does what the adapters themselves need from time to time.
+    """
+
+    clock: Clock
+    entropy: Entropy
+    store: Store
+    queries: Queries
+    registry: Registry
+    audit: LedgerAudit
+    housekeeping: Housekeeping
+    counters: RateCounters
+    notifier: WorkerNotifier
+    notes_notifier: WorkerNotifier
+    resolver: Resolver
+    provider: VideoProvider
+    files: RecordingFiles
+    sender: WebhookSender | None = None
+    notes: NotePorts | None = None
+    listen: Listen = _hear_nothing
+    maintain: Callable[[datetime], Awaitable[object]] = _need_nothing

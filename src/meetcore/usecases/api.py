@@ -1,0 +1,37 @@
+"""The use cases that an interface for customers calls, and what its reads need."""
+
+from attrs import frozen
+
+from meetcore.domain.money.pricing import TierCatalogue
+from meetcore.ports.queries import Queries
+from meetcore.usecases.cancel_meeting import CancelMeeting
+from meetcore.usecases.create_meeting import CreateMeeting
+from meetcore.usecases.create_note import CreateNote
+from meetcore.usecases.download_recording import DownloadRecording
+from meetcore.usecases.estimate import Estimate
+from meetcore.usecases.expire_recordings import DeleteRecording
+from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
+from meetcore.usecases.webhooks import RegisterWebhook, RemoveWebhook, RotateSecret, UpdateWebhook
+
+__all__ = ["UseCases"]
+
+
+@frozen
+class UseCases:
+    """The use cases that the operations call."""
+
+    create_meeting: CreateMeeting
+    cancel_meeting: CancelMeeting
+    register_webhook: RegisterWebhook
+    update_webhook: UpdateWebhook
+    remove_webhook: RemoveWebhook
+    rotate_secret: RotateSecret
+    send_test_event: SendTestEvent
+    resend_delivery: ResendDelivery
+    download_recording: DownloadRecording
+    delete_recording: DeleteRecording
+    create_note: CreateNote
+    estimate: Estimate
+    queries: Queries
+    catalogue: TierCatalogue
+    base_url: str

@@ -1,0 +1,27 @@
+"""Purge what is kept for a limited time."""
+
+from datetime import UTC, timedelta
+
+from attrs import frozen
+
+from meetcore.domain.requests.idempotency import KEY_RETENTION_HOURS
+from meetcore.ports.housekeeping import Housekeeping
+from meetcore.usecases.runtime import Runtime
+
+__all__ = ["Purge"]
+
+PROVIDER_EVENTS_KEPT = timedelta(days=7)
+
+
+@frozen
+class Purge:
+    """Delete idempotency keys, provider events and counts of creations that are past their time."""
+
+    housekeeping: Housekeeping
+    runtime: Runtime
+
+    async def __call__(self) -> None:
+        """Delete all that is past its time, in portions that block no other work."""
+        await self.housekeeping.purge_idempotency(timedelta(hours=KEY_RETENTION_HOURS).total_seconds())
+        await self.housekeeping.purge_provider_events(PROVIDER_EVENTS_KEPT.total_seconds())
+        await self.housekeeping.purge_creations(self.runtime.now().astimezone(UTC).date() - timedelta(days=1))
