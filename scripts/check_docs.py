@@ -42,10 +42,10 @@ ABOUT = {
     "zoom_webhook_token": "the application's secret token, which Zoom signs its events with",
     "zoom_api_url": "Zoom's API, for a stand-in or a proxy",
     "zoom_oauth_url": "where its tokens come from",
-    "ai_base_url": "an endpoint that speaks OpenAI's API, with its version; it hears and writes",
+    "ai_base_url": "an endpoint that speaks OpenAI's API, with its version; it transcribes and writes",
     "ai_api_key": "its key; empty for one that wants none",
-    "ai_transcribe_model": "the model that hears",
-    "ai_transcribe_format": "`json` for a model that tells no times: seconds are then near, not exact",
+    "ai_transcribe_model": "the model that transcribes",
+    "ai_transcribe_format": "`json` for a model that returns no times: seconds are then approximate",
     "ai_write_model": "the model that writes",
     "ai_context_chars": "of a transcript given to the model at a time; a longer one goes in parts",
     "ai_timeout_s": "seconds for one call of that endpoint as a whole",
@@ -91,7 +91,7 @@ ABOUT = {
     "trusted_proxies": "proxies whose `X-Forwarded-For` names the client; see "
     "[behind a proxy](#behind-a-proxy)",
     "orphan_window_s": "seconds after a creation, or after the last orphan, for which the list of a provider "
-    "that may be late is looked at for orphans: meetings that nobody keeps",
+    "that may be late is looked at for orphans: meetings without a record here",
     "account_creations_percent": "of what other accounts left of the creations that the provider allows in a "
     "day, how much one account may use; 100 is no limit",
     "scratch_directory": "where media lies while it is worked on: on a disk, in files without names",
@@ -184,7 +184,7 @@ def error_table() -> str:
 def event_table() -> str:
     """Every kind of event."""
     rows = [_row((f"`{kind.value}`", EVENTS[kind].about)) for kind in EventKind]
-    return "\n".join(["| kind | what it tells |", "|---|---|", *rows]) + "\n"
+    return "\n".join(["| kind | what it means |", "|---|---|", *rows]) + "\n"
 
 
 def payload_block() -> str:

@@ -117,7 +117,7 @@ MACHINES = (
         "While a note is in progress, credits are held for it, and its step tells what is to be done next: "
         f"{', '.join(f'`{step}`' for step in notes.NoteStep)}. A provider's transcript spares `transcribe`. "
         "`erased` is answered as one that is gone.",
-        "`notes.complete`, `notes.fail` and `notes.erase` raise `ValueError`; a store gives nobody a note "
+        "`notes.complete`, `notes.fail` and `notes.erase` raise `ValueError`; a store returns no note "
         "that cannot be taken.",
         {
             NoteEvent.TAKE: "a worker, under a lease: a new note, one that waited, or one whose worker died",
@@ -153,7 +153,7 @@ MACHINES = (
         "A delivery is `held` while its endpoint is not active. A post that was in flight at that moment is "
         "still judged.",
         "the functions of `deliveries` give the delivery back as it is, and raise nothing: an attempt on a "
-        "final one belongs to somebody who lost the claim, and changes the endpoint neither.",
+        "final one belongs to a worker that lost the claim, and changes the endpoint neither.",
         {
             DeliveryEvent.SUCCEED: "`record_attempt`, after a post: the receiver answered 2xx",
             DeliveryEvent.RETRY: "`record_attempt`: it did not, and the schedule has another attempt",

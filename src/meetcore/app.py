@@ -196,7 +196,7 @@ def _request_limits(settings: Settings) -> RequestLimits:
 
 
 def _front(settings: Settings, api_app: ApiApp, drain: Drain) -> Front:
-    # An accept that finds no file left refuses everybody; the database and the workers need some, too.
+    # An accept without a free file descriptor refuses every client; database and workers need some, too.
     files = allow_open_files(settings.connections + settings.webhook_posts_in_flight + OTHER_FILES)
     limits = ConnectionLimits(
         min(settings.connections, files * 3 // 4), settings.connections_per_address,

@@ -202,7 +202,7 @@ def test_migrate_reports_that_it_waits_for_a_lock(
 
 MISTAKES = {
     "unknown command": (("crdits", "verify"), "credits"),
-    "no such command": (("foo",), 'Unknown command "foo". --help tells what there is.'),
+    "no such command": (("foo",), 'Unknown command "foo". --help lists the options.'),
     "unknown subcommand": (("account", "creat"), "create"),
     "missing option": (("account", "create", "--email", "e@example.test"), "--full-name"),
     "misspelt option": (("host", "list", "--jsno"), "--jsno"),

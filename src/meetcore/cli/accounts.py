@@ -83,7 +83,7 @@ def set_account(id: str, /, *, credit_low: Whole, json: Json = False) -> None:
     id:
         The account.
     credit_low:
-        `credit.low` is told when the available credits fall below this.
+        `credit.low` is sent when the available credits fall below this.
     """
     account_id = guarded(lambda: read_id(id, "the account"), as_json=json)
     guarded(lambda: check_counts(0, MAX_CREDITS, credit_low=credit_low), as_json=json)

@@ -23,7 +23,7 @@ def adjust_credits(
     reference: str | None = None,
     json: Annotated[bool, Parameter(name="--json", negative="", help="Print one JSON document.")] = False,
 ) -> None:
-    """Give credits that nobody paid for, or take some back. The same reference again changes nothing.
+    """Grant credits without a payment, or take some back. The same reference again changes nothing.
 
     Parameters
     ----------

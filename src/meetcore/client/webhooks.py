@@ -27,7 +27,7 @@ from meetcore.domain.webhooks.signature import (
 __all__ = ["SignatureRejected", "WebhookEvent", "verify_webhook"]
 
 EventRecord = Meeting | BalanceChange | Webhook | Recording | Note
-"""What an event tells of, typed."""
+"""The record in an event, typed."""
 
 _RECORDS: Mapping[str, type[EventRecord]] = {
     EventKind.MEETING_CREATED: Meeting,
@@ -85,7 +85,7 @@ def verify_webhook(
     Raises:
         SignatureRejected: not authentic; answer 401. Its message is safe to log.
         InvalidEvent: it was signed, and is no event.
-        ValueError: a secret is invalid: with an empty one anybody could sign.
+        ValueError: a secret is invalid: an empty one proves nothing.
     """
     known = [secrets] if isinstance(secrets, str) else list(secrets)
     if not known or not all(secret.startswith(SECRET_PREFIX) for secret in known):

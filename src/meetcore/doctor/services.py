@@ -99,7 +99,7 @@ def _check_ai(settings: Settings) -> CheckResult:
     except SettingsRefused as error:
         return failed(str(error))
     if not settings.ai_base_url:
-        return ok("none set: this machine hears and writes")
+        return ok("none set: this machine transcribes and writes")
     key = str(settings.ai_api_key)
     status, body = _get(f"{settings.ai_base_url}/models", {"Authorization": f"Bearer {key}"} if key else {})
     match status:

@@ -1,4 +1,4 @@
-"""Media at hand: how long it is, and its sound in pieces that can be heard one by one.
+"""Local media: how long it is, and its sound in chunks that can be transcribed one by one.
 
 Files are open and nameless: nothing that a meeting said lies on a disk after the process that had it is gone.
 """
@@ -21,11 +21,11 @@ class EditingFailed(Exception):
 
 @frozen
 class Sound:
-    """A piece that was cut, for whoever hears; closing it removes it.
+    """A chunk of sound, for a transcriber; closing it removes it.
 
     Args:
         file: a scratch file at its beginning, below 25 MB: one channel of Opus in Ogg; or, where it
-            `is_copied`, AAC in M4A as whoever recorded it encoded it.
+            `is_copied`, AAC in M4A as its recorder encoded it.
         length_s: how long it is.
         is_copied: whether it was not encoded here.
     """

@@ -16,7 +16,7 @@ from meetcore.domain.money.ledger import Funds
 __all__ = ["MAX_FLAWS", "Flaw", "FlawKind", "LedgerAudit", "LedgerSnapshot", "StoredFunds"]
 
 MAX_FLAWS = 100
-"""So many flaws of a kind are told; there may be more."""
+"""So many faults of a kind are reported; there may be more."""
 
 
 @frozen

@@ -1,4 +1,4 @@
-"""Deliveries on their way: claimed under a lease, posted by somebody else, recorded.
+"""Deliveries on their way: claimed under a lease, posted by a worker, recorded.
 
 The lease is a due time pushed into the future: a worker that dies leaves a delivery that becomes
 due again. Recording is fenced by the claim's token. Both go in batches, because a worker has

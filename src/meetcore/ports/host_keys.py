@@ -1,6 +1,6 @@
 """The keys with which a customer takes over the host's role: one for each host, replaced after each meeting.
 
-A key that is due is somebody else's, or nobody's: it is shown to no one until another has taken its place.
+A key that is due belongs to another meeting, or to none: it is not shown until it is replaced.
 """
 
 from collections.abc import Sequence

@@ -7,7 +7,7 @@ __all__ = ["Housekeeping"]
 
 
 class Housekeeping(Protocol):
-    """The store's broom."""
+    """Delete what has expired."""
 
     async def purge_idempotency(self, older_than_s: float) -> int:
         """Forget keys first seen longer ago than this, unless work under them still runs.
@@ -18,7 +18,7 @@ class Housekeeping(Protocol):
         ...
 
     async def purge_provider_events(self, older_than_s: float) -> int:
-        """Forget events of providers that were told longer ago than this and are done.
+        """Delete handled events of providers received longer ago than this.
 
         Returns:
             How many went.

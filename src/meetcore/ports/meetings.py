@@ -57,7 +57,7 @@ class CreationQuery:
 class CreationView:
     """The account under its lock, and hosts that can take a meeting, free for the range until the end.
 
-    `is_contended` tells that a fitting host is free but in another transaction's hands: ask again
+    `is_contended` means that a fitting host is free but locked by another transaction: ask again
     with `can_wait_for_host`. `daily_cap` is the key's cap at this moment. `creations` are those of the
     query's day on active and former hosts with the seats; none where `per_day` limits nothing. What is left
     of them is as of the last commit: two accounts that create at the same moment may each count the same.
@@ -77,7 +77,7 @@ class CreationView:
 class Provisioning:
     """A meeting about to be made: its hold, its host if there is one, its lease, its idempotency key.
 
-    `counts_creation` tells that the account's creations on the host are limited, and are to be counted.
+    `counts_creation` means that the account's creations on the host are limited, and are to be counted.
     `orphan_window_s` opens a check for orphans that is due so long after the lease; none opens none.
     """
 
@@ -114,7 +114,7 @@ class LeaseView:
 
 @frozen
 class MeetingView:
-    """A meeting under its account's lock. `is_leased` tells that somebody works on it now."""
+    """A meeting under its account's lock. `is_leased` means that a process works on it now."""
 
     meeting: Meeting
     idempotency: KeyView
@@ -234,7 +234,7 @@ class MeetingRepository(Protocol):
 
         Args:
             meeting: with its new status.
-            events: to be told.
+            events: to be sent.
             invalidates_host_key: where the host is freed, its key was the meeting's to show: it is forgotten
                 and due to be replaced, unless an earlier meeting of the host is not over.
 

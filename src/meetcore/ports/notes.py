@@ -1,6 +1,6 @@
 """Notes and their money in a store: what each decision loads and what each writes.
 
-A note in progress is due at every moment: now, at a time to come, or when the lease of whoever works on it
+A note in progress is due at every moment: now, at a time to come, or when the lease of the worker on it
 runs out. Each step is written by the bearer of the lease only. Locks are taken in the order account, note.
 """
 
@@ -71,7 +71,7 @@ class NoteSettlement:
 
 
 class NoteRepository(Protocol):
-    """Notes, their holds and charges, and what was heard for them."""
+    """Notes, their holds and charges, and the transcript chunks made for them."""
 
     async def load_note_creation(self, query: NoteQuery) -> NoteCreationView:
         """Everything that the decision on a new note needs, in one locked read.
@@ -96,7 +96,7 @@ class NoteRepository(Protocol):
     async def claim(self, limit: int, in_flight: int, lease: Lease) -> Sequence[NoteTask]:
         """Take notes that are due, each under the lease, and let them count as processing.
 
-        At most one of a recording at a time, so that two languages hear it once; of several accounts, the one
+        At most one of a recording at a time, so that it is transcribed once; of several accounts, the one
         with the least in progress first.
 
         Args:
@@ -119,18 +119,18 @@ class NoteRepository(Protocol):
         ...
 
     async def load_transcript_chunks(self, task: NoteTask, source: str) -> Mapping[int, Transcript]:
-        """What was heard of the task's recording so far, by the number of the piece.
+        """The transcript chunks of the task's recording so far, by their number.
 
         Args:
             task: whose recording.
-            source: a name for the files and how they were cut; what was heard of another source is not it.
+            source: a name for the files and how they were cut; chunks of another source are left out.
         """
         ...
 
     async def save_transcript_chunk(
         self, task: NoteTask, source: str, piece: int, transcript: Transcript
     ) -> bool:
-        """Keep what was heard of a piece; false when the claim is lost, and nothing was written."""
+        """Save the transcript of a chunk; false when the claim is lost, and nothing was written."""
         ...
 
     async def load_settlement(
@@ -141,7 +141,7 @@ class NoteRepository(Protocol):
         Args:
             account_id: whose.
             note_id: which.
-            token: of the lease; none for whoever ends it over the worker's head.
+            token: of the lease; `None` ends the note without its worker's lease.
 
         Returns:
             None when it is not in progress, or the lease is lost.
@@ -173,9 +173,9 @@ class NoteRepository(Protocol):
         ...
 
     async def delete_transcript_chunks(self, account_id: UUID, recording_id: UUID) -> None:
-        """Forget what was heard of a recording, under the account's lock."""
+        """Delete the transcript chunks of a recording, under the account's lock."""
         ...
 
     async def save_erased(self, note: Note) -> None:
-        """Write an erased note; its events, their deliveries and attempts go with what they told."""
+        """Write an erased note; its events, their deliveries and attempts are deleted."""
         ...

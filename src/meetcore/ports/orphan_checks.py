@@ -45,7 +45,7 @@ class OrphanCheckRepository(Protocol):
     async def postpone(
         self, check: OrphanCheck, after_s: float, *, failures: int = 0, is_sighting: bool = False
     ) -> None:
-        """Look again in so many seconds, unless somebody else has the check now.
+        """Look again in so many seconds, unless another process has the check now.
 
         Args:
             check: as it was claimed.
@@ -56,5 +56,5 @@ class OrphanCheckRepository(Protocol):
         ...
 
     async def close(self, check: OrphanCheck) -> None:
-        """Look no more, unless somebody else has the check now."""
+        """Look no more, unless another process has the check now."""
         ...

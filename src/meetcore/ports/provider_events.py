@@ -1,10 +1,10 @@
 """Provider events, from receipt to effect.
 
-A provider waits seconds for an answer and tells a thing again when it gets none. So an event is verified,
+A provider waits seconds for an answer and repeats an event when it gets none. So an event is verified,
 put into the inbox by one insert and answered; it is worked on afterwards, under a lease: a worker that dies
 leaves an event that is due again. The inbox knows what it has seen by a digest of the bytes.
 
-An event is nobody's until its meeting is found: the inbox is the one part of the store that belongs to no
+An event has no account until its meeting is found: the inbox is the one part of the store that belongs to no
 account.
 """
 
@@ -40,7 +40,7 @@ class WebhookMalformed(Exception):
 class ProviderWebhook:
     """What a provider's request comes to. With neither an event nor an answer it is of no interest.
 
-    `answer` is what the provider wants to hear back, as a JSON object: the proof that we know the secret.
+    `answer` is the response that the provider expects, as a JSON object: the proof that we know the secret.
     """
 
     event: ProviderEvent | None = None

@@ -82,7 +82,7 @@ class Caller:
     """A key and its account, read in one statement, with what a `CallerIncludes` asked for.
 
     `usage` is what the key spent and holds on that day. `load_meeting` gives the meeting as `find_meeting`
-    tells it, if there is one; what is sealed stays so until then, and nobody looks before the key is let in.
+    reports it, if there is one; sealed values stay so until the key is accepted.
     """
 
     key: ApiKey
@@ -103,7 +103,7 @@ class DeliveryHistory:
 class MeetingFilter:
     """Which of an account's meetings a list shows. None narrows nothing.
 
-    `status` is the one that `domain.meetings.shown_status` tells at the instant `now`; the start lies in
+    `status` is the one that `domain.meetings.shown_status` returns at the instant `now`; the start lies in
     [`starts_from`, `starts_before`).
     """
 
@@ -175,7 +175,7 @@ class Queries(Protocol):
     async def list_meetings(
         self, account_id: UUID, wanted: MeetingFilter, limit: int, before: UUID | None
     ) -> Sequence[Meeting]:
-        """An account's meetings that a customer may see, the newest first, each as `find_meeting` tells it.
+        """An account's meetings that a customer may see, the newest first, each as `find_meeting` returns it.
 
         Args:
             account_id: whose.

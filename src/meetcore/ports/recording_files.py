@@ -57,7 +57,7 @@ class RecordingFiles(Protocol):
         """The files that are ready of a meeting's recording; none without one, or while it is being made.
 
         Raises:
-            FilesUnavailable: it could not be told.
+            FilesUnavailable: the provider did not answer.
         """
         ...
 
@@ -66,7 +66,7 @@ class RecordingFiles(Protocol):
     ) -> AbstractAsyncContextManager[OpenFile]:
         """Read a file, or some of it; leaving the context ends the reading.
 
-        The answer may be wider than what was wanted, where the provider knows no ranges: `OpenFile` tells.
+        The answer may be wider than what was wanted, where the provider supports no ranges; see `OpenFile`.
 
         Raises:
             FilesUnavailable: on entry, or on any chunk.

@@ -15,7 +15,7 @@ __all__ = ["RecordingRepository", "RecordingTask"]
 
 @frozen
 class RecordingTask:
-    """A recording that somebody must go to the provider for, under the caller's lease.
+    """A recording with work left at the provider, under the caller's lease.
 
     `tries` counts how often it was taken up since the last time that its work succeeded, this time included.
     """
@@ -40,7 +40,7 @@ class RecordingRepository(Protocol):
         """Write a recording with all its files, a new one or one that was loaded under the same lock.
 
         One that `needs_work` is due: at once, if it was not before or has just expired. One that has expired
-        or needs no work any more is lost to whoever has it under a lease until then.
+        or needs no work any more is lost to the holder of the lease.
 
         Returns:
             How many deliveries of the events are due now.

@@ -28,7 +28,7 @@ class Resolver(Protocol):
         Args:
             host: an A-label name. An address literal is not a name: ask `WebhookUrl.address` first.
             account_id: the account it is looked up for. Names that hang take the room of their own account
-                and of their own domain, and nobody else's.
+                and of their own domain only.
 
         Raises:
             LookupsBusy: no room came free in time.

@@ -3,7 +3,7 @@
 A use case opens one transaction, loads what a decision needs under the account's lock, asks the
 domain, and saves what was decided. Everything that belongs to an account is changed under that
 account's lock, so that for one account the decisions happen one after another. Locks are taken in
-the order account, host, endpoint. Leases run by the store's clock, told as `now` in each view.
+the order account, host, endpoint. Leases run by the store's clock, returned as `now` in each view.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,7 @@ class StoreUnavailable(Exception):
 
 
 class StoreLoginRefused(StoreUnavailable):
-    """The store answers, and lets nobody in under this name, password and database."""
+    """The store answers, and refuses this name, password or database."""
 
 
 class StoreFull(StoreUnavailable):
@@ -158,7 +158,7 @@ class EndpointRepository(Protocol):
         ...
 
     async def post_event(self, event: Event, delivery: Delivery) -> None:
-        """Write an event and one delivery of it, which nobody's subscription decided."""
+        """Write an event and one delivery of it, whatever the subscriptions."""
         ...
 
     async def post_again(self, delivery: Delivery) -> bool:
@@ -200,7 +200,7 @@ class Transaction(Protocol):
 
     @property
     def inbox(self) -> ProviderEventInbox:
-        """What providers told."""
+        """The events of providers."""
         ...
 
     @property

@@ -18,7 +18,7 @@ class Transcriber(Protocol):
 
     @property
     def takes_copies(self) -> bool:
-        """Whether it hears sound as strangers encoded it, too: see `Sound`."""
+        """Whether it accepts sound as a third party encoded it: see `Sound`."""
         ...
 
     async def transcribe(self, sound: Sound) -> Transcript:

@@ -56,7 +56,7 @@ class ProviderMeetingState(StrEnum):
 class ProviderOrder:
     """What to make. `meeting_id` is our own id and the correlation, by which a meeting is found again.
 
-    Where the provider can, asking twice makes one; nobody counts on it.
+    Where the provider can, asking twice makes one; no caller relies on it.
     `provider_user_id` is the host; empty where the provider has none.
     """
 
@@ -97,7 +97,7 @@ class VideoProvider(Protocol):
         More than one where the provider made several for one request.
 
         Raises:
-            ProviderRefused, ProviderUnknown: it could not be told.
+            ProviderRefused, ProviderUnknown: the state is unknown.
         """
         ...
 
@@ -105,7 +105,7 @@ class VideoProvider(Protocol):
         """Delete a meeting that has not started; says so when it runs, is over or gone already.
 
         Raises:
-            ProviderRefused, ProviderUnknown: it was not removed, or nobody knows.
+            ProviderRefused, ProviderUnknown: it was not removed, or the outcome is unknown.
         """
         ...
 

@@ -49,7 +49,7 @@ class WebhookSender(Protocol):
     async def post(self, post: OutgoingPost) -> Attempt:
         """Post once, within the sender's time limit, to an address vetted for this attempt.
 
-        Whatever the receiver does is told in the attempt and never raised. `Attempt.error` is one of:
+        Whatever the receiver does is recorded in the attempt and never raised. `Attempt.error` is one of:
         `dns_failed`, `address_refused`, `connect_timeout`, `connect_failed`, `tls_failed`, `timeout`,
         `connection_lost`, `invalid_response`, or `status_<code>` for an answer that is not 2xx.
 

@@ -1,6 +1,6 @@
 """Notify the workers that something is due, so that they check before their next poll.
 
-It carries no news, only "look now": the database is the truth. A ring may be lost, doubled or late,
+It carries no data, only "look now": the database is the truth. A notification may be lost, doubled or late,
 and the sweeper's period bounds what that costs.
 """
 

@@ -4,7 +4,8 @@ In a test::
 
     async with ai_stand_in() as ai:
         writer = OpenAiNoteWriter(
-            AiAccess(ai.base_url, ai.models.api_key, ai.models.hears, ai.models.writes), log, now=clock.now,
+            AiAccess(ai.base_url, ai.models.api_key, ai.models.transcribes, ai.models.writes), log,
+            now=clock.now,
         )
         ai.faults.plan(Fault("rate_limit", "completions"))
 

@@ -72,7 +72,7 @@ MAX_HOSTS_TRIED = 8
 _UNKNOWN: Final = {
     True: "The video provider did not answer. The meeting is being looked into: it is finished or undone; "
     "a retry with the same Idempotency-Key gets its result.",
-    False: "The video provider did not answer. Without an Idempotency-Key nobody could be given the meeting: "
+    False: "The video provider did not answer. Without an Idempotency-Key the meeting cannot be delivered: "
     "it is undone, and nothing is charged. Try again, with an Idempotency-Key.",
 }
 _TOO_LATE: Final = {

@@ -1,6 +1,6 @@
 """Expire recordings: by their age, or at their owner's request.
 
-One transaction ends a recording for everybody: it reads `expired`, its link is gone, notes in progress fail
+One transaction ends a recording: it reads `expired`, its link is gone, notes in progress fail
 and cost nothing, transcripts are deleted. Its files are removed at the provider afterwards, by the one that
 works on recordings, and until that is done it is due.
 """

@@ -34,7 +34,7 @@ class SyncRecordingFiles:
         """Whether the provider has files of a meeting; what it has is gathered.
 
         Raises:
-            FilesUnavailable: it could not be told, or the meeting is another provider's than ours now.
+            FilesUnavailable: the provider did not answer, or the meeting belongs to another provider.
             StoreUnavailable: the database does not answer.
         """
         require_own(self.files, provider)

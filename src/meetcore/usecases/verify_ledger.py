@@ -1,8 +1,7 @@
 """Proving the ledger: every chain, every balance, every hold, every pair of legs, every refund and cap.
 
 Reads one snapshot, so that it can run while the service writes, and in constant memory. Accounts come in
-portions that may be proven beside each other, by as many provers as there are; what is found is told in the
-order of the accounts.
+portions that may be proven in parallel; what is found is reported in the order of the accounts.
 """
 
 import asyncio
@@ -163,7 +162,7 @@ class VerifyLedger:
 
         Args:
             on_progress: called with how many entries are proven, and how many there are.
-            provers: who proves it; this process alone when nobody is named.
+            provers: the verifiers; this process alone when there are none.
 
         Raises:
             StoreUnavailable: the store does not answer.

@@ -48,7 +48,7 @@ class WorkOnRecordings:
     """Works on recordings that are due, `at_once` of them at a time.
 
     `notifier` wakes those who send webhooks, `notes_notifier` those who write notes. `lease_s` is how long a
-    dead worker's recording waits; it is renewed three times in it. `tell` is called with failures.
+    dead worker's recording waits; it is renewed three times in it. `report` is called with failures.
     """
 
     store: Store
@@ -161,7 +161,7 @@ class WorkOnRecordings:
             return await tx.recordings.save(measured), False
         record = recording_record(measured, now)
         event = Event(self.runtime.new_id(now), account_id, EventKind.RECORDING_READY, now, record)
-        # Whoever measures late may come after the recording's time: then nobody can have it any more.
+        # A late measurement may finish after the retention: the recording is gone then.
         due = await tx.recordings.save(measured, [] if is_gone(measured, now) else [event])
         if view.meeting.auto_notulen:
             due += await self.queue.add_for_meeting(tx, view.meeting, measured, now)

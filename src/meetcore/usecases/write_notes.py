@@ -173,7 +173,7 @@ class WriteNotes:
         return await self._keep(task, notes.advance(note, NoteStep.TRANSCRIBE))
 
     async def _transcribe(self, task: NoteTask, kept: Callable[[int], object]) -> NoteTask:
-        # What is heard is the recording as it was when this note was claimed, and that is what is paid for.
+        # The recording as it was when this note was claimed is transcribed and paid for.
         if needs_work(task.recording):
             raise FilesUnavailable("more of the recording has come and is not measured yet")
         task = evolve(task, note=evolve(task.note, duration_s=task.recording.duration_s))

@@ -86,7 +86,7 @@ EventTypes = Annotated[
     Rule(_event_type_problems),
     Meta(
         min_length=1,
-        description="The kinds to be told of; none twice.",
+        description="The kinds to receive; none twice.",
         extra_json_schema={"uniqueItems": True},
     ),
 ]

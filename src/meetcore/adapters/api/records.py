@@ -37,7 +37,7 @@ class MeetingState(StrEnum):
 
 @frozen
 class Meeting:
-    """A meeting at the video provider. What the provider cannot tell is null."""
+    """A meeting at the video provider. What the provider does not know is null."""
 
     id: Id
     title: str
@@ -185,7 +185,7 @@ class Account:
 
 @frozen
 class Webhook:
-    """A URL that is told of events, without its secret."""
+    """A URL that receives events, without its secret."""
 
     id: Id
     url: str
@@ -200,7 +200,7 @@ class Webhook:
 
 @frozen
 class WebhookWithSecret:
-    """A URL that is told of events. The secret is there where the operation and the key's scopes give it."""
+    """A URL that receives events. The secret is there where the operation and the key's scopes give it."""
 
     id: Id
     url: str
@@ -353,7 +353,7 @@ class ActionItem:
 
 @frozen
 class Utterance:
-    """What somebody said. The speaker is null where it was only heard."""
+    """An utterance. The speaker is null where only the sound is known."""
 
     speaker: str | None
     at: Moment

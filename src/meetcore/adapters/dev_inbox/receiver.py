@@ -24,7 +24,7 @@ from meetcore.domain.webhooks.signature import SIGNATURE_HEADER, SignatureReject
 __all__ = ["KEPT", "MAX_BODY_BYTES", "Delivery", "FindSecrets", "InboxApp"]
 
 FindSecrets = Callable[[str], Awaitable[list[str]]]
-"""The secrets of whoever registered a URL; empty when nobody did."""
+"""The secrets of the endpoints with a URL; empty when there are none."""
 
 KEPT: Final = 200
 MAX_BODY_BYTES: Final = 1024 * 1024

@@ -149,7 +149,7 @@ class _Endpoint:
         wanted = range_of(request.headers, found.file.size_bytes)
         place = self.files.get(found.provider)
         if place is None:
-            raise FilesUnavailable(f"nobody knows where the files of {found.provider} lie")
+            raise FilesUnavailable(f"the files of {found.provider} cannot be reached")
         with self.streams.one(found.link):
             await self._send_file(place, found, wanted, send)
 
@@ -266,7 +266,7 @@ async def _cut(scope: Scope, leaving: asyncio.Task[None]) -> None:
     log.warning("download cut", path=scope["path"], cause="the reader is too slow")
     if (abort := abort_of(scope)) is not None:
         abort()
-        await leaving  # the server tells it: what ends before is a fault to it
+        await leaving  # the server ends it: an earlier end is a fault to it
 
 
 async def _disconnected(receive: Receive) -> None:

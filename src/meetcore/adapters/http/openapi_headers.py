@@ -24,9 +24,11 @@ HEADERS: Mapping[str, Json] = {
     "X-RateLimit-Limit": _header("integer", "Requests that this window admits", 60),
     "X-RateLimit-Remaining": _header("integer", "Requests that are left in it", 58),
     "X-RateLimit-Reset": _header("integer", "Unix time of the start of the next window", 1795260840),
-    "RateLimit-Policy": _header("string", "The same quota as the IETF draft tells it", '"write";q=60;w=60'),
+    "RateLimit-Policy": _header(
+        "string", "The same quota in the form of the IETF draft", '"write";q=60;w=60'
+    ),
     "RateLimit": _header(
-        "string", "What is left and for how many seconds, as the IETF draft tells it", '"write";r=58;t=57'
+        "string", "What is left and for how many seconds, in the form of the IETF draft", '"write";r=58;t=57'
     ),
     "Location": _header("string", "Where the record is", "https://meet.example.com/api/v1/meetings/…"),
     "Idempotent-Replayed": _header(

@@ -38,7 +38,7 @@ __all__ = ["MAX_NOTICE_BYTES", "provider_event_routes"]
 
 MAX_NOTICE_BYTES: Final = 1024 * 1024
 KEEP_WITHIN_S: Final = 2.0
-"""A provider waits three seconds at least: what is not kept by then is told again."""
+"""A provider waits three seconds at least: an event that is not kept by then is repeated."""
 
 RETRY_AFTER_S: Final = 5
 
@@ -125,9 +125,9 @@ class _Endpoint:
             case WebhookMalformed():
                 return InvalidRequest({"body": [f"must be an event of {self.provider}"]})
             case StoreUnavailable() | TimeoutError() | MemoryTaken():
-                return ServiceUnavailable("The event cannot be kept now. Tell it again.", RETRY_AFTER_S)
+                return ServiceUnavailable("The event cannot be stored now. Send it again.", RETRY_AFTER_S)
             case _:
-                return InternalError("Something went wrong at the service. Tell the event again.")
+                return InternalError("Something went wrong at the service. Send the event again.")
 
 
 _HEADERS: Final = {"Cache-Control": "no-store"}

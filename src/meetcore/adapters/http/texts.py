@@ -33,7 +33,7 @@ TAGS: Mapping[str, str] = {
     "recordings": "What was recorded of meetings, kept for a time.",
     "notes": "Notes (notulen) that are written of recordings.",
     "meetings": "Meetings at the video provider, made and cancelled against credits.",
-    "webhooks": "URLs that are told of events, and every delivery to them.",
+    "webhooks": "URLs that receive events, and every delivery to them.",
     "events": "What is posted to webhooks.",
 }
 

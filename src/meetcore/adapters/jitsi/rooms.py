@@ -53,7 +53,7 @@ class JitsiRooms:
 
         Args:
             title: any text.
-            mic_off: whether microphones are off at first. Everybody can turn on their own.
+            mic_off: whether microphones are off at first. Participants can unmute themselves.
         """
         options = f"config.subject={_as_option(title)}"
         if mic_off:

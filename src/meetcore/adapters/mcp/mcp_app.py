@@ -164,7 +164,7 @@ class McpApp:
         context, is_replay = mcp_request.context, False
         tool = self._tools.get(mcp_request.message.tool or "")
         if tool is None and mcp_request.refusal is None:
-            raise MCPError(INVALID_PARAMS, "There is no such tool. tools/list tells which there are.")
+            raise MCPError(INVALID_PARAMS, "There is no such tool. tools/list names the tools.")
         try:
             rendered, is_replay = await self._work(mcp_request, tool)
         except Exception as error:  # noqa: BLE001  (whatever it is, the agent gets an envelope)

@@ -30,7 +30,7 @@ _POINTER = "#/$defs/"
 _ID: Json = {
     "type": "string",
     "minLength": 1,
-    "description": "The id, as a list or the tool that made it told it.",
+    "description": "The id, as returned by a list or by the tool that created it.",
 }
 
 

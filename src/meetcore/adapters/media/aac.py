@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from av.packet import Packet
 
 MAX_BYTES = 24_000_000
-"""Of the packets and what the file says of each: what hears takes 25 MB."""
+"""Of the packets and what the file says of each: transcribers accept 25 MB."""
 
 _PACKET_SAMPLES = 1024
 # What a table in the file needs for one packet, at most.

@@ -32,7 +32,7 @@ CPU_S: Final = 300
 """Seconds of computing that one act may take. Two hours of sound take less than sixty."""
 
 WITHIN_S: Final = 1800.0
-"""Seconds by the clock: whoever works at a low priority may have to wait for others."""
+"""Seconds by the clock: a process at a low priority may have to wait for others."""
 
 MAX_PIECE_S: Final = 7200.0
 """The longest stretch that is cut at once, in seconds: at 24 kbit/s it stays below 25 MB."""
@@ -62,7 +62,7 @@ class AvAudioEditor:
             a disk and not memory: a recording has hundreds of megabytes.
         processors: how many there are for all that runs here.
         at_once: how many processes there are at the same time; two, unless it is given, or as many as leave a
-            processor to everybody else.
+            processor to other processes.
         share: of a processor that each of them takes, above 0 and up to 1; unless it is given, a quarter on a
             machine of up to three processors, and all of one on others.
         cpu_s: seconds of computing that one act may take.

@@ -30,7 +30,7 @@ JITTER_S = 0.03
 """Times in a file are rounded, to milliseconds in some; what is further off is a gap."""
 
 LEAST_S = 0.2
-"""Whoever hears refuses less than a tenth of a second."""
+"""Transcribers refuse less than a tenth of a second."""
 
 # A decoder that starts in the middle needs what is before: a few frames, and for MP3 its reservoir.
 _PREROLL_S = 1.0

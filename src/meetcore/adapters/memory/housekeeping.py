@@ -9,7 +9,7 @@ __all__ = ["MemoryHousekeeping"]
 
 
 class MemoryHousekeeping:
-    """The store's broom."""
+    """Delete what has expired."""
 
     def __init__(self, state: MemoryState, clock: Clock) -> None:
         self._state = state

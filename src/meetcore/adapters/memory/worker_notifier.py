@@ -1,4 +1,4 @@
-"""A doorbell inside the process: for tests, and where the workers live in the same event loop."""
+"""A notifier inside the process: for tests, and for workers in the same event loop."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ class MemoryWorkerNotifier:
     """Counts its notifications and passes each on to `on_notify`, which must neither block nor raise.
 
     Attributes:
-        rings: how often it was notified so far.
+        notifications: how often it was notified so far.
     """
 
     def __init__(self, on_notify: Callable[[], None] | None = None) -> None:

@@ -34,7 +34,7 @@ DELETE FROM account_creations WHERE ctid IN (
 
 
 class PostgresHousekeeping:
-    """The store's broom."""
+    """Delete what has expired."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool

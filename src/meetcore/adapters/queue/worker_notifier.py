@@ -1,6 +1,6 @@
 """The notifier on a queue: one thread that sends notifications to the broker.
 
-A notification costs the event loop almost nothing: `ring` sets a flag, and a thread of its own
+A notification costs the event loop almost nothing: `notify` sets a flag, and a thread of its own
 sends at most one message in `spacing_s` while it is set. Notifications for an unavailable broker are
 dropped: the sweeper finds what was due.
 """
@@ -75,7 +75,7 @@ class DramatiqWorkerNotifier:
     def _start(self) -> None:
         with self._starting:
             if self._thread is None and not self._closed.is_set():
-                self._thread = threading.Thread(target=self._run, name="meetcore-doorbell", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="meetcore-notifier", daemon=True)
                 self._thread.start()
 
     def _run(self) -> None:
@@ -103,4 +103,4 @@ class DramatiqWorkerNotifier:
     def _note_back(self) -> None:
         if self._is_unavailable:
             self._is_unavailable = False
-            self._log.info("broker back: the doorbell rings again")
+            self._log.info("broker back: notifications are sent again")

@@ -131,7 +131,7 @@ class RedisPipeline(asyncio.Protocol):
 
     def _take(self, reply: object) -> None:
         if not self._batches:
-            self.give_up("Redis answered what nobody asked.")
+            self.give_up("Redis sent a reply without a request.")
             return
         batch = self._batches[0]
         batch.replies.append(reply)

@@ -89,11 +89,11 @@ _STATUS_TEXT: Final = {
     MeetingStatus.CANCELLED: "Cancelled",
 }
 _OPEN: Final = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED)
-_NOTE: Final = "Nobody meets here: the buttons tell the service what a video provider would."
+_NOTE: Final = "No one meets here: the buttons report to the service what a video provider would."
 _NOTES: Final = {
     MeetingStatus.SCHEDULED: _NOTE,
     MeetingStatus.STARTED: _NOTE,
-    MeetingStatus.ENDED: "This meeting is over. Its buttons have nothing left to tell.",
+    MeetingStatus.ENDED: "This meeting is over. Its buttons have no effect any more.",
     MeetingStatus.CANCELLED: "This meeting was cancelled. It cannot be started any more.",
 }
 

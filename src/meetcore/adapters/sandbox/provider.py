@@ -36,7 +36,7 @@ _ABILITIES: Final = ProviderAbilities(
     host_key_digits=6,
 )
 DEFAULT_TIMEOUT_S: Final = 60.0
-"""Far longer than anybody who has a time limit waits."""
+"""Far longer than any caller's time limit."""
 
 # The error of a removal that came too late.
 _TOO_LATE: Final = {

@@ -1,7 +1,7 @@
 """How many look-ups may be under way at one time, for one account and in one registrable domain.
 
 A look-up cannot be cancelled: one whose name servers do not answer keeps its thread for as long as the system
-tries. Without these limits 500 such names of one customer would take every thread, and everybody's webhooks
+tries. Without these limits 500 such names of one customer would take every thread, and all other webhooks
 with them. They hold in each process.
 
 Owns the counting and the waiting for room. It makes no lookups.

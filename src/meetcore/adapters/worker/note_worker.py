@@ -1,6 +1,6 @@
 """The note pump: claims notes that are due and works on several at once, beside the rounds on recordings.
 
-It has a doorbell and a bound of its own, so that a queue of notes delays no webhook. Owns concurrency;
+It has a notifier and a limit of its own, so that a queue of notes delays no webhook. Owns concurrency;
 decides nothing about a note. What it has in progress when it is stopped is due again at once, for
 another worker.
 """

@@ -3,7 +3,7 @@
 Zoom signs each request with the webhook's secret token: `x-zm-signature` is `v0=` and the HMAC-SHA256, in
 hex, of `v0:{x-zm-request-timestamp}:{raw body}`. An old request may be a replay, so the timestamp
 may be five minutes off and no more. Nothing is read before the signature is found true: the answer to Zoom's
-challenge is an HMAC under the same secret, and given to anybody it would be a signature for sale.
+challenge is an HMAC under the same secret, and returned to any caller it would sign anything.
 
 Owns signature, challenge and Zoom's formats, which differ: the id of a meeting is a text in the
 events of meetings and a number in those of recordings. Events without a use are verified and
@@ -98,7 +98,7 @@ def zoom_webhook_parser(secret: str) -> WebhookParser:
     """Reads requests that Zoom signed with this secret token.
 
     Raises:
-        ValueError: the secret is empty: anybody could sign with it.
+        ValueError: the secret is empty: it proves nothing.
     """
     if not secret:
         raise ValueError("the secret token of Zoom's webhook is empty")

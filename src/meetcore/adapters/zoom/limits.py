@@ -12,7 +12,7 @@ from meetcore.adapters.zoom.http import Answer
 
 __all__ = ["Limit", "limit_of", "next_utc_midnight", "retry_after_s"]
 
-# A host's limit comes without any header; only its message tells it from the others.
+# A host's limit comes without any header; only its message distinguishes it from the others.
 _OF_A_HOST: Final = "particular user"
 _OF_A_DAY: Final = "daily"
 # A limit of a second is over in one. A reset further away means that Zoom's clock differs from ours.

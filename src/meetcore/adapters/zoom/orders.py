@@ -20,7 +20,7 @@ _REFERENCE: Final = re.compile(r"(?:^|\s)Ref: ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0
 def meeting_body(order: ProviderOrder) -> dict[str, object]:
     """What `POST /users/{user}/meetings` takes for this order.
 
-    The licensed account has no user present: everybody joins without waiting for a host, and the customer
+    The licensed account has no user present: participants join without waiting for a host, and the customer
     becomes one inside, with the host's key.
     """
     body: dict[str, object] = {
@@ -39,7 +39,7 @@ def meeting_body(order: ProviderOrder) -> dict[str, object]:
             "waiting_room": False,
             "mute_upon_entry": order.mic_off,
             "meeting_authentication": order.must_login,
-            "approval_type": 2,  # nobody registers
+            "approval_type": 2,  # without registration
             "audio": "both",
             "auto_recording": "cloud" if order.with_recording else "none",
             "email_notification": order.email_notification,

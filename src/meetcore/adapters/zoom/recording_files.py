@@ -179,7 +179,7 @@ class ZoomRecordingFiles:
                 return answer
             await answer.aclose()
             target = urlsplit(urljoin(target.geturl(), answer.headers.get("Location", "")))
-        raise FilesUnavailable("zoom: more redirects than anybody needs")
+        raise FilesUnavailable("zoom: too many redirects")
 
     def _is_of_zoom(self, target: SplitResult) -> bool:
         """Whether our token may go there: the API's own address, or a host of Zoom's where it is one too."""
@@ -229,7 +229,7 @@ def _part_of(answer: httpx.Response, wanted: ByteRange | None) -> _Part:
         raise FilesUnavailable("zoom: a file in an encoding that was not asked for")
     length = answer.headers.get("Content-Length", "")
     if not (length.isascii() and length.isdigit() and len(length) <= 18):
-        raise FilesUnavailable("zoom: a file of a length that is not told")
+        raise FilesUnavailable("zoom: a file without a length")
     first = 0 if wanted is None else wanted.first
     if answer.status_code == 200:
         if wanted is not None and first >= int(length):
@@ -237,7 +237,7 @@ def _part_of(answer: httpx.Response, wanted: ByteRange | None) -> _Part:
         return _Part(int(length), 0, int(length) - 1)
     content_range = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", ""))
     if content_range is None:
-        raise FilesUnavailable("zoom: a part of a file that is not told")
+        raise FilesUnavailable("zoom: a part of a file without its range")
     part = _Part(int(content_range[3]), int(content_range[1]), int(content_range[2]))
     last = part.size_bytes - 1 if wanted is None or wanted.last is None else wanted.last
     is_wanted = part.first <= first <= min(last, part.size_bytes - 1) <= part.last < part.size_bytes
@@ -256,7 +256,7 @@ async def _chunks(answer: httpx.Response, expected: int) -> AsyncGenerator[bytes
     except (httpx.RequestError, httpx.StreamError) as error:
         raise FilesUnavailable(f"zoom: a file broke off: {type(error).__name__}") from None
     if read != expected:
-        raise FilesUnavailable("zoom: a file of another length than was told")
+        raise FilesUnavailable("zoom: a file of another length than announced")
 
 
 def _range_header(wanted: ByteRange | None) -> dict[str, str]:

@@ -80,7 +80,7 @@ class Tokens:
     def _is_over(self, renewal: asyncio.Task[str]) -> None:
         self._renewal = None
         if not renewal.cancelled():
-            renewal.exception()  # everybody who waited may have been cancelled meanwhile
+            renewal.exception()  # every waiting caller may have been cancelled meanwhile
 
     async def _renew(self) -> str:
         requested_at = self._monotonic()

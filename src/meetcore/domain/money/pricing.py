@@ -32,7 +32,7 @@ __all__ = [
 MAX_CAPACITY: Final = 1_000_000
 """Seats. No tier has more."""
 MAX_DURATION: Final = 525_600
-"""Minutes: a year. No tier lasts longer, so that the end of a meeting can always be told."""
+"""Minutes: a year. No tier lasts longer, so that the end of a meeting is always a date that exists."""
 MAX_PRICE: Final = MAX_CREDITS // 2
 """Credits. No tier costs more, nor does its recording, so that both together can be charged."""
 

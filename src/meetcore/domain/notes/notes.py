@@ -152,7 +152,7 @@ _MESSAGES: Final[Mapping[NoteFault, str]] = MappingProxyType(
         NoteFault.MEDIA_UNREADABLE: "The recording's file cannot be read as audio or video.",
         NoteFault.NO_SPEECH: "No speech was found in the recording, so that there is nothing to note.",
         NoteFault.NO_TRANSCRIBER: (
-            "The video provider wrote no transcript of this recording, and this service does not hear "
+            "The video provider wrote no transcript of this recording, and this service does not transcribe "
             "recordings itself. Nothing was charged."
         ),
         NoteFault.AI_REFUSED: (

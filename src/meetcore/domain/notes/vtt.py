@@ -14,7 +14,7 @@ the words before a colon may be a name and may be a heading. They are a name whe
 - and the file bears it out: they stand before another cue too, or they are two words or more that are all
   capitalised, or at least half of the file's cues begin with such words.
 
-A cue without a name has none, whoever spoke before: the writer may have lost the speaker.
+A cue without a name has none, even after a named one: the writer may have lost the speaker.
 
 Owns the format. Does not guess speakers, nor read the rest of a file that has more cues than any
 meeting.

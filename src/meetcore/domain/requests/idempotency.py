@@ -15,7 +15,7 @@ answers that must never be confused: in progress, reused, replayed.
 A record moves by these events, which a store writes together with what they are about::
 
     UNKNOWN, BOUND  --CLAIM----->  RUNNING   work begins that goes on beyond a transaction
-    EXPIRED         --TAKE_OVER->  RUNNING   by somebody else
+    EXPIRED         --TAKE_OVER->  RUNNING   by another process
     RUNNING         --EXPIRE---->  EXPIRED   the clock; never written
     any but DONE    --FINISH---->  DONE      a result, or a refusal that is final
     any but DONE    --GIVE_UP--->  BOUND     something temporary: the key may try again

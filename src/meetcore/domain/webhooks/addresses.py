@@ -11,7 +11,7 @@ The rule, in order:
    address.
 2. An address as written that lies in a network the operator allowed passes.
 3. IPv6 passes only inside 2000::/3, IPv4 anywhere, both less the tables below. A row is refused even
-   where the registry calls it globally reachable (AS112 sinks, anycast relays): nobody receives
+   where the registry calls it globally reachable (AS112 sinks, anycast relays): no customer receives
    webhooks there.
 4. An IPv6 address that carries an IPv4 address passes only if each address it carries passes too.
    The exemption of step 2 never reaches an address that was carried in another.

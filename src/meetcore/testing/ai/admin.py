@@ -4,7 +4,7 @@
 request                                         does
 ==============================================  ====================================================
 ``GET /stand-in/counts``                        calls and those done by kind, repeats, in flight now and
-                                                at most, seconds of sound heard
+                                                at most, seconds of sound transcribed
 ``GET /stand-in/conversations``                 the messages of every completion
 ``GET``, ``POST``, ``DELETE /stand-in/faults``  what waits; one or a list of faults; forget them
 ``PUT /stand-in/terms``                         `latency_s`

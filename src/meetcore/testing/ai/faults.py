@@ -8,7 +8,7 @@ fault                   the stand-in
 ``drop``                closes the connection without an answer
 ``cut``                 answers half of what it should, and closes the connection
 ``garbage``             answers 200 with what is no JSON
-``huge``                answers 200 with what was asked for, and more than anybody should read
+``huge``                answers 200 with what was asked for, and more than a client should read
 ``redirect``            answers 307 to another place
 ``rate_limit``          answers 429 with `Retry-After: retry_after`
 ``quota``               answers 429 as one whose bill is not paid

@@ -1,7 +1,7 @@
 """How long a sound is, by what its file says: Opus in Ogg, M4A, WAV. Nothing is decoded.
 
 Opus: RFC 7845 and RFC 3533. Every page of the stream says how many samples there are when it ends, and the
-first one how many of them are not to be heard. M4A: ISO/IEC 14496-12, 8.2.2. The movie's header has its
+first one how many of them are silent padding. M4A: ISO/IEC 14496-12, 8.2.2. The movie's header has its
 length, without what only prepares the decoder.
 
 Owns that arithmetic. Refuses everything else.

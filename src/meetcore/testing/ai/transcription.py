@@ -1,7 +1,7 @@
 """What the stand-in transcribes: the length of a sound, not its contents.
 
 A sound is as long as its file is, whatever the request says of it. Every five seconds of it are a
-segment whose text tells where it stands, so that a caller that joins pieces can prove that no second is lost.
+segment whose text names its position, so that a caller that joins pieces can prove that no second is lost.
 """
 
 import re

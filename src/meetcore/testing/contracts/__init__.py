@@ -32,7 +32,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.video_provider            VideoProviderContract        provider
                                     InteractiveProviderContract       provider, play: Play
     ports.webhook_sender            WebhookSenderContract        make_sender
-    ports.doorbell                  WorkerNotifierContract             rig: NotifierRig
+    ports.worker_notifier           WorkerNotifierContract             rig: NotifierRig
                                     RemoteNotifierContract       rig: RemoteNotifierRig
     ports.transcriber               TranscriberContract          transcriber
     ports.note_writer               NoteWriterContract           note_writer
@@ -45,7 +45,7 @@ Subclass a suite, give its fixture, and pytest runs it::
     ports.recording_files           RecordingFilesContract       place: RecordingPlace
 
 `StoreContract` joins those below it, down to the notes. A rig is an adapter with a look behind it:
-`store_rig` says what it must tell, and one class that fills `FullRig` serves all of these suites.
+`store_rig` says what it must return, and one class that fills `FullRig` serves all of these suites.
 `meetcore.testing.memory_rig` is one to copy from.
 
 Owns what every adapter of a port has to do. Refuses to know one: what only PostgreSQL can do wrong

@@ -1,4 +1,4 @@
-"""What every clock is held against. Refuses to ask whether it is right: nobody here knows better."""
+"""Check any `Clock`. Whether its time is right is not checked: there is no reference here."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -114,7 +114,7 @@ class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
             endpoint,
             url="https://elsewhere.example",
             url_key="https://elsewhere.example",
-            created_by="somebody",
+            created_by="creator",
             description=None,
             event_types=(EventKind.CREDIT_LOW,),
             state=EndpointState.DISABLED,

@@ -1,6 +1,6 @@
 """What every source of random bytes is held against.
 
-No test can tell that bytes are unpredictable. These find a source that is broken: bytes that repeat, come in
+No test can prove that bytes are unpredictable. These find a source that is broken: bytes that repeat, come in
 another number, or leave out values, as text in hexadecimal or base64 does.
 """
 

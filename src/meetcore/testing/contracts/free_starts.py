@@ -20,7 +20,7 @@ SOON = datetime.now(UTC).replace(minute=0, second=0, microsecond=0) + timedelta(
 NOW = SOON - timedelta(days=1)
 HALF_HOUR = timedelta(minutes=30)
 PER_DAY = 3
-_EVENING = 16  # half hours after which nobody has reserved anything
+_EVENING = 16  # half hours after which there are no reservations
 
 
 @frozen

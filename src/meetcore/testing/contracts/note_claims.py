@@ -117,7 +117,7 @@ class NoteClaimsContract:
         assert await _postpone(rig, tried, 60)
         assert await find_note(rig, note) == tried.note
         assert await claim_notes(rig) == []
-        assert not await _renew(rig, task, 60), "it is nobody's"
+        assert not await _renew(rig, task, 60), "it has no lease"
         assert not await _postpone(rig, task, -1)
 
     async def test_a_note_that_was_given_back_and_is_due_again_is_a_claim_like_any_other(

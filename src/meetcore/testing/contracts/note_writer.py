@@ -39,7 +39,7 @@ MEETINGS: Mapping[str, Transcript] = MappingProxyType(
     {
         "indonesian": _transcript(*_INDONESIAN),
         "english": _transcript(*_ENGLISH),
-        "nobody named": _transcript(*((None, text) for _, text in (*_INDONESIAN, *_ENGLISH))),
+        "without names": _transcript(*((None, text) for _, text in (*_INDONESIAN, *_ENGLISH))),
         "one word": _transcript((None, "Halo")),
         "no word of a language": _transcript(
             ("李明", "会議を始めます。🎉"), (None, "?!"), (None, "a\u0301\u200d اجتماع")

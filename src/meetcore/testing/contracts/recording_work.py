@@ -76,7 +76,7 @@ class RecordingWorkContract:
         (removing,) = await claim_recordings(rig)
         assert (removing.recording, removing.tries) == (expire(recording), 1)
         await keep_recording(rig, expire(recording))
-        assert await _renew(rig, removing, 60), "a second deletion takes it from nobody"
+        assert await _renew(rig, removing, 60), "a second deletion leaves its lease"
         await keep_recording(
             rig, removed(expire(recording), [file.provider_file_id for file in recording.files])
         )

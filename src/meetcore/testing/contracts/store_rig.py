@@ -4,7 +4,7 @@
 
     LedgerRig        accounts, transactions with a ledger, and a look at its entries: a ledger alone
     Rig              transactions, the operator's records, hosts put in place: every other suite needs these
-    StoreRig         and a look at holds and deliveries that no port tells: the repositories
+    StoreRig         and a view of holds and deliveries that no port returns: the repositories
     QueriesRig       and the cheap reads
     RegistryRig      and what a broken constraint raises
     HousekeepingRig  and keys that grow old
@@ -14,7 +14,7 @@
 A suite asks only for what it uses. `meetcore.testing.memory_rig.MemoryRig` fills all of it.
 
 The fixture `rig` gives each test a rig on a store in which no earlier test has left hosts, meetings,
-endpoints or deliveries, and which nobody else uses meanwhile. Accounts and their ledgers may stay:
+endpoints or deliveries, and which no other test uses meanwhile. Accounts and their ledgers may stay:
 every test opens its own. The suites race up to twenty transactions; a pool may make them queue, but
 must not refuse them.
 
@@ -197,7 +197,7 @@ class HousekeepingRig(Rig, Protocol):
 
     @property
     def housekeeping(self) -> Housekeeping:
-        """The broom of the same store."""
+        """The housekeeping of the same store."""
         ...
 
     async def age_keys(self, seconds: float) -> None:
@@ -211,7 +211,7 @@ class HousekeepingRig(Rig, Protocol):
 class Tampering(Enum):
     """What an attacker may do to a ledger. `number` is the entry's, where there is one."""
 
-    BALANCE_AFTER = "the entry tells one credit more after it"
+    BALANCE_AFTER = "the entry's balance is one credit too high"
     AMOUNT = "the transfer of the entry, and its legs, move one credit more"
     REVERSES = "the transfer of the entry reverses one that is not there"
     GONE = "the entry is not there, nor is its transfer"

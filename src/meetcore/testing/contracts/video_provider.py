@@ -55,12 +55,12 @@ class VideoProviderContract:
     Every test makes meetings of its own, with new ids.
 
     Attributes:
-        knows_the_unmade: whether it can tell that a meeting was never made. One that makes its meetings out
+        knows_the_unmade: whether it can know that a meeting was never made. One that makes its meetings out
             of nothing cannot, and must then find exactly what making one would give.
         makes_one_for_one_order: whether asking twice makes one. A provider without idempotency keys cannot
             promise it; the service asks once for each order, and `find` when it does not know. Then `find`
-            must tell all that were made.
-        knows_the_removed: whether it can tell that a meeting was removed. One that keeps nothing cannot: it
+            must list all that were made.
+        knows_the_removed: whether it can know that a meeting was removed. One that keeps nothing cannot: it
             says each time that the meeting is removed, and finds it still.
     """
 
@@ -77,7 +77,7 @@ class VideoProviderContract:
             assert len(set(abilities.password.alphabet)) == len(abilities.password.alphabet) > 1
         assert abilities.creations_per_host_day is None or abilities.creations_per_host_day >= 1
         assert abilities.host_key_digits is None or abilities.host_key_digits >= 4
-        # What leaves orphans must be able to tell of them.
+        # A provider that leaves orphans must be able to list them.
         assert abilities.remembers_meetings or not abilities.leaves_orphans
         assert abilities.remembers_meetings == self.knows_the_removed
         if not abilities.has_hosts:

@@ -58,7 +58,7 @@ _SLOW = {
 
 
 class WebhookSenderContract(WebhookAnswersContract):
-    """The suite for one `WebhookSender`. Give it the fixture `make_sender`, which makes one as told::
+    """The suite for one `WebhookSender`. The fixture `make_sender` makes one with the given settings::
 
     class TestMySender(WebhookSenderContract):
         @pytest.fixture
@@ -195,7 +195,7 @@ class WebhookSenderContract(WebhookAnswersContract):
         self, make_sender: MakeSender, authority: Authority
     ) -> None:
         with socket.socket() as bound:
-            bound.bind(("127.0.0.1", 0))  # and nobody listens
+            bound.bind(("127.0.0.1", 0))  # without listening
             async with make_sender(sender_to(authority, bound.getsockname()[1])) as sender:
                 attempt = await sender.post(a_post())
         assert evolve(attempt, duration_ms=0, address=None) == Attempt(NOW, 0, error="connect_failed")

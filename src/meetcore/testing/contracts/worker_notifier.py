@@ -20,11 +20,11 @@ __all__ = ["NotifierRig", "RemoteNotifierContract", "RemoteNotifierRig", "Worker
 
 
 class NotifierRig(Protocol):
-    """A doorbell, and the far end of its wire."""
+    """A notifier, and the consumer of its notifications."""
 
     @property
     def notifier(self) -> WorkerNotifier:
-        """The doorbell under test."""
+        """The notifier under test."""
         ...
 
     def listening(self, on_wake: Callable[[], object]) -> AbstractAsyncContextManager[object]:
@@ -40,7 +40,7 @@ class RemoteNotifierRig(NotifierRig, Protocol):
         ...
 
     async def bring_back(self) -> None:
-        """Let everybody connect again."""
+        """Accept connections again."""
         ...
 
 
@@ -65,7 +65,9 @@ class _Wakes:
         return True
 
     async def must_come(self) -> None:
-        assert await self.is_notified(self._timeout_s), f"no wake within {self._timeout_s} s of a ring"
+        assert await self.is_notified(self._timeout_s), (
+            f"no wake within {self._timeout_s} s of a notification"
+        )
 
     async def must_come_on_notifying(self, notifier: WorkerNotifier) -> None:
         """Notify until one arrives, as a busy service does: some are lost while the queue comes back."""

@@ -56,7 +56,7 @@ IANA_IPV6: tuple[IPv6Network, ...] = tuple(
 )  # fmt: skip
 """The IANA IPv6 Special-Purpose Address Registry, each row of it (as of 2025-10)."""
 
-# What nobody can be reached at beside the registry: multicast, and clouds' private services in public space.
+# Beside the registry: multicast, and clouds' private services in public space.
 _CLOUD_IPV4 = tuple(map(IPv4Network, ("161.26.0.0/16", "166.8.0.0/14", "168.63.129.16/32")))
 _NOT_PUBLIC_IPV4 = (*IANA_IPV4, IPv4Network("224.0.0.0/4"), *_CLOUD_IPV4)
 

@@ -162,7 +162,7 @@ def api_keys(now: datetime, *, is_usable: bool = True) -> st.SearchStrategy[ApiK
 def arrivals(
     around: datetime = datetime(2026, 12, 1, 12, tzinfo=UTC), minutes: int = 4, max_size: int = 60
 ) -> st.SearchStrategy[Sequence[datetime]]:
-    """The instants of requests in the order in which they arrive, as the clocks of several hosts tell them.
+    """The instants of requests in the order in which they arrive, by the clocks of several hosts.
 
     They come in no order and in several time zones, fall into a few minutes from `around`, repeat, and
     often lie beside second 00.

@@ -111,7 +111,7 @@ class ZoomAccount:
         return len(self._late)
 
     def misplace(self, doubles: int, after_s: float, *, is_answered: bool) -> None:
-        """Make the meeting that was made last so many times more; what its answer does not tell lands later.
+        """Copy the meeting that was made last so many times; those not in its answer appear later.
 
         Args:
             doubles: how many more.

@@ -4,7 +4,7 @@
 request                                               does
 ====================================================  ====================================================
 ``GET /stand-in/meetings[?all=1]``                    the meetings that exist; with `all` the deleted too
-``POST /stand-in/meetings/{id}/start``, `/end`        somebody starts or ends it at Zoom
+``POST /stand-in/meetings/{id}/start``, `/end`        starts or ends it at Zoom
 ``GET``, ``PUT /stand-in/meetings/{id}/recordings``   its `recording_files`, as a JSON list
 ``PUT /stand-in/files/{id}``                          the bytes of a file at `{url}/rec/download/{id}`
 ``GET /stand-in/counts``                              meetings made and to be made, calls of each kind, most

@@ -8,7 +8,7 @@ fault                   the stand-in
 ``answered``            answers as if nothing were wrong: for `doubles`
 ``drop``                closes the connection without an answer
 ``garbage``             answers 200 with what is no JSON
-``huge``                answers 200 with what was asked for, and more than anybody should read
+``huge``                answers 200 with what was asked for, and more than a client should read
 ``cut``                 sends half of what it announces, and closes the connection
 ``stall``               sends half of what it announces, and nothing more until the client has gone
 ``page``                answers 200 with a page that asks to sign in
@@ -19,7 +19,7 @@ a name of a refusal     says that, as Zoom does; nothing is done
 With `is_done` what was asked is done all the same, before the fault: a meeting is made and not
 reported. What is late is always done.
 
-A creation that is done makes `doubles` more of the same meeting. What nobody hears of, the doubles and a
+A creation that is done makes `doubles` more of the same meeting. What no answer names, the doubles and a
 meeting without an answer, exists only `after_s` seconds later, by the stand-in's clock.
 """
 

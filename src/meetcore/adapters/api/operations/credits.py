@@ -95,7 +95,7 @@ async def list_transactions(use: UseCases, call: Call) -> ApiResponse:
     "`auto_notulen` too, are a price of their own: `type` `notulen`, by the begun minute. `sufficient` is false where the "
     "credits or the key's cap would refuse it now.",
     for_agents="Use it before anything that costs. It charges nothing; what it says is what is charged, and "
-    "sufficient tells whether the credits and the key's cap allow it now. The price of a meeting does not hold its notes, "
+    "sufficient says whether the credits and the key's cap allow it now. The price of a meeting does not hold its notes, "
     "not even with auto_notulen: estimate them with type notulen.",
     requests={
         "meeting": {"type": "meeting", "pricing_tier_id": "standard-100", "auto_notulen": True},

@@ -69,7 +69,7 @@ async def list_deliveries(use: UseCases, call: Call) -> ApiResponse:
     rate_class=OperationClass.READ,
     record=records.Delivery,
     summary="Read a delivery with its attempts",
-    about="`attempts` tell what each post met.",
+    about="`attempts` show the result of each post.",
     for_agents="Use it to see each attempt of a delivery and what it met.",
     example=examples.DELIVERY,
 )

@@ -165,7 +165,7 @@ def _present_cancelled(outcome: object, now: datetime) -> ApiResponse:
     about="Before its start it is cancelled and its credits are returned, once. While it runs it is ended, "
     "and nothing is returned. Asking again gives the same answer.",
     for_agents="Use it to call a meeting off. Before its start the credits come back; while it runs it is "
-    "ended for everybody and nothing comes back. Cannot be undone.",
+    "ended for all participants and nothing is refunded. Cannot be undone.",
     example={"id": examples.MEETING["id"], "status": "cancelled", "credits_refunded": 15},
 )
 async def cancel_meeting(use: UseCases, call: Call) -> Answer:

@@ -54,12 +54,12 @@ def _present_note(outcome: object, _: datetime) -> ApiResponse:
     ),
     links={"get_note": ITS_ID},
     summary="Have notes written of a recording",
-    about="The note is `queued`; `note.completed` tells when it is there. It is charged then, by the begun minutes "
+    about="The note is `queued`; `note.completed` is sent when it is ready. It is charged then, by the begun minutes "
     "of the recording; until then that is held. There is one note for each recording and language: "
     "where it is there the answer is 409, and `details.id` names it for `GET /notes/{id}`. A recording without "
     "sound is 422; 503 with Retry-After means that more of it has come and is being measured.",
     for_agents="Use it to have notes written of a recording, once per language. The price is by the minute of the "
-    "recording: estimate_credits with type notulen tells it. The note is queued: read it with get_note after a few "
+    "recording: estimate_credits with type notulen returns it. The note is queued: read it with get_note after a few "
     "minutes, until its status is completed or failed; a failed one costs nothing.",
     requests={
         "indonesian": {"recording_id": examples.RECORDING["id"]},

@@ -74,9 +74,9 @@ async def get_recording(use: UseCases, call: Call) -> ApiResponse:
     record=records.DownloadUrl,
     refusals=("gone",),
     summary="A link that downloads a recording without a key",
-    about="The link works for 15 minutes, by whoever has it: hand it on with care.",
+    about="The link works for 15 minutes, for anyone who has it: hand it on with care.",
     for_agents="Use it to hand a recording to a person: the link works for 15 minutes without a key, so give "
-    "it to nobody else.",
+    "it to no one else.",
     example={
         "url": f"https://meet.example.com/downloads/recordings/{examples.RECORDING['id']}"
         "?account=01a1fde1-000f-7231-b5bb-4e01a363425d&part=1&expires=1796094600&signature=9f2c…",
@@ -95,9 +95,7 @@ async def get_download_url(use: UseCases, call: Call) -> ApiResponse:
     path="/recordings/{id}",
     scopes=(Scope.RECORDINGS_WRITE,),
     rate_class=OperationClass.WRITE,
-    options={
-        "with_notes": flag("Whether the notes made of it are erased too, with the events that told of them.")
-    },
+    options={"with_notes": flag("Whether the notes made of it are erased too, with the events about them.")},
     success=204,
     present=present_nothing,
     summary="Delete a recording for good",

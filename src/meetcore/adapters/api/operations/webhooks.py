@@ -81,8 +81,8 @@ def _present_with_secret(outcome: object, _: datetime) -> ApiResponse:
     "it checks the signatures. Every event of the account can be asked for, so that this scope lets a receiver read "
     "what events carry: meetings with their join links, without `password` and `host_key`, recordings, notes with what "
     "was said, and the balance with its transactions.",
-    for_agents="Use it when a system of the customer is to be told of events. The URL is https and public. "
-    "Hand the secret to whoever checks the signatures; do not show it elsewhere.",
+    for_agents="Use it when a system of the customer should receive events. The URL is https and public. "
+    "Hand the secret to the system that checks the signatures; do not show it elsewhere.",
     requests={
         "meetings": {
             "url": examples.WEBHOOK["url"],
@@ -107,7 +107,7 @@ async def register_webhook(use: UseCases, call: Call) -> Answer:
     record=records.WebhookList,
     summary="List the webhooks, without their secrets",
     about="Read one of them for its secret.",
-    for_agents="Use it to see which URLs are told of what, and which were disabled by failures.",
+    for_agents="Use it to see which URLs receive which events, and which were disabled by failures.",
     example=examples.page_of(examples.WEBHOOK),
 )
 async def list_webhooks(use: UseCases, call: Call) -> ApiResponse:
@@ -149,7 +149,7 @@ async def get_webhook(use: UseCases, call: Call) -> ApiResponse:
     summary="Change, pause or resume a webhook",
     about="`is_active: true` resumes a webhook; one that was disabled by failures starts counting anew. "
     "The URL cannot be changed: register another one.",
-    for_agents="Use it to change what a webhook is told of, or to pause and resume it. The URL cannot be "
+    for_agents="Use it to change which events a webhook receives, or to pause and resume it. The URL cannot be "
     "changed: register another one.",
     requests={
         "pause": {"is_active": False},
