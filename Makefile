@@ -170,9 +170,13 @@ $(VENV)/.run.stamp: $(VENV)/.venv.stamp requirements/run.txt pyproject.toml
 	@$(INSTALL_SELF)
 	@touch $@
 
-# A superset of run: its packages are pinned to the same versions.
+# A superset of run: its packages are pinned to the same versions. uv takes a fifth of pip's time; pip takes over where
+# uv does not know the index that pip is configured with.
 $(VENV)/.dev.stamp: $(VENV)/.venv.stamp requirements/dev.txt pyproject.toml
 	@echo "Installing the locked packages for development" >&2
-	@$(PIP) install --require-hashes -r requirements/dev.txt
+	@sed -n '/^uv==/,/^    # via/p' requirements/dev.txt > $(VENV)/uv.txt
+	@$(PIP) install --require-hashes -r $(VENV)/uv.txt
+	@$(PY) -m uv pip install --quiet --python $(PY) --require-hashes -r requirements/dev.txt \
+	  || $(PIP) install --require-hashes -r requirements/dev.txt
 	@$(INSTALL_SELF)
 	@touch $(VENV)/.run.stamp $@
