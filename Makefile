@@ -101,7 +101,7 @@ lint-api: $(VENV)/.dev.stamp ## the OpenAPI document: valid, and clean under a s
 # Not part of `check`, which needs one Python.
 .PHONY: pythons
 pythons: $(VENV)/.dev.stamp ## a part of the tests on the other versions of Python that are here; ARGS=3.13 to choose
-	@JOBS=$(JOBS) $(PY) scripts/other_pythons.py $(ARGS)
+	@$(PY) scripts/other_pythons.py $(ARGS)
 
 # Like lint-api, and it needs a newer Node.js than some machines have.
 .PHONY: lint-mcp
