@@ -117,7 +117,7 @@ def test_what_is_given_goes_before_the_environment(monkeypatch: pytest.MonkeyPat
     for kind in (Client, AsyncClient):
         client = kind("https://meet.example.com", API_KEY)
         assert repr(client) == f"{kind.__name__}('https://meet.example.com')"
-        assert client._shell.place.api_key == API_KEY
+        assert client._transport.place.api_key == API_KEY
 
 
 @pytest.mark.parametrize("empty", [None, ""])

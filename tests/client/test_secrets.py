@@ -50,7 +50,11 @@ async def test_nothing_secret_is_written_anywhere(
         # An exception of httpx refers to the request, and so to the key.
         assert (error.__cause__, error.__context__) == (None, None)
     assert "attempt 1 failed" in caplog.text
-    written += [repr(trial.invoke.client), repr(trial.invoke.client._shell), repr(vars(trial.invoke.client))]
+    written += [
+        repr(trial.invoke.client),
+        repr(trial.invoke.client._transport),
+        repr(vars(trial.invoke.client)),
+    ]
     written += [*capsys.readouterr(), *(record.getMessage() for record in own(caplog))]
     assert len(trial.server.requests) == 5
     assert not [secret for secret in SECRETS if any(secret in text for text in written)]

@@ -96,7 +96,7 @@ def mistakes(client: Client, at: datetime) -> None:
     client.webhooks.update("x", is_active=None)  # type: ignore[arg-type]
     Client(timeout_s="long")  # type: ignore[arg-type]
     client.with_options(retries=3)  # type: ignore[call-arg]
-    client.with_response.notes.wait("x")  # type: ignore[call-overload]
+    client.with_response.notes.wait("x")  # type: ignore[arg-type]
     client.credits.transactions(since=at)  # type: ignore[call-arg]
     client.recordings.download("x", io.StringIO())  # type: ignore[arg-type]
     Client("https://meet.example.com", "mk_live_", 30.0)  # type: ignore[call-arg]

@@ -1,7 +1,6 @@
-"""The two clients and what they are made of: the same operations, blocking and awaited.
+"""The two clients: the same operations, blocking and awaited.
 
-Owns the defaults and what is read from the environment. Refuses to hold an operation (`operations`), a rule
-of retrying (`exchange`) or a request (`shells`).
+Owns the defaults and what is read from the environment.
 """
 
 import asyncio
@@ -10,12 +9,12 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Generic, Self, TypeVar
 
 import httpx
 from attrs import evolve
 
-from meetcore.client.descriptors import AsyncResource, SyncResource
+from meetcore.client.descriptors import Awaited, AwaitedResponses, Blocking, BlockingResponses, M
 from meetcore.client.exchange import RetryPolicy
 from meetcore.client.note_operations import NoteOperations, RecordingOperations
 from meetcore.client.operations import (
@@ -26,124 +25,33 @@ from meetcore.client.operations import (
 )
 from meetcore.client.rate_limit import RateLimit
 from meetcore.client.transport import AsyncTransport, ServiceAddress, SyncTransport
-from meetcore.client.with_response import AsyncClientResponses, ClientResponses
 
 __all__ = ["API_KEY_VARIABLE", "BASE_URL_VARIABLE", "AsyncClient", "Client"]
 
 BASE_URL_VARIABLE: Final = "MEETCORE_BASE_URL"
 API_KEY_VARIABLE: Final = "MEETCORE_API_KEY"
 
-
-class Meetings(MeetingOperations, SyncResource):
-    """`client.meetings`."""
+Transport = TypeVar("Transport", SyncTransport, AsyncTransport)
 
 
-class Credits(CreditOperations, SyncResource):
-    """`client.credits`."""
+class Operations(AccountOperations[M]):
+    """Every operation of the API, in a mode."""
+
+    def __init__(self, mode: M) -> None:
+        super().__init__(mode)
+        self.meetings = MeetingOperations(mode)
+        self.credits = CreditOperations(mode)
+        self.webhooks = WebhookOperations(mode)
+        self.recordings = RecordingOperations(mode)
+        self.notes = NoteOperations(mode)
 
 
-class Webhooks(WebhookOperations, SyncResource):
-    """`client.webhooks`."""
+class _Client(Operations[M], Generic[M, Transport]):
+    _mode_of: Callable[[Transport], M]
 
-
-class Recordings(RecordingOperations, SyncResource):
-    """`client.recordings`."""
-
-
-class Notes(NoteOperations, SyncResource):
-    """`client.notes`."""
-
-
-class AsyncMeetings(MeetingOperations, AsyncResource):
-    """`client.meetings`."""
-
-
-class AsyncCredits(CreditOperations, AsyncResource):
-    """`client.credits`."""
-
-
-class AsyncWebhooks(WebhookOperations, AsyncResource):
-    """`client.webhooks`."""
-
-
-class AsyncRecordings(RecordingOperations, AsyncResource):
-    """`client.recordings`."""
-
-
-class AsyncNotes(NoteOperations, AsyncResource):
-    """`client.notes`."""
-
-
-def _place(base_url: str | None, api_key: str | None) -> ServiceAddress:
-    """The service's address and the key: as given, or from the environment."""
-    return ServiceAddress(
-        _given("base_url", base_url, BASE_URL_VARIABLE), _given("api_key", api_key, API_KEY_VARIABLE)
-    )
-
-
-def _given(name: str, value: str | None, variable: str) -> str:
-    if value is None:
-        value = os.environ.get(variable) or None
-    if value is None:
-        raise ValueError(f"{name} is not given, and {variable} is not set")
-    return value
-
-
-def _policy(
-    policy: RetryPolicy, timeout_s: float | None, max_attempts: int | None, max_total_s: float | None
-) -> RetryPolicy:
-    return evolve(
-        policy,
-        timeout_s=policy.timeout_s if timeout_s is None else timeout_s,
-        max_attempts=policy.max_attempts if max_attempts is None else max_attempts,
-        max_total_s=policy.max_total_s if max_total_s is None else max_total_s,
-    )
-
-
-class Client(AccountOperations, SyncResource):
-    """A client that blocks. Make one and share it among threads; close it, or use it in a `with`.
-
-    Args:
-        base_url: where the service is, without `/api/v1`; else `MEETCORE_BASE_URL` of the environment.
-        api_key: the key, as it was shown once; else `MEETCORE_API_KEY` of the environment.
-        timeout_s: seconds for one attempt: for connecting, for each wait for bytes, for the body as a whole.
-        max_attempts: how often a call is tried; 1 tries it once.
-        max_total_s: seconds for a call with its attempts and waits. A wait that would pass it is not begun.
-        transport: of httpx, in the place of its own: for tests, proxies, certificates. Without one, httpx
-            takes proxies from the environment.
-        sleep: waits so many seconds.
-        clock: seconds from any beginning.
-        jitter: draws from [0, 1): the share of each back-off that is waited.
-
-    Raises:
-        ValueError: one of them is missing or cannot be meant.
-    """
-
-    def __init__(
-        self,
-        base_url: str | None = None,
-        api_key: str | None = None,
-        *,
-        timeout_s: float = 30.0,
-        max_attempts: int = 6,
-        max_total_s: float = 120.0,
-        transport: httpx.BaseTransport | None = None,
-        sleep: Callable[[float], object] = time.sleep,
-        clock: Callable[[], float] = time.monotonic,
-        jitter: Callable[[], float] = random.random,
-    ) -> None:
-        place, policy = _place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
-        http = httpx.Client(headers=place.headers, transport=transport)
-        self._use(SyncTransport(place, policy, http, sleep, clock, jitter))
-
-    def _use(self, shell: SyncTransport) -> None:
-        super().__init__(shell)
-        self._shell = shell
-        self.meetings = Meetings(shell)
-        self.credits = Credits(shell)
-        self.webhooks = Webhooks(shell)
-        self.recordings = Recordings(shell)
-        self.notes = Notes(shell)
+    def _use(self, transport: Transport) -> None:
+        super().__init__(self._mode_of(transport))
+        self._transport: Transport = transport
 
     def with_options(
         self,
@@ -166,26 +74,88 @@ class Client(AccountOperations, SyncResource):
         Raises:
             ValueError: one of them cannot be meant, or a header is the client's own.
         """
-        place, policy = self._shell.place, self._shell.policy
+        place, policy = self._transport.place, self._transport.policy
         place = evolve(place, extra_headers={**place.extra_headers, **(headers or {})})
+        policy = evolve(
+            policy,
+            timeout_s=policy.timeout_s if timeout_s is None else timeout_s,
+            max_attempts=policy.max_attempts if max_attempts is None else max_attempts,
+            max_total_s=policy.max_total_s if max_total_s is None else max_total_s,
+        )
         twin = object.__new__(type(self))
-        policy = _policy(policy, timeout_s, max_attempts, max_total_s)
-        twin._use(evolve(self._shell, place=place, policy=policy))
+        twin._use(evolve(self._transport, place=place, policy=policy))
         return twin
-
-    @property
-    def with_response(self) -> ClientResponses:
-        """The operations once more, each returning a `Response` that holds the result."""
-        return ClientResponses(self._shell)
 
     @property
     def rate_limit(self) -> RateLimit | None:
         """The request rate by the last answer; None before the first."""
-        return self._shell.last_seen.rate_limit
+        return self._transport.last_seen.rate_limit
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._transport.place.base_url!r})"
+
+
+def _place(base_url: str | None, api_key: str | None) -> ServiceAddress:
+    """The service's address and the key: as given, or from the environment."""
+    return ServiceAddress(
+        _given("base_url", base_url, BASE_URL_VARIABLE), _given("api_key", api_key, API_KEY_VARIABLE)
+    )
+
+
+def _given(name: str, value: str | None, variable: str) -> str:
+    if value is None:
+        value = os.environ.get(variable) or None
+    if value is None:
+        raise ValueError(f"{name} is not given, and {variable} is not set")
+    return value
+
+
+class Client(_Client[Blocking, SyncTransport]):
+    """A client that blocks. Make one and share it among threads; close it, or use it in a `with`.
+
+    Args:
+        base_url: where the service is, without `/api/v1`; else `MEETCORE_BASE_URL` of the environment.
+        api_key: the key, as it was shown once; else `MEETCORE_API_KEY` of the environment.
+        timeout_s: seconds for one attempt: for connecting, for each wait for bytes, for the body as a whole.
+        max_attempts: how often a call is tried; 1 tries it once.
+        max_total_s: seconds for a call with its attempts and waits. A wait that would pass it is not begun.
+        transport: of httpx, in the place of its own: for tests, proxies, certificates. Without one, httpx
+            takes proxies from the environment.
+        sleep: waits so many seconds.
+        clock: seconds from any beginning.
+        jitter: draws from [0, 1): the share of each back-off that is waited.
+
+    Raises:
+        ValueError: one of them is missing or cannot be meant.
+    """
+
+    _mode_of = Blocking
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        *,
+        timeout_s: float = 30.0,
+        max_attempts: int = 6,
+        max_total_s: float = 120.0,
+        transport: httpx.BaseTransport | None = None,
+        sleep: Callable[[float], object] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        place, policy = _place(base_url, api_key), RetryPolicy(timeout_s, max_attempts, max_total_s)
+        http = httpx.Client(headers=place.headers, transport=transport)
+        self._use(SyncTransport(place, policy, http, sleep, clock, jitter))
+
+    @property
+    def with_response(self) -> Operations[BlockingResponses]:
+        """The operations once more, each returning a `Response` that holds the result."""
+        return Operations(BlockingResponses(self._transport))
 
     def close(self) -> None:
         """Close the connections."""
-        self._shell.http.close()
+        self._transport.http.close()
 
     def __enter__(self) -> Self:
         return self
@@ -195,15 +165,14 @@ class Client(AccountOperations, SyncResource):
     ) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"Client({self._shell.place.base_url!r})"
 
-
-class AsyncClient(AccountOperations, AsyncResource):
+class AsyncClient(_Client[Awaited, AsyncTransport]):
     """A client that awaits, on asyncio. Make one and share it among tasks; close it, or use `async with`.
 
     The arguments are those of `Client`; `sleep` is awaited.
     """
+
+    _mode_of = Awaited
 
     def __init__(
         self,
@@ -222,44 +191,14 @@ class AsyncClient(AccountOperations, AsyncResource):
         http = httpx.AsyncClient(headers=place.headers, transport=transport)
         self._use(AsyncTransport(place, policy, http, sleep, clock, jitter))
 
-    def _use(self, shell: AsyncTransport) -> None:
-        super().__init__(shell)
-        self._shell = shell
-        self.meetings = AsyncMeetings(shell)
-        self.credits = AsyncCredits(shell)
-        self.webhooks = AsyncWebhooks(shell)
-        self.recordings = AsyncRecordings(shell)
-        self.notes = AsyncNotes(shell)
-
-    def with_options(
-        self,
-        *,
-        timeout_s: float | None = None,
-        max_attempts: int | None = None,
-        max_total_s: float | None = None,
-        headers: Mapping[str, str] | None = None,
-    ) -> Self:
-        """Make a client with other options on the same connections; see `Client.with_options`."""
-        place, policy = self._shell.place, self._shell.policy
-        place = evolve(place, extra_headers={**place.extra_headers, **(headers or {})})
-        twin = object.__new__(type(self))
-        policy = _policy(policy, timeout_s, max_attempts, max_total_s)
-        twin._use(evolve(self._shell, place=place, policy=policy))
-        return twin
-
     @property
-    def with_response(self) -> AsyncClientResponses:
+    def with_response(self) -> Operations[AwaitedResponses]:
         """The operations once more, each returning a `Response` that holds the result."""
-        return AsyncClientResponses(self._shell)
-
-    @property
-    def rate_limit(self) -> RateLimit | None:
-        """The request rate by the last answer; None before the first."""
-        return self._shell.last_seen.rate_limit
+        return Operations(AwaitedResponses(self._transport))
 
     async def aclose(self) -> None:
         """Close the connections."""
-        await self._shell.http.aclose()
+        await self._transport.http.aclose()
 
     async def __aenter__(self) -> Self:
         return self
@@ -268,6 +207,3 @@ class AsyncClient(AccountOperations, AsyncResource):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self.aclose()
-
-    def __repr__(self) -> str:
-        return f"AsyncClient({self._shell.place.base_url!r})"

@@ -2,19 +2,19 @@
 
 ::
 
-    class MeetingOperations:
+    class MeetingOperations(Resource[M]):
         @operation
         def get(self, meeting_id: Id) -> Call[Meeting]: ...
 
-    class Meetings(MeetingOperations, SyncResource): ...        meetings.get(id) -> Meeting
-    class AsyncMeetings(MeetingOperations, AsyncResource): ...  await meetings.get(id) -> Meeting
-    class MeetingResponses(MeetingOperations, SyncResponses): ...  meetings.get(id) -> Response[Meeting]
+    MeetingOperations[Blocking]             meetings.get(id) -> Meeting
+    MeetingOperations[Awaited]              await meetings.get(id) -> Meeting
+    MeetingOperations[BlockingResponses]    meetings.get(id) -> Response[Meeting]
+    MeetingOperations[AwaitedResponses]     await meetings.get(id) -> Response[Meeting]
 
-Owns the turning of a description into a method with the same arguments. It contains no operation and no
-HTTP: a transport runs calls.
+A mode says what a description becomes. This module contains no operation and no HTTP: a transport runs calls.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from functools import wraps
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, overload
 
@@ -28,15 +28,17 @@ from meetcore.client.response import Response
 
 __all__ = [
     "AsyncPages",
-    "AsyncResource",
     "AsyncResponsePages",
-    "AsyncResponses",
     "AsyncRunner",
+    "Awaited",
+    "AwaitedResponses",
+    "Blocking",
+    "BlockingResponses",
+    "M",
     "Pages",
+    "Resource",
     "ResponsePages",
     "Runner",
-    "SyncResource",
-    "SyncResponses",
     "listing",
     "operation",
     "procedure",
@@ -44,6 +46,7 @@ __all__ = [
 
 P = ParamSpec("P")
 T = TypeVar("T")
+M = TypeVar("M")
 
 
 class Runner(Protocol):
@@ -64,36 +67,6 @@ class AsyncRunner(Protocol):
 
     async def run_procedure(self, wanted: Procedure[T]) -> T:
         """Take the steps of a procedure."""
-
-
-class _Blocking:
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-
-
-class _Awaited:
-    def __init__(self, runner: AsyncRunner) -> None:
-        self._runner = runner
-
-
-class SyncResource(_Blocking):
-    """What blocking operations are called on."""
-
-
-class AsyncResource(_Awaited):
-    """What awaited operations are called on."""
-
-
-class SyncResponses(_Blocking):
-    """What blocking operations are called on whose responses are wanted, too."""
-
-
-class AsyncResponses(_Awaited):
-    """What awaited operations are called on whose responses are wanted, too."""
-
-
-async def _result_of(runner: AsyncRunner, call: Call[T]) -> T:
-    return (await runner.respond(call)).result
 
 
 @frozen
@@ -180,106 +153,156 @@ def _moved_on(at: str, response: Response[Page[T]]) -> Response[Page[T]]:
     return response
 
 
-class operation(Generic[P, T]):  # noqa: N801  (a decorator)
+@frozen
+class Blocking:
+    """A call blocks until there is its result."""
+
+    runner: Runner
+
+    def run_call(self, call: Call[T]) -> T:
+        """Make the call."""
+        return self.runner.respond(call).result
+
+    def open_pages(self, wanted: Listing[T]) -> Pages[T]:
+        """Return the list, of which nothing is read yet."""
+        return Pages(self.runner, wanted)
+
+    def run_procedure(self, wanted: Procedure[T]) -> T:
+        """Take the steps of the procedure."""
+        return self.runner.run_procedure(wanted)
+
+
+@frozen
+class Awaited:
+    """A call is awaited for its result."""
+
+    runner: AsyncRunner
+
+    async def run_call(self, call: Call[T]) -> T:
+        """Make the call."""
+        return (await self.runner.respond(call)).result
+
+    def open_pages(self, wanted: Listing[T]) -> AsyncPages[T]:
+        """Return the list, of which nothing is read yet."""
+        return AsyncPages(self.runner, wanted)
+
+    async def run_procedure(self, wanted: Procedure[T]) -> T:
+        """Take the steps of the procedure."""
+        return await self.runner.run_procedure(wanted)
+
+
+@frozen
+class BlockingResponses:
+    """A call blocks until there is its response. A procedure has no one response, and is not offered."""
+
+    runner: Runner
+
+    def run_call(self, call: Call[T]) -> Response[T]:
+        """Make the call."""
+        return self.runner.respond(call)
+
+    def open_pages(self, wanted: Listing[T]) -> ResponsePages[T]:
+        """Return the list, of which nothing is read yet."""
+        return ResponsePages(self.runner, wanted)
+
+
+@frozen
+class AwaitedResponses:
+    """A call is awaited for its response. A procedure has no one response, and is not offered."""
+
+    runner: AsyncRunner
+
+    async def run_call(self, call: Call[T]) -> Response[T]:
+        """Make the call."""
+        return await self.runner.respond(call)
+
+    def open_pages(self, wanted: Listing[T]) -> AsyncResponsePages[T]:
+        """Return the list, of which nothing is read yet."""
+        return AsyncResponsePages(self.runner, wanted)
+
+
+class Resource(Generic[M]):
+    """Operations in a mode."""
+
+    def __init__(self, mode: M) -> None:
+        self._mode = mode
+
+
+class _Descriptor(Generic[P]):
+    def __init__(self, describe: Callable[Concatenate[Any, P], object]) -> None:
+        self._describe = describe
+        self.__doc__ = describe.__doc__
+
+    def _method(self, owner: Resource[Any], perform: Callable[[Any], object]) -> Callable[P, Any]:
+        bound = self._describe.__get__(owner)
+
+        @wraps(bound)
+        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return perform(bound(*args, **kwargs))
+
+        return method
+
+
+class operation(_Descriptor[P], Generic[P, T]):  # noqa: N801  (a decorator)
     """Makes a description of a call into a method that makes the call."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Call[T]]) -> None:
-        self._describe = describe
-        self.__doc__ = describe.__doc__
+        super().__init__(describe)
 
     @overload
     def __get__(self, owner: None, kind: type[Any]) -> "operation[P, T]": ...
     @overload
-    def __get__(self, owner: SyncResource, kind: type[Any]) -> Callable[P, T]: ...
+    def __get__(self, owner: Resource[Blocking], kind: type[Any]) -> Callable[P, T]: ...
     @overload
-    def __get__(self, owner: AsyncResource, kind: type[Any]) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, owner: Resource[Awaited], kind: type[Any]) -> Callable[P, Awaitable[T]]: ...
     @overload
-    def __get__(self, owner: SyncResponses, kind: type[Any]) -> Callable[P, Response[T]]: ...
+    def __get__(self, owner: Resource[BlockingResponses], kind: type[Any]) -> Callable[P, Response[T]]: ...
     @overload
-    def __get__(self, owner: AsyncResponses, kind: type[Any]) -> Callable[P, Awaitable[Response[T]]]: ...
+    def __get__(
+        self, owner: Resource[AwaitedResponses], kind: type[Any]
+    ) -> Callable[P, Awaitable[Response[T]]]: ...
 
-    def __get__(self, owner: Any, kind: type[Any]) -> Any:
-        if owner is None:
-            return self
-        bound, runner = self._describe.__get__(owner), owner._runner
-
-        @wraps(bound)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            call = bound(*args, **kwargs)
-            match owner:
-                case SyncResource():
-                    return runner.respond(call).result
-                case AsyncResource():
-                    return _result_of(runner, call)
-                case _:
-                    return runner.respond(call)
-
-        return method
+    def __get__(self, owner: Resource[Any] | None, kind: type[Any]) -> Any:
+        return self if owner is None else self._method(owner, owner._mode.run_call)
 
 
-class listing(Generic[P, T]):  # noqa: N801  (a decorator)
+class listing(_Descriptor[P], Generic[P, T]):  # noqa: N801  (a decorator)
     """Makes a description of a list into a method that gives its pages, each sent for when it is read."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Listing[T]]) -> None:
-        self._describe = describe
-        self.__doc__ = describe.__doc__
+        super().__init__(describe)
 
     @overload
     def __get__(self, owner: None, kind: type[Any]) -> "listing[P, T]": ...
     @overload
-    def __get__(self, owner: SyncResource, kind: type[Any]) -> Callable[P, Pages[T]]: ...
+    def __get__(self, owner: Resource[Blocking], kind: type[Any]) -> Callable[P, Pages[T]]: ...
     @overload
-    def __get__(self, owner: AsyncResource, kind: type[Any]) -> Callable[P, AsyncPages[T]]: ...
+    def __get__(self, owner: Resource[Awaited], kind: type[Any]) -> Callable[P, AsyncPages[T]]: ...
     @overload
-    def __get__(self, owner: SyncResponses, kind: type[Any]) -> Callable[P, ResponsePages[T]]: ...
+    def __get__(
+        self, owner: Resource[BlockingResponses], kind: type[Any]
+    ) -> Callable[P, ResponsePages[T]]: ...
     @overload
-    def __get__(self, owner: AsyncResponses, kind: type[Any]) -> Callable[P, AsyncResponsePages[T]]: ...
+    def __get__(
+        self, owner: Resource[AwaitedResponses], kind: type[Any]
+    ) -> Callable[P, AsyncResponsePages[T]]: ...
 
-    def __get__(self, owner: Any, kind: type[Any]) -> Any:
-        if owner is None:
-            return self
-        bound = self._describe.__get__(owner)
-        [pages] = [pages for resource, pages in _PAGES.items() if isinstance(owner, resource)]
-
-        @wraps(bound)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return pages(owner._runner, bound(*args, **kwargs))
-
-        return method
+    def __get__(self, owner: Resource[Any] | None, kind: type[Any]) -> Any:
+        return self if owner is None else self._method(owner, owner._mode.open_pages)
 
 
-_PAGES: Mapping[type, Callable[[Any, Listing[Any]], object]] = {
-    SyncResource: Pages,
-    AsyncResource: AsyncPages,
-    SyncResponses: ResponsePages,
-    AsyncResponses: AsyncResponsePages,
-}
-
-
-class procedure(Generic[P, T]):  # noqa: N801  (a decorator)
-    """Makes a description of several steps into a method that takes them. It has no one response."""
+class procedure(_Descriptor[P], Generic[P, T]):  # noqa: N801  (a decorator)
+    """Makes a description of several steps into a method that takes them."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Procedure[T]]) -> None:
-        self._describe = describe
-        self.__doc__ = describe.__doc__
+        super().__init__(describe)
 
     @overload
     def __get__(self, owner: None, kind: type[Any]) -> "procedure[P, T]": ...
     @overload
-    def __get__(self, owner: SyncResource, kind: type[Any]) -> Callable[P, T]: ...
+    def __get__(self, owner: Resource[Blocking], kind: type[Any]) -> Callable[P, T]: ...
     @overload
-    def __get__(self, owner: AsyncResource, kind: type[Any]) -> Callable[P, Awaitable[T]]: ...
+    def __get__(self, owner: Resource[Awaited], kind: type[Any]) -> Callable[P, Awaitable[T]]: ...
 
-    def __get__(self, owner: Any, kind: type[Any]) -> Any:
-        if owner is None:
-            return self
-        if isinstance(owner, SyncResponses | AsyncResponses):
-            # `hasattr` must be false.
-            raise AttributeError("this takes several requests: call it on the client itself")  # noqa: TRY004
-        bound = self._describe.__get__(owner)
-
-        @wraps(bound)
-        def method(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return owner._runner.run_procedure(bound(*args, **kwargs))
-
-        return method
+    def __get__(self, owner: Resource[Any] | None, kind: type[Any]) -> Any:
+        return self if owner is None else self._method(owner, owner._mode.run_procedure)

@@ -2,8 +2,8 @@
 
 ::
 
-    conduct(call)  ---Send(request, wait_s, timeout_s)-->  a shell: waits, sends
-                   <--Answer | Lost----------------------
+    run_with_retries(call)  ---Send(call, wait_s, timeout_s)-->  a transport: waits, sends
+                            <--Answer | NoResponse-------------
                    ... until there is a result to return or an error to raise
 
 Tried again are a lost connection, a time-out, and the statuses 429, 500, 502, 503, 504: every call can be

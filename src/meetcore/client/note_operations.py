@@ -4,7 +4,7 @@ from os import PathLike
 from types import NoneType
 
 from meetcore.client.calls import Call, Id, Listing, change, page_query, path_of, read
-from meetcore.client.descriptors import listing, operation, procedure
+from meetcore.client.descriptors import M, Resource, listing, operation, procedure
 from meetcore.client.downloading import WritesBytes, recording_download
 from meetcore.client.note_records import Download, DownloadUrl, Note, Recording
 from meetcore.client.procedures import Procedure
@@ -18,7 +18,7 @@ def _text(id_: Id | None) -> str | None:
     return None if id_ is None else str(id_)
 
 
-class RecordingOperations:
+class RecordingOperations(Resource[M]):
     """Recordings."""
 
     @listing
@@ -83,7 +83,7 @@ class RecordingOperations:
         return change("DELETE", path_of("recordings", recording_id), NoneType, idempotency_key, query=query)
 
 
-class NoteOperations:
+class NoteOperations(Resource[M]):
     """Notes."""
 
     @operation

@@ -25,7 +25,7 @@ from meetcore.client.calls import (
     read,
     time_text,
 )
-from meetcore.client.descriptors import listing, operation
+from meetcore.client.descriptors import M, Resource, listing, operation
 from meetcore.client.records import (
     Account,
     Balance,
@@ -47,7 +47,7 @@ def _given(**fields: object) -> dict[str, object]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-class AccountOperations:
+class AccountOperations(Resource[M]):
     """The caller's account, and what can be bought."""
 
     @operation
@@ -61,7 +61,7 @@ class AccountOperations:
         return Listing(read("/pricing-tiers", Page[PricingTier], page_query(page_size)))
 
 
-class MeetingOperations:
+class MeetingOperations(Resource[M]):
     """Meetings."""
 
     @operation
@@ -152,7 +152,7 @@ class MeetingOperations:
         return change("DELETE", path_of("meetings", meeting_id), Cancellation, idempotency_key)
 
 
-class CreditOperations:
+class CreditOperations(Resource[M]):
     """Credits."""
 
     @operation
@@ -214,7 +214,7 @@ class CreditOperations:
         return Listing(read("/credits/transactions", Page[Transaction], query))
 
 
-class WebhookOperations:
+class WebhookOperations(Resource[M]):
     """Webhooks and their deliveries."""
 
     @operation

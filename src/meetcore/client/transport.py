@@ -7,7 +7,7 @@ it was not meant to go.
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping
 from contextlib import aclosing, closing, contextmanager
 from functools import cache
 from importlib import metadata
@@ -171,6 +171,11 @@ class LastSeen:
 
     rate_limit: RateLimit | None = None
 
+    def note(self, answer: Answer) -> Answer:
+        """Remember what an answer says of the request rate, and return it."""
+        self.rate_limit = read_rate_limit(answer.headers) or self.rate_limit
+        return answer
+
 
 @define
 class SyncTransport:
@@ -186,20 +191,14 @@ class SyncTransport:
 
     def respond(self, call: Call[T]) -> Response[T]:
         """Make a call; the result and its answer, or a `MeetcoreError`."""
-        steps = run_with_retries(call, self.policy, self.clock, self.jitter)
-        try:
-            send = next(steps)
-            while True:
-                if send.wait_s:
-                    self.sleep(send.wait_s)
-                send = steps.send(self._ask(send))
-        except StopIteration as done:
-            response: Response[T] = done.value
-            return response
+        return self._run(run_with_retries(call, self.policy, self.clock, self.jitter))
 
     def run_procedure(self, wanted: Procedure[T]) -> T:
         """Take the steps of a procedure; its result, or what one of them raised."""
-        with closing(wanted.steps(Means(self.policy, self.clock, self.jitter))) as steps:
+        return self._run(wanted.steps(Means(self.policy, self.clock, self.jitter)))
+
+    def _run(self, steps: Generator[Step | Send, Any, T]) -> T:
+        with closing(steps):
             try:
                 step = next(steps)
                 while True:
@@ -208,13 +207,17 @@ class SyncTransport:
                 result: T = done.value
                 return result
 
-    def _take(self, step: Step) -> object:
+    def _take(self, step: Step | Send) -> object:
         match step:
             case Pause(seconds):
                 return self.sleep(seconds)
+            case Send():
+                if step.wait_s:
+                    self.sleep(step.wait_s)
+                return self._ask(step)
             case Fetch():
                 return self._fetch(step)
-            case _:
+            case Call():
                 return self.respond(step).result
 
     def _ask(self, send: Send) -> Answer | NoResponse:
@@ -222,8 +225,7 @@ class SyncTransport:
         with _catch_failures() as outcome, self.http.stream(**self.place.request(send)) as response:
             for piece in response.iter_bytes():
                 intake.take(piece)
-            outcome.reply = intake.whole(response)
-            self.last_seen.rate_limit = read_rate_limit(outcome.reply.headers) or self.last_seen.rate_limit
+            outcome.reply = self.last_seen.note(intake.whole(response))
         return outcome.reply
 
     def _fetch(self, fetch: Fetch) -> Answer | NoResponse:
@@ -251,20 +253,14 @@ class AsyncTransport:
 
     async def respond(self, call: Call[T]) -> Response[T]:
         """Make a call; the result and its answer, or a `MeetcoreError`."""
-        steps = run_with_retries(call, self.policy, self.clock, self.jitter)
-        try:
-            send = next(steps)
-            while True:
-                if send.wait_s:
-                    await self.sleep(send.wait_s)
-                send = steps.send(await self._ask(send))
-        except StopIteration as done:
-            response: Response[T] = done.value
-            return response
+        return await self._run(run_with_retries(call, self.policy, self.clock, self.jitter))
 
     async def run_procedure(self, wanted: Procedure[T]) -> T:
         """Take the steps of a procedure; its result, or what one of them raised."""
-        with closing(wanted.steps(Means(self.policy, self.clock, self.jitter))) as steps:
+        return await self._run(wanted.steps(Means(self.policy, self.clock, self.jitter)))
+
+    async def _run(self, steps: Generator[Step | Send, Any, T]) -> T:
+        with closing(steps):
             try:
                 step = next(steps)
                 while True:
@@ -273,13 +269,17 @@ class AsyncTransport:
                 result: T = done.value
                 return result
 
-    async def _take(self, step: Step) -> object:
+    async def _take(self, step: Step | Send) -> object:
         match step:
             case Pause(seconds):
                 return await self.sleep(seconds)
+            case Send():
+                if step.wait_s:
+                    await self.sleep(step.wait_s)
+                return await self._ask(step)
             case Fetch():
                 return await self._fetch(step)
-            case _:
+            case Call():
                 return (await self.respond(step)).result
 
     async def _ask(self, send: Send) -> Answer | NoResponse:
@@ -288,10 +288,7 @@ class AsyncTransport:
             async with self.http.stream(**self.place.request(send)) as response:
                 async for piece in response.aiter_bytes():
                     intake.take(piece)
-                outcome.reply = intake.whole(response)
-                self.last_seen.rate_limit = (
-                    read_rate_limit(outcome.reply.headers) or self.last_seen.rate_limit
-                )
+                outcome.reply = self.last_seen.note(intake.whole(response))
         return outcome.reply
 
     async def _fetch(self, fetch: Fetch) -> Answer | NoResponse:
