@@ -19,6 +19,7 @@ from meetcore.domain.webhooks.deliveries import Attempt, Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
 
 __all__ = [
+    "Record",
     "balance_record",
     "cancellation_record",
     "credits_record",

@@ -8,10 +8,11 @@ Cancelled already: the same answer again. Ended: a conflict.
 from datetime import datetime
 from uuid import UUID
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from meetcore.domain.errors import DomainError, NotFound, ServiceUnavailable, UpstreamError
-from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel, transition
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, can_cancel
+from meetcore.domain.records import cancellation_record
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import MeetingView
@@ -20,14 +21,14 @@ from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.bounded_provider import require_own
-from meetcore.usecases.cancellation import Cancellation, clear
+from meetcore.usecases.cancellation import Cancellation, clear, mark_cancelling
 from meetcore.usecases.duplicates import DuplicateLimit, wait_while_in_progress
 from meetcore.usecases.idempotency import (
-    Answer,
     IdempotentRequest,
+    Outcome,
+    bind_key,
     check_key,
-    key_record,
-    store_first_replay,
+    store_outcome,
     store_refusal,
 )
 from meetcore.usecases.lifecycle_events import apply_lifecycle_event
@@ -59,7 +60,7 @@ class _Busy:
     is_expired: bool
 
 
-_Step = Answer | _Marked | _Running | _Busy
+_Step = Outcome | DomainError | _Marked | _Running | _Busy
 
 
 @frozen
@@ -83,97 +84,50 @@ class CancelMeeting:
     limit: DuplicateLimit = field(factory=DuplicateLimit)
 
     async def __call__(
-        self, caller: Caller, meeting_id: UUID, request_key: IdempotentRequest, now: datetime
-    ) -> Answer:
+        self, caller: Caller, meeting_id: UUID, request: IdempotentRequest, now: datetime
+    ) -> Outcome:
         """Cancel or end a meeting.
 
+        Returns:
+            What became of the meeting; or a refusal: NotFound, or Conflict where it has ended.
+
         Raises:
-            NotFound, Conflict: no such meeting, or it has ended; when no key stores it.
             IdempotencyKeyReused: the key belongs to another request.
             UpstreamError: the provider did not remove it, or may not have; nothing was refunded yet.
             ServiceUnavailable: another process's cancellation takes too long.
             StoreUnavailable: the database does not answer.
         """
         async with self.limit.turn((caller.account.id, meeting_id)) as wait_until:
-            deadline = min(wait_until, request_key.deadline(self.wait_s))
-            return await self._cancel(caller, meeting_id, request_key, now, deadline)
+            deadline = min(wait_until, request.deadline(self.wait_s))
+            outcome = await self._cancel(caller.account.id, meeting_id, request, now, deadline)
+        if outcome.due:
+            self.notifier.notify()
+        return outcome
 
     async def _cancel(
-        self, caller: Caller, meeting_id: UUID, request_key: IdempotentRequest, now: datetime, deadline: float
-    ) -> Answer:
-        account_id = caller.account.id
+        self, account_id: UUID, meeting_id: UUID, request: IdempotentRequest, now: datetime, deadline: float
+    ) -> Outcome:
         while True:
-            step = await self._mark(caller, meeting_id, request_key, now)
+            lease = Lease(self.runtime.new_id(now), self.lease_s)
+            async with self.store.begin() as tx:
+                step = await start_cancelling(tx, account_id, meeting_id, request, lease, now)
             match step:
-                case Answer():
+                case Outcome():
                     return step
+                case DomainError():
+                    raise step
                 case _Marked():
-                    return await self._remove(step, request_key, now)
+                    return await self._remove(step, now)
                 case _Running():
-                    return await self._end(step.meeting, request_key, now)
+                    return await self._end(step.meeting, request, now)
                 case _Busy(is_expired=True):
                     await self.reconcile.one(account_id, meeting_id)
             if not await wait_while_in_progress(self.queries, account_id, meeting_id, deadline, self.poll_s):
                 raise ServiceUnavailable("The meeting is being cancelled by another request.", 1)
 
-    async def _mark(
-        self, caller: Caller, meeting_id: UUID, request_key: IdempotentRequest, now: datetime
-    ) -> _Step:
-        account_id = caller.account.id
-        async with self.store.begin() as tx:
-            view = await tx.meetings.load_locked(account_id, meeting_id, request_key.key)
-            if (answer := await self._replay(tx, account_id, view, request_key)) is not None:
-                return answer
-            try:
-                return await self._decide(tx, view, request_key, now)
-            except DomainError as error:
-                refusal, payload = error, await store_refusal(tx, account_id, request_key, error)
-        if payload is None or request_key.key is None:
-            raise refusal
-        return Answer(payload)
-
-    async def _replay(
-        self, tx: Transaction, account_id: UUID, view: MeetingView | None, request_key: IdempotentRequest
-    ) -> Answer | None:
-        if request_key.key is None:
-            return None
-        known = view.idempotency if view else await tx.idempotency.load(account_id, request_key.key)
-        lookup = check_key(known, request_key)
-        if lookup.verdict is not Verdict.REPLAY or lookup.record is None:
-            return None  # in progress shows in the meeting's own state
-        if lookup.record.answer is not None:
-            return Answer(lookup.record.answer, is_replay=True)
-        # Another process finished the work: the meeting shows how, and the answer is stored now.
-        assert view is not None
-        payload = request_key.render(view.meeting)
-        await tx.idempotency.save(account_id, evolve(lookup.record, answer=payload))
-        return Answer(payload, is_replay=True)
-
-    async def _decide(
-        self, tx: Transaction, view: MeetingView | None, request_key: IdempotentRequest, now: datetime
-    ) -> _Step:
-        if view is None:
-            raise NotFound("No meeting with this id.")
-        meeting = view.meeting
-        if meeting.status is MeetingStatus.CANCELLING:
-            return _Busy(is_expired=not view.is_leased)
-        if meeting.status is MeetingStatus.CANCELLED:
-            payload = request_key.render(meeting)
-            if request_key.key is not None:
-                await tx.idempotency.save(meeting.account_id, key_record(request_key, payload, meeting.id))
-            return Answer(payload)
-        if not can_cancel(meeting, now):
-            if request_key.key is not None:
-                await tx.idempotency.save(meeting.account_id, key_record(request_key, None, meeting.id))
-            return _Running(meeting)
-        lease = Lease(self.runtime.new_id(now), self.lease_s)
-        marked = evolve(meeting, status=transition(meeting.status, MeetingEvent.CANCEL))
-        await tx.meetings.save_cancelling(marked, lease, request_key.claim(meeting.id))
-        return _Marked(marked, lease.token)
-
-    async def _remove(self, step: _Marked, request_key: IdempotentRequest, now: datetime) -> Answer:
+    async def _remove(self, step: _Marked, now: datetime) -> Outcome:
         try:
-            done = await self.cancellation.complete(step.meeting, step.token, now, request_key.render)
+            outcome = await self.cancellation.complete(step.meeting, step.token, now)
         except ProviderRefused as error:
             await self.cancellation.put_back(step.meeting, step.token)
             raise _provider_unavailable() from error
@@ -183,44 +137,90 @@ class CancelMeeting:
                 "The video provider did not answer. The cancellation is being looked into; "
                 "a retry gets its result."
             ) from error
-        if done is None or done.payload is None:
-            return await self._overtaken(step.meeting, request_key)
-        if done.due:
-            self.notifier.notify()
-        return Answer(done.payload)
+        return outcome or await self._overtaken(step.meeting, now)
 
-    async def _overtaken(self, meeting: Meeting, request_key: IdempotentRequest) -> Answer:
+    async def _overtaken(self, meeting: Meeting, now: datetime) -> Outcome:
         """The lease ran out meanwhile: return the outcome of its new owner, once that is known."""
         stored = await self.queries.find_meeting(meeting.account_id, meeting.id)
         if stored is None or stored.status not in (MeetingStatus.CANCELLED, MeetingStatus.ENDED):
             raise ServiceUnavailable("The meeting took too long to cancel. Try again.", 1)
-        return await store_first_replay(self.store, meeting.account_id, request_key, stored)
+        return Outcome(cancellation_record(stored, now), is_replay=True)
 
-    async def _end(self, meeting: Meeting, request_key: IdempotentRequest, now: datetime) -> Answer:
+    async def _end(self, meeting: Meeting, request: IdempotentRequest, now: datetime) -> Outcome:
         try:
             require_own(self.provider, meeting)
             await clear(self.provider, meeting.provider_meeting_id or "")
         except (ProviderRefused, ProviderUnknown) as error:
             raise _provider_unavailable() from error
         async with self.store.begin() as tx:
-            view = await tx.meetings.load_locked(meeting.account_id, meeting.id, request_key.key)
-            if (answer := await self._replay(tx, meeting.account_id, view, request_key)) is not None:
-                return answer
-            stored = meeting if view is None else view.meeting
-            if stored.status is MeetingStatus.CANCELLING:
-                # Another server's clock still found it scheduled: return that outcome.
-                raise ServiceUnavailable("The meeting is being cancelled by another request. Try again.", 1)
-            due = 0
-            if (
-                moved := await apply_lifecycle_event(tx, self.runtime, stored, MeetingEvent.END, now)
-            ) is not None:
-                stored, due = moved
-            payload = request_key.render(stored)
-            if request_key.key is not None:
-                await tx.idempotency.save(meeting.account_id, key_record(request_key, payload, meeting.id))
-        if due:
-            self.notifier.notify()
-        return Answer(payload)
+            return await end_running(tx, self.runtime, meeting, request, now)
+
+
+async def start_cancelling(
+    tx: Transaction, account_id: UUID, meeting_id: UUID, request: IdempotentRequest, lease: Lease,
+    now: datetime,
+) -> _Step:  # fmt: skip
+    """Mark the meeting under the lease, or find out why that is not to be done."""
+    view = await tx.meetings.load_locked(account_id, meeting_id, request.key)
+    if (replay := await _replay(tx, account_id, view, request, now)) is not None:
+        return replay
+    try:
+        return await _start(tx, view, request, lease, now)
+    except DomainError as refusal:
+        return await store_refusal(tx, account_id, request, refusal)
+
+
+async def _start(
+    tx: Transaction, view: MeetingView | None, request: IdempotentRequest, lease: Lease, now: datetime
+) -> _Step:
+    if view is None:
+        raise NotFound("No meeting with this id.")
+    meeting = view.meeting
+    if meeting.status is MeetingStatus.CANCELLING:
+        return _Busy(is_expired=not view.is_leased)
+    if meeting.status is MeetingStatus.CANCELLED:
+        outcome = Outcome(cancellation_record(meeting, now))
+        return await store_outcome(tx, meeting.account_id, request, outcome, meeting.id)
+    if not can_cancel(meeting, now):
+        await bind_key(tx, meeting.account_id, request, meeting.id)
+        return _Running(meeting)
+    return _Marked(await mark_cancelling(tx, meeting, lease, request.claim(meeting.id)), lease.token)
+
+
+async def end_running(
+    tx: Transaction, runtime: Runtime, meeting: Meeting, request: IdempotentRequest, now: datetime
+) -> Outcome:
+    """Write the end of a meeting that was ended at the provider, and the outcome under the key.
+
+    Raises:
+        ServiceUnavailable: another server's clock still found it scheduled, and it is being cancelled.
+    """
+    view = await tx.meetings.load_locked(meeting.account_id, meeting.id, request.key)
+    if (replay := await _replay(tx, meeting.account_id, view, request, now)) is not None:
+        return replay
+    stored, due = meeting if view is None else view.meeting, 0
+    if stored.status is MeetingStatus.CANCELLING:
+        raise ServiceUnavailable("The meeting is being cancelled by another request. Try again.", 1)
+    moved = await apply_lifecycle_event(tx, runtime, stored, MeetingEvent.END, now)
+    if moved is not None:
+        stored, due = moved
+    outcome = Outcome(cancellation_record(stored, now), due=due)
+    return await store_outcome(tx, meeting.account_id, request, outcome, meeting.id)
+
+
+async def _replay(
+    tx: Transaction, account_id: UUID, view: MeetingView | None, request: IdempotentRequest, now: datetime
+) -> Outcome | None:
+    """Return the stored outcome; unfinished work shows in the meeting's own state."""
+    if request.key is None:
+        return None
+    known = view.idempotency if view else await tx.idempotency.load(account_id, request.key)
+    lookup = check_key(known, request)
+    if lookup.verdict is not Verdict.REPLAY or lookup.replay is not None:
+        return lookup.replay
+    # An earlier release stored no outcome where its reconciler finished the cancellation.
+    assert view is not None
+    return Outcome(cancellation_record(view.meeting, now), is_replay=True)
 
 
 def _provider_unavailable() -> UpstreamError:

@@ -20,27 +20,20 @@ from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, can_have_sh
 from meetcore.domain.money import ledger
 from meetcore.domain.money.holds import CapUsage, refund_usage
 from meetcore.domain.money.ledger import Entry, Funds
+from meetcore.domain.records import cancellation_record
 from meetcore.domain.webhooks.events import Event
+from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import LeaseView
-from meetcore.ports.store import Store
+from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderUnknown, VideoProvider
 from meetcore.usecases.bounded_provider import PROVIDER_TIMEOUT_S, require_own
-from meetcore.usecases.idempotency import Render
+from meetcore.usecases.idempotency import Outcome, encode_outcome
 from meetcore.usecases.lifecycle_events import ended_event
 from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Cancellation", "Cancelled", "clear"]
-
-
-@frozen
-class Cancelled:
-    """A meeting that is over, the rendered answer, and the deliveries that wait."""
-
-    meeting: Meeting
-    payload: bytes | None
-    due: int
+__all__ = ["Cancellation", "clear", "end_cancellation", "mark_cancelling", "restore"]
 
 
 async def clear(provider: VideoProvider, provider_meeting_id: str) -> ProviderMeetingState:
@@ -63,6 +56,54 @@ async def clear(provider: VideoProvider, provider_meeting_id: str) -> ProviderMe
     return state
 
 
+async def mark_cancelling(tx: Transaction, meeting: Meeting, lease: Lease, claim: Claim | None) -> Meeting:
+    """Mark a meeting, read under its account's lock, as being cancelled under a lease."""
+    marked = evolve(meeting, status=transition(meeting.status, MeetingEvent.CANCEL))
+    await tx.meetings.save_cancelling(marked, lease, claim)
+    return marked
+
+
+async def end_cancellation(
+    tx: Transaction, runtime: Runtime, view: LeaseView, at: datetime, *, is_refunded: bool
+) -> Outcome:
+    """Write the end of a cancellation: refunded and CANCELLED, or ENDED without a refund."""
+    if is_refunded:
+        over, refund = _refunded(view, runtime, at)
+        events: list[Event] = []
+    else:
+        status = transition(view.meeting.status, MeetingEvent.END)
+        over, refund = evolve(view.meeting, status=status, credits_refunded=0), None
+        events = [ended_event(runtime, over, at)]
+    outcome = Outcome(cancellation_record(over, at))
+    due = await tx.meetings.save_cancelled(
+        view, over, refund, events, None if view.claim is None else encode_outcome(outcome),
+        # Not by `at`: during the provider call the key may have become due to be shown.
+        invalidates_host_key=can_have_shown_host_key(over, runtime.now()),
+    )  # fmt: skip
+    return evolve(outcome, due=due)
+
+
+def _refunded(
+    view: LeaseView, runtime: Runtime, at: datetime
+) -> tuple[Meeting, tuple[Funds, CapUsage, Entry]]:
+    charge = view.charge
+    assert charge is not None
+    posting = ledger.refund(view.funds, charge, runtime.new_id(at), at, key=runtime.chain_key)
+    assert posting.entry is not None
+    over = evolve(
+        view.meeting,
+        status=transition(view.meeting.status, MeetingEvent.CANCELLED),
+        credits_refunded=charge.amount,
+    )
+    return over, (posting.funds, refund_usage(view.usage, charge.amount), posting.entry)
+
+
+async def restore(tx: Transaction, view: LeaseView) -> None:
+    """Schedule a meeting again that the provider refused to remove when it was first asked."""
+    status = transition(view.meeting.status, MeetingEvent.CANCEL_FAILED)
+    await tx.meetings.save_cancel_failed(view, evolve(view.meeting, status=status))
+
+
 @frozen
 class Cancellation:
     """Completes a cancellation that was marked under a lease."""
@@ -71,9 +112,7 @@ class Cancellation:
     provider: VideoProvider
     runtime: Runtime
 
-    async def complete(
-        self, meeting: Meeting, token: UUID, at: datetime, render: Render | None
-    ) -> Cancelled | None:
+    async def complete(self, meeting: Meeting, token: UUID, at: datetime) -> Outcome | None:
         """Remove the meeting at the provider and write the outcome; `None` when the lease is lost.
 
         Raises:
@@ -82,15 +121,14 @@ class Cancellation:
         require_own(self.provider, meeting)
         state = await clear(self.provider, meeting.provider_meeting_id or "")
         is_refunded = state in (ProviderMeetingState.REMOVED, ProviderMeetingState.GONE)
-        return await self._write(meeting, token, at, render, is_refunded=is_refunded)
+        return await self._write(meeting, token, at, is_refunded=is_refunded)
 
     async def put_back(self, meeting: Meeting, token: UUID) -> None:
         """Schedule a meeting again that the provider refused to remove when it was first asked."""
         async with self.store.begin() as tx:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
             if view is not None:
-                status = transition(view.meeting.status, MeetingEvent.CANCEL_FAILED)
-                await tx.meetings.save_cancel_failed(view, evolve(view.meeting, status=status))
+                await restore(tx, view)
 
     async def expire_lease(self, meeting: Meeting, token: UUID) -> None:
         """Expire the lease now: the provider may have removed the meeting, and must be called again."""
@@ -101,37 +139,10 @@ class Cancellation:
 
     @repeated_when_lost
     async def _write(
-        self, meeting: Meeting, token: UUID, at: datetime, render: Render | None, *, is_refunded: bool
-    ) -> Cancelled | None:
+        self, meeting: Meeting, token: UUID, at: datetime, *, is_refunded: bool
+    ) -> Outcome | None:
         async with self.store.begin() as tx:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, token)
             if view is None:
                 return None
-            if is_refunded:
-                over, refund = self._refunded(view, at)
-                events: list[Event] = []
-            else:
-                status = transition(view.meeting.status, MeetingEvent.END)
-                over, refund = evolve(view.meeting, status=status, credits_refunded=0), None
-                events = [ended_event(self.runtime, over, at)]
-            payload = None if render is None else render(over)
-            # Not by `at`: during the provider call the key may have become due to be shown.
-            invalidates_host_key = can_have_shown_host_key(over, self.runtime.now())
-            due = await tx.meetings.save_cancelled(
-                view, over, refund, events, payload, invalidates_host_key=invalidates_host_key
-            )
-        return Cancelled(over, payload, due)
-
-    def _refunded(
-        self, view: LeaseView, at: datetime
-    ) -> tuple[Meeting, tuple[Funds, CapUsage, Entry] | None]:
-        charge = view.charge
-        assert charge is not None
-        posting = ledger.refund(view.funds, charge, self.runtime.new_id(at), at, key=self.runtime.chain_key)
-        assert posting.entry is not None
-        over = evolve(
-            view.meeting,
-            status=transition(view.meeting.status, MeetingEvent.CANCELLED),
-            credits_refunded=charge.amount,
-        )
-        return over, (posting.funds, refund_usage(view.usage, charge.amount), posting.entry)
+            return await end_cancellation(tx, self.runtime, view, at, is_refunded=is_refunded)

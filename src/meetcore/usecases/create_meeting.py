@@ -15,56 +15,55 @@ from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from meetcore.domain.errors import (
     CreationsUsedUp,
     DomainError,
-    IdempotencyKeyReused,
     InvalidRequest,
     NoHostFree,
     ServiceUnavailable,
     UpstreamError,
 )
-from meetcore.domain.meetings import meetings
-from meetcore.domain.meetings.hosts import (
-    DEFAULT_SHARE_PERCENT,
-    DayCreations,
-    Host,
-    choose_host,
-    may_create,
-    next_creation_day,
+from meetcore.domain.meetings.hosts import DEFAULT_SHARE_PERCENT
+from meetcore.domain.meetings.meetings import (
+    Meeting,
+    MeetingPlan,
+    MeetingRequest,
+    MeetingStatus,
+    plan_meeting,
 )
-from meetcore.domain.meetings.meetings import Meeting, MeetingPlan, MeetingRequest, MeetingStatus
 from meetcore.domain.meetings.orphans import DEFAULT_WINDOW_S
-from meetcore.domain.meetings.schedule import cap_day
-from meetcore.domain.money import holds
-from meetcore.domain.money.ledger import Reference, TransferKind
 from meetcore.domain.money.pricing import TierCatalogue
 from meetcore.domain.requests.idempotency import DUPLICATE_WAIT_S, Verdict
-from meetcore.ports.lease import Lease
-from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
+from meetcore.ports.meetings import CreationQuery, LeaseView
 from meetcore.ports.queries import Caller, FreeStartQuery, Queries
 from meetcore.ports.store import Store, StoreUnavailable
 from meetcore.ports.video_provider import HostUnavailable, ProviderRefused, ProviderUnknown, VideoProvider
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.duplicates import wait_while_in_progress
 from meetcore.usecases.idempotency import (
-    Answer,
     IdempotentRequest,
     KeyLookup,
-    check_key,
-    store_first_replay,
-    store_refusal,
+    Outcome,
+    decide_once,
+    refused,
+    refusing,
 )
-from meetcore.usecases.provision import Provisioner, order_of
+from meetcore.usecases.provision import Provisioner, created_record, order_of
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.repeat import repeated_when_lost
+from meetcore.usecases.reserve_meeting import (
+    NO_HOST_RETRY_AFTER_S,
+    ReservationTerms,
+    creation_query,
+    draft_meeting,
+    reserve,
+)
 from meetcore.usecases.runtime import Runtime
 
 __all__ = ["CapacityRefusal", "CreateMeeting"]
 
-NO_HOST_RETRY_AFTER_S = 60
 MAX_HOST_ATTEMPTS = 64
 MAX_HOSTS_TRIED = 8
 
@@ -122,14 +121,15 @@ class CreateMeeting:
     orphan_window_s: float = DEFAULT_WINDOW_S
 
     async def __call__(
-        self, caller: Caller, request: MeetingRequest, request_key: IdempotentRequest, now: datetime
-    ) -> Answer:
-        """Make the meeting, or answer as the first request with this key was answered.
+        self, caller: Caller, wanted: MeetingRequest, request: IdempotentRequest, now: datetime
+    ) -> Outcome:
+        """Make the meeting, or return the outcome of the first request with this key.
+
+        Returns:
+            The meeting; or a refusal: what `plan_meeting` refuses, InsufficientCredits, CreditCapExceeded.
 
         Raises:
             InvalidRequest: the date or time does not exist.
-            NotFound, Unprocessable: what `plan_meeting` refuses, when no key stores it.
-            InsufficientCredits, CreditCapExceeded: likewise.
             IdempotencyKeyReused: the key belongs to another request.
             NoHostFree: no host is free for the whole of it.
             CreationsUsedUp: no host, or not this account, may have another meeting made today.
@@ -137,62 +137,80 @@ class CreateMeeting:
             UpstreamError: the provider refused or did not answer.
             StoreUnavailable: the database does not answer.
         """
-        deadline = request_key.deadline(self.wait_s)
+        deadline = request.deadline(self.wait_s)
         for _ in range(MAX_HOSTS_TRIED):
-            step = await self._reserve_or_wait(caller, request, request_key, now, deadline)
-            if isinstance(step, Answer):
+            step = await self._reserve_or_wait(caller, wanted, request, now, deadline)
+            if isinstance(step, Outcome):
                 return step
-            if (answer := await self._make(step, request_key, now)) is not None:
-                return answer
+            if (outcome := await self._make(step, request, now)) is not None:
+                return outcome
         raise NoHostFree(NO_HOST_RETRY_AFTER_S)
 
     async def _reserve_or_wait(
-        self,
-        caller: Caller,
-        request: MeetingRequest,
-        request_key: IdempotentRequest,
-        now: datetime,
+        self, caller: Caller, wanted: MeetingRequest, request: IdempotentRequest, now: datetime,
         deadline: float,
-    ) -> Answer | LeaseView:
-        """Return a meeting to make, or the result of the process that is making it."""
+    ) -> Outcome | LeaseView:  # fmt: skip
+        """Return a meeting to make, or the outcome of the process that is making it."""
         while True:
-            step = await self._reserve(caller, request, request_key, now)
+            step = await self._reserve(caller, wanted, request, now)
             if not isinstance(step, KeyLookup):
                 return step
-            if (answer := await self._catch_up(caller, request_key, step)) is not None:
-                return answer
-            if not await self._wait(caller, step, deadline):
+            if (outcome := await self._catch_up(caller.account.id, step)) is not None:
+                return outcome
+            if not await self._wait(caller.account.id, step, deadline):
                 raise ServiceUnavailable("The first request with this key is still in progress.", 1)
 
-    async def _wait(self, caller: Caller, lookup: KeyLookup, deadline: float) -> bool:
-        """Wait for the work of another process; False when there is no time left."""
-        subject_id = None if lookup.record is None else lookup.record.subject_id
-        return subject_id is not None and await wait_while_in_progress(
-            self.queries, caller.account.id, subject_id, deadline, self.poll_s
-        )
-
     async def _reserve(
-        self, caller: Caller, request: MeetingRequest, request_key: IdempotentRequest, now: datetime
-    ) -> Answer | LeaseView | KeyLookup:
+        self, caller: Caller, wanted: MeetingRequest, request: IdempotentRequest, now: datetime
+    ) -> Outcome | LeaseView | KeyLookup:
+        abilities = self.provider.abilities
         try:
-            plan = meetings.plan_meeting(request, self.catalogue, self.provider.abilities, now)
+            plan = plan_meeting(wanted, self.catalogue, abilities, now)
         except InvalidRequest:
             raise
-        except DomainError as error:
-            return await self._remember(caller, request_key, error)
-        meeting_id = self.runtime.new_id(now)
+        except DomainError as refusal:
+            return await self._refuse(caller.account.id, request, refusal)
+        draft, seats = draft_meeting(caller, plan, abilities, self.runtime, now), plan.tier.capacity
         for attempt in range(MAX_HOST_ATTEMPTS):
-            query = self._query(caller, plan, request_key, meeting_id, now, can_wait=attempt > 0)
-            try:
-                step = await self._try_reserve(caller, plan, request_key, query, meeting_id, now)
-            except NoHostFree:
-                break
-            except CreationsUsedUp as refusal:
-                self.report(CapacityRefusal(refusal, plan.tier.capacity, plan.start_at, caller.account.id))
-                raise
-            if step is not None:
-                return step
+            query = creation_query(draft, seats, abilities, request.key, can_wait=attempt > 0)
+            step = await self._try_reserve(draft, query, request)
+            match step:
+                case None:
+                    continue
+                case NoHostFree():
+                    break
+                case CreationsUsedUp():
+                    self.report(CapacityRefusal(step, seats, plan.start_at, caller.account.id))
+                    raise step
+                case DomainError():
+                    raise step
+                case _:
+                    return step
         raise await self._no_host_free(plan, now)
+
+    @repeated_when_lost
+    async def _try_reserve(
+        self, draft: Meeting, query: CreationQuery, request: IdempotentRequest
+    ) -> LeaseView | Outcome | KeyLookup | DomainError | None:
+        leaves_orphans = self.provider.abilities.leaves_orphans
+        terms = ReservationTerms(
+            self.lease_s, self.share_percent, self.orphan_window_s if leaves_orphans else None
+        )
+        async with self.store.begin() as tx:
+            return await reserve(tx, self.runtime, draft, query, request, terms)
+
+    async def _refuse(
+        self, account_id: UUID, request: IdempotentRequest, refusal: DomainError
+    ) -> Outcome | KeyLookup:
+        """Refuse what needs no reservation; under its key, the first outcome still comes first."""
+        if request.key is None:
+            step: Outcome | KeyLookup | DomainError = refused(request, refusal)
+        else:
+            async with self.store.begin() as tx:
+                step = await decide_once(tx, account_id, request, refusing(refusal))
+        if isinstance(step, DomainError):
+            raise step
+        return step
 
     async def _no_host_free(self, plan: MeetingPlan, now: datetime) -> ServiceUnavailable:
         """Return the refusal, with the next free time if known; read when no transaction is open."""
@@ -209,145 +227,57 @@ class CreateMeeting:
         self.report(CapacityRefusal(refusal, plan.tier.capacity, plan.start_at))
         return refusal
 
-    @repeated_when_lost
-    async def _try_reserve(
-        self, caller: Caller, plan: MeetingPlan, request_key: IdempotentRequest, query: CreationQuery,
-        meeting_id: UUID, now: datetime,
-    ) -> Answer | LeaseView | KeyLookup | None:  # fmt: skip
-        """Reserve in one transaction; `None` when a host was taken meanwhile and it is to be retried."""
-        async with self.store.begin() as tx:
-            view = await tx.meetings.load_creation(query)
-            if request_key.key is not None:
-                lookup = check_key(view.idempotency, request_key)
-                if lookup.verdict is not Verdict.CLAIM:
-                    return _replay(lookup)
-            if view.is_contended:
-                return None
-            try:
-                provisioning = self._decide(caller, plan, request_key, view, query.operation, meeting_id, now)
-            except DomainError as error:
-                refusal, payload = error, await store_refusal(tx, query.account_id, request_key, error)
-            else:
-                return await tx.meetings.save_provisioning(provisioning)
-        if payload is None or request_key.key is None:
-            raise refusal
-        return Answer(payload)
+    async def _catch_up(self, account_id: UUID, lookup: KeyLookup) -> Outcome | None:
+        """Handle work that another process has or had; `None` when there is no outcome yet."""
+        if lookup.subject_id is None:
+            return None
+        if lookup.verdict is Verdict.TAKE_OVER:
+            await self.reconcile.one(account_id, lookup.subject_id)
+        elif lookup.verdict is Verdict.REPLAY:
+            # An earlier release stored no outcome where its reconciler finished the meeting.
+            meeting = await self.queries.find_meeting(account_id, lookup.subject_id)
+            if meeting is not None:
+                return Outcome(created_record(meeting), is_replay=True)
+        return None
 
-    def _query(
-        self, caller: Caller, plan: MeetingPlan, request_key: IdempotentRequest, meeting_id: UUID,
-        now: datetime, *, can_wait: bool,
-    ) -> CreationQuery:  # fmt: skip
-        abilities = self.provider.abilities
-        # The charge's permanent name comes from the caller's key where there is one, so that even a
-        # key that was purged after its 24 hours cannot charge again.
-        operation = f"meeting:{meeting_id}" if request_key.key is None else f"meeting:key:{request_key.key}"
-        return CreationQuery(
-            caller.account.id, caller.key.id, cap_day(now), operation, request_key.key, plan.tier.capacity,
-            plan.start_at, plan.end_at, now, abilities.creations_per_host_day, abilities.has_hosts, can_wait,
-        )  # fmt: skip
-
-    def _decide(
-        self, caller: Caller, plan: MeetingPlan, request_key: IdempotentRequest, view: CreationView,
-        operation: str, meeting_id: UUID, now: datetime,
-    ) -> Provisioning:  # fmt: skip
-        if view.charged is not None:
-            raise IdempotencyKeyReused(
-                "This Idempotency-Key paid for a meeting long ago. Use a new key for a new meeting.",
-                {"id": view.charged.reference.id},
-            )
-        hold = holds.Hold(
-            self.runtime.new_id(now),
-            operation,
-            TransferKind.MEETING_CHARGE,
-            plan.quote.credits,
-            Reference("meeting", str(meeting_id)),
-            caller.key.id,
-            view.usage.day,
-        )
-        reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
-        if view.creations is not None and not self._is_within_share(view.creations):
-            raise CreationsUsedUp(now, next_creation_day(now), is_share=True)
-        host = choose_host(view.free_hosts, plan.tier.capacity)
-        if host is None and self.provider.abilities.has_hosts:
-            raise NoHostFree(NO_HOST_RETRY_AFTER_S)
-        meeting = self._draft(caller, plan, host, meeting_id, now)
-        lease = Lease(self.runtime.new_id(now), self.lease_s)
-        return Provisioning(
-            meeting, hold, reserved.funds, reserved.usage, lease, request_key.claim(meeting_id),
-            "" if host is None else host.provider_user_id, view.creations is not None,
-            self.orphan_window_s if self.provider.abilities.leaves_orphans else None,
-        )  # fmt: skip
-
-    def _is_within_share(self, today: DayCreations) -> bool:
-        # Where nothing is left for any account, the hosts decide.
-        return today.left == 0 or may_create(today, self.share_percent)
-
-    def _draft(
-        self, caller: Caller, plan: MeetingPlan, host: Host | None, id_: UUID, now: datetime
-    ) -> Meeting:
-        request, abilities = plan.request, self.provider.abilities
-        password = request.password
-        if password is None and abilities.password is not None:
-            random = self.runtime.entropy.token_bytes(meetings.PASSWORD_RANDOM_BYTES)
-            password = meetings.generate_password(abilities.password, random)
-        return Meeting(
-            id=id_,
-            account_id=caller.account.id,
-            api_key_id=caller.key.id,
-            status=MeetingStatus.PROVISIONING,
-            title=request.title,
-            description=request.description,
-            start_at=plan.start_at,
-            end_at=plan.end_at,
-            duration=plan.tier.max_duration,
-            capacity=plan.tier.capacity if abilities.has_capacity else None,
-            pricing_tier_id=plan.tier.id,
-            credits=plan.quote.credits,
-            with_recording=plan.quote.with_recording,
-            auto_notulen=request.auto_notulen,
-            must_login=request.must_login,
-            mic_off=request.mic_off,
-            email_notification=request.email_notification,
-            host_id=None if host is None else host.id,
-            provider=abilities.name,
-            created_at=now,
-            password=password,
+    async def _wait(self, account_id: UUID, lookup: KeyLookup, deadline: float) -> bool:
+        """Wait for the work of another process; False when there is no time left."""
+        return lookup.subject_id is not None and await wait_while_in_progress(
+            self.queries, account_id, lookup.subject_id, deadline, self.poll_s
         )
 
-    async def _make(self, view: LeaseView, request_key: IdempotentRequest, now: datetime) -> Answer | None:
+    async def _make(self, view: LeaseView, request: IdempotentRequest, now: datetime) -> Outcome | None:
         """Create it at the provider; `None` when its host cannot take it and another is to be tried."""
         meeting = view.meeting
         try:
             made = await self.provider.create(order_of(meeting, view.provider_user_id))
         except HostUnavailable as error:
-            await self.provisioner.undo(
-                meeting.account_id, meeting.id, view.token, host_unavailable_until=error.until
-            )
+            await self.provisioner.undo(meeting, view.token, host_unavailable_until=error.until)
             return None
         except ProviderRefused as error:
-            await self.provisioner.undo(meeting.account_id, meeting.id, view.token)
+            await self.provisioner.undo(meeting, view.token)
             raise UpstreamError(
                 "The video provider refused the meeting. Nothing was charged; try again."
             ) from error
         except ProviderUnknown as error:
-            raise UpstreamError(_UNKNOWN[request_key.key is not None]) from error
-        finished = await self.provisioner.finish(view, made, now, request_key.render)
-        if finished is None or finished.payload is None:
-            return await self._overtaken(meeting, made.provider_meeting_id, request_key)
-        if finished.due:
+            raise UpstreamError(_UNKNOWN[request.key is not None]) from error
+        outcome = await self.provisioner.finish(view, made, now)
+        if outcome is None:
+            return await self._overtaken(meeting, made.provider_meeting_id, request)
+        if outcome.due:
             self.notifier.notify()
-        return Answer(finished.payload, due=finished.due)
+        return outcome
 
     async def _overtaken(
-        self, meeting: Meeting, provider_meeting_id: str, request_key: IdempotentRequest
-    ) -> Answer:
+        self, meeting: Meeting, provider_meeting_id: str, request: IdempotentRequest
+    ) -> Outcome:
         """The lease ran out meanwhile: undo what this call made, unless its new owner kept it."""
         stored = await self.queries.find_meeting(meeting.account_id, meeting.id)
         if stored is not None and stored.provider_meeting_id == provider_meeting_id:
-            return await store_first_replay(self.store, meeting.account_id, request_key, _as_made(stored))
+            return Outcome(created_record(stored), is_replay=True)
         if stored is None or stored.status is MeetingStatus.ABANDONED:
             await self._remove_late(meeting, provider_meeting_id)
-        raise ServiceUnavailable(_TOO_LATE[request_key.key is not None], 1)
+        raise ServiceUnavailable(_TOO_LATE[request.key is not None], 1)
 
     async def _remove_late(self, meeting: Meeting, provider_meeting_id: str) -> None:
         """Remove a meeting that was made after it had been given up; where that fails, it is looked for."""
@@ -356,47 +286,3 @@ class CreateMeeting:
         except (ProviderRefused, ProviderUnknown):
             async with self.store.begin() as tx:
                 await tx.orphan_checks.open(meeting.account_id, meeting.id)
-
-    async def _catch_up(
-        self, caller: Caller, request_key: IdempotentRequest, lookup: KeyLookup
-    ) -> Answer | None:
-        """Handle work that another process has or had; `None` when there is no result yet."""
-        record, account_id = lookup.record, caller.account.id
-        if record is None or record.subject_id is None:
-            return None
-        if lookup.verdict is Verdict.TAKE_OVER:
-            await self.reconcile.one(account_id, record.subject_id)
-            return None
-        if lookup.verdict is Verdict.REPLAY:
-            meeting = await self.queries.find_meeting(account_id, record.subject_id)
-            if meeting is not None:
-                return await store_first_replay(self.store, account_id, request_key, _as_made(meeting))
-        return None
-
-    async def _remember(
-        self, caller: Caller, request_key: IdempotentRequest, refusal: DomainError
-    ) -> Answer | KeyLookup:
-        """A refusal that needs no reservation: under its key, the first result still comes first."""
-        if request_key.key is None:
-            raise refusal
-        account_id = caller.account.id
-        async with self.store.begin() as tx:
-            lookup = check_key(await tx.idempotency.load(account_id, request_key.key), request_key)
-            if lookup.verdict is not Verdict.CLAIM:
-                return _replay(lookup)
-            payload = await store_refusal(tx, account_id, request_key, refusal)
-        if payload is None:
-            raise refusal
-        return Answer(payload)
-
-
-def _replay(lookup: KeyLookup) -> Answer | KeyLookup:
-    record = lookup.record
-    if lookup.verdict is Verdict.REPLAY and record is not None and record.answer is not None:
-        return Answer(record.answer, is_replay=True)
-    return lookup
-
-
-def _as_made(meeting: Meeting) -> Meeting:
-    """The meeting as the first answer showed it, whatever happened to it since."""
-    return evolve(meeting, status=MeetingStatus.SCHEDULED, host_key=None)

@@ -6,7 +6,6 @@ automatic note that cannot be is written as failed with an event, because there 
 
 from collections.abc import Callable
 from datetime import datetime
-from uuid import UUID
 
 from attrs import frozen
 
@@ -25,7 +24,7 @@ from meetcore.ports.notes import NoteCreationView, NoteQuery
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
-from meetcore.usecases.idempotency import Answer, Done, IdempotentRequest, run_once
+from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 
 __all__ = ["CreateNote", "NoteQueue", "NoteRequest", "failed_event"]
@@ -127,8 +126,8 @@ class CreateNote:
     notifier: WorkerNotifier
 
     async def __call__(
-        self, caller: Caller, request: NoteRequest, request_key: IdempotentRequest, now: datetime
-    ) -> Answer:
+        self, caller: Caller, wanted: NoteRequest, request: IdempotentRequest, now: datetime
+    ) -> Outcome:
         """Queue the note, or answer as the first request with this key was answered.
 
         Returns:
@@ -142,15 +141,14 @@ class CreateNote:
             StoreUnavailable: the database does not answer.
         """
 
-        async def find() -> UUID:
-            return parse_id(request.recording_id, "recording")
-
-        async def work(tx: Transaction, recording_id: UUID) -> Done:
-            query = NoteQuery(caller.account.id, caller.key.id, cap_day(now), recording_id, request.language)
+        async def work(tx: Transaction) -> Outcome:
+            recording_id = parse_id(wanted.recording_id, "recording")
+            query = NoteQuery(caller.account.id, caller.key.id, cap_day(now), recording_id, wanted.language)
             admission = await tx.notes.load_note_creation(query)
             recording = notes.admit_note(admission.recording, admission.existing_note, now)
-            return Done(await self.queue.add(tx, admission, recording, request.language, now))
+            note = await self.queue.add(tx, admission, recording, wanted.language, now)
+            return Outcome(note_record(note))
 
-        answer = await run_once(self.store, caller.account.id, request_key, work, find)
+        outcome = await run_once(self.store, caller.account.id, request, work)
         self.notifier.notify()
-        return answer
+        return outcome

@@ -18,7 +18,7 @@ from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, StoreUnavailable, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
 from meetcore.usecases.finalize_note import fail_note
-from meetcore.usecases.idempotency import Answer, Done, IdempotentRequest, no_preparation, run_once
+from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 
 __all__ = ["DeleteRecording", "ExpireRecordings"]
@@ -97,17 +97,17 @@ class DeleteRecording:
         self,
         caller: Caller,
         recording_id: UUID,
-        request_key: IdempotentRequest,
+        request: IdempotentRequest,
         now: datetime,
         *,
         with_notes: bool,
-    ) -> Answer:
+    ) -> Outcome:
         """Delete a recording; idempotent.
 
         Args:
             caller: whose.
             recording_id: which.
-            request_key: of the stored answer.
+            request: identifies the request over its retries.
             now: the request's instant.
             with_notes: whether notes are erased too, with their events.
 
@@ -120,15 +120,15 @@ class DeleteRecording:
             StoreUnavailable: the database does not answer.
         """
 
-        async def work(tx: Transaction, _: None) -> Done:
+        async def work(tx: Transaction) -> Outcome:
             await tx.endpoints.lock_account(caller.account.id)
             recording = await tx.recordings.load_by_id(caller.account.id, recording_id)
             if recording is None or recording.status is RecordingStatus.MEASURING:
                 raise NotFound("No recording with this id.")
-            return Done(None, await _end(tx, self.runtime, recording, now, with_notes=with_notes))
+            return Outcome(due=await _end(tx, self.runtime, recording, now, with_notes=with_notes))
 
-        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
+        outcome = await run_once(self.store, caller.account.id, request, work)
         self.notes_notifier.notify()
-        if answer.due:
+        if outcome.due:
             self.notifier.notify()
-        return answer
+        return outcome

@@ -1,15 +1,23 @@
-"""Idempotent requests: how repeated requests get one result (spec 4, idempotency).
+"""Idempotent requests: repeated requests get one result (spec 4, idempotency rules 1 and 2).
 
-An answer is bytes that the driving adapter renders once and gets back at every replay, whatever it
-put into them. Owns the lookup of earlier answers, not their format.
+Every mutating operation follows one protocol, in the transaction that decides:
+
+1. `check_key` compares the request with the record of its key: claim, wait, take over, replay or reject.
+2. The work decides. A record or a final refusal is the outcome, and is stored under the key as data
+   (`store_outcome`); of a temporary refusal only the binding of the key is stored (`store_refusal`).
+3. A repeated request gets the stored outcome, whatever has changed since.
+
+`run_once` is the protocol for work of one transaction. Work that calls the provider between two transactions
+(`create_meeting`, `cancel_meeting`) claims the key in its first one and stores the outcome in its last one.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 from uuid import UUID
 
-from attrs import evolve, field, frozen
+from attrs import asdict, evolve, field, frozen
 
 from meetcore.domain.errors import DomainError, IdempotencyKeyReused, ServiceUnavailable
 from meetcore.domain.requests.idempotency import IdempotencyRecord, Verdict, decide
@@ -17,36 +25,36 @@ from meetcore.ports.idempotency import Claim, KeyView
 from meetcore.ports.store import Store, Transaction
 
 __all__ = [
-    "Answer",
-    "Done",
     "IdempotentRequest",
     "KeyLookup",
-    "Render",
+    "Outcome",
+    "Refusal",
+    "bind_key",
     "check_key",
-    "key_record",
-    "no_preparation",
+    "decide_once",
+    "decode_outcome",
+    "encode_outcome",
+    "refused",
+    "refusing",
     "run_once",
-    "store_first_replay",
+    "store_outcome",
     "store_refusal",
 ]
 
-P = TypeVar("P")
-
-Render = Callable[[object], bytes]
-"""Turns an outcome, a record or a `DomainError`, into the bytes that are answered and replayed."""
+T = TypeVar("T")
 
 
 @frozen
 class IdempotentRequest:
-    """What identifies a request over its retries: the caller's key, if any, and the fingerprint.
+    """The identity of a request over its retries: the caller's key, if any, and the fingerprint.
 
-    `wait_until` is the event loop's time at which it stops waiting for a duplicate; None where it has not
-    waited yet.
+    `request_id` is part of a stored refusal. `wait_until` is the event loop's time at which the request stops
+    waiting for a duplicate; `None` where it has not waited yet.
     """
 
     key: str | None
     fingerprint: bytes
-    render: Render = field(repr=False)
+    request_id: str = ""
     wait_until: float | None = None
 
     def deadline(self, wait_s: float) -> float:
@@ -60,19 +68,26 @@ class IdempotentRequest:
 
 
 @frozen
-class Answer:
-    """The rendered bytes, and whether an earlier request made them. `due` deliveries wait for a worker."""
+class Refusal:
+    """A final refusal with the id of the request that was refused first."""
 
-    payload: bytes = field(repr=False)
-    is_replay: bool = False
-    due: int = 0
+    code: str
+    message: str
+    details: Mapping[str, object]
+    request_id: str
 
 
 @frozen
-class Done:
-    """The result of a piece of work. `due` deliveries wait for a worker."""
+class Outcome:
+    """The final result of a mutating operation: a record, or a refusal.
 
-    outcome: object
+    `record` is `None` where there is nothing to return. `is_replay` marks the outcome of an earlier request.
+    `due` counts the deliveries that wait for a worker.
+    """
+
+    record: Mapping[str, object] | None = field(default=None, repr=False)
+    refusal: Refusal | None = None
+    is_replay: bool = False
     due: int = 0
 
 
@@ -83,14 +98,26 @@ class KeyLookup:
     verdict: Verdict
     record: IdempotencyRecord | None
 
+    @property
+    def replay(self) -> Outcome | None:
+        """The stored outcome, if there is one."""
+        if self.verdict is not Verdict.REPLAY or self.record is None or self.record.answer is None:
+            return None
+        return evolve(decode_outcome(self.record.answer), is_replay=True)
 
-def check_key(view: KeyView, request_key: IdempotentRequest) -> KeyLookup:
+    @property
+    def subject_id(self) -> UUID | None:
+        """The record that the first request makes or changes."""
+        return None if self.record is None else self.record.subject_id
+
+
+def check_key(view: KeyView, request: IdempotentRequest) -> KeyLookup:
     """Decide what a key's record means for this request.
 
     Raises:
         IdempotencyKeyReused: the key belongs to another request (spec 4, idempotency rule 2).
     """
-    verdict = decide(view.record, request_key.fingerprint, view.now)
+    verdict = decide(view.record, request.fingerprint, view.now)
     if verdict is Verdict.REJECT:
         raise IdempotencyKeyReused(
             "This Idempotency-Key was used for a different request. Use a new key for a new intent."
@@ -98,116 +125,163 @@ def check_key(view: KeyView, request_key: IdempotentRequest) -> KeyLookup:
     return KeyLookup(verdict, view.record)
 
 
-def key_record(
-    request_key: IdempotentRequest, answer: bytes | None, subject_id: UUID | None = None
-) -> IdempotencyRecord:
-    """The record of a key: done with an answer, or only bound without one.
+async def bind_key(
+    tx: Transaction, account_id: UUID, request: IdempotentRequest, subject_id: UUID | None = None
+) -> None:
+    """Bind the key, if there is one, to the request, without an outcome."""
+    if request.key is not None:
+        record = IdempotencyRecord(request.key, request.fingerprint, subject_id=subject_id)
+        await tx.idempotency.save(account_id, record)
 
-    Raises:
-        ValueError: the request has no key.
-    """
-    if request_key.key is None:
-        raise ValueError("a request without a key is not remembered")
-    return IdempotencyRecord(
-        request_key.key, request_key.fingerprint, answer is not None, subject_id, None, answer
-    )
+
+async def store_outcome(
+    tx: Transaction,
+    account_id: UUID,
+    request: IdempotentRequest,
+    outcome: Outcome,
+    subject_id: UUID | None = None,
+) -> Outcome:
+    """Store an outcome under the request's key, if there is one, and return it."""
+    if request.key is not None:
+        answer = encode_outcome(outcome)
+        record = IdempotencyRecord(request.key, request.fingerprint, True, subject_id, None, answer)
+        await tx.idempotency.save(account_id, record)
+    return outcome
 
 
 async def store_refusal(
-    tx: Transaction, account_id: UUID, request_key: IdempotentRequest, refusal: DomainError
-) -> bytes | None:
-    """Store a refusal under its key: the answer if it is final, only the binding if it is temporary.
+    tx: Transaction, account_id: UUID, request: IdempotentRequest, refusal: DomainError
+) -> Outcome | DomainError:
+    """Store a final refusal as the outcome; of a temporary one only bind the key.
 
     Returns:
-        The rendered answer of a final refusal; `None` for a temporary one, which the caller raises.
+        The outcome; or the temporary refusal, to be raised after the commit.
     """
-    payload = request_key.render(refusal) if refusal.is_final else None
-    if request_key.key is not None:
-        await tx.idempotency.save(account_id, key_record(request_key, payload))
-    return payload
+    step = refused(request, refusal)
+    if isinstance(step, DomainError):
+        await bind_key(tx, account_id, request)
+        return step
+    return await store_outcome(tx, account_id, request, step)
 
 
-async def no_preparation() -> None:
-    """The preparation of work that needs none."""
+def refused(request: IdempotentRequest, refusal: DomainError) -> Outcome | DomainError:
+    """Return a final refusal as the request's outcome, a temporary one as it is."""
+    if not refusal.is_final:
+        return refusal
+    details = dict(refusal.details)
+    return Outcome(refusal=Refusal(refusal.code, refusal.message, details, request.request_id))
+
+
+async def decide_once(
+    tx: Transaction,
+    account_id: UUID,
+    request: IdempotentRequest,
+    decide: Callable[[Transaction], Awaitable[T]],
+    view: KeyView | None = None,
+) -> T | Outcome | KeyLookup | DomainError:
+    """Decide in a transaction, unless another request with the key came first.
+
+    `decide` must raise a refusal before it writes. `view` is the key's, where it has been read already.
+
+    Returns:
+        The decision; the stored outcome of the first request; the lookup of a key whose first request is
+        unfinished, or was finished without an outcome; or a temporary refusal, to be raised after the commit.
+
+    Raises:
+        IdempotencyKeyReused: see `check_key`.
+    """
+    if view is None and request.key is not None:
+        view = await tx.idempotency.load(account_id, request.key)
+    if view is not None:
+        lookup = check_key(view, request)
+        if lookup.verdict is not Verdict.CLAIM:
+            return lookup.replay or lookup
+    try:
+        return await decide(tx)
+    except DomainError as refusal:
+        return await store_refusal(tx, account_id, request, refusal)
 
 
 async def run_once(
     store: Store,
     account_id: UUID,
-    request_key: IdempotentRequest,
-    work: Callable[[Transaction, P], Awaitable[Done]],
-    prepare: Callable[[], Awaitable[P]],
-) -> Answer:
+    request: IdempotentRequest,
+    work: Callable[[Transaction], Awaitable[Outcome]],
+    prepare: Callable[[], Awaitable[None]] | None = None,
+) -> Outcome:
     """Do work of one transaction at most once for each key.
 
-    `prepare` runs before the transaction and may use the network; `work` must decide before it
-    writes, so that a refusal leaves nothing behind but what is remembered of it.
+    `prepare` runs before the transaction and may use the network; a request that only gets a replay does not
+    prepare. `work` must decide before it writes, so that a refusal leaves nothing behind but its record.
 
     Raises:
         IdempotencyKeyReused: see `check_key`.
         DomainError: a temporary refusal of `prepare` or `work`.
     """
-    if request_key.key is not None:
-        async with store.begin() as tx:
-            if answer := await _replay(tx, account_id, request_key):
-                return answer
-    try:
-        prepared = await prepare()
-    except DomainError as error:
-        return await _store_early_refusal(store, account_id, request_key, error)
-    async with store.begin() as tx:
-        if answer := await _replay(tx, account_id, request_key):
-            return answer
+
+    async def work_and_store(tx: Transaction) -> Outcome:
+        return await store_outcome(tx, account_id, request, await work(tx))
+
+    decide: Callable[[Transaction], Awaitable[Outcome]] = work_and_store
+    if prepare is not None:
+        if request.key is not None:
+            async with store.begin() as tx:
+                early = await decide_once(tx, account_id, request, _decide_nothing)
+            if early is not None:
+                return _finished(early)
         try:
-            done = await work(tx, prepared)
-        except DomainError as error:
-            refusal, payload = error, await store_refusal(tx, account_id, request_key, error)
-        else:
-            payload = request_key.render(done.outcome)
-            if request_key.key is not None:
-                await tx.idempotency.save(account_id, key_record(request_key, payload))
-            return Answer(payload, due=done.due)
-    if payload is None:
-        raise refusal
-    return Answer(payload)
-
-
-async def _replay(tx: Transaction, account_id: UUID, request_key: IdempotentRequest) -> Answer | None:
-    if request_key.key is None:
-        return None
-    lookup = check_key(await tx.idempotency.load(account_id, request_key.key), request_key)
-    if lookup.verdict is Verdict.CLAIM:
-        return None
-    if lookup.record is None or lookup.record.answer is None:
-        raise ServiceUnavailable("The first request with this key is still in progress.", 1)
-    return Answer(lookup.record.answer, is_replay=True)
-
-
-async def _store_early_refusal(
-    store: Store, account_id: UUID, request_key: IdempotentRequest, refusal: DomainError
-) -> Answer:
-    if request_key.key is not None:
-        async with store.begin() as tx:
-            # A duplicate may have come further meanwhile: its result is the first result.
-            if answer := await _replay(tx, account_id, request_key):
-                return answer
-            payload = await store_refusal(tx, account_id, request_key, refusal)
-            if payload is not None:
-                return Answer(payload)
-    raise refusal
-
-
-async def store_first_replay(
-    store: Store, account_id: UUID, request_key: IdempotentRequest, outcome: object
-) -> Answer:
-    """Render the first replay of work that another process finished, and keep it for the next ones."""
-    payload = request_key.render(outcome)
-    if request_key.key is None:
-        return Answer(payload, is_replay=True)
+            await prepare()
+        except DomainError as refusal:
+            if request.key is None:
+                return _finished(refused(request, refusal))
+            decide = refusing(refusal)
     async with store.begin() as tx:
-        record = (await tx.idempotency.load(account_id, request_key.key)).record
-        if record is not None and record.is_done and record.answer is None:
-            await tx.idempotency.save(account_id, evolve(record, answer=payload))
-        elif record is not None and record.answer is not None:
-            payload = record.answer
-    return Answer(payload, is_replay=True)
+        step = await decide_once(tx, account_id, request, decide)
+    return _finished(step)
+
+
+def refusing(refusal: DomainError) -> Callable[[Transaction], Awaitable[Outcome]]:
+    """Return a decision that is this refusal, made before the transaction."""
+
+    async def decide(_: Transaction) -> Outcome:
+        raise refusal
+
+    return decide
+
+
+async def _decide_nothing(_: Transaction) -> None:
+    return None
+
+
+def _finished(step: Outcome | KeyLookup | DomainError) -> Outcome:
+    if isinstance(step, DomainError):
+        raise step
+    if isinstance(step, KeyLookup):
+        raise ServiceUnavailable("The first request with this key is still in progress.", 1)
+    return step
+
+
+def encode_outcome(outcome: Outcome) -> bytes:
+    """Encode an outcome as the data that is stored under a key."""
+    if outcome.refusal is None:
+        stored: dict[str, object] = {"record": outcome.record}
+    else:
+        stored = {"refusal": asdict(outcome.refusal)}
+    return json.dumps(stored, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_outcome(stored: bytes) -> Outcome:
+    """Decode an outcome from the data that is stored under a key."""
+    if stored.startswith(b"["):
+        return _decode_response(stored)
+    data = json.loads(stored)
+    return Outcome(refusal=Refusal(**data["refusal"])) if "refusal" in data else Outcome(data["record"])
+
+
+def _decode_response(stored: bytes) -> Outcome:
+    """Decode the form of earlier releases: a line with status and Location, then the body of the response."""
+    head, _, body = stored.partition(b"\n")
+    if json.loads(head)[0] < 400:
+        return Outcome(json.loads(body) if body else None)
+    error = json.loads(body)["error"]
+    return Outcome(refusal=Refusal(error["code"], error["message"], error["details"], error["request_id"]))

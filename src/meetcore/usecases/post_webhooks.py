@@ -10,14 +10,14 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.errors import Gone, NotFound
-from meetcore.domain.records import endpoint_record
+from meetcore.domain.records import delivery_record, endpoint_record
 from meetcore.domain.webhooks.deliveries import open_delivery
 from meetcore.domain.webhooks.endpoints import require_active
 from meetcore.domain.webhooks.events import Event, EventKind
-from meetcore.ports.queries import Caller, DeliveryHistory
+from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
-from meetcore.usecases.idempotency import Answer, Done, IdempotentRequest, no_preparation, run_once
+from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 
 __all__ = ["ResendDelivery", "SendTestEvent"]
@@ -32,8 +32,8 @@ class SendTestEvent:
     runtime: Runtime
 
     async def __call__(
-        self, caller: Caller, endpoint_id: UUID, request_key: IdempotentRequest, now: datetime
-    ) -> Answer:
+        self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest, now: datetime
+    ) -> Outcome:
         """Write the event and its delivery.
 
         Returns:
@@ -44,7 +44,7 @@ class SendTestEvent:
             StoreUnavailable: the database does not answer.
         """
 
-        async def work(tx: Transaction, _: None) -> Done:
+        async def work(tx: Transaction) -> Outcome:
             view = await tx.endpoints.load_for_posting(caller.account.id, endpoint_id)
             if view is None:
                 raise NotFound("No webhook with this id.")
@@ -56,12 +56,12 @@ class SendTestEvent:
                 created_at=now, now=view.now,
             )  # fmt: skip
             await tx.endpoints.post_event(event, delivery)
-            return Done(DeliveryHistory(delivery), due=1)
+            return Outcome(delivery_record(delivery, ()), due=1)
 
-        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
-        if answer.due:
+        outcome = await run_once(self.store, caller.account.id, request, work)
+        if outcome.due:
             self.notifier.notify()
-        return answer
+        return outcome
 
 
 @frozen
@@ -77,9 +77,9 @@ class ResendDelivery:
         caller: Caller,
         endpoint_id: UUID,
         delivery_id: UUID,
-        request_key: IdempotentRequest,
+        request: IdempotentRequest,
         now: datetime,
-    ) -> Answer:
+    ) -> Outcome:
         """Write a new delivery. The earlier one stays as it is, whatever became of it.
 
         Returns:
@@ -91,7 +91,7 @@ class ResendDelivery:
             StoreUnavailable: the database does not answer.
         """
 
-        async def work(tx: Transaction, _: None) -> Done:
+        async def work(tx: Transaction) -> Outcome:
             view = await tx.endpoints.load_for_posting(caller.account.id, endpoint_id, delivery_id)
             if view is None or view.earlier is None:
                 raise NotFound("No delivery with this id.")
@@ -103,9 +103,9 @@ class ResendDelivery:
             )  # fmt: skip
             if not await tx.endpoints.post_again(delivery):
                 raise Gone("The event of this delivery is past its retention.")
-            return Done(DeliveryHistory(delivery), due=1)
+            return Outcome(delivery_record(delivery, ()), due=1)
 
-        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
-        if answer.due:
+        outcome = await run_once(self.store, caller.account.id, request, work)
+        if outcome.due:
             self.notifier.notify()
-        return answer
+        return outcome

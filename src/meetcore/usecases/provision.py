@@ -1,7 +1,7 @@
 """The last step of making a meeting, for the request itself and for the process that takes over from it.
 
-Finishing and undoing are fenced by the lease: without it nothing is changed. Owns the event of a new
-meeting and the meeting of money and lifecycle; does not call the provider.
+`settle` and `abandon` are one transaction each, and fenced by the lease: without it nothing is changed. Owns
+the event of a new meeting; does not call the provider.
 """
 
 from contextlib import suppress
@@ -10,28 +10,19 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
-from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, Provisioned, transition
+from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
 from meetcore.domain.money import holds
 from meetcore.domain.money.ledger import Posting
-from meetcore.domain.records import balance_record, meeting_event_record
+from meetcore.domain.records import Record, balance_record, meeting_event_record, meeting_record
 from meetcore.domain.webhooks.events import Event, EventKind
 from meetcore.ports.meetings import LeaseView
 from meetcore.ports.store import ConnectionLost, Store, Transaction
 from meetcore.ports.video_provider import ProviderOrder
-from meetcore.usecases.idempotency import Render
+from meetcore.usecases.idempotency import Outcome, encode_outcome
 from meetcore.usecases.repeat import repeated_when_lost
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["Finished", "Provisioner", "credit_events", "order_of"]
-
-
-@frozen
-class Finished:
-    """A meeting that was made and paid, its rendered answer, and the deliveries that wait."""
-
-    meeting: Meeting
-    payload: bytes | None
-    due: int
+__all__ = ["Provisioner", "abandon", "created_record", "credit_events", "order_of", "settle"]
 
 
 def order_of(meeting: Meeting, provider_user_id: str) -> ProviderOrder:
@@ -60,6 +51,66 @@ def credit_events(runtime: Runtime, posting: Posting, at: datetime) -> list[Even
     return [Event(runtime.new_id(at), account_id, EventKind.CREDIT_LOW, at, data) for _ in posting.facts]
 
 
+def created_record(meeting: Meeting) -> Record:
+    """The record that answers a creation, whatever happened to the meeting since."""
+    as_made = evolve(meeting, status=MeetingStatus.SCHEDULED, host_key=None)
+    return meeting_record(as_made, meeting.created_at)
+
+
+async def settle(
+    tx: Transaction, runtime: Runtime, view: LeaseView, made: Provisioned, at: datetime
+) -> Outcome | None:
+    """Turn the hold into the charge, show the meeting, store the outcome under its key.
+
+    Returns:
+        The outcome; `None` when the lease is lost or the account is no longer as in the view.
+    """
+    if view.hold is None:
+        return None
+    settled = holds.settle(
+        view.funds, view.usage, view.hold, view.hold.amount, runtime.new_id(at), at, runtime.chain_key
+    )
+    posting = settled.posting
+    assert posting.entry is not None  # a settlement always posts
+    meeting = view.meeting.as_provisioned(made, posting.entry.transfer.id)
+    record = meeting_event_record(meeting, at)
+    created = Event(runtime.new_id(at), meeting.account_id, EventKind.MEETING_CREATED, at, record)
+    outcome = Outcome(created_record(meeting))
+    due = await tx.meetings.save_scheduled(
+        view, meeting, posting.funds, settled.usage, posting.entry,
+        [created, *credit_events(runtime, posting, at)],
+        None if view.claim is None else encode_outcome(outcome),
+    )  # fmt: skip
+    return None if due is None else evolve(outcome, due=due)
+
+
+async def abandon(
+    tx: Transaction, account_id: UUID, meeting_id: UUID, token: UUID, *,
+    host_unavailable_until: datetime | None = None, look_again_s: float | None = None, was_made: bool = False,
+) -> bool:  # fmt: skip
+    """Release hold and host: the meeting is given up. False when the lease is lost.
+
+    Args:
+        tx: the transaction.
+        account_id: whose.
+        meeting_id: which.
+        token: of the lease.
+        host_unavailable_until: the host gets no new meeting before, where given.
+        look_again_s: after how long the provider is checked for orphans; `None` when there can be none.
+        was_made: the provider made it.
+    """
+    view = await tx.meetings.load_leased(account_id, meeting_id, token)
+    if view is None or view.hold is None:
+        return False
+    reserved = holds.release(view.funds, view.usage, view.hold)
+    meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
+    await tx.meetings.save_abandoned(
+        view, meeting, reserved.funds, reserved.usage,
+        host_unavailable_until=host_unavailable_until, look_again_s=look_again_s, was_made=was_made,
+    )  # fmt: skip
+    return True
+
+
 @frozen
 class Provisioner:
     """Finishes or undoes a meeting in progress."""
@@ -67,10 +118,8 @@ class Provisioner:
     store: Store
     runtime: Runtime
 
-    async def finish(
-        self, view: LeaseView, made: Provisioned, at: datetime, render: Render | None
-    ) -> Finished | None:
-        """Turn the hold into the charge and show the meeting; `None` when the lease is lost.
+    async def finish(self, view: LeaseView, made: Provisioned, at: datetime) -> Outcome | None:
+        """Settle the meeting; `None` when the lease is lost.
 
         The view is tried as it is, in one statement; where the account has changed since, it is read
         again under its lock.
@@ -79,73 +128,27 @@ class Provisioner:
             view: the meeting in progress, as the holder of its lease last read it.
             made: what the provider answered.
             at: the instant for the entry and the event.
-            render: for the stored answer; `None` leaves it to the first replay.
         """
         finished = None
         with suppress(ConnectionLost):  # the lease shows whether it was kept
             async with self.store.at_once() as tx:
-                finished = await self._schedule(tx, view, made, at, render)
-        if finished is not None:
-            return finished
-        return await self._finish_latest(view, made, at, render)
+                finished = await settle(tx, self.runtime, view, made, at)
+        return finished or await self._finish_latest(view, made, at)
 
     @repeated_when_lost
-    async def _finish_latest(
-        self, view: LeaseView, made: Provisioned, at: datetime, render: Render | None
-    ) -> Finished | None:
+    async def _finish_latest(self, view: LeaseView, made: Provisioned, at: datetime) -> Outcome | None:
         async with self.store.begin() as tx:
             latest = await tx.meetings.load_leased(view.meeting.account_id, view.meeting.id, view.token)
-            return None if latest is None else await self._schedule(tx, latest, made, at, render)
-
-    async def _schedule(
-        self, tx: Transaction, view: LeaseView, made: Provisioned, at: datetime, render: Render | None
-    ) -> Finished | None:
-        if view.hold is None:
-            return None
-        settled = holds.settle(
-            view.funds,
-            view.usage,
-            view.hold,
-            view.hold.amount,
-            self.runtime.new_id(at),
-            at,
-            self.runtime.chain_key,
-        )
-        posting = settled.posting
-        assert posting.entry is not None  # a settlement always posts
-        meeting = view.meeting.as_provisioned(made, posting.entry.transfer.id)
-        record = meeting_event_record(meeting, at)
-        created = Event(self.runtime.new_id(at), meeting.account_id, EventKind.MEETING_CREATED, at, record)
-        payload = None if render is None else render(meeting)
-        due = await tx.meetings.save_scheduled(
-            view, meeting, posting.funds, settled.usage, posting.entry,
-            [created, *credit_events(self.runtime, posting, at)], payload,
-        )  # fmt: skip
-        return None if due is None else Finished(meeting, payload, due)
+            return None if latest is None else await settle(tx, self.runtime, latest, made, at)
 
     async def undo(
-        self, account_id: UUID, meeting_id: UUID, token: UUID, *,
+        self, meeting: Meeting, token: UUID, *,
         host_unavailable_until: datetime | None = None, look_again_s: float | None = None,
         was_made: bool = False,
     ) -> bool:  # fmt: skip
-        """Release hold and host: the meeting is given up. False when the lease is lost.
-
-        Args:
-            account_id: whose.
-            meeting_id: which.
-            token: of the lease.
-            host_unavailable_until: the host gets no new meeting before, where given.
-            look_again_s: after how long the provider is checked for orphans; `None` when there can be none.
-            was_made: the provider made it.
-        """
+        """Release hold and host as `abandon` does."""
         async with self.store.begin() as tx:
-            view = await tx.meetings.load_leased(account_id, meeting_id, token)
-            if view is None or view.hold is None:
-                return False
-            reserved = holds.release(view.funds, view.usage, view.hold)
-            meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
-            await tx.meetings.save_abandoned(
-                view, meeting, reserved.funds, reserved.usage,
-                host_unavailable_until=host_unavailable_until, look_again_s=look_again_s, was_made=was_made,
+            return await abandon(
+                tx, meeting.account_id, meeting.id, token, host_unavailable_until=host_unavailable_until,
+                look_again_s=look_again_s, was_made=was_made,
             )  # fmt: skip
-        return True

@@ -101,7 +101,7 @@ class ReconcileMeetings:
         can_deliver = view.claim is not None and self.runtime.now() < meeting.end_at
         if not found or not can_deliver:
             return await self._undo(meeting, token, was_made=bool(found))
-        finished = await self.provisioner.finish(view, found[0], self.runtime.now(), render=None)
+        finished = await self.provisioner.finish(view, found[0], self.runtime.now())
         if finished is None:
             return False
         if finished.due:
@@ -116,12 +116,10 @@ class ReconcileMeetings:
         look_again_s = None
         if self.provider.abilities.remembers_meetings:
             look_again_s = 0.0 if was_made else next_look_s(0.0, self.orphan_window_s)
-        return await self.provisioner.undo(
-            meeting.account_id, meeting.id, token, look_again_s=look_again_s, was_made=was_made
-        )
+        return await self.provisioner.undo(meeting, token, look_again_s=look_again_s, was_made=was_made)
 
     async def _cancel(self, view: LeaseView, token: UUID) -> bool:
-        done = await self.cancellation.complete(view.meeting, token, self.runtime.now(), render=None)
+        done = await self.cancellation.complete(view.meeting, token, self.runtime.now())
         if done is not None and done.due:
             self.notifier.notify()
         return done is not None

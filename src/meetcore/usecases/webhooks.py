@@ -6,6 +6,7 @@ from uuid import UUID
 from attrs import field, frozen
 
 from meetcore.domain.errors import Conflict, NotFound
+from meetcore.domain.records import endpoint_record
 from meetcore.domain.webhooks.addresses import Network, vet
 from meetcore.domain.webhooks.deliveries import RELEASE_PACE, ReleasePace
 from meetcore.domain.webhooks.endpoints import (
@@ -24,7 +25,7 @@ from meetcore.ports.queries import Caller
 from meetcore.ports.resolver import Resolver
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.worker_notifier import WorkerNotifier
-from meetcore.usecases.idempotency import Answer, Done, IdempotentRequest, no_preparation, run_once
+from meetcore.usecases.idempotency import IdempotentRequest, Outcome, run_once
 from meetcore.usecases.runtime import Runtime
 
 __all__ = ["RegisterWebhook", "Registration", "RemoveWebhook", "RotateSecret", "UpdateWebhook"]
@@ -54,8 +55,8 @@ class RegisterWebhook:
     most: int = ENDPOINTS_PER_ACCOUNT
 
     async def __call__(
-        self, caller: Caller, wanted: Registration, request_key: IdempotentRequest, now: datetime
-    ) -> Answer:
+        self, caller: Caller, wanted: Registration, request: IdempotentRequest, now: datetime
+    ) -> Outcome:
         """Register an endpoint with a new secret.
 
         Raises:
@@ -73,7 +74,7 @@ class RegisterWebhook:
             found = (address,) if address is not None else await self.resolver.resolve(host, account_id)
             vet(found, self.allowed_networks, self.denied_networks)
 
-        async def work(tx: Transaction, _: None) -> Done:
+        async def work(tx: Transaction) -> Outcome:
             await tx.endpoints.lock_account(caller.account.id)
             known = await tx.endpoints.find_by_url(caller.account.id, wanted.url.normalized)
             if known is not None:
@@ -81,9 +82,9 @@ class RegisterWebhook:
             check_room(await tx.endpoints.count(caller.account.id), self.most)
             endpoint = self._new(caller, wanted, now)
             await tx.endpoints.add(endpoint)
-            return Done(endpoint)
+            return Outcome(endpoint_record(endpoint, with_secret=True))
 
-        return await run_once(self.store, caller.account.id, request_key, work, look)
+        return await run_once(self.store, caller.account.id, request, work, look)
 
     def _new(self, caller: Caller, wanted: Registration, now: datetime) -> Endpoint:
         return register(
@@ -107,8 +108,8 @@ class UpdateWebhook:
     pace: ReleasePace = RELEASE_PACE
 
     async def __call__(
-        self, caller: Caller, endpoint_id: UUID, changes: EndpointChanges, request_key: IdempotentRequest
-    ) -> Answer:
+        self, caller: Caller, endpoint_id: UUID, changes: EndpointChanges, request: IdempotentRequest
+    ) -> Outcome:
         """Carry out a change.
 
         Raises:
@@ -117,18 +118,19 @@ class UpdateWebhook:
             StoreUnavailable: the database does not answer.
         """
 
-        async def work(tx: Transaction, _: None) -> Done:
+        async def work(tx: Transaction) -> Outcome:
             endpoint = await tx.endpoints.load(caller.account.id, endpoint_id)
             if endpoint is None:
                 raise NotFound("No webhook with this id.")
             changed = update(endpoint, changes)
             await tx.endpoints.save(changed)
-            return Done(changed, await tx.deliveries.release_held(changed.account_id, changed.id, self.pace))
+            due = await tx.deliveries.release_held(changed.account_id, changed.id, self.pace)
+            return Outcome(endpoint_record(changed, with_secret=False), due=due)
 
-        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
-        if answer.due:
+        outcome = await run_once(self.store, caller.account.id, request, work)
+        if outcome.due:
             self.notifier.notify()
-        return answer
+        return outcome
 
 
 @frozen
@@ -139,7 +141,7 @@ class RotateSecret:
     notifier: WorkerNotifier = field(repr=False)
     runtime: Runtime
 
-    async def __call__(self, caller: Caller, endpoint_id: UUID, request_key: IdempotentRequest) -> Answer:
+    async def __call__(self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest) -> Outcome:
         """Replace the secret; the old one signs nothing from now on but the posts in flight.
 
         Returns:
@@ -151,18 +153,18 @@ class RotateSecret:
         """
         secret = new_secret(self.runtime.entropy.token_bytes(SECRET_BYTES))
 
-        async def work(tx: Transaction, _: None) -> Done:
+        async def work(tx: Transaction) -> Outcome:
             endpoint = await tx.endpoints.load(caller.account.id, endpoint_id)
             if endpoint is None:
                 raise NotFound("No webhook with this id.")
             changed = rotate_secret(endpoint, secret)
             await tx.endpoints.save(changed)
-            return Done(changed)
+            return Outcome(endpoint_record(changed, with_secret=True))
 
-        answer = await run_once(self.store, caller.account.id, request_key, work, no_preparation)
-        if answer.due:
+        outcome = await run_once(self.store, caller.account.id, request, work)
+        if outcome.due:
             self.notifier.notify()
-        return answer
+        return outcome
 
 
 @frozen
@@ -171,7 +173,7 @@ class RemoveWebhook:
 
     store: Store
 
-    async def __call__(self, caller: Caller, endpoint_id: UUID, request_key: IdempotentRequest) -> Answer:
+    async def __call__(self, caller: Caller, endpoint_id: UUID, request: IdempotentRequest) -> Outcome:
         """Carry out a removal. The URL can be registered again at once.
 
         Returns:
@@ -182,10 +184,10 @@ class RemoveWebhook:
             StoreUnavailable: the database does not answer.
         """
 
-        async def work(tx: Transaction, _: None) -> Done:
+        async def work(tx: Transaction) -> Outcome:
             await tx.endpoints.lock_account(caller.account.id)
             if not await tx.endpoints.remove(caller.account.id, endpoint_id):
                 raise NotFound("No webhook with this id.")
-            return Done(None)
+            return Outcome()
 
-        return await run_once(self.store, caller.account.id, request_key, work, no_preparation)
+        return await run_once(self.store, caller.account.id, request, work)

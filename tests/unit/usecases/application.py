@@ -20,7 +20,6 @@ from meetcore.adapters.memory.state import MemoryState
 from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
 from meetcore.adapters.sandbox import MemorySandboxState, SandboxFaults, SandboxProvider
-from meetcore.domain.errors import DomainError
 from meetcore.domain.meetings.meetings import Meeting, MeetingRequest, ProviderAbilities, Provisioned
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds, first_broken
@@ -60,7 +59,7 @@ from tests.unit.usecases.fakes import (
     FaultPlan,
 )
 
-__all__ = ["ApplicationHarness", "DyingProvider", "DyingStore", "SimulatedCrash", "render_outcome", "request"]
+__all__ = ["ApplicationHarness", "DyingProvider", "DyingStore", "SimulatedCrash", "request"]
 
 START = datetime(2026, 12, 1, 0, 0, tzinfo=UTC)
 LEASE_S = 20.0
@@ -145,18 +144,6 @@ class DyingProvider:
     async def set_host_key(self, provider_user_id: str, host_key: str) -> None:
         """As the provider's own."""
         await self._provider.set_host_key(provider_user_id, host_key)
-
-
-def render_outcome(outcome: object) -> bytes:
-    """What these tests answer with: the facts of an outcome that must not change between replays."""
-    match outcome:
-        case Meeting():
-            facts = [str(outcome.id), outcome.status.value, outcome.credits_refunded]
-        case DomainError():
-            facts = [outcome.code, outcome.message]
-        case _:
-            facts = [repr(outcome)]
-    return msgspec.json.encode(facts)
 
 
 def request(**changes: object) -> MeetingRequest:
@@ -323,7 +310,7 @@ class ApplicationHarness:
 
     def request_key(self, key: str | None, body: object = "create") -> IdempotentRequest:
         """Return an idempotent request; another body is another request."""
-        return IdempotentRequest(key, fingerprint("POST", "/api/v1/meetings", body), render_outcome)
+        return IdempotentRequest(key, fingerprint("POST", "/api/v1/meetings", body))
 
     def now(self) -> datetime:
         """The present."""

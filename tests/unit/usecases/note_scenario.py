@@ -13,9 +13,9 @@ from meetcore.domain.notes.notes import Language, Note
 from meetcore.domain.notes.recordings import Recording, RecordingFile, RecordingStatus
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.usecases.create_note import NoteRequest
-from meetcore.usecases.idempotency import Answer, IdempotentRequest
+from meetcore.usecases.idempotency import IdempotentRequest, Outcome
 from meetcore.usecases.write_notes import WriteNotes
-from tests.unit.usecases.application import LEASE_S, ApplicationHarness, render_outcome, request
+from tests.unit.usecases.application import LEASE_S, ApplicationHarness, request
 from tests.unit.usecases.fakes import recorded
 
 __all__ = ["NoteScenario", "note_scenario"]
@@ -59,23 +59,19 @@ class NoteScenario:
 
     async def ask(
         self, language: Language = Language.INDONESIAN, key: str | None = None, of: UUID | str | None = None
-    ) -> Answer:
+    ) -> Outcome:
         """Ask for notes on the recording."""
         wanted = NoteRequest(str(of or self.recording.id), language)
         harness = self.harness
-        request_key = IdempotentRequest(
-            key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language]), render_outcome
-        )
-        return await harness.create_note()(harness.caller, wanted, request_key, harness.now())
+        intent = IdempotentRequest(key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language]))
+        return await harness.create_note()(harness.caller, wanted, intent, harness.now())
 
-    async def delete(self, *, with_notes: bool = False, key: str | None = None) -> Answer:
+    async def delete(self, *, with_notes: bool = False, key: str | None = None) -> Outcome:
         """Delete the recording."""
         harness = self.harness
-        request_key = IdempotentRequest(
-            key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]), render_outcome
-        )
+        intent = IdempotentRequest(key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]))
         return await harness.delete_recording()(
-            harness.caller, self.recording.id, request_key, harness.now(), with_notes=with_notes
+            harness.caller, self.recording.id, intent, harness.now(), with_notes=with_notes
         )
 
     async def expire(self) -> None:

@@ -9,16 +9,12 @@ from attrs import evolve
 from meetcore.adapters.sandbox import SandboxCall, SandboxFault, SandboxProvider
 from meetcore.domain.errors import Conflict, NotFound, ServiceUnavailable, UpstreamError
 from meetcore.domain.meetings.meetings import HOST_KEY_SHOWN_BEFORE, MeetingStatus, shown_host_key
+from meetcore.domain.records import cancellation_record
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.lease import Lease
 from meetcore.usecases.cancellation import Cancellation
-from tests.unit.usecases.application import (
-    ApplicationHarness,
-    CrashPoint,
-    SimulatedCrash,
-    render_outcome,
-    request,
-)
+from meetcore.usecases.idempotency import Outcome
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 
 CRASH_POINTS = 8
 UNKNOWN = (SandboxFault.DROP, SandboxFault.LATE, SandboxFault.LOST, SandboxFault.HANG)
@@ -29,6 +25,11 @@ async def application_with_meeting(**settings):
     await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     (meeting,) = harness.meetings()
     return harness, meeting
+
+
+def code_of(outcome: Outcome) -> str:
+    assert outcome.refusal is not None
+    return outcome.refusal.code
 
 
 @pytest.mark.spec("3/cancel-before")
@@ -83,7 +84,7 @@ async def test_many_at_once_get_one_refund_and_the_same_answer(with_key: bool):
             for n in range(20)
         )
     )
-    assert len({answer.payload for answer in answers}) == 1
+    assert all(answer.record == answers[0].record for answer in answers)
     assert harness.funds().balance == 100
     harness.prove()
 
@@ -95,7 +96,7 @@ async def test_ending_a_meeting_that_runs_returns_nothing():
     answer = await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     again = await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
     (after,) = harness.meetings()
-    assert again.payload == answer.payload
+    assert (again.record, again.is_replay) == (answer.record, True)
     assert after.status is MeetingStatus.ENDED
     assert harness.funds().balance == 90
     kinds = [event.kind for event in harness.state.committed.events.values()]
@@ -170,7 +171,7 @@ async def test_a_slow_cancellation_returns_the_outcome_of_its_new_owner(is_over:
     use_case = evolve(harness.cancel(), cancellation=Cancellation(harness.store, slow, harness.runtime))
     if is_over:
         answer = await use_case(harness.caller, meeting.id, harness.request_key("c"), harness.now())
-        assert answer.payload == render_outcome(harness.meetings()[0])
+        assert answer.record == cancellation_record(harness.meetings()[0], harness.now())
     else:
         with pytest.raises(ServiceUnavailable):
             await use_case(harness.caller, meeting.id, harness.request_key("c"), harness.now())
@@ -197,14 +198,14 @@ async def test_a_provider_that_refuses_refunds_nothing_and_the_meeting_stays():
 
 async def test_an_ended_meeting_cannot_be_cancelled_and_an_unknown_one_is_not_found():
     harness, meeting = await application_with_meeting()
-    with pytest.raises(NotFound):
-        await harness.cancel()(
-            harness.caller, harness.runtime.new_id(harness.now()), harness.request_key(None), harness.now()
-        )
+    unknown = harness.runtime.new_id(harness.now())
+    answer = await harness.cancel()(harness.caller, unknown, harness.request_key(None), harness.now())
+    assert code_of(answer) == NotFound.code
     harness.clock.set(meeting.end_at)
-    with pytest.raises(Conflict) as refused:
-        await harness.cancel()(harness.caller, meeting.id, harness.request_key(None), harness.now())
-    assert refused.value.details == {"id": str(meeting.id)}
+    answer = await harness.cancel()(harness.caller, meeting.id, harness.request_key(None), harness.now())
+    assert code_of(answer) == Conflict.code
+    assert answer.refusal is not None
+    assert answer.refusal.details == {"id": str(meeting.id)}
 
 
 async def test_a_meeting_in_the_making_cannot_be_cancelled():
@@ -214,8 +215,18 @@ async def test_a_meeting_in_the_making_cannot_be_cancelled():
             harness.caller, request(), harness.request_key("k"), harness.now()
         )
     (meeting,) = harness.meetings()
-    with pytest.raises(NotFound):
-        await harness.cancel()(harness.caller, meeting.id, harness.request_key(None), harness.now())
+    answer = await harness.cancel()(harness.caller, meeting.id, harness.request_key(None), harness.now())
+    assert code_of(answer) == NotFound.code
+
+
+async def test_a_replay_without_a_stored_outcome_shows_what_became_of_the_meeting():
+    harness, meeting = await application_with_meeting()
+    first = await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
+    name = meeting.account_id, "c"
+    async with harness.state.change() as tables:  # as an earlier release's reconciler left it
+        tables.idempotency[name] = evolve(tables.idempotency[name], answer=None)
+    again = await harness.cancel()(harness.caller, meeting.id, harness.request_key("c"), harness.now())
+    assert (again.record, again.is_replay) == (first.record, True)
 
 
 @pytest.mark.parametrize("starts_early", [False, True])

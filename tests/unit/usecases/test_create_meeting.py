@@ -20,17 +20,12 @@ from meetcore.domain.errors import (
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.domain.meetings.schedule import utc_text
 from meetcore.domain.money.pricing import DEFAULT_TIERS
+from meetcore.domain.records import meeting_record
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import ProviderUnknown
 from meetcore.usecases.provision import order_of
-from tests.unit.usecases.application import (
-    ApplicationHarness,
-    CrashPoint,
-    SimulatedCrash,
-    render_outcome,
-    request,
-)
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash, request
 
 CRASH_POINTS = 8
 """Two transactions of three points each, and the provider's call with two."""
@@ -41,7 +36,7 @@ async def test_a_meeting_is_made_and_paid_at_once():
     harness = await ApplicationHarness().start()
     answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
-    assert answer.payload == render_outcome(meeting)
+    assert answer.record == meeting_record(meeting, meeting.created_at)
     assert not answer.is_replay
     assert meeting.status is MeetingStatus.SCHEDULED
     assert meeting.join_url is not None
@@ -81,7 +76,7 @@ async def test_a_retry_after_any_crash_gets_one_meeting_and_pays_once(point: int
     harness.expire_leases()
     first = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     second = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
-    assert second.payload == first.payload
+    assert second.record == first.record
     assert second.is_replay
     assert harness.funds().balance == 90
     assert [each.status for each in harness.meetings()] == [MeetingStatus.SCHEDULED]
@@ -114,7 +109,7 @@ async def test_twenty_duplicates_get_one_answer():
     answers = await asyncio.gather(
         *(use_case(harness.caller, request(), harness.request_key("k"), harness.now()) for _ in range(20))
     )
-    assert len({answer.payload for answer in answers}) == 1
+    assert all(answer.record == answers[0].record for answer in answers)
     assert sum(not answer.is_replay for answer in answers) == 1
     assert harness.funds().balance == 90
 
@@ -146,9 +141,9 @@ async def test_a_refusal_for_lack_of_a_host_states_when_one_is_free():
     harness = await ApplicationHarness().start()
     await harness.create()(harness.caller, request(), harness.request_key(None), harness.now())
     (meeting,) = harness.meetings()
-    for request_key in (harness.request_key(None), harness.request_key("k")):
+    for intent in (harness.request_key(None), harness.request_key("k")):
         with pytest.raises(NoHostFree) as refused:
-            await harness.create()(harness.caller, request(), request_key, harness.now())
+            await harness.create()(harness.caller, request(), intent, harness.now())
         assert refused.value.details == {"next_available_at": utc_text(meeting.end_at)}
         assert refused.value.retry_after_s == 60
 
@@ -193,7 +188,7 @@ async def test_no_transaction_is_open_while_the_next_free_start_is_looked_for():
 
 async def test_a_replay_that_is_rendered_late_contains_no_host_key():
     harness = await ApplicationHarness().start()
-    await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
+    first = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
     record = harness.state.committed.idempotency[meeting.account_id, "k"]
     async with harness.state.change() as tables:
@@ -203,15 +198,8 @@ async def test_a_replay_that_is_rendered_late_contains_no_host_key():
     found = await harness.queries.find_meeting(meeting.account_id, meeting.id)
     assert found is not None
     assert found.host_key == "123456"
-    rendered = []
-
-    def render(outcome):
-        rendered.append(outcome)
-        return render_outcome(outcome)
-
-    request_key = evolve(harness.request_key("k"), render=render)
-    await harness.create()(harness.caller, request(), request_key, harness.now())
-    assert rendered == [meeting]
+    again = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
+    assert again == evolve(first, is_replay=True, due=0)
 
 
 @pytest.mark.parametrize(
@@ -225,13 +213,16 @@ async def test_a_replay_that_is_rendered_late_contains_no_host_key():
 async def test_a_final_refusal_is_stored_and_replayed(harness: ApplicationHarness, wanted, refusal):
     await harness.start()
     before = harness.funds()
-    with pytest.raises(refusal):
-        await harness.create()(harness.caller, request(**wanted), harness.request_key(None), harness.now())
+    unstored = await harness.create()(
+        harness.caller, request(**wanted), harness.request_key(None), harness.now()
+    )
     first = await harness.create()(harness.caller, request(**wanted), harness.request_key("k"), harness.now())
     await harness.administration.top_up(harness.caller.account.id, 1000)
     again = await harness.create()(harness.caller, request(**wanted), harness.request_key("k"), harness.now())
-    assert again.payload == first.payload
-    assert again.is_replay
+    assert first.refusal is not None
+    assert first.refusal.code == refusal.code
+    assert again == evolve(first, is_replay=True)
+    assert unstored.refusal == first.refusal
     assert harness.funds().balance == before.balance + 1000
     assert harness.funds().held == 0
     assert not harness.meetings()
@@ -298,7 +289,7 @@ async def test_a_slow_call_whose_lease_ran_out_does_not_charge_twice():
     slow = evolve(harness.create(), provider=Slow("http://sandbox", harness.sandbox.state, bytes(32)))
     answer = await slow(harness.caller, request(), harness.request_key("k"), harness.now())
     (meeting,) = harness.meetings()
-    assert answer.payload == render_outcome(meeting)
+    assert answer.record == meeting_record(meeting, meeting.created_at)
     assert meeting.status is MeetingStatus.SCHEDULED
     assert harness.funds().balance == 90
     assert len(harness.entries()) == 2
@@ -362,7 +353,8 @@ async def test_a_key_whose_record_was_purged_cannot_charge_again():
     (meeting,) = harness.meetings()
     harness.state.committed.idempotency.clear()
     answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
-    assert b"idempotency_key_reused" in answer.payload
+    assert answer.refusal is not None
+    assert answer.refusal.code == "idempotency_key_reused"
     assert str(meeting.id) in str(
         [entry.transfer.reference.id for entry in harness.entries() if entry.amount < 0]
     )
@@ -390,13 +382,13 @@ async def test_another_host_is_tried_when_one_has_had_its_share():
     harness.faults.plan(SandboxCall.CREATE, SandboxFault.FULL)
     answer = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
     made = [meeting for meeting in harness.meetings() if meeting.status is MeetingStatus.SCHEDULED]
-    assert [answer.payload] == [render_outcome(meeting) for meeting in made]
+    assert [answer.record] == [meeting_record(meeting, meeting.created_at) for meeting in made]
     assert harness.funds().balance == 90
     assert harness.funds().held == 0
     unavailable_until = [host.unavailable_until for host in harness.state.committed.hosts.values()]
     assert sorted(rest is None for rest in unavailable_until) == [False, True]
     again = await harness.create()(harness.caller, request(), harness.request_key("k"), harness.now())
-    assert again.payload == answer.payload
+    assert again.record == answer.record
     harness.prove()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from uuid import UUID
 
-import msgspec
 import pytest
 
 from meetcore.domain.notes.notes import Language, NoteStatus
@@ -13,7 +12,6 @@ from meetcore.domain.notes.recordings import RETENTION, RecordingStatus
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.usecases.idempotency import IdempotentRequest
-from tests.unit.usecases.application import render_outcome
 from tests.unit.usecases.fakes import RECORDED_AT, recorded
 from tests.unit.usecases.note_scenario import NoteScenario, note_scenario
 
@@ -108,7 +106,7 @@ async def test_a_deletion_is_idempotent_and_replayed_under_a_key() -> None:
     await one.ask()
     first = await one.delete(key="d")
     again = await one.delete(key="d")
-    assert (again.payload, again.is_replay) == (first.payload, True)
+    assert (again.record, again.is_replay, first.is_replay) == (None, True, False)
     await one.delete()
     assert len(one.harness.events_of(EventKind.NOTE_FAILED)) == 1
     one.prove()
@@ -118,14 +116,16 @@ async def test_a_deletion_is_idempotent_and_replayed_under_a_key() -> None:
 async def test_a_missing_recording_cannot_be_deleted() -> None:
     one = await note_scenario()
     harness = one.harness
-    request_key = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}), render_outcome)
+    intent = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}))
     answer = await harness.delete_recording()(
-        harness.caller, UUID(int=1), request_key, harness.now(), with_notes=True
+        harness.caller, UUID(int=1), intent, harness.now(), with_notes=True
     )
-    assert msgspec.json.decode(answer.payload)[0] == "not_found"
+    assert answer.refusal is not None
+    assert answer.refusal.code == "not_found"
     async with harness.state.change() as tables:
         tables.recordings.clear()
     await one.record(recorded("rapat"))
     answer = await one.delete()
-    assert msgspec.json.decode(answer.payload)[0] == "not_found", "nobody sees it yet"
+    assert answer.refusal is not None
+    assert answer.refusal.code == "not_found", "nobody sees it yet"
     assert one.status() is RecordingStatus.MEASURING

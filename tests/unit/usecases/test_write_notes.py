@@ -428,7 +428,9 @@ async def test_a_recording_that_expires_ends_its_notes_and_leaves_those_that_are
     assert [note.status for note in one.harness.notes()] == [NoteStatus.COMPLETED, NoteStatus.FAILED]
     assert one.note(1).error == describe(NoteFault.RECORDING_GONE)
     assert one.recording.status is RecordingStatus.EXPIRED
-    assert b'"gone"' in (await one.ask(Language.INDONESIAN)).payload
+    refusal = (await one.ask(Language.INDONESIAN)).refusal
+    assert refusal is not None
+    assert refusal.code == "gone"
     one.prove()
 
 

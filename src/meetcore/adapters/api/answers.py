@@ -1,7 +1,4 @@
-"""Answers: statuses, the error envelope of spec part 7, and the form in which a result is kept.
-
-A kept result is one line of JSON with the status and the Location, then the body byte for byte.
-"""
+"""Answers: statuses, and the error envelope of spec part 7."""
 
 from collections.abc import Mapping
 
@@ -22,12 +19,10 @@ __all__ = [
     "UnsupportedMediaType",
     "envelope",
     "envelope_of",
-    "pack",
     "render_error",
     "render_record",
     "render_text",
     "status_of",
-    "unpack",
 ]
 
 STATUS: Mapping[str, int] = {
@@ -158,15 +153,3 @@ def render_record(status: int, record: object, location: str | None = None) -> A
 def render_text(status: int, text: str, media_type: str) -> ApiResponse:
     """Render a text as an answer."""
     return ApiResponse(status, text.encode(errors="replace"), media_type=media_type)
-
-
-def pack(rendered: ApiResponse) -> bytes:
-    """Encode an answer as the bytes that are stored under an idempotency key."""
-    return _encoder.encode([rendered.status, rendered.location]) + b"\n" + rendered.body
-
-
-def unpack(payload: bytes) -> ApiResponse:
-    """Decode a stored answer."""
-    head, _, body = payload.partition(b"\n")
-    status, location = msgspec.json.decode(head, type=tuple[int, str | None])
-    return ApiResponse(status, body, location)

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from attrs import evolve, field, frozen
 
-from meetcore.adapters.api.answers import ApiResponse, unpack
+from meetcore.adapters.api.answers import ApiResponse
 from meetcore.adapters.api.bodies import OneOfBody
 from meetcore.adapters.api.filters import Filter
 from meetcore.adapters.api.paging import Listing, Page
@@ -20,9 +20,9 @@ from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
 from meetcore.usecases.api import UseCases
-from meetcore.usecases.idempotency import Answer, IdempotentRequest
+from meetcore.usecases.idempotency import IdempotentRequest, Outcome
 
-__all__ = ["API_ROOT", "ITS_ID", "Call", "Operation", "UseCases", "answered", "path_id", "present_nothing"]
+__all__ = ["API_ROOT", "ITS_ID", "Call", "Operation", "UseCases", "path_id"]
 
 API_ROOT = "/api/v1"
 ITS_ID: Final = {"id": "$response.body#/id"}
@@ -52,7 +52,7 @@ class Call:
         return self.request_key
 
 
-Handler = Callable[[UseCases, Call], Awaitable[ApiResponse | Answer]]
+Handler = Callable[[UseCases, Call], Awaitable[ApiResponse | Outcome]]
 
 
 async def _not_handled(_: UseCases, __: Call) -> ApiResponse:
@@ -68,8 +68,8 @@ class Operation:
     """The declaration of an operation, which decorates its handler and takes its name.
 
     `scopes` are those of which a key needs one; none of them if any key may call it. `record` is what a
-    success answers with, `present` turns the outcome of a mutating operation into it; a read answers by
-    itself. `refusals` are the codes that its own work can decide; `refusals.refusals_of` adds those that
+    success answers with; the pipeline encodes the outcome of a mutating operation, a read answers by itself.
+    `refusals` are the codes that its own work can decide; `refusals.refusals_of` adds those that
     follow from its form. `options` are the parameters of a query that is no list's, `options_of_http` those
     that agents are not given. `includes` names what is read of the account in the statement that
     authenticates, by the parts of the path and the request's instant.
@@ -90,7 +90,6 @@ class Operation:
     body: type | OneOfBody | None = None
     record: type | None = None
     success: int = 200
-    present: Callable[[object, datetime], ApiResponse] | None = None
     refusals: tuple[str, ...] = ()
     listing: Listing | None = None
     options: Mapping[str, Filter] = field(factory=dict)
@@ -107,7 +106,7 @@ class Operation:
     @property
     def is_mutating(self) -> bool:
         """Whether it accepts an Idempotency-Key (spec part 4)."""
-        return self.present is not None
+        return self.rate_class is not OperationClass.READ
 
     @property
     def reads_body(self) -> bool:
@@ -116,11 +115,6 @@ class Operation:
         A body has no meaning on a read (RFC 9110, 9.3.1) and is not looked at there.
         """
         return self.body is not None or self.is_mutating
-
-
-def answered(answer: ApiResponse | Answer) -> tuple[ApiResponse, bool]:
-    """Return a handler's answer, and whether it is a replay of an earlier request's."""
-    return (unpack(answer.payload), answer.is_replay) if isinstance(answer, Answer) else (answer, False)
 
 
 def path_id(call: Call, name: str = "id") -> UUID:
@@ -132,8 +126,3 @@ def path_id(call: Call, name: str = "id") -> UUID:
         return parse_id(call.path[name], "record")
     except NotFound:
         return _NO_ID
-
-
-def present_nothing(_: object, __: datetime) -> ApiResponse:
-    """Answer without a body."""
-    return ApiResponse(204, b"")

@@ -6,14 +6,14 @@ decoding) belongs to each protocol. Owns the one instant of a request and the on
 
 from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 import structlog
 from attrs import define, evolve, field, frozen
 
-from meetcore.adapters.api.answers import ApiResponse, pack, render_error
-from meetcore.adapters.api.operation import Call, Operation, UseCases, answered
+from meetcore.adapters.api.answers import STATUS, ApiResponse, envelope_of, render_record
+from meetcore.adapters.api.operation import API_ROOT, Call, Operation, UseCases
 from meetcore.adapters.api.paging import Page
 from meetcore.domain.errors import DomainError, InternalError, ServiceUnavailable
 from meetcore.domain.requests.idempotency import fingerprint
@@ -21,7 +21,7 @@ from meetcore.domain.requests.rate_window import OperationClass, RateVerdict
 from meetcore.ports.queries import NO_INCLUDES, Caller, CallerIncludes
 from meetcore.ports.store import StoreUnavailable
 from meetcore.usecases.admit import Admit
-from meetcore.usecases.idempotency import IdempotentRequest
+from meetcore.usecases.idempotency import IdempotentRequest, Outcome
 from meetcore.usecases.runtime import Runtime
 
 __all__ = ["ParsedRequest", "RequestContext", "RequestPipeline"]
@@ -143,7 +143,10 @@ class RequestPipeline:
         request_key: IdempotentRequest | None,
     ) -> tuple[ApiResponse, bool]:
         call = Call(caller, context.now, parsed.path, parsed.body, request_key, parsed.page, parsed.options)
-        return answered(await operation.handle(self.use, call))
+        result = await operation.handle(self.use, call)
+        if isinstance(result, Outcome):
+            return self._encode(operation, result), result.is_replay
+        return result, False
 
     def _idempotent_request(
         self, context: RequestContext, operation: Operation, parsed: ParsedRequest
@@ -151,13 +154,20 @@ class RequestPipeline:
         # The same request over another wire is the same intent.
         chosen = "".join(f"?{name}={value}" for name, value in sorted(parsed.options.items()))
         digest = fingerprint(operation.method, parsed.place + chosen, parsed.value)
-        return IdempotentRequest(parsed.key, digest, partial(self._render, operation, context))
+        return IdempotentRequest(parsed.key, digest, context.request_id)
 
-    def _render(self, operation: Operation, context: RequestContext, outcome: object) -> bytes:
-        if isinstance(outcome, DomainError):
-            return pack(render_error(outcome, self.base_url, context.request_id))
-        assert operation.present is not None
-        return pack(operation.present(outcome, context.now))
+    def _encode(self, operation: Operation, outcome: Outcome) -> ApiResponse:
+        refusal, record = outcome.refusal, outcome.record
+        if refusal is not None:
+            body = envelope_of(
+                refusal.code, refusal.message, self.base_url, refusal.request_id, refusal.details
+            )
+            return render_record(STATUS[refusal.code], body)
+        if record is None:
+            return ApiResponse(operation.success, b"")
+        created = operation.success == HTTPStatus.CREATED
+        location = f"{API_ROOT}{operation.path}/{record['id']}" if created else None
+        return render_record(operation.success, record, location)
 
     def to_domain_error(self, error: Exception, context: RequestContext) -> DomainError:
         """Map an error to the one that the caller gets; log internal details."""

@@ -138,8 +138,8 @@ class IdempotencyRecord:
     """The stored record of (account, key).
 
     While work runs, `lease_until` is the end of its lease. `subject_id` is the record
-    that the work makes or changes. `answer` is what is replayed; work that was finished by
-    another process has none until its first replay renders it from the subject.
+    that the work makes or changes. `answer` is what is replayed; work that an earlier release
+    finished for another process has none, and is replayed from the subject.
     """
 
     key: str

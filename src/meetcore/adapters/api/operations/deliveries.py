@@ -1,6 +1,5 @@
 """The operations on the deliveries to webhooks (spec 6)."""
 
-from datetime import datetime
 from typing import Final
 
 from meetcore.adapters.api import example_records as examples
@@ -15,21 +14,14 @@ from meetcore.domain.records import delivery_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.domain.webhooks.deliveries import DeliveryStatus
-from meetcore.ports.queries import DeliveryHistory
-from meetcore.usecases.idempotency import Answer
+from meetcore.usecases.idempotency import Outcome
 
-__all__ = ["ITS_DELIVERY", "get_delivery", "list_deliveries", "present_posted", "resend_delivery"]
+__all__ = ["ITS_DELIVERY", "get_delivery", "list_deliveries", "resend_delivery"]
 
 ITS_DELIVERY: Final = {"id": "$request.path.id", "delivery_id": "$response.body#/id"}
 """The parameters of a link from a new delivery to an operation on it."""
 
 _READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
-
-
-def present_posted(outcome: object, _: datetime) -> ApiResponse:
-    """Render a delivery that was accepted."""
-    assert isinstance(outcome, DeliveryHistory)
-    return render_record(202, delivery_record(outcome.delivery, outcome.attempts))
 
 
 @Operation(
@@ -88,13 +80,12 @@ async def get_delivery(use: UseCases, call: Call) -> ApiResponse:
     rate_class=OperationClass.WRITE,
     record=records.Delivery,
     success=202,
-    present=present_posted,
     refusals=("conflict", "gone"),
     summary="Send the event of a delivery again, the same bytes",
     about="A new delivery of the same event: the payload, its `id` included, is the same.",
     for_agents="Use it to send an event again after its receiver was mended.",
     example=examples.PENDING_DELIVERY | {"event_type": "meeting.created"},
 )
-async def resend_delivery(use: UseCases, call: Call) -> Answer:
+async def resend_delivery(use: UseCases, call: Call) -> Outcome:
     endpoint_id, delivery_id = path_id(call), path_id(call, "delivery_id")
     return await use.resend_delivery(call.caller, endpoint_id, delivery_id, call.required_request, call.now)

@@ -9,28 +9,21 @@ from meetcore.adapters.api import records
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import CreateMeetingBody
 from meetcore.adapters.api.filters import instant, one_of
-from meetcore.adapters.api.operation import API_ROOT, ITS_ID, Call, Operation, UseCases, path_id
+from meetcore.adapters.api.operation import ITS_ID, Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
-from meetcore.domain.meetings.meetings import VISIBLE, Meeting, MeetingRequest, MeetingStatus
-from meetcore.domain.records import cancellation_record, meeting_record
+from meetcore.domain.meetings.meetings import VISIBLE, MeetingRequest, MeetingStatus
+from meetcore.domain.records import meeting_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NO_INCLUDES, CallerIncludes, MeetingFilter
-from meetcore.usecases.idempotency import Answer
+from meetcore.usecases.idempotency import Outcome
 
 __all__ = ["cancel_meeting", "create_meeting", "get_meeting", "list_meetings"]
 
 _READERS = (Scope.MEETINGS_READ, Scope.MEETINGS_WRITE)
 _SHOWN = (MeetingStatus.SCHEDULED, MeetingStatus.STARTED, MeetingStatus.ENDED, MeetingStatus.CANCELLED)
-
-
-def _present_created(outcome: object, _: datetime) -> ApiResponse:
-    assert isinstance(outcome, Meeting)
-    location = f"{API_ROOT}/meetings/{outcome.id}"
-    # As of its creation, so that a replay that is rendered late shows what the first answer showed.
-    return render_record(201, meeting_record(outcome, outcome.created_at), location)
 
 
 @Operation(
@@ -41,7 +34,6 @@ def _present_created(outcome: object, _: datetime) -> ApiResponse:
     body=CreateMeetingBody,
     record=records.Meeting,
     success=201,
-    present=_present_created,
     refusals=(
         "not_found",
         "unprocessable_entity",
@@ -79,7 +71,7 @@ def _present_created(outcome: object, _: datetime) -> ApiResponse:
     },
     example=examples.MEETING,
 )
-async def create_meeting(use: UseCases, call: Call) -> Answer:
+async def create_meeting(use: UseCases, call: Call) -> Outcome:
     body: CreateMeetingBody = call.body
     wanted = MeetingRequest(
         title=body.title,
@@ -148,18 +140,12 @@ async def get_meeting(_: UseCases, call: Call) -> ApiResponse:
     return render_record(200, meeting_record(meeting, call.now))
 
 
-def _present_cancelled(outcome: object, now: datetime) -> ApiResponse:
-    assert isinstance(outcome, Meeting)
-    return render_record(200, cancellation_record(outcome, now))
-
-
 @Operation(
     method="DELETE",
     path="/meetings/{id}",
     scopes=(Scope.MEETINGS_WRITE,),
     rate_class=OperationClass.WRITE,
     record=records.Cancellation,
-    present=_present_cancelled,
     refusals=("conflict", "upstream_error"),
     summary="Cancel a meeting, or end one that runs",
     about="Before its start it is cancelled and its credits are returned, once. While it runs it is ended, "
@@ -168,5 +154,5 @@ def _present_cancelled(outcome: object, now: datetime) -> ApiResponse:
     "ended for all participants and nothing is refunded. Cannot be undone.",
     example={"id": examples.MEETING["id"], "status": "cancelled", "credits_refunded": 15},
 )
-async def cancel_meeting(use: UseCases, call: Call) -> Answer:
+async def cancel_meeting(use: UseCases, call: Call) -> Outcome:
     return await use.cancel_meeting(call.caller, path_id(call), call.required_request, call.now)

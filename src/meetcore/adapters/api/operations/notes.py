@@ -1,7 +1,5 @@
 """The operations on the notes of recordings (spec 1/notes, 7/410)."""
 
-from datetime import datetime
-
 import msgspec
 
 from meetcore.adapters.api import example_records as examples
@@ -14,13 +12,13 @@ from meetcore.adapters.api.paging import Listing, cursor_after
 from meetcore.domain.errors import Gone, NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.notes.markdown import markdown
-from meetcore.domain.notes.notes import Note, NoteStatus
+from meetcore.domain.notes.notes import NoteStatus
 from meetcore.domain.records import note_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
 from meetcore.ports.queries import NoteFilter
 from meetcore.usecases.create_note import NoteRequest
-from meetcore.usecases.idempotency import Answer
+from meetcore.usecases.idempotency import Outcome
 
 __all__ = ["create_note", "get_note", "list_notes"]
 
@@ -28,11 +26,6 @@ MARKDOWN = "text/markdown; charset=utf-8"
 _PAGE_BYTES = 4 * 1024 * 1024
 _NOTES_AT_ONCE = 5
 _encoder = msgspec.json.Encoder()
-
-
-def _present_note(outcome: object, _: datetime) -> ApiResponse:
-    assert isinstance(outcome, Note)
-    return render_record(202, note_record(outcome))
 
 
 @Operation(
@@ -43,7 +36,6 @@ def _present_note(outcome: object, _: datetime) -> ApiResponse:
     body=CreateNoteBody,
     record=records.Note,
     success=202,
-    present=_present_note,
     refusals=(
         "not_found",
         "gone",
@@ -67,7 +59,7 @@ def _present_note(outcome: object, _: datetime) -> ApiResponse:
     },
     example=examples.QUEUED_NOTE,
 )
-async def create_note(use: UseCases, call: Call) -> Answer:
+async def create_note(use: UseCases, call: Call) -> Outcome:
     body: CreateNoteBody = call.body
     wanted = NoteRequest(body.recording_id, body.language)
     return await use.create_note(call.caller, wanted, call.required_request, call.now)

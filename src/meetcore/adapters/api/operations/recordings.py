@@ -7,7 +7,7 @@ from meetcore.adapters.api import records
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.filters import flag, record_id
 from meetcore.adapters.api.links import download_url
-from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id, present_nothing
+from meetcore.adapters.api.operation import Call, Operation, UseCases, path_id
 from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
@@ -16,7 +16,7 @@ from meetcore.domain.notes.recordings import RecordingStatus
 from meetcore.domain.records import recording_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
-from meetcore.usecases.idempotency import Answer
+from meetcore.usecases.idempotency import Outcome
 
 __all__ = ["delete_recording", "get_download_url", "get_recording", "list_recordings"]
 
@@ -97,14 +97,13 @@ async def get_download_url(use: UseCases, call: Call) -> ApiResponse:
     rate_class=OperationClass.WRITE,
     options={"with_notes": flag("Whether the notes made of it are erased too, with the events about them.")},
     success=204,
-    present=present_nothing,
     summary="Delete a recording for good",
     about="Its files are removed at the video provider too. Notes stay, unless `with_notes` is true; notes "
     "in progress fail and cost nothing. What was charged stays in the ledger.",
     for_agents="Use it to delete a recording for good; with_notes also erases the notes made of it. Ask the "
     "person first: it cannot be undone.",
 )
-async def delete_recording(use: UseCases, call: Call) -> Answer:
+async def delete_recording(use: UseCases, call: Call) -> Outcome:
     with_notes = bool(call.options.get("with_notes", False))
     return await use.delete_recording(
         call.caller, path_id(call), call.required_request, call.now, with_notes=with_notes

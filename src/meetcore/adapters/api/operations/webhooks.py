@@ -1,30 +1,26 @@
 """The operations on webhooks (spec 4.3, 4.4)."""
 
-from datetime import datetime
-
 from meetcore.adapters.api import example_records as examples
 from meetcore.adapters.api import records
 from meetcore.adapters.api.answers import ApiResponse, render_record
 from meetcore.adapters.api.bodies import RegisterWebhookBody, UpdateWebhookBody
 from meetcore.adapters.api.operation import (
-    API_ROOT,
     ITS_ID,
     Call,
     Operation,
     UseCases,
     path_id,
-    present_nothing,
 )
-from meetcore.adapters.api.operations.deliveries import ITS_DELIVERY, present_posted
+from meetcore.adapters.api.operations.deliveries import ITS_DELIVERY
 from meetcore.adapters.api.paging import Listing, slice_page
 from meetcore.domain.errors import NotFound
 from meetcore.domain.ids import parse_id
 from meetcore.domain.records import endpoint_record
 from meetcore.domain.requests.keys import Scope
 from meetcore.domain.requests.rate_window import OperationClass
-from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
+from meetcore.domain.webhooks.endpoints import EndpointChanges
 from meetcore.domain.webhooks.urls import parse_webhook_url
-from meetcore.usecases.idempotency import Answer
+from meetcore.usecases.idempotency import Outcome
 from meetcore.usecases.webhooks import Registration
 
 __all__ = [
@@ -41,22 +37,6 @@ _READERS = (Scope.WEBHOOKS_READ, Scope.WEBHOOKS_WRITE)
 _WRITERS = (Scope.WEBHOOKS_WRITE,)
 
 
-def _present_registered(outcome: object, _: datetime) -> ApiResponse:
-    assert isinstance(outcome, Endpoint)
-    location = f"{API_ROOT}/webhooks/{outcome.id}"
-    return render_record(201, endpoint_record(outcome, with_secret=True), location)
-
-
-def _present_webhook(outcome: object, _: datetime) -> ApiResponse:
-    assert isinstance(outcome, Endpoint)
-    return render_record(200, endpoint_record(outcome, with_secret=False))
-
-
-def _present_with_secret(outcome: object, _: datetime) -> ApiResponse:
-    assert isinstance(outcome, Endpoint)
-    return render_record(200, endpoint_record(outcome, with_secret=True))
-
-
 @Operation(
     method="POST",
     path="/webhooks",
@@ -65,7 +45,6 @@ def _present_with_secret(outcome: object, _: datetime) -> ApiResponse:
     body=RegisterWebhookBody,
     record=records.WebhookWithSecret,
     success=201,
-    present=_present_registered,
     refusals=("conflict", "unprocessable_entity"),
     links={
         "get_webhook": ITS_ID,
@@ -92,7 +71,7 @@ def _present_with_secret(outcome: object, _: datetime) -> ApiResponse:
     },
     example=examples.WEBHOOK_WITH_SECRET,
 )
-async def register_webhook(use: UseCases, call: Call) -> Answer:
+async def register_webhook(use: UseCases, call: Call) -> Outcome:
     body: RegisterWebhookBody = call.body
     wanted = Registration(parse_webhook_url(body.url), body.event_types, body.description)
     return await use.register_webhook(call.caller, wanted, call.required_request, call.now)
@@ -145,7 +124,6 @@ async def get_webhook(use: UseCases, call: Call) -> ApiResponse:
     rate_class=OperationClass.WRITE,
     body=UpdateWebhookBody,
     record=records.Webhook,
-    present=_present_webhook,
     summary="Change, pause or resume a webhook",
     about="`is_active: true` resumes a webhook; one that was disabled by failures starts counting anew. "
     "The URL cannot be changed: register another one.",
@@ -158,7 +136,7 @@ async def get_webhook(use: UseCases, call: Call) -> ApiResponse:
     },
     example=examples.WEBHOOK | {"is_active": False},
 )
-async def update_webhook(use: UseCases, call: Call) -> Answer:
+async def update_webhook(use: UseCases, call: Call) -> Outcome:
     body: UpdateWebhookBody = call.body
     changes = EndpointChanges(body.event_types, body.description, body.is_active)
     return await use.update_webhook(call.caller, path_id(call), changes, call.required_request)
@@ -170,13 +148,12 @@ async def update_webhook(use: UseCases, call: Call) -> Answer:
     scopes=_WRITERS,
     rate_class=OperationClass.WRITE,
     success=204,
-    present=present_nothing,
     summary="Remove a webhook, and what waits for it",
     about="What waits for it is not sent any more.",
     for_agents="Use it to stop telling a URL for good; what waits for it is dropped. To pause it, use "
     "update_webhook with is_active false.",
 )
-async def remove_webhook(use: UseCases, call: Call) -> Answer:
+async def remove_webhook(use: UseCases, call: Call) -> Outcome:
     return await use.remove_webhook(call.caller, path_id(call), call.required_request)
 
 
@@ -186,13 +163,12 @@ async def remove_webhook(use: UseCases, call: Call) -> Answer:
     scopes=_WRITERS,
     rate_class=OperationClass.WRITE,
     record=records.WebhookWithSecret,
-    present=_present_with_secret,
     summary="Replace the secret; what waits is signed with the new one",
     about="The old secret is used no more, not even for retries.",
     for_agents="Use it when a webhook's secret has leaked. The old one stops working at once.",
     example=examples.WEBHOOK_WITH_SECRET,
 )
-async def rotate_webhook_secret(use: UseCases, call: Call) -> Answer:
+async def rotate_webhook_secret(use: UseCases, call: Call) -> Outcome:
     return await use.rotate_secret(call.caller, path_id(call), call.required_request)
 
 
@@ -203,7 +179,6 @@ async def rotate_webhook_secret(use: UseCases, call: Call) -> Answer:
     rate_class=OperationClass.WRITE,
     record=records.Delivery,
     success=202,
-    present=present_posted,
     refusals=("conflict",),
     links={"get_delivery": ITS_DELIVERY, "resend_delivery": ITS_DELIVERY},
     summary="Send webhook.test to a webhook, subscribed or not",
@@ -211,5 +186,5 @@ async def rotate_webhook_secret(use: UseCases, call: Call) -> Answer:
     for_agents="Use it to try a webhook: it sends webhook.test. Read the delivery with get_delivery a little later.",
     example=examples.PENDING_DELIVERY,
 )
-async def test_webhook(use: UseCases, call: Call) -> Answer:
+async def test_webhook(use: UseCases, call: Call) -> Outcome:
     return await use.send_test_event(call.caller, path_id(call), call.required_request, call.now)
