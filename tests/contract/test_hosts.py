@@ -48,6 +48,6 @@ async def test_a_free_host_in_other_hands_is_contended_and_waited_for(postgres_r
             other_view = await existing_note.meetings.load_creation(query_of(other, MeetingSpec()))
             assert (list(other_view.free_hosts), other_view.is_contended) == ([], True)
         waiting = asyncio.create_task(reserve(rig, other, MeetingSpec()))
-        made = provisioning(one, MeetingSpec(), view, view.free_hosts[0], query.operation)
+        made = provisioning(one, MeetingSpec(), view, query)
         assert await tx.meetings.save_provisioning(made)
     assert await waiting is None

@@ -27,6 +27,6 @@ async def test_a_leased_meeting_is_not_taken_over(postgres_rig: PostgresRig):
     await rig.put_hosts(new_host())
     made: Provisioning = await reserved(rig, customer, MeetingSpec(lease_s=-1))
     async with rig.store.begin() as tx:
-        assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.lease.token)
+        assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.token)
         async with rig.store.begin() as other:
             assert await other.meetings.claim_expired(10, Lease(new_id(), 60)) == []

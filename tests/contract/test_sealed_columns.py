@@ -22,12 +22,10 @@ from meetcore.testing.contracts.note_transactions import (
 from meetcore.testing.contracts.provider_event_inbox import add_event, new_file, provider_event
 from meetcore.testing.contracts.recording_transactions import keep_recording, new_recording
 from meetcore.testing.contracts.transactions import (
-    KIND,
     Customer,
     MeetingSpec,
     finish_cancelling,
     new_endpoint,
-    new_event,
     new_host,
     new_id,
     open_customer,
@@ -58,14 +56,13 @@ async def live(rig: PostgresRig) -> Customer:
         assert await tx.host_keys.save(due.host_id, due.token, "SEALED-host-key")
     endpoint = await register(rig, new_endpoint(customer, secret="SEALED-hook", description=PLAIN))
     await save_endpoint(rig, evolve(endpoint, secret="SEALED-hook-2"))
-    event = new_event(customer, KIND, password="SEALED-event")
     made = await reserved(rig, customer, MeetingSpec(key="a", password="SEALED-draft-pw"))
     await reserved(rig, customer, MeetingSpec(key="left in progress", password="SEALED-draft-pw"))
     link = "https://meet.example/j/7?pwd=SEALED-link"
-    meeting = await schedule(rig, made, event, answer=b"SEALED-answer", password="SEALED-room-pw", link=link)
+    meeting = await schedule(rig, made, password="SEALED-room-pw", link=link)
     assert meeting is not None
     lease = await start_cancelling(rig, meeting)
-    await finish_cancelling(rig, meeting, lease, new_event(customer, KIND, password="SEALED-event"))
+    await finish_cancelling(rig, meeting, lease)
     record = IdempotencyRecord("b", b"f" * 32, is_done=True, answer=b"SEALED-bound")
     async with rig.store.begin() as tx:
         await tx.idempotency.save(customer.account_id, record)
@@ -117,10 +114,8 @@ async def test_the_search_for_secrets_finds_them_where_nothing_is_sealed(postgre
         b"draft-pw",
         b"room-pw",
         b"link",
-        b"answer",
         b"bound",
         b"hook-2",
-        b"event",
         b"told",
         b"file",
         b"host-key",
@@ -134,6 +129,7 @@ async def test_the_search_for_secrets_finds_them_where_nothing_is_sealed(postgre
         b"topic",
     ):
         assert b"SEALED-" + kind in stored
+    assert stored.count(b"SEALED-link") == 3, "in the meeting, its event and the answer under its key"
 
 
 async def test_a_sealed_value_does_not_open_in_another_record(postgres_rig: PostgresRig):

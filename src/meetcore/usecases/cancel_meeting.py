@@ -35,11 +35,11 @@ from meetcore.usecases.lifecycle_events import apply_lifecycle_event
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["CancelMeeting"]
+__all__ = ["CancelMeeting", "Marked", "end_running", "start_cancelling"]
 
 
 @frozen
-class _Marked:
+class Marked:
     """This process holds the lease and removes the meeting at the provider."""
 
     meeting: Meeting
@@ -60,7 +60,7 @@ class _Busy:
     is_expired: bool
 
 
-_Step = Outcome | DomainError | _Marked | _Running | _Busy
+_Step = Outcome | DomainError | Marked | _Running | _Busy
 
 
 @frozen
@@ -116,7 +116,7 @@ class CancelMeeting:
                     return step
                 case DomainError():
                     raise step
-                case _Marked():
+                case Marked():
                     return await self._remove(step, now)
                 case _Running():
                     return await self._end(step.meeting, request, now)
@@ -125,7 +125,7 @@ class CancelMeeting:
             if not await wait_while_in_progress(self.queries, account_id, meeting_id, deadline, self.poll_s):
                 raise ServiceUnavailable("The meeting is being cancelled by another request.", 1)
 
-    async def _remove(self, step: _Marked, now: datetime) -> Outcome:
+    async def _remove(self, step: Marked, now: datetime) -> Outcome:
         try:
             outcome = await self.cancellation.complete(step.meeting, step.token, now)
         except ProviderRefused as error:
@@ -184,7 +184,7 @@ async def _start(
     if not can_cancel(meeting, now):
         await bind_key(tx, meeting.account_id, request, meeting.id)
         return _Running(meeting)
-    return _Marked(await mark_cancelling(tx, meeting, lease, request.claim(meeting.id)), lease.token)
+    return Marked(await mark_cancelling(tx, meeting, lease, request.claim(meeting.id)), lease.token)
 
 
 async def end_running(

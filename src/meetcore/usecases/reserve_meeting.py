@@ -25,7 +25,14 @@ from meetcore.ports.store import Transaction
 from meetcore.usecases.idempotency import IdempotentRequest, KeyLookup, Outcome, decide_once
 from meetcore.usecases.runtime import Runtime
 
-__all__ = ["NO_HOST_RETRY_AFTER_S", "ReservationTerms", "creation_query", "draft_meeting", "reserve"]
+__all__ = [
+    "NO_HOST_RETRY_AFTER_S",
+    "ReservationTerms",
+    "creation_query",
+    "draft_meeting",
+    "provisioning",
+    "reserve",
+]
 
 NO_HOST_RETRY_AFTER_S: Final = 60
 
@@ -109,12 +116,12 @@ async def reserve(
     async def decide(tx: Transaction) -> LeaseView | None:
         if view.is_contended:
             return None
-        return await tx.meetings.save_provisioning(_provisioning(runtime, draft, query, view, request, terms))
+        return await tx.meetings.save_provisioning(provisioning(runtime, draft, query, view, request, terms))
 
     return await decide_once(tx, query.account_id, request, decide, view.idempotency)
 
 
-def _provisioning(
+def provisioning(
     runtime: Runtime,
     draft: Meeting,
     query: CreationQuery,
@@ -122,6 +129,14 @@ def _provisioning(
     request: IdempotentRequest,
     terms: ReservationTerms,
 ) -> Provisioning:
+    """Decide what a draft reserves.
+
+    Raises:
+        IdempotencyKeyReused: its key was charged under before.
+        InsufficientCredits, CreditCapExceeded: see `holds.take`.
+        CreationsUsedUp: the account's share of the day's creations is used up.
+        NoHostFree: no host is free for the whole of it.
+    """
     now = query.now
     if view.charged is not None:
         raise IdempotencyKeyReused(

@@ -6,7 +6,7 @@ import pytest
 
 from meetcore.domain.requests.idempotency import TRANSITIONS, IdempotencyRecord, KeyEvent, KeyState, state_of
 from meetcore.ports.lease import Lease
-from meetcore.ports.meetings import Provisioning
+from meetcore.ports.meetings import LeaseView
 from meetcore.testing.contracts.store_rig import HousekeepingRig
 from meetcore.testing.contracts.transactions import (
     Customer,
@@ -57,7 +57,7 @@ async def _state(rig: HousekeepingRig, account_id: UUID) -> KeyState:
     return state_of(view.record, view.now)
 
 
-async def _bring_to(rig: HousekeepingRig, customer: Customer, state: KeyState) -> Provisioning | None:
+async def _bring_to(rig: HousekeepingRig, customer: Customer, state: KeyState) -> LeaseView | None:
     """Bring the key into a state; the work under it, where there is any."""
     if state in LEASE_S:
         return await reserved(rig, customer, MeetingSpec(key="k", fingerprint=SAME, lease_s=LEASE_S[state]))
@@ -66,9 +66,7 @@ async def _bring_to(rig: HousekeepingRig, customer: Customer, state: KeyState) -
     return None
 
 
-async def _happen(
-    rig: HousekeepingRig, customer: Customer, event: KeyEvent, work: Provisioning | None
-) -> None:
+async def _happen(rig: HousekeepingRig, customer: Customer, event: KeyEvent, work: LeaseView | None) -> None:
     match event:
         case KeyEvent.CLAIM:
             await reserved(rig, customer, MeetingSpec(key="k", fingerprint=SAME))
@@ -80,7 +78,7 @@ async def _happen(
         case KeyEvent.EXPIRE:
             await rig.age_keys(1_200)
         case KeyEvent.FINISH:
-            await (_save(rig, customer, DONE) if work is None else schedule(rig, work, answer=b"a"))
+            await (_save(rig, customer, DONE) if work is None else schedule(rig, work))
         case KeyEvent.GIVE_UP:
             await (_save(rig, customer, BOUND) if work is None else abandon(rig, work))
         case KeyEvent.PURGE:

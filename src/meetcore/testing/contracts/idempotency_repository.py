@@ -9,7 +9,7 @@ from attrs import evolve
 from meetcore.domain.errors import NotFound
 from meetcore.domain.requests.idempotency import IdempotencyRecord, KeyState, Verdict, decide, state_of
 from meetcore.ports.idempotency import Claim, KeyView
-from meetcore.ports.meetings import Provisioning
+from meetcore.ports.meetings import LeaseView
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (
     MeetingSpec,
@@ -24,6 +24,9 @@ from meetcore.testing.contracts.transactions import (
     scheduled,
     start_cancelling,
 )
+from meetcore.usecases.cancellation import restore
+from meetcore.usecases.idempotency import Outcome, encode_outcome
+from meetcore.usecases.provision import created_record
 
 __all__ = ["IdempotencyRepositoryContract"]
 
@@ -116,9 +119,11 @@ class IdempotencyRepositoryContract:
         assert (view.record.subject_id, view.record.fingerprint) == (made.meeting.id, SAME)
         assert decide(view.record, SAME, view.now) is Verdict.WAIT
         assert decide(view.record, OTHER, view.now) is Verdict.REJECT
-        await schedule(rig, made, answer=b"done")
+        meeting = await schedule(rig, made)
+        assert meeting is not None
         done = (await _view_of(rig, customer.account_id, "k")).record
-        assert done == IdempotencyRecord("k", SAME, True, made.meeting.id, None, b"done")
+        answer = encode_outcome(Outcome(created_record(meeting)))
+        assert done == IdempotencyRecord("k", SAME, True, made.meeting.id, None, answer)
 
     async def test_a_claim_expires_with_its_lease(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
@@ -132,7 +137,7 @@ class IdempotencyRepositoryContract:
         await abandon(rig, await reserved(rig, customer, MeetingSpec(key="k", fingerprint=SAME)))
         assert await _state(rig, customer.account_id, "k") is KeyState.BOUND
         assert await reserve(rig, customer, MeetingSpec(key="k", fingerprint=OTHER)) is Verdict.REJECT
-        assert isinstance(await reserve(rig, customer, MeetingSpec(key="k", fingerprint=SAME)), Provisioning)
+        assert isinstance(await reserve(rig, customer, MeetingSpec(key="k", fingerprint=SAME)), LeaseView)
 
     async def test_a_cancellation_claims_its_key_until_it_is_done(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
@@ -140,9 +145,9 @@ class IdempotencyRepositoryContract:
         meeting = await scheduled(rig, customer)
         lease = await start_cancelling(rig, meeting, Claim("c", SAME, meeting.id))
         assert await _state(rig, customer.account_id, "c") is KeyState.RUNNING
-        await finish_cancelling(rig, meeting, lease, answer=b"gone")
+        answer = encode_outcome(await finish_cancelling(rig, meeting, lease))
         done = (await _view_of(rig, customer.account_id, "c")).record
-        assert done == IdempotencyRecord("c", SAME, True, meeting.id, None, b"gone")
+        assert done == IdempotencyRecord("c", SAME, True, meeting.id, None, answer)
 
     async def test_a_cancellation_that_failed_leaves_its_key_bound(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
@@ -153,7 +158,7 @@ class IdempotencyRepositoryContract:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
             assert view is not None
             assert view.claim == Claim("c", SAME, meeting.id)
-            await tx.meetings.save_cancel_failed(view, meeting)
+            await restore(tx, view)
         assert (await _view_of(rig, customer.account_id, "c")).record == IdempotencyRecord("c", SAME)
 
     async def test_twenty_duplicates_make_one_claim(self, rig: StoreRig) -> None:
@@ -161,7 +166,7 @@ class IdempotencyRepositoryContract:
         await rig.put_hosts(*(new_host() for _ in range(20)))
         spec = MeetingSpec(key="k", fingerprint=SAME)
         outcomes = await asyncio.gather(*(reserve(rig, customer, spec) for _ in range(20)))
-        assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 1
+        assert sum(isinstance(outcome, LeaseView) for outcome in outcomes) == 1
         assert outcomes.count(Verdict.WAIT) == 19
         assert await rig.holds(customer.account_id) == [spec.credits]
 
@@ -170,7 +175,7 @@ class IdempotencyRepositoryContract:
         await rig.put_hosts(*(new_host() for _ in range(20)))
         specs = [MeetingSpec(key="k", fingerprint=SAME if n % 2 else OTHER) for n in range(20)]
         outcomes = await asyncio.gather(*(reserve(rig, customer, spec) for spec in specs))
-        assert sum(isinstance(outcome, Provisioning) for outcome in outcomes) == 1
+        assert sum(isinstance(outcome, LeaseView) for outcome in outcomes) == 1
         assert (outcomes.count(Verdict.WAIT), outcomes.count(Verdict.REJECT)) == (9, 10)
 
     async def test_twenty_first_answers_are_one(self, rig: StoreRig) -> None:

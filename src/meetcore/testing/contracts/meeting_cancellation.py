@@ -6,6 +6,7 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.meetings.meetings import MeetingStatus
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
 from meetcore.testing.contracts.reads import cancel_view, is_free, money
@@ -14,7 +15,6 @@ from meetcore.testing.contracts.transactions import (
     MeetingSpec,
     finish_cancelling,
     new_endpoint,
-    new_event,
     new_host,
     new_id,
     open_customer,
@@ -24,6 +24,7 @@ from meetcore.testing.contracts.transactions import (
     scheduled,
     start_cancelling,
 )
+from meetcore.usecases.cancellation import restore
 
 __all__ = ["MeetingCancellationContract"]
 
@@ -55,7 +56,6 @@ class MeetingCancellationContract:
 
     async def test_a_cancelled_meeting_returns_credits_cap_and_host(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await register(rig, new_endpoint(customer))
         await rig.put_hosts(new_host())
         meeting = await scheduled(rig, customer, MeetingSpec(credits=30))
         lease = await start_cancelling(rig, meeting)
@@ -63,7 +63,7 @@ class MeetingCancellationContract:
         view = await cancel_view(rig, meeting)
         assert view is not None
         assert (view.meeting.status, view.is_leased) == (MeetingStatus.CANCELLING, True)
-        assert await finish_cancelling(rig, meeting, lease, new_event(customer)) == 1
+        assert (await finish_cancelling(rig, meeting, lease)).due == 0
         assert await money(rig, customer) == (100, 0, 0, 0)
         assert await is_free(rig, customer)
         stored = await rig.queries.find_meeting(customer.account_id, meeting.id)
@@ -74,18 +74,16 @@ class MeetingCancellationContract:
     async def test_a_meeting_that_was_ended_returns_nothing_and_frees_its_host(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
         await rig.put_hosts(new_host())
+        await register(rig, new_endpoint(customer, EventKind.MEETING_ENDED))
         meeting = await scheduled(rig, customer, MeetingSpec(credits=30))
         lease = await start_cancelling(rig, meeting)
-        async with rig.store.begin() as tx:
-            view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
-            assert view is not None
-            ended = evolve(view.meeting, status=MeetingStatus.ENDED)
-            assert (
-                await tx.meetings.save_cancelled(view, ended, None, [], None, invalidates_host_key=True) == 0
-            )
+        over = await finish_cancelling(rig, meeting, lease, is_refunded=False, invalidates_host_key=True)
+        assert over.due == 1
         assert await money(rig, customer) == (70, 0, 30, 0)
         assert await is_free(rig, customer)
-        assert await rig.queries.find_meeting(customer.account_id, meeting.id) == ended
+        assert await rig.queries.find_meeting(customer.account_id, meeting.id) == evolve(
+            meeting, status=MeetingStatus.ENDED, credits_refunded=0
+        )
 
     async def test_a_cancellation_that_failed_leaves_the_meeting_as_it_was(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
@@ -95,7 +93,7 @@ class MeetingCancellationContract:
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
             assert view is not None
-            await tx.meetings.save_cancel_failed(view, meeting)
+            await restore(tx, view)
         later = await cancel_view(rig, meeting)
         assert later is not None
         assert (later.meeting, later.is_leased) == (meeting, False)

@@ -24,6 +24,7 @@ from meetcore.testing.contracts.transactions import (
     open_customer,
     provisioning,
     query_of,
+    reserve,
     reserved,
     schedule,
 )
@@ -66,8 +67,9 @@ class MeetingCreationContract:
 
         async def abandon_and_fail() -> None:
             async with rig.store.begin() as tx:
-                view = await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.lease.token)
+                view = await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.token)
                 assert view is not None
+                assert made.hold is not None
                 back = holds.release(view.funds, view.usage, made.hold)
                 await tx.meetings.save_abandoned(view, made.meeting, back.funds, back.usage)
                 raise RuntimeError("too late")
@@ -82,13 +84,18 @@ class MeetingCreationContract:
         customer = await open_customer(rig, 100)
         host = new_host()
         await rig.put_hosts(host)
-        made = await reserved(rig, customer, MeetingSpec(key="k"))
-        view = await load_leased(rig, made)
+        query = query_of(customer, MeetingSpec(key="k"))
+        async with rig.store.begin() as tx:
+            found = await tx.meetings.load_creation(query)
+            made = provisioning(customer, MeetingSpec(key="k"), found, query)
+            leased = await tx.meetings.save_provisioning(made)
+        assert leased is not None
+        view = await load_leased(rig, leased)
         assert view is not None
         assert (view.meeting, view.hold, view.claim) == (made.meeting, made.hold, made.claim)
         assert (view.funds, view.usage, view.charge) == (made.funds, made.usage, None)
         assert view.provider_user_id == host.provider_user_id
-        assert await load_leased(rig, made, new_id()) is None
+        assert await load_leased(rig, leased, new_id()) is None
 
     async def test_an_abandoned_meeting_gives_everything_back(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
@@ -107,10 +114,8 @@ class MeetingCreationContract:
         customer = await open_customer(rig, 20, cap=15)
         await rig.put_hosts(new_host())
         before = await money(rig, customer)
-        with pytest.raises(InsufficientCredits):
-            await reserved(rig, customer, MeetingSpec(credits=21))
-        with pytest.raises(CreditCapExceeded):
-            await reserved(rig, customer, MeetingSpec(credits=16))
+        assert await reserve(rig, customer, MeetingSpec(credits=21)) == InsufficientCredits.code
+        assert await reserve(rig, customer, MeetingSpec(credits=16)) == CreditCapExceeded.code
         assert await money(rig, customer) == before
         assert await is_free(rig, customer)
 
@@ -122,7 +127,7 @@ class MeetingCreationContract:
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
             waiting = asyncio.create_task(creation(rig, customer, spec))
-            made = provisioning(customer, spec, view, view.free_hosts[0], query.operation)
+            made = provisioning(customer, spec, view, query)
             await rig.until_lock_contended()
             assert await tx.meetings.save_provisioning(made)
         loaded = await waiting
@@ -137,6 +142,8 @@ class MeetingCreationContract:
         query = query_of(customer, MeetingSpec())
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query)
-            made = provisioning(customer, MeetingSpec(), view, view.free_hosts[0], query.operation)
+            made = provisioning(customer, MeetingSpec(), view, query)
             returned = await tx.meetings.save_provisioning(made)
-        assert returned == await load_leased(rig, made)
+        assert returned is not None
+        assert returned.token == made.lease.token
+        assert returned == await load_leased(rig, returned)

@@ -98,7 +98,7 @@ class MeetingLifecycleContract:
             )
             assert list(await tx.meetings.claim_expired(10, lease)) == []
         assert await schedule(rig, made) is None
-        assert await schedule(rig, evolve(made, lease=lease)) is not None
+        assert await schedule(rig, evolve(made, token=lease.token)) is not None
 
     async def test_a_meeting_is_in_progress_while_a_lease_lasts(self, rig: StoreRig) -> None:
         customer, other = await open_customer(rig, 100), await open_customer(rig)

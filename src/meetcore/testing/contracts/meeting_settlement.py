@@ -6,19 +6,18 @@ import pytest
 from attrs import evolve
 
 from meetcore.domain.meetings.meetings import Provisioned
-from meetcore.domain.money import holds
 from meetcore.domain.money.ledger import TransferKind
+from meetcore.domain.webhooks.events import EventKind
 from meetcore.ports.meetings import LeaseView
 from meetcore.testing.contracts.reads import creation, is_free, money
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (
     AT,
-    KIND,
+    RUNTIME,
     Customer,
     MeetingSpec,
     load_leased,
     new_endpoint,
-    new_event,
     new_host,
     new_id,
     open_customer,
@@ -27,21 +26,17 @@ from meetcore.testing.contracts.transactions import (
     schedule,
     top_up,
 )
+from meetcore.usecases.provision import settle
 
 __all__ = ["MeetingSettlementContract"]
 
 
 async def _settled_by(rig: StoreRig, view: LeaseView, *, at_once: bool = True) -> int | None:
     """The hold becomes the charge, as it is decided on a view that may be out of date."""
-    assert view.hold is not None
-    done = holds.settle(view.funds, view.usage, view.hold, view.hold.amount, new_id(), AT)
-    assert done.posting.entry is not None
     room = Provisioned(f"room-{view.meeting.id}", "https://meet.example/x", "pw")
-    meeting = view.meeting.as_provisioned(room, done.posting.entry.transfer.id)
     async with rig.store.at_once() if at_once else rig.store.begin() as tx:
-        return await tx.meetings.save_scheduled(
-            view, meeting, done.posting.funds, done.usage, done.posting.entry, [], None
-        )
+        outcome = await settle(tx, RUNTIME, view, room, AT)
+    return None if outcome is None else outcome.due
 
 
 async def _provisioned_view(rig: StoreRig, customer: Customer) -> LeaseView:
@@ -57,10 +52,11 @@ class MeetingSettlementContract:
 
     async def test_a_scheduled_meeting_is_charged_and_emits_an_event(self, rig: StoreRig) -> None:
         customer = await open_customer(rig, 100)
-        await register(rig, new_endpoint(customer))
+        await register(rig, new_endpoint(customer, EventKind.MEETING_CREATED))
         await rig.put_hosts(new_host())
         made = await reserved(rig, customer, MeetingSpec(credits=30))
-        meeting = await schedule(rig, made, new_event(customer, KIND))
+        assert made.hold is not None
+        meeting = await schedule(rig, made)
         assert meeting is not None
         assert await rig.queries.find_meeting(customer.account_id, meeting.id) == meeting
         assert await money(rig, customer) == (70, 0, 30, 0)

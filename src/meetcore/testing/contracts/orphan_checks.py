@@ -5,7 +5,7 @@ from attrs import evolve
 
 from meetcore.domain.meetings.meetings import MeetingStatus
 from meetcore.ports.lease import Lease
-from meetcore.ports.meetings import Provisioning
+from meetcore.ports.meetings import LeaseView
 from meetcore.ports.orphan_checks import OrphanCheck
 from meetcore.testing.contracts.store_rig import StoreRig
 from meetcore.testing.contracts.transactions import (
@@ -27,9 +27,7 @@ async def _customer(rig: StoreRig) -> Customer:
     return await open_customer(rig, 100)
 
 
-async def _made(
-    rig: StoreRig, customer: Customer, window_s: float | None, lease_s: float = 0.0
-) -> Provisioning:
+async def _made(rig: StoreRig, customer: Customer, window_s: float | None, lease_s: float = 0.0) -> LeaseView:
     """A meeting in the making, whose check is due so long after the lease."""
     return await reserved(rig, customer, MeetingSpec(lease_s=lease_s, orphan_window_s=window_s))
 
@@ -51,7 +49,7 @@ async def _close(rig: StoreRig, check: OrphanCheck) -> None:
         await tx.orphan_checks.close(check)
 
 
-async def _open(rig: StoreRig, made: Provisioning) -> None:
+async def _open(rig: StoreRig, made: LeaseView) -> None:
     async with rig.store.begin() as tx:
         await tx.orphan_checks.open(made.meeting.account_id, made.meeting.id)
 

@@ -197,7 +197,7 @@ class RegistryContract:
         async with rig.store.begin() as tx:
             view = await tx.meetings.load_creation(query_of(customer, MeetingSpec()))
             assert (list(view.free_hosts), view.is_contended) == ([], False)
-            assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.lease.token)
+            assert await tx.meetings.load_leased(customer.account_id, made.meeting.id, made.token)
 
     async def test_a_host_that_is_enabled_again_has_meetings(self, rig: RegistryRig) -> None:
         customer = await open_customer(rig, 100)

@@ -14,14 +14,14 @@ from uuid import UUID
 
 from attrs import evolve, frozen
 
+from meetcore.domain.errors import DomainError, IdempotencyKeyReused, NoHostFree
 from meetcore.domain.ids import uuid7
-from meetcore.domain.meetings.hosts import Host, choose_host
-from meetcore.domain.meetings.meetings import Meeting, MeetingEvent, MeetingStatus, Provisioned, transition
-from meetcore.domain.meetings.schedule import cap_day
-from meetcore.domain.money import holds, ledger
+from meetcore.domain.meetings.hosts import Host
+from meetcore.domain.meetings.meetings import Meeting, MeetingStatus, ProviderAbilities, Provisioned
+from meetcore.domain.money import ledger
 from meetcore.domain.money.chain_keys import ChainKey
-from meetcore.domain.money.ledger import Entry, Reference, TransferKind
-from meetcore.domain.requests.idempotency import Verdict, decide
+from meetcore.domain.money.ledger import Entry, Reference
+from meetcore.domain.requests.idempotency import Verdict
 from meetcore.domain.requests.keys import ApiKey, Scope
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointState
 from meetcore.domain.webhooks.events import Event, EventKind
@@ -29,7 +29,12 @@ from meetcore.ports.idempotency import Claim
 from meetcore.ports.lease import Lease
 from meetcore.ports.meetings import CreationQuery, CreationView, LeaseView, Provisioning
 from meetcore.ports.registry import NewAccount
+from meetcore.testing.clock import ManualClock, SeededEntropy
 from meetcore.testing.contracts.store_rig import LedgerAccess, Rig
+from meetcore.usecases import cancel_meeting, cancellation, provision, reserve_meeting
+from meetcore.usecases.idempotency import IdempotentRequest, KeyLookup, Outcome
+from meetcore.usecases.reserve_meeting import ReservationTerms, creation_query
+from meetcore.usecases.runtime import Runtime
 
 __all__ = [
     "AT",
@@ -99,6 +104,11 @@ class MeetingSpec:
     orphan_window_s: float | None = None
 
     @property
+    def request(self) -> IdempotentRequest:
+        """The request that it is created by."""
+        return IdempotentRequest(self.key, self.fingerprint)
+
+    @property
     def end_at(self) -> datetime:
         """When it is to end."""
         return self.start_at + timedelta(minutes=self.minutes)
@@ -107,6 +117,16 @@ class MeetingSpec:
 def new_id() -> UUID:
     """An id greater than every one before it."""
     return uuid7(_IDS_FROM + timedelta(milliseconds=next(_ids)), os.urandom(10))
+
+
+class _KitRuntime(Runtime):
+    """The dependencies of the use cases, with ids that rise."""
+
+    def new_id(self, at: datetime) -> UUID:
+        return new_id()
+
+
+RUNTIME = _KitRuntime(ManualClock(AT), SeededEntropy(0))
 
 
 def new_host(capacity: int = 100, **fields: Any) -> Host:
@@ -187,11 +207,14 @@ def new_event(customer: Customer, kind: EventKind = KIND, **data: object) -> Eve
 
 def query_of(customer: Customer, spec: MeetingSpec, *, can_wait: bool = False) -> CreationQuery:
     """Return what the decision on a spec asks of the store."""
-    operation = f"meeting:{new_id()}" if spec.key is None else f"meeting:key:{spec.key}"
-    return CreationQuery(
-        customer.account_id, customer.key_id, cap_day(AT), operation, spec.key, spec.seats,
-        spec.start_at, spec.end_at, AT, spec.per_day, spec.needs_host, can_wait,
-    )  # fmt: skip
+    return _query(draft(customer, spec, None), spec, can_wait=can_wait)
+
+
+def _query(meeting: Meeting, spec: MeetingSpec, *, can_wait: bool) -> CreationQuery:
+    abilities = ProviderAbilities(
+        "sandbox", None, has_hosts=spec.needs_host, creations_per_host_day=spec.per_day
+    )
+    return creation_query(meeting, spec.seats, abilities, spec.key, can_wait=can_wait)
 
 
 def draft(customer: Customer, spec: MeetingSpec, host_id: UUID | None) -> Meeting:
@@ -207,86 +230,80 @@ def draft(customer: Customer, spec: MeetingSpec, host_id: UUID | None) -> Meetin
 
 
 def provisioning(
-    customer: Customer, spec: MeetingSpec, view: CreationView, host: Host | None, operation: str
+    customer: Customer, spec: MeetingSpec, view: CreationView, query: CreationQuery
 ) -> Provisioning:
-    """What a use case decides: a hold within funds and cap, a meeting under a lease, a claim."""
-    meeting = draft(customer, spec, None if host is None else host.id)
-    hold = holds.Hold(
-        new_id(), operation, TransferKind.MEETING_CHARGE, spec.credits,
-        Reference("meeting", str(meeting.id)), customer.key_id, view.usage.day,
-    )  # fmt: skip
-    reserved = holds.take(view.funds, view.usage, view.daily_cap, hold)
-    claim = None if spec.key is None else Claim(spec.key, spec.fingerprint, meeting.id)
-    lease = Lease(new_id(), spec.lease_s)
-    user = "" if host is None else host.provider_user_id
-    is_counted = view.creations is not None
-    return Provisioning(
-        meeting, hold, reserved.funds, reserved.usage, lease, claim, user, is_counted, spec.orphan_window_s
-    )
+    """What the use case decides on a view: a hold, a meeting under a lease, a claim."""
+    meeting = draft(customer, spec, None)
+    return reserve_meeting.provisioning(RUNTIME, meeting, query, view, spec.request, _terms(spec))
 
 
-async def reserve(rig: Rig, customer: Customer, spec: MeetingSpec) -> Provisioning | Verdict | None:
+def _terms(spec: MeetingSpec) -> ReservationTerms:
+    # Share: the suites fill every host.
+    return ReservationTerms(spec.lease_s, 100, spec.orphan_window_s)
+
+
+async def reserve(rig: Rig, customer: Customer, spec: MeetingSpec) -> LeaseView | Verdict | str | None:
     """The first transaction of making a meeting.
 
     Returns:
-        What was written; or the key's verdict, when the key is not ours to claim; or none, when no
-        host is free.
+        What was written; or the key's verdict, when the key is not ours to claim; or the code of a refusal;
+        or none, when no host is free.
     """
-    can_wait = False
-    for _ in range(100):
-        query = query_of(customer, spec, can_wait=can_wait)
+    meeting = draft(customer, spec, None)
+    for attempt in range(100):
+        query = _query(meeting, spec, can_wait=attempt > 0)
         async with rig.store.begin() as tx:
-            view = await tx.meetings.load_creation(query)
-            verdict = decide(view.idempotency.record, spec.fingerprint, view.idempotency.now)
-            if verdict is not Verdict.CLAIM:
-                return verdict
-            if view.is_contended:
-                can_wait = True
-                continue
-            host = choose_host(view.free_hosts, spec.seats)
-            if host is None and spec.needs_host:
+            try:
+                step = await reserve_meeting.reserve(tx, RUNTIME, meeting, query, spec.request, _terms(spec))
+            except IdempotencyKeyReused:
+                return Verdict.REJECT
+        match step:
+            case LeaseView():
+                return step
+            case KeyLookup():
+                return step.verdict
+            case Outcome():
+                return Verdict.REPLAY if step.refusal is None or step.is_replay else step.refusal.code
+            case NoHostFree():
                 return None
-            made = provisioning(customer, spec, view, host, query.operation)
-            if await tx.meetings.save_provisioning(made):
-                return made
+            case DomainError():
+                raise step
     raise AssertionError("no host was to be had, and none was refused")
 
 
-async def reserved(rig: Rig, customer: Customer, spec: MeetingSpec) -> Provisioning:
+async def reserved(rig: Rig, customer: Customer, spec: MeetingSpec) -> LeaseView:
     """The same where nothing stands in the way."""
     made = await reserve(rig, customer, spec)
-    assert isinstance(made, Provisioning)
+    assert isinstance(made, LeaseView)
     return made
 
 
-async def load_leased(rig: Rig, made: Provisioning, token: UUID | None = None) -> LeaseView | None:
+async def load_leased(rig: Rig, made: LeaseView, token: UUID | None = None) -> LeaseView | None:
     """Load a meeting in progress under its own lease, or under another token."""
     async with rig.store.begin() as tx:
-        return await tx.meetings.load_leased(
-            made.meeting.account_id, made.meeting.id, token or made.lease.token
-        )
+        return await tx.meetings.load_leased(made.meeting.account_id, made.meeting.id, token or made.token)
 
 
 async def schedule(
-    rig: Rig, made: Provisioning, *events: Event, answer: bytes | None = None, password: str | None = "pw",
-    room: str | None = None, link: str | None = None,
-) -> Meeting | None:  # fmt: skip
+    rig: Rig,
+    made: LeaseView,
+    *,
+    password: str | None = "pw",
+    room: str | None = None,
+    link: str | None = None,
+) -> Meeting | None:
     """Charge what is held; return `None` when the lease is lost. `room` is the provider's id of it."""
     meeting_id = made.meeting.id
+    link = link or f"https://meet.example/{meeting_id}"
+    provisioned = Provisioned(room or f"room-{meeting_id}", link, password)
     async with rig.store.begin() as tx:
-        view = await tx.meetings.load_leased(made.meeting.account_id, meeting_id, made.lease.token)
-        if view is None or view.hold is None:
+        view = await tx.meetings.load_leased(made.meeting.account_id, meeting_id, made.token)
+        if view is None or await provision.settle(tx, RUNTIME, view, provisioned, AT) is None:
             return None
-        settled = holds.settle(view.funds, view.usage, view.hold, view.hold.amount, new_id(), AT)
-        entry = settled.posting.entry
-        assert entry is not None
-        link = link or f"https://meet.example/{meeting_id}"
-        provisioned = Provisioned(room or f"room-{meeting_id}", link, password)
-        meeting = view.meeting.as_provisioned(provisioned, entry.transfer.id)
-        await tx.meetings.save_scheduled(
-            view, meeting, settled.posting.funds, settled.usage, entry, events, answer
-        )
-        return meeting
+        stored = await tx.meetings.load_locked(made.meeting.account_id, meeting_id, None)
+    assert stored is not None
+    assert stored.meeting.charge_id is not None
+    return view.meeting.as_provisioned(provisioned, stored.meeting.charge_id)
 
 
 async def scheduled(rig: Rig, customer: Customer, spec: MeetingSpec | None = None) -> Meeting:
@@ -297,56 +314,42 @@ async def scheduled(rig: Rig, customer: Customer, spec: MeetingSpec | None = Non
 
 
 async def abandon(
-    rig: Rig, made: Provisioning, *, unavailable_until: datetime | None = None,
+    rig: Rig, made: LeaseView, *, unavailable_until: datetime | None = None,
     look_again_s: float | None = None, was_made: bool = False,
 ) -> bool:  # fmt: skip
     """Give hold and host back; false when the lease is lost."""
     async with rig.store.begin() as tx:
-        view = await tx.meetings.load_leased(made.meeting.account_id, made.meeting.id, made.lease.token)
-        if view is None or view.hold is None:
-            return False
-        back = holds.release(view.funds, view.usage, view.hold)
-        meeting = evolve(view.meeting, status=transition(view.meeting.status, MeetingEvent.ABANDON))
-        await tx.meetings.save_abandoned(
-            view, meeting, back.funds, back.usage, host_unavailable_until=unavailable_until,
-            look_again_s=look_again_s, was_made=was_made,
+        return await provision.abandon(
+            tx, made.meeting.account_id, made.meeting.id, made.token,
+            host_unavailable_until=unavailable_until, look_again_s=look_again_s, was_made=was_made,
         )  # fmt: skip
-        return True
 
 
 async def start_cancelling(rig: Rig, meeting: Meeting, claim: Claim | None = None) -> Lease:
     """The first transaction of cancelling; the lease it is done under, 60 s."""
     lease = Lease(new_id(), 60.0)
+    request = (
+        IdempotentRequest(None, b"") if claim is None else IdempotentRequest(claim.key, claim.fingerprint)
+    )
     async with rig.store.begin() as tx:
-        key = None if claim is None else claim.key
-        view = await tx.meetings.load_locked(meeting.account_id, meeting.id, key)
-        assert view is not None
-        status = transition(view.meeting.status, MeetingEvent.CANCEL)
-        await tx.meetings.save_cancelling(evolve(view.meeting, status=status), lease, claim)
+        before = min(AT, meeting.start_at - timedelta(seconds=1))
+        step = await cancel_meeting.start_cancelling(
+            tx, meeting.account_id, meeting.id, request, lease, before
+        )
+    assert isinstance(step, cancel_meeting.Marked)
     return lease
 
 
 async def finish_cancelling(
-    rig: Rig, meeting: Meeting, lease: Lease, *events: Event, answer: bytes | None = None,
-    invalidates_host_key: bool = False,
-) -> int:  # fmt: skip
-    """The refund of the whole charge; how many deliveries are due."""
+    rig: Rig, meeting: Meeting, lease: Lease, *, is_refunded: bool = True, invalidates_host_key: bool = False
+) -> Outcome:
+    """The end of a cancellation, with the refund of the whole charge or without one."""
+    now = meeting.start_at if invalidates_host_key else meeting.start_at - timedelta(hours=1)
     async with rig.store.begin() as tx:
         view = await tx.meetings.load_leased(meeting.account_id, meeting.id, lease.token)
         assert view is not None
-        assert view.charge is not None
-        posting = ledger.refund(view.funds, view.charge, new_id(), AT)
-        assert posting.entry is not None
-        usage = holds.refund_usage(view.usage, view.charge.amount)
-        cancelled = evolve(
-            view.meeting,
-            status=transition(view.meeting.status, MeetingEvent.CANCELLED),
-            credits_refunded=view.charge.amount,
-        )
-        refund = (posting.funds, usage, posting.entry)
-        return await tx.meetings.save_cancelled(
-            view, cancelled, refund, events, answer, invalidates_host_key=invalidates_host_key
-        )
+        runtime = _KitRuntime(ManualClock(now), SeededEntropy(0))
+        return await cancellation.end_cancellation(tx, runtime, view, AT, is_refunded=is_refunded)
 
 
 def new_endpoint(customer: Customer, *kinds: EventKind, **fields: Any) -> Endpoint:
