@@ -31,7 +31,7 @@ from meetcore.adapters.postgres.rows import endpoint_context, event_context
 from meetcore.adapters.postgres.store import PostgresStore
 from meetcore.adapters.secrets import AesGcmCipher
 from meetcore.adapters.system import SystemClock, SystemEntropy
-from meetcore.adapters.webhook_sender import AiohttpWebhookSender
+from meetcore.adapters.webhook_sender import AsyncioWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.adapters.worker.delivery_worker import DeliveryWorker
 from meetcore.domain.webhooks.deliveries import Attempt
@@ -81,7 +81,7 @@ class Endpoint:
 class Timed:
     """The real sender, and when each event was answered by a healthy receiver."""
 
-    sender: AiohttpWebhookSender
+    sender: AsyncioWebhookSender
     answered: dict[str, float] = field(factory=dict)
     count: int = 0
     more: asyncio.Event = field(factory=asyncio.Event)
@@ -159,7 +159,7 @@ async def _delivery_worker(
 ) -> AsyncIterator[tuple[DeliveryWorker, Timed]]:
     pool = make_pool(url, min_size=2, max_size=8)
     await pool.open()
-    sender = AiohttpWebhookSender(here(), [IPv4Network("127.0.0.1/32")], ca_file)
+    sender = AsyncioWebhookSender(here(), [IPv4Network("127.0.0.1/32")], ca_file)
     # Port 443 may not be bound here; everything else is as in service, vetting included.
     with patch.object(sender_module, "_HTTPS_PORT", port):
         await sender.start()

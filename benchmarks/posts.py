@@ -24,7 +24,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from benchmarks.processes import tls_receiver
 from benchmarks.report import Result, middle
 from benchmarks.tls_receiver import CA_FILE, NAMES
-from meetcore.adapters.webhook_sender import AiohttpWebhookSender
+from meetcore.adapters.webhook_sender import AsyncioWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.domain.webhooks.addresses import Address
 from meetcore.domain.webhooks.signature import new_secret, signing_headers
@@ -109,7 +109,7 @@ def here() -> _Here:
 
 @asynccontextmanager
 async def _service(ca_file: str, port: int) -> AsyncIterator[Post]:
-    sender = AiohttpWebhookSender(here(), [IPv4Network(f"{_HERE}/32")], ca_file)
+    sender = AsyncioWebhookSender(here(), [IPv4Network(f"{_HERE}/32")], ca_file)
     url = parse_webhook_url(f"https://{NAMES[0]}{_TARGET}")
 
     async def post() -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import uvloop
 
-from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver
+from meetcore.adapters.webhook_sender import AsyncioWebhookSender, SystemResolver
 from meetcore.ports.webhook_sender import SenderExhausted
 from meetcore.testing.contracts.webhook_setting import HOST, LOOPBACK, a_post
 
@@ -22,7 +22,7 @@ LOOPS = {"uvloop": uvloop.new_event_loop, "asyncio": asyncio.new_event_loop}
 _MOST_OPEN = 768
 
 
-async def _outcome(sender: AiohttpWebhookSender, host: str) -> str:
+async def _outcome(sender: AsyncioWebhookSender, host: str) -> str:
     try:
         attempt = await sender.post(a_post(f"https://{host}/"))
     except SenderExhausted:
@@ -34,7 +34,7 @@ async def without_descriptors(ca_file: str, port: int) -> dict[str, str]:
     """Post on a kept connection, on a new one, and to a name that must be looked up."""
     there = dict.fromkeys((HOST, "other.test"), ("127.0.0.1", port))
     resolver = SystemResolver()
-    sender = AiohttpWebhookSender(resolver, [LOOPBACK], ca_file, dial_overrides=there)
+    sender = AsyncioWebhookSender(resolver, [LOOPBACK], ca_file, dial_overrides=there)
     await sender.start()
     outcomes = {"before": await _outcome(sender, HOST)}
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -55,7 +55,7 @@ async def many(ca_file: str, port: int, posts: int, timeout_s: float) -> dict[st
     """Make so many posts at once; return how they ended and by how many MB the process grew at most."""
     there = {HOST: ("127.0.0.1", port)}
     resolver = SystemResolver()
-    sender = AiohttpWebhookSender(
+    sender = AsyncioWebhookSender(
         resolver, [LOOPBACK], ca_file, timeout_s, there, max_connections=posts, max_open=_MOST_OPEN
     )
     await sender.start()

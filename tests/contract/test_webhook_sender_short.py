@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from meetcore.adapters.webhook_sender import AiohttpWebhookSender, SystemResolver, local_faults
+from meetcore.adapters.webhook_sender import AsyncioWebhookSender, SystemResolver, local_faults
 from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute
 from meetcore.domain.errors import HostUnresolved
 from meetcore.domain.webhooks.deliveries import judge
@@ -99,9 +99,9 @@ async def test_hundreds_of_hostile_answers_fit_into_memory(
 
 async def _sender(
     authority: Authority, port: int, resolver: Resolver | None = None, **options: float
-) -> AiohttpWebhookSender:
+) -> AsyncioWebhookSender:
     there = {} if resolver is not None else {HOST: ("127.0.0.1", port)}
-    sender = AiohttpWebhookSender(
+    sender = AsyncioWebhookSender(
         resolver or StaticResolver(()), ca_file=authority.ca_file, dial_overrides=there, **options  # type: ignore[arg-type]
     )  # fmt: skip
     await sender.start()
@@ -223,7 +223,7 @@ async def test_a_thread_that_cannot_be_started_is_a_local_fault(
 
 def _dial(*addresses: str, peer: str | None = None, local_faults: OSError | None = None) -> ConnectionAttempt:
     return ConnectionAttempt(
-        VettedRoute.to(HOST, tuple(map(ip_address, addresses)), 443), True, local_faults, peer
+        VettedRoute(HOST, tuple(map(ip_address, addresses)), 443), True, local_faults, peer
     )
 
 
@@ -249,7 +249,7 @@ _REFUSED = ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused")
     (RuntimeError("a defect"), None, False),
     (_REFUSED, _dial("8.8.8.8"), False),
     (_NO_MORE, _dial("8.8.8.8"), True),
-    # One address refused, for the other no socket was left: aiohttp gives an error without a number.
+    # One address refused, for the other no socket was left: the error of both has no number.
     (OSError("Multiple exceptions"), _dial("8.8.8.8", "8.8.4.4", local_faults=_NO_MORE), True),
     (OSError("Multiple exceptions"), _dial("8.8.8.8", "8.8.4.4"), False),
     (_ASSIGNED, _dial("8.8.8.8"), True),

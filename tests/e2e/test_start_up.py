@@ -42,7 +42,7 @@ main()
 """
 # Servers and senders: a command that writes a row needs none of them.
 OF_THE_SERVICE = {
-    "aiohttp", "av", "httpx", "markdown_it", "mcp", "pydantic", "starlette", "uvicorn",
+    "aiohappyeyeballs", "av", "httpx", "markdown_it", "mcp", "pydantic", "starlette", "uvicorn",
     "meetcore.app", "meetcore.composition.worker", "meetcore.cli.dev",
 }  # fmt: skip
 OF_THE_STORE = {

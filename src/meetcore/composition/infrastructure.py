@@ -225,9 +225,9 @@ def _open_counters(stack: AsyncExitStack, settings: Settings, pool: Pool) -> Rat
 
 @asynccontextmanager
 async def _open_sender(settings: Settings, network: Network) -> AsyncIterator[WebhookSender]:
-    from meetcore.adapters.webhook_sender import AiohttpWebhookSender
+    from meetcore.adapters.webhook_sender import AsyncioWebhookSender
 
-    sender = AiohttpWebhookSender(
+    sender = AsyncioWebhookSender(
         network.resolver,
         settings.allowed_networks,
         denied_networks=settings.denied_networks,

@@ -25,7 +25,7 @@ from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
 from meetcore.adapters.sandbox import MemorySandboxState, SandboxMeetingState, SandboxProvider
 from meetcore.adapters.secrets import AesGcmCipher
-from meetcore.adapters.webhook_sender import AiohttpWebhookSender
+from meetcore.adapters.webhook_sender import AsyncioWebhookSender
 from meetcore.adapters.webhook_sender import sender as sender_module
 from meetcore.domain.errors import HostUnresolved
 from meetcore.domain.meetings.meetings import ProviderAbilities, Provisioned
@@ -885,7 +885,7 @@ class Sending:
         async def make(given: SenderSetting) -> AsyncIterator[WebhookSender]:
             setting = given if self.change is None else self.change(given, authority)
             monkeypatch.setattr(sender_module, "_HTTPS_PORT", setting.port)
-            sender = AiohttpWebhookSender(
+            sender = AsyncioWebhookSender(
                 setting.resolver,
                 setting.allowed_networks,
                 setting.ca_file,

@@ -1,9 +1,9 @@
-"""Posts webhooks over aiohttp, to addresses vetted for each attempt and to nothing else.
+"""Posts webhooks over asyncio, to addresses vetted for each attempt and to nothing else.
 
 `sender` makes the attempt, `resolver` asks the system for names, as many at a time as `lookup_limits` lets
-it, `dialling` pins the attempt to its vetted addresses, `pool` keeps the connections, `exchange` writes and
-reads on one of them, `answers` turns what came back into what is kept, `local_faults` finds our own
-failures. Retries, signatures and states are decided elsewhere.
+it, `dialling` connects to the vetted addresses, `pool` keeps the connections, `connection` writes a request
+and reads the answer on one of them, `answers` turns what came back into what is kept, `local_faults` finds
+our own failures. Retries, signatures and states are decided elsewhere.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -12,15 +12,15 @@ from meetcore.adapters.webhook_sender.lookup_limits import LookupLimits
 from meetcore.adapters.webhook_sender.resolver import SystemResolver
 
 if TYPE_CHECKING:
-    from meetcore.adapters.webhook_sender.sender import AiohttpWebhookSender
+    from meetcore.adapters.webhook_sender.sender import AsyncioWebhookSender
 
-__all__ = ["AiohttpWebhookSender", "LookupLimits", "SystemResolver"]
+__all__ = ["AsyncioWebhookSender", "LookupLimits", "SystemResolver"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import the sender on first use: aiohttp costs 0.1 s, which a program that posts nothing is spared."""
-    if name != "AiohttpWebhookSender":
+    """Import the sender on first use: a program that posts nothing is spared it."""
+    if name != "AsyncioWebhookSender":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from meetcore.adapters.webhook_sender.sender import AiohttpWebhookSender
+    from meetcore.adapters.webhook_sender.sender import AsyncioWebhookSender
 
-    return AiohttpWebhookSender
+    return AsyncioWebhookSender

@@ -12,11 +12,9 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from math import ceil
 
-import aiohttp
-
 from meetcore.domain.errors import HostUnresolved, Unprocessable
 
-__all__ = ["MAX_BODY_BYTES", "error_code", "excerpt_of", "retry_after_s"]
+__all__ = ["MAX_BODY_BYTES", "InvalidResponse", "error_code", "excerpt_of", "retry_after_s"]
 
 MAX_BODY_BYTES = 64 * 1024
 """As it comes over the wire; nothing is decompressed but the excerpt."""
@@ -24,6 +22,10 @@ MAX_BODY_BYTES = 64 * 1024
 _EXCERPT_BYTES = 2048
 _GZIP_OR_ZLIB = 47  # zlib: 32 detects the header, 15 is the largest window
 _MAX_WAIT_S = 999_999_999  # what a store's 32-bit integer can hold; the schedule caps it far lower
+
+
+class InvalidResponse(Exception):
+    """The answer is not HTTP, or has no end."""
 
 
 def excerpt_of(body: bytes, content_encoding: str) -> str | None:
@@ -54,18 +56,16 @@ def retry_after_s(headers: Mapping[str, str], now: datetime) -> int | None:
     return min(max(0, ceil(wait_s)), _MAX_WAIT_S)
 
 
-def error_code(fault: Exception) -> str:
+def error_code(fault: Exception, *, is_connected: bool) -> str:
     """Name what went wrong before there was a whole answer, as a code that is stable for customers."""
     match fault:
         case HostUnresolved():
             return "dns_failed"
         case Unprocessable():
             return "address_refused"
-        case aiohttp.ClientSSLError() | ssl.SSLError():
+        case ssl.SSLError():
             return "tls_failed"
-        case aiohttp.ClientConnectorError():
-            return "connect_failed"
-        case OSError() | aiohttp.ClientConnectionError() | aiohttp.ClientPayloadError():
-            return "connection_lost"
+        case OSError():
+            return "connection_lost" if is_connected else "connect_failed"
         case _:
             return "invalid_response"

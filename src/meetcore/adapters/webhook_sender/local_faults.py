@@ -38,7 +38,7 @@ def is_local_fault(fault: Exception, dial: ConnectionAttempt | None) -> bool:
     if dial.local_error is not None and _is_out_of_resources(dial.local_error):
         return True
     # No port left towards this peer. For IPv6 it is also the word of a machine that has no IPv6 at all.
-    is_ipv4 = all(target.address.version == 4 for target in dial.route.targets)
+    is_ipv4 = all(address.version == 4 for address in dial.route.addresses)
     has_no_port = isinstance(fault, OSError) and fault.errno == errno.EADDRNOTAVAIL and is_ipv4
     # uvloop raises RuntimeError when the descriptor that it was given is not one it can use.
     return has_no_port or _is_out_of_resources(fault) or isinstance(fault, RuntimeError)

@@ -15,12 +15,9 @@ from ipaddress import ip_address
 from time import monotonic
 from uuid import UUID
 
-import aiohttp
-from aiohttp.http import HttpProcessingError
-
-from meetcore.adapters.webhook_sender.answers import error_code, excerpt_of, retry_after_s
-from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute, current_attempt
-from meetcore.adapters.webhook_sender.exchange import Exchange, request_bytes, send_and_read
+from meetcore.adapters.webhook_sender.answers import InvalidResponse, error_code, excerpt_of, retry_after_s
+from meetcore.adapters.webhook_sender.dialling import ConnectionAttempt, VettedRoute
+from meetcore.adapters.webhook_sender.exchange import Exchange, request_bytes
 from meetcore.adapters.webhook_sender.local_faults import is_late, is_local_fault
 from meetcore.adapters.webhook_sender.pool import ConnectionPool
 from meetcore.adapters.webhook_sender.resolver import DnsCache
@@ -31,7 +28,7 @@ from meetcore.domain.webhooks.urls import WebhookUrl
 from meetcore.ports.resolver import LookupsBusy, Resolver
 from meetcore.ports.webhook_sender import OutgoingPost, PostDeferred, SenderExhausted
 
-__all__ = ["AiohttpWebhookSender"]
+__all__ = ["AsyncioWebhookSender"]
 
 _HTTPS_PORT = 443
 _ROUTES = 4096
@@ -41,7 +38,7 @@ def _utc_now() -> datetime:
     return datetime.now(UTC)
 
 
-class AiohttpWebhookSender:
+class AsyncioWebhookSender:
     """Posts to a vetted address within a time limit.
 
     `post` ends at most `max_wait_s` + `timeout_s` after it was called, in an attempt or in
@@ -81,7 +78,7 @@ class AiohttpWebhookSender:
         self._ca_file = ca_file
         self._timeout_s = timeout_s
         self._overrides = {
-            host: VettedRoute.to(host, (ip_address(address),), port)
+            host: VettedRoute(host, (ip_address(address),), port)
             for host, (address, port) in (dial_overrides or {}).items()
         }
         self._places = asyncio.Semaphore(max_connections)
@@ -108,13 +105,6 @@ class AiohttpWebhookSender:
             await pool.close()
 
     async def post(self, post: OutgoingPost) -> Attempt:
-        """Make one attempt; see `meetcore.ports.webhook_sender.WebhookSender.post`.
-
-        Raises:
-            RuntimeError: the sender was not started.
-            SenderExhausted: no place came free in time, or this side fell short in another way.
-            PostDeferred: too many look-ups are under way for the account or the domain.
-        """
         pool = self._pool
         if pool is None:
             raise RuntimeError("start() the sender before posting")
@@ -152,10 +142,10 @@ class AiohttpWebhookSender:
             return _where_time_ran_out(exchange)
         except LookupsBusy as fault:
             raise PostDeferred(fault.message) from fault
-        except (DomainError, aiohttp.ClientError, HttpProcessingError, OSError) as fault:
+        except (DomainError, InvalidResponse, OSError) as fault:
             if self._pool is not pool or is_local_fault(fault, exchange.dial):
                 raise SenderExhausted("this machine fell short") from fault
-            return error_code(fault)
+            return error_code(fault, is_connected=_peer_of(exchange) is not None)
         except (MemoryError, RuntimeError) as fault:
             if is_local_fault(fault, exchange.dial):
                 raise SenderExhausted("this machine fell short") from fault
@@ -168,11 +158,9 @@ class AiohttpWebhookSender:
         route = await self._route(post.url, post.account_id)
         while True:
             dial = exchange.dial = ConnectionAttempt(route)
-            current_attempt.set(dial)
             try:
-                connection = await pool.connect(dial)
-                return await send_and_read(connection, request, exchange, may_keep=pool.may_keep)
-            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                return await pool.post(dial, request, exchange)
+            except OSError:
                 # A pooled connection that the receiver had closed meanwhile is not a failed delivery. Should
                 # it have taken the event before it closed, the event's id lets it drop the double.
                 if dial.is_new_connection or exchange.status is not None:
@@ -187,7 +175,7 @@ class AiohttpWebhookSender:
 
     def _vet(self, host: str, addresses: tuple[Address, ...], port: int) -> VettedRoute:
         vet(addresses, self._allowed_networks, self._denied_networks)
-        return VettedRoute.to(host, addresses, port)
+        return VettedRoute(host, addresses, port)
 
     def _to_attempt(self, exchange: Exchange, error: str | None, at: datetime, duration_ms: int) -> Attempt:
         status = exchange.status
@@ -200,7 +188,7 @@ class AiohttpWebhookSender:
             status_code=status,
             error=error,
             response_excerpt=excerpt_of(bytes(exchange.body), exchange.headers.get("Content-Encoding", "")),
-            address=exchange.dial.peer if exchange.dial is not None else None,
+            address=_peer_of(exchange),
             retry_after_s=retry_after_s(exchange.headers, self._now()),
         )
 
@@ -209,6 +197,10 @@ def _where_time_ran_out(exchange: Exchange) -> str:
     if exchange.dial is None:
         return "dns_failed"
     return "connect_timeout" if exchange.dial.peer is None else "timeout"
+
+
+def _peer_of(exchange: Exchange) -> str | None:
+    return None if exchange.dial is None else exchange.dial.peer
 
 
 def _tls_context(ca_file: str | None) -> ssl.SSLContext:
