@@ -12,43 +12,40 @@ from typing import Any
 import msgspec
 from attrs import define, evolve, field
 
+from meetcore.adapters.memory.audit import MemoryLedgerAudit
 from meetcore.adapters.memory.clock import ManualClock
 from meetcore.adapters.memory.entropy import SeededEntropy
+from meetcore.adapters.memory.housekeeping import MemoryHousekeeping
 from meetcore.adapters.memory.queries import MemoryQueries
+from meetcore.adapters.memory.rate_counters import MemoryRateCounters
 from meetcore.adapters.memory.registry import MemoryRegistry
 from meetcore.adapters.memory.state import MemoryState
 from meetcore.adapters.memory.store import MemoryStore
 from meetcore.adapters.memory.worker_notifier import MemoryWorkerNotifier
 from meetcore.adapters.sandbox import MemorySandboxState, SandboxFaults, SandboxProvider
+from meetcore.adapters.webhook_sender import SystemResolver
+from meetcore.composition.application import Application, Notes, build
+from meetcore.composition.policy import Policy
+from meetcore.composition.ports import NotePorts, Ports
 from meetcore.domain.meetings.meetings import Meeting, MeetingRequest, ProviderAbilities, Provisioned
 from meetcore.domain.money.holds import CapUsage
 from meetcore.domain.money.ledger import Entry, Funds, first_broken
-from meetcore.domain.money.pricing import DEFAULT_TIERS
 from meetcore.domain.notes.notes import Note
 from meetcore.domain.notes.recordings import Recording
 from meetcore.domain.requests.idempotency import fingerprint
 from meetcore.domain.requests.keys import Scope, digest
 from meetcore.domain.webhooks.events import EventKind
-from meetcore.domain.webhooks.retry_schedule import NOTE_DELAYS_S, RetrySchedule
 from meetcore.ports.queries import Caller
 from meetcore.ports.store import Store, Transaction
 from meetcore.ports.video_provider import ProviderMeetingState, ProviderOrder, VideoProvider
 from meetcore.usecases.administration import Administration
 from meetcore.usecases.cancel_meeting import CancelMeeting
-from meetcore.usecases.cancellation import Cancellation
-from meetcore.usecases.collect_recording_files import CollectRecordingFiles
 from meetcore.usecases.create_meeting import CreateMeeting
-from meetcore.usecases.create_note import CreateNote, NoteQueue
 from meetcore.usecases.end_due_meetings import EndDueMeetings
-from meetcore.usecases.expire_recordings import DeleteRecording, ExpireRecordings
-from meetcore.usecases.finalize_note import FinalizeNote
 from meetcore.usecases.idempotency import IdempotentRequest
-from meetcore.usecases.provision import Provisioner
 from meetcore.usecases.reconcile_meetings import ReconcileMeetings
 from meetcore.usecases.remove_orphans import RemoveOrphans
 from meetcore.usecases.runtime import Runtime
-from meetcore.usecases.sync_recording_files import SyncRecordingFiles
-from meetcore.usecases.transcribe_recording import TranscribeRecording
 from meetcore.usecases.work_on_recordings import WorkOnRecordings
 from meetcore.usecases.write_notes import WriteNotes
 from tests.unit.usecases.fakes import (
@@ -174,19 +171,18 @@ class ApplicationHarness:
         self.queries = MemoryQueries(self.state, self.clock)
         self.registry = MemoryRegistry(self.state)
         self.notifier = MemoryWorkerNotifier()
-        self.recordings_notifier = MemoryWorkerNotifier()
         self.fault_plan = FaultPlan()
         self.fake_recordings = FakeRecordings(self.fault_plan)
         self.editor = FakeAudioEditor(self.fault_plan)
         self.listener = FakeTranscriber(self.fault_plan)
         self.scribe = FakeNoteWriter(self.fault_plan)
         self.notes_notifier = MemoryWorkerNotifier()
+        self.resolver = SystemResolver()
         self.sandbox = SandboxProvider(
             "http://sandbox", MemorySandboxState(), bytes(32),
             faults=self.faults, timeout_s=0, now=self.clock.now,
         )  # fmt: skip
         self.provider: VideoProvider = self.sandbox
-        self.administration = Administration(self.store, self.registry, self.notifier, self.runtime, "mk")
 
     async def start(self) -> "ApplicationHarness":
         """Open the account and add the hosts."""
@@ -207,88 +203,56 @@ class ApplicationHarness:
         assert caller is not None
         return caller
 
-    def create(self, crash_point: CrashPoint | None = None, *, wait_s: float = 0.05) -> CreateMeeting:
-        """The use case, in a process that may die."""
-        store, provider = self._process(crash_point)
-        return CreateMeeting(
-            store, self.queries, provider, Provisioner(store, self.runtime), self.reconcile(),
-            DEFAULT_TIERS, self.notifier, self.runtime, lease_s=LEASE_S, wait_s=wait_s, poll_s=0.001,
+    def process(self, crash_point: CrashPoint | None = None, **policy: Any) -> Application:
+        """The application in another process, which crashes at a point of its work if one is given."""
+        store, provider = self.store, self.provider
+        if crash_point is not None:
+            store, provider = DyingStore(store, crash_point), DyingProvider(provider, crash_point)
+        ports = Ports(
+            self.clock, self.runtime.entropy, store, self.queries, self.registry,
+            MemoryLedgerAudit(self.state), MemoryHousekeeping(self.state, self.clock), MemoryRateCounters(),
+            self.notifier, self.notes_notifier, self.resolver, provider, self.fake_recordings,
+            notes=NotePorts(self.editor, self.listener, self.scribe),
         )  # fmt: skip
+        return build(ports, Policy(**{"meeting_lease_s": LEASE_S, "note_lease_s": LEASE_S} | policy))
+
+    @property
+    def administration(self) -> Administration:
+        """The operator's use cases."""
+        return self.process().administration
+
+    def create(self, crash_point: CrashPoint | None = None, *, wait_s: float = 0.05) -> CreateMeeting:
+        """The use case in a process that may crash, with short waits."""
+        return evolve(self.process(crash_point).api.create_meeting, wait_s=wait_s, poll_s=0.001)
 
     def cancel(self, crash_point: CrashPoint | None = None, *, wait_s: float = 0.05) -> CancelMeeting:
-        """The use case, in a process that may die."""
-        store, provider = self._process(crash_point)
-        return CancelMeeting(
-            store, self.queries, provider, Cancellation(store, provider, self.runtime), self.reconcile(),
-            self.notifier, self.runtime, lease_s=LEASE_S, wait_s=wait_s, poll_s=0.001,
-        )  # fmt: skip
+        """The use case in a process that may crash, with short waits."""
+        return evolve(self.process(crash_point).api.cancel_meeting, wait_s=wait_s, poll_s=0.001)
 
     def reconcile(self) -> ReconcileMeetings:
-        """The reconciler, in a process that lives."""
-        cancellation = Cancellation(self.store, self.provider, self.runtime)
-        provisioner = Provisioner(self.store, self.runtime)
-        return ReconcileMeetings(
-            self.store, self.provider, provisioner, cancellation, self.notifier, self.runtime, LEASE_S
-        )
+        """The reconciler of a process that lives."""
+        return self.process().meetings.reconcile
 
     def remove_orphans(self, crash_point: CrashPoint | None = None, **changes: Any) -> RemoveOrphans:
-        """The use case, in a process that may die."""
-        store, provider = self._process(crash_point)
-        return evolve(RemoveOrphans(store, provider, self.runtime), **changes)
+        """The use case in a process that may crash."""
+        return evolve(self.process(crash_point).meetings.remove_orphans, **changes)
 
     def end_due_meetings(self) -> EndDueMeetings:
-        """What the clock does, in a process that lives."""
-        return EndDueMeetings(self.store, self.provider, self.look(), self.notifier, self.runtime, LEASE_S)
-
-    def record(self) -> CollectRecordingFiles:
-        """The use case, in a process that lives."""
-        return CollectRecordingFiles(self.store, self.recordings_notifier, self.runtime)
-
-    def look(self) -> SyncRecordingFiles:
-        """The use case, in a process that lives."""
-        return SyncRecordingFiles(self.store, self.fake_recordings, self.record(), self.runtime)
-
-    def note_queue(self) -> NoteQueue:
-        """Where notes wait."""
-        return NoteQueue(DEFAULT_TIERS, self.runtime)
-
-    def create_note(self) -> CreateNote:
-        """The use case, in a process that lives."""
-        return CreateNote(self.store, self.note_queue(), self.notes_notifier)
+        """The use case in a process that lives."""
+        return self.process().meetings.end_due
 
     def work_on_recordings(self, crash_point: CrashPoint | None = None, **changes: Any) -> WorkOnRecordings:
-        """What a worker does, in a process that may die."""
-        return evolve(
-            WorkOnRecordings(
-                self._process(crash_point)[0], self.fake_recordings, self.editor, self.note_queue(),
-                self.notifier,
-                self.notes_notifier, self.runtime, lease_s=LEASE_S,
-            ),
-            **changes,
-        )  # fmt: skip
+        """A worker's use case in a process that may crash."""
+        return evolve(self._notes(crash_point).work_on_recordings, **changes)
 
     def write_notes(self, crash_point: CrashPoint | None = None, **changes: Any) -> WriteNotes:
-        """What a worker does, in a process that may die."""
-        store = self._process(crash_point)[0]
-        transcribe = TranscribeRecording(store, self.fake_recordings, self.editor, self.listener)
-        end = FinalizeNote(store, DEFAULT_TIERS, self.notifier, self.runtime)
-        look = SyncRecordingFiles(
-            store,
-            self.fake_recordings,
-            CollectRecordingFiles(store, self.recordings_notifier, self.runtime),
-            self.runtime,
-        )
-        schedule = RetrySchedule(NOTE_DELAYS_S)
-        made = WriteNotes(store, look, transcribe, self.scribe, end, self.runtime, schedule, lease_s=LEASE_S)
-        return evolve(made, **changes)
+        """A worker's use case in a process that may crash."""
+        return evolve(self._notes(crash_point).write, **changes)
 
-    def expire_recordings(self) -> ExpireRecordings:
-        """What a worker does, in a process that lives."""
-        return ExpireRecordings(self.store, self.notifier, self.notes_notifier, self.runtime)
-
-    def delete_recording(self) -> DeleteRecording:
-        """The use case, in a process that lives."""
-        return DeleteRecording(self.store, self.notifier, self.notes_notifier, self.runtime)
+    def _notes(self, crash_point: CrashPoint | None) -> Notes:
+        notes = self.process(crash_point).notes
+        assert notes is not None
+        return notes
 
     def recordings(self) -> list[Recording]:
         """Every recording in any state."""
@@ -302,11 +266,6 @@ class ApplicationHarness:
         """The data of every event of a kind that is kept."""
         events = self.state.committed.events.values()
         return [msgspec.json.decode(event.payload)["data"] for event in events if event.kind is kind]
-
-    def _process(self, crash_point: CrashPoint | None) -> tuple[Store, VideoProvider]:
-        if crash_point is None:
-            return self.store, self.provider
-        return DyingStore(self.store, crash_point), DyingProvider(self.provider, crash_point)
 
     def request_key(self, key: str | None, body: object = "create") -> IdempotentRequest:
         """Return an idempotent request; another body is another request."""

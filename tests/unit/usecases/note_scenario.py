@@ -34,7 +34,9 @@ class NoteScenario:
         """Let the provider have files, and say so."""
         name = self.meeting.provider_meeting_id or ""
         self.harness.fake_recordings.put(name, *files)
-        await self.harness.record()("sandbox", name, [file for file, _ in files], self.harness.now())
+        await self.harness.process().recordings.collect_files(
+            "sandbox", name, [file for file, _ in files], self.harness.now()
+        )
 
     async def measure(self) -> None:
         """Work on recordings until nothing is due."""
@@ -64,13 +66,13 @@ class NoteScenario:
         wanted = NoteRequest(str(of or self.recording.id), language)
         harness = self.harness
         intent = IdempotentRequest(key, fingerprint("POST", "/api/v1/notes", [wanted.recording_id, language]))
-        return await harness.create_note()(harness.caller, wanted, intent, harness.now())
+        return await harness.process().api.create_note(harness.caller, wanted, intent, harness.now())
 
     async def delete(self, *, with_notes: bool = False, key: str | None = None) -> Outcome:
         """Delete the recording."""
         harness = self.harness
         intent = IdempotentRequest(key, fingerprint("DELETE", "/api/v1/recordings", [with_notes]))
-        return await harness.delete_recording()(
+        return await harness.process().api.delete_recording(
             harness.caller, self.recording.id, intent, harness.now(), with_notes=with_notes
         )
 
@@ -80,7 +82,7 @@ class NoteScenario:
             for name, stored in tables.recordings.items():
                 over = evolve(stored.recording, expires_at=self.harness.now())
                 tables.recordings[name] = evolve(stored, recording=over)
-        await self.harness.expire_recordings()()
+        await self.harness.process().recordings.expire()
 
     async def work(self, writing: WriteNotes | None = None) -> int:
         """Work once on every note that is due; how many there were."""

@@ -168,10 +168,10 @@ async def test_a_recording_whose_event_was_lost_is_found():
     await harness.end_due_meetings().sweep()
     harness.fake_recordings.put(meeting.provider_meeting_id or "", recorded("rapat"))
     harness.clock.advance(5)
-    notifications = harness.recordings_notifier.notifications
+    notifications = harness.notes_notifier.notifications
     await harness.end_due_meetings().sweep()
     assert [one.meeting_id for one in harness.recordings()] == [meeting.id]
-    assert harness.recordings_notifier.notifications == notifications + 1
+    assert harness.notes_notifier.notifications == notifications + 1
     assert due_in_s(harness) is None, "nobody need look again"
 
 

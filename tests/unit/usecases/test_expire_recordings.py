@@ -38,21 +38,21 @@ async def with_notes() -> NoteScenario:
 async def test_a_recording_expires_when_its_retention_is_over() -> None:
     one = await note_scenario()
     one.harness.clock.set(RECORDED_AT + RETENTION - timedelta(microseconds=1))
-    assert not await one.harness.expire_recordings()()
+    assert not await one.harness.process().recordings.expire()
     assert one.status() is RecordingStatus.AVAILABLE
     one.harness.clock.advance(1)
     notifications = one.harness.notes_notifier.notifications
-    assert not await one.harness.expire_recordings()()
+    assert not await one.harness.process().recordings.expire()
     assert one.status() is RecordingStatus.EXPIRED
     assert one.harness.notes_notifier.notifications == notifications + 1
-    assert not await one.harness.expire_recordings()()
+    assert not await one.harness.process().recordings.expire()
 
 
 async def test_a_full_batch_reports_that_there_may_be_more_to_expire() -> None:
     one = await note_scenario()
     one.harness.clock.set(RECORDED_AT + RETENTION)
-    assert await one.harness.expire_recordings()(1)
-    assert not await one.harness.expire_recordings()(1)
+    assert await one.harness.process().recordings.expire(1)
+    assert not await one.harness.process().recordings.expire(1)
 
 
 async def test_one_that_was_never_measured_expires_too() -> None:
@@ -117,7 +117,7 @@ async def test_a_missing_recording_cannot_be_deleted() -> None:
     one = await note_scenario()
     harness = one.harness
     intent = IdempotentRequest(None, fingerprint("DELETE", "/api/v1/recordings", {}))
-    answer = await harness.delete_recording()(
+    answer = await harness.process().api.delete_recording(
         harness.caller, UUID(int=1), intent, harness.now(), with_notes=True
     )
     assert answer.refusal is not None

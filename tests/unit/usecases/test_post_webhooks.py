@@ -6,22 +6,16 @@ from uuid import UUID
 import pytest
 from attrs import evolve
 
-from meetcore.adapters.webhook_sender import SystemResolver
 from meetcore.domain.errors import Conflict, Gone, NotFound
 from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint, EndpointChanges
 from meetcore.domain.webhooks.events import EventKind
 from meetcore.domain.webhooks.urls import parse_webhook_url
 from meetcore.usecases.idempotency import Outcome
-from meetcore.usecases.post_webhooks import ResendDelivery, SendTestEvent
 from meetcore.usecases.webhooks import (
-    RegisterWebhook,
     Registration,
-    RemoveWebhook,
-    RotateSecret,
-    UpdateWebhook,
 )
-from tests.unit.usecases.application import ApplicationHarness, CrashPoint, DyingStore, SimulatedCrash
+from tests.unit.usecases.application import ApplicationHarness, CrashPoint, SimulatedCrash
 
 UNKNOWN_ID = UUID(int=7)
 
@@ -30,7 +24,7 @@ async def application_with_webhook() -> tuple[ApplicationHarness, Endpoint]:
     """A customer with an endpoint for top-ups, at an address that needs no name server."""
     harness = await ApplicationHarness().start()
     wanted = Registration(parse_webhook_url("https://93.184.216.34/"), (EventKind.CREDIT_TOPUP_SUCCEEDED,))
-    register = RegisterWebhook(harness.store, SystemResolver(), (), harness.runtime)
+    register = harness.process().api.register_webhook
     await register(harness.caller, wanted, harness.request_key(None), harness.now())
     return harness, only_endpoint(harness)
 
@@ -59,7 +53,7 @@ def deliveries(harness: ApplicationHarness) -> list[Delivery]:
 async def test_a_test_event_contains_the_endpoint_without_its_secret_and_notifies():
     harness, endpoint = await application_with_webhook()
     notifications = harness.notifier.notifications
-    send = SendTestEvent(harness.store, harness.notifier, harness.runtime)
+    send = harness.process().api.send_test_event
     await send(harness.caller, endpoint.id, harness.request_key(None), harness.now())
     (payload,) = payloads_of_tests(harness)
     assert json.loads(payload)["data"]["id"] == str(endpoint.id)
@@ -73,8 +67,7 @@ async def test_after_a_crash_at_any_point_a_retry_leaves_one_test_event(point: i
     harness, endpoint = await application_with_webhook()
 
     async def send(crash_point: CrashPoint | None) -> None:
-        store = harness.store if crash_point is None else DyingStore(harness.store, crash_point)
-        work = SendTestEvent(store, harness.notifier, harness.runtime)
+        work = harness.process(crash_point).api.send_test_event
         await work(harness.caller, endpoint.id, harness.request_key("k", "test"), harness.now())
 
     with pytest.raises(SimulatedCrash):
@@ -88,10 +81,10 @@ async def test_after_a_crash_at_any_point_a_retry_leaves_one_test_event(point: i
 async def test_a_refusal_is_stored_and_writes_nothing_else():
     harness, endpoint = await application_with_webhook()
     pause = EndpointChanges(is_active=False)
-    update = UpdateWebhook(harness.store, harness.notifier)
+    update = harness.process().api.update_webhook
     await update(harness.caller, endpoint.id, pause, harness.request_key(None))
     notifications = harness.notifier.notifications
-    send = SendTestEvent(harness.store, harness.notifier, harness.runtime)
+    send = harness.process().api.send_test_event
     for _ in range(2):
         answer = await send(harness.caller, endpoint.id, harness.request_key("k", "test"), harness.now())
         assert code_of(answer) == Conflict.code
@@ -107,7 +100,7 @@ async def test_sending_again_is_a_new_delivery_of_the_same_event():
     await harness.administration.top_up(harness.caller.account.id, 5)
     (earlier,) = deliveries(harness)
     harness.clock.advance(60)
-    resend = ResendDelivery(harness.store, harness.notifier, harness.runtime)
+    resend = harness.process().api.resend_delivery
     await resend(harness.caller, endpoint.id, earlier.id, harness.request_key(None), harness.now())
     (kept, again) = deliveries(harness)
     assert kept == earlier
@@ -121,7 +114,7 @@ async def test_an_event_past_its_retention_is_gone():
     await harness.administration.top_up(harness.caller.account.id, 5)
     (earlier,) = deliveries(harness)
     harness.state.committed.events.clear()
-    resend = ResendDelivery(harness.store, harness.notifier, harness.runtime)
+    resend = harness.process().api.resend_delivery
     answer = await resend(harness.caller, endpoint.id, earlier.id, harness.request_key(None), harness.now())
     assert code_of(answer) == Gone.code
     assert deliveries(harness) == [earlier]
@@ -130,11 +123,11 @@ async def test_an_event_past_its_retention_is_gone():
 async def test_operations_on_a_missing_webhook_change_nothing():
     harness, endpoint = await application_with_webhook()
     caller, none, now = harness.caller, harness.request_key(None), harness.now()
-    resend = ResendDelivery(harness.store, harness.notifier, harness.runtime)
+    resend = harness.process().api.resend_delivery
     answers = [
-        await RemoveWebhook(harness.store)(caller, UNKNOWN_ID, none),
-        await RotateSecret(harness.store, harness.notifier, harness.runtime)(caller, UNKNOWN_ID, none),
-        await SendTestEvent(harness.store, harness.notifier, harness.runtime)(caller, UNKNOWN_ID, none, now),
+        await harness.process().api.remove_webhook(caller, UNKNOWN_ID, none),
+        await harness.process().api.rotate_secret(caller, UNKNOWN_ID, none),
+        await harness.process().api.send_test_event(caller, UNKNOWN_ID, none, now),
         await resend(caller, UNKNOWN_ID, UNKNOWN_ID, none, now),
         await resend(caller, endpoint.id, UNKNOWN_ID, none, now),
     ]
@@ -144,7 +137,7 @@ async def test_operations_on_a_missing_webhook_change_nothing():
 
 async def test_a_rotation_changes_the_secret_once_for_each_key():
     harness, endpoint = await application_with_webhook()
-    rotate = RotateSecret(harness.store, harness.notifier, harness.runtime)
+    rotate = harness.process().api.rotate_secret
     for _ in range(2):
         await rotate(harness.caller, endpoint.id, harness.request_key("k", "rotate"))
     first = only_endpoint(harness)
@@ -157,7 +150,7 @@ async def test_a_rotation_changes_the_secret_once_for_each_key():
 async def test_a_removal_leaves_the_url_free_and_nothing_that_waits():
     harness, endpoint = await application_with_webhook()
     await harness.administration.top_up(harness.caller.account.id, 5)
-    remove = RemoveWebhook(harness.store)
+    remove = harness.process().api.remove_webhook
     answers = [
         await remove(harness.caller, endpoint.id, harness.request_key("k", "remove")) for _ in range(2)
     ]

@@ -22,12 +22,11 @@ from meetcore.ports.store import StoreUnavailable
 from meetcore.ports.video_provider import ProviderMeetingState
 from meetcore.testing.contracts.provider_event_inbox import new_file
 from meetcore.usecases.cancellation import Cancellation
-from meetcore.usecases.provider_events import HandleProviderEvents, ReceiveProviderEvent
+from meetcore.usecases.provider_events import HandleProviderEvents
 from meetcore.usecases.track_meeting import TrackMeeting
 from tests.unit.usecases.application import (
     ApplicationHarness,
     CrashPoint,
-    DyingStore,
     SimulatedCrash,
     request,
 )
@@ -47,13 +46,10 @@ class Post:
 
     @property
     def track(self) -> TrackMeeting:
-        return TrackMeeting(self.harness.store, self.harness.notifier, self.harness.runtime)
+        return self.harness.process().meetings.track
 
     def handle(self, **changes: Any) -> HandleProviderEvents:
-        harness = self.harness
-        return evolve(
-            HandleProviderEvents(harness.store, self.track, harness.record(), harness.runtime), **changes
-        )
+        return evolve(self.harness.process().meetings.handle_events, **changes)
 
     def event(self, kind: ProviderEventKind, *files: RecordingFile, of: str | None = None) -> ProviderEvent:
         name = of or self.meeting.provider_meeting_id or ""
@@ -62,7 +58,7 @@ class Post:
     async def receive(self, event: ProviderEvent, raw: bytes | None = None) -> bool:
         """Store an event; with other raw bytes each time unless they are given."""
         raw = b"%d" % next(self.body_numbers) if raw is None else raw
-        receive = ReceiveProviderEvent(self.harness.store, self.harness.notifier, self.harness.runtime)
+        receive = self.harness.process().meetings.receive_event
         return await receive(event, hashlib.sha256(raw).digest())
 
     async def work(self) -> None:
@@ -241,7 +237,7 @@ async def test_files_are_gathered_in_one_recording_whatever_their_order() -> Non
         assert (recording.meeting_id, recording.status) == (office.meeting.id, RecordingStatus.MEASURING)
         results.append(recording.files)
         assert office.waiting() == 0
-        assert office.harness.recordings_notifier.notifications >= 1, "nobody waits for a sweep to measure it"
+        assert office.harness.notes_notifier.notifications >= 1, "nobody waits for a sweep to measure it"
     assert set(results) == {tuple(sorted((first, second, transcript), key=lambda one: one.provider_file_id))}
 
 
@@ -323,10 +319,8 @@ async def test_after_a_worker_crash_at_any_point_the_event_is_applied_once(point
     office = await post()
     harness = office.harness
     await office.receive(office.event(ENDED))
-    crashing_store: Any = DyingStore(harness.store, CrashPoint(point))
-    track = TrackMeeting(crashing_store, harness.notifier, harness.runtime)
     with pytest.raises(SimulatedCrash):
-        await office.handle(store=crashing_store, track=track)()
+        await harness.process(CrashPoint(point)).meetings.handle_events()
     harness.clock.advance(61)
     await office.work()
     assert office.status() is MeetingStatus.ENDED
