@@ -839,10 +839,6 @@ SELECT count(*) AS due FROM delivery WHERE status = 'pending';
 
 -- endpoints -----------------------------------------------------------------------------------------------------------
 
--- Takes the account's lock and raises the version, so that waiting readers read again.
--- _LOCK
-UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id;
-
 -- The endpoint registered under a normalised URL.
 -- _FIND_BY_URL
 SELECT 
@@ -2354,6 +2350,13 @@ UPDATE meetings m SET sealed_join_url = sealed.link, join_url = NULL
 FROM unnest(%(account_ids)s::uuid[], %(ids)s::uuid[], %(links)s::bytea[], %(plain)s::text[])
     AS sealed (account_id, id, link, plain)
 WHERE m.account_id = sealed.account_id AND m.id = sealed.id AND m.join_url = sealed.plain;
+
+
+-- store ---------------------------------------------------------------------------------------------------------------
+
+-- Takes the account's lock and raises the version, so that waiting readers read again.
+-- _LOCK_ACCOUNT
+UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id;
 
 
 -- sweeping ------------------------------------------------------------------------------------------------------------

@@ -234,7 +234,7 @@ async def test_a_server_that_takes_no_writes_reports_it(server: OwnPostgres, poo
         for _ in range(4):
             with pytest.raises(StoreReadOnly):
                 async with PostgresStore(pool, PlainCipher()).begin() as tx:
-                    await tx.endpoints.lock_account(UNKNOWN_ACCOUNT)
+                    await tx.lock_account(UNKNOWN_ACCOUNT)
     finally:
         execute(server.url, f"ALTER DATABASE {name} RESET ALL")
     await until_it_answers(pool, 5)

@@ -49,7 +49,7 @@ async def keep_recording(
         RecordingStatus.AVAILABLE, (file,), now, now, now + RETENTION,
     )  # fmt: skip
     async with application.ports.store.begin() as tx:
-        await tx.endpoints.lock_account(account_id)
+        await tx.lock_account(account_id)
         await tx.recordings.save(recording)
     return recording
 

@@ -259,7 +259,7 @@ async def test_files_of_several_events_are_one_recording(
 
     async def look() -> list[str]:
         async with harness.application.ports.store.begin() as tx:
-            await tx.endpoints.lock_account(customer.account_id)
+            await tx.lock_account(customer.account_id)
             rows = await harness.query("SELECT meeting_id FROM recordings")
             found = [await tx.recordings.load(customer.account_id, row["meeting_id"]) for row in rows]
         return sorted(file.provider_file_id for one in found if one is not None for file in one.files)

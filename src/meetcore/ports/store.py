@@ -1,9 +1,13 @@
 """The store of money, meetings and endpoints: load, decide, save.
 
-A use case opens one transaction, loads what a decision needs under the account's lock, asks the
-domain, and saves what was decided. Everything that belongs to an account is changed under that
-account's lock, so that for one account the decisions happen one after another. Locks are taken in
-the order account, host, endpoint. Leases run by the store's clock, returned as `now` in each view.
+A use case opens one transaction, loads what a decision needs under a lock, asks the domain, and saves what
+was decided. Under the lock of the account are changed: its money, its idempotency keys, the states of its
+meetings, recordings and notes, and the set of its endpoints; these decisions happen one after another. A load
+takes the lock where its docstring says so, else `lock_account` comes first. The settings of an endpoint and
+its deliveries are changed under the endpoint's lock. Progress of work that one process at a time does
+(deliveries, notes, provider events, checks) is written under a lease, by its token.
+
+Locks are taken in the order account, host, endpoint. Leases run by the store's clock, `now` in each view.
 """
 
 from collections.abc import Sequence
@@ -109,10 +113,6 @@ class PostingView:
 class EndpointRepository(Protocol):
     """Webhook endpoints of an account."""
 
-    async def lock_account(self, account_id: UUID) -> None:
-        """Take the account's lock."""
-        ...
-
     async def find_by_url(self, account_id: UUID, url_key: str) -> Endpoint | None:
         """The endpoint registered under a normalised URL."""
         ...
@@ -172,6 +172,14 @@ class EndpointRepository(Protocol):
 
 class Transaction(Protocol):
     """One transaction: what was saved is kept together, or not at all."""
+
+    async def lock_account(self, account_id: UUID) -> None:
+        """Take the account's lock, for a decision whose reads do not take it.
+
+        Raises:
+            NotFound: no such account.
+        """
+        ...
 
     @property
     def idempotency(self) -> IdempotencyRepository:

@@ -246,7 +246,7 @@ class StoreDriver:
             secret=self._secret(),
         )  # fmt: skip
         async with self.rig.store.begin() as tx:
-            await tx.endpoints.lock_account(self.account_id)
+            await tx.lock_account(self.account_id)
             known = await tx.endpoints.find_by_url(self.account_id, wanted.normalized)
             if known is not None:
                 raise Conflict("registered already", known.id)
@@ -271,7 +271,7 @@ class StoreDriver:
     async def _change(self, which: int, change: Callable[[Endpoint], Endpoint]) -> object:
         id_ = self.endpoint_ids[which % len(self.endpoint_ids)]
         async with self.rig.store.begin() as tx:
-            await tx.endpoints.lock_account(self.account_id)
+            await tx.lock_account(self.account_id)
             endpoint = await tx.endpoints.load(self.account_id, id_)
             assert endpoint is not None
             await tx.endpoints.save(change(endpoint))

@@ -74,7 +74,7 @@ class ExpireRecordings:
 
     async def _expire(self, account_id: UUID, meeting_id: UUID) -> None:
         async with self.store.begin() as tx:
-            await tx.endpoints.lock_account(account_id)
+            await tx.lock_account(account_id)
             recording = await tx.recordings.load(account_id, meeting_id)
             if recording is None:
                 return
@@ -121,7 +121,7 @@ class DeleteRecording:
         """
 
         async def work(tx: Transaction) -> Outcome:
-            await tx.endpoints.lock_account(caller.account.id)
+            await tx.lock_account(caller.account.id)
             recording = await tx.recordings.load_by_id(caller.account.id, recording_id)
             if recording is None or recording.status is RecordingStatus.MEASURING:
                 raise NotFound("No recording with this id.")

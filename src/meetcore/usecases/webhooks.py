@@ -75,7 +75,7 @@ class RegisterWebhook:
             vet(found, self.allowed_networks, self.denied_networks)
 
         async def work(tx: Transaction) -> Outcome:
-            await tx.endpoints.lock_account(caller.account.id)
+            await tx.lock_account(caller.account.id)
             known = await tx.endpoints.find_by_url(caller.account.id, wanted.url.normalized)
             if known is not None:
                 raise Conflict("This URL is registered already.", known.id)
@@ -185,7 +185,7 @@ class RemoveWebhook:
         """
 
         async def work(tx: Transaction) -> Outcome:
-            await tx.endpoints.lock_account(caller.account.id)
+            await tx.lock_account(caller.account.id)
             if not await tx.endpoints.remove(caller.account.id, endpoint_id):
                 raise NotFound("No webhook with this id.")
             return Outcome()

@@ -110,7 +110,7 @@ class WorkOnRecordings:
         for file in files.values():
             await self.files.remove(recording.provider_meeting_id, file)
         async with self.store.begin() as tx:
-            await tx.endpoints.lock_account(recording.account_id)
+            await tx.lock_account(recording.account_id)
             latest = await tx.recordings.load(recording.account_id, recording.meeting_id)
             if latest is not None:
                 await tx.recordings.save(removed(latest, files))

@@ -30,10 +30,6 @@ class MemoryEndpointRepository:
         self._tables = tables
         self._clock = clock
 
-    async def lock_account(self, account_id: UUID) -> None:
-        """Make sure that the account exists; the transaction is the lock."""
-        account_of(self._tables, account_id)
-
     async def find_by_url(self, account_id: UUID, url_key: str) -> Endpoint | None:
         for endpoint in self._tables.endpoints.values():
             if (endpoint.account_id, endpoint.url_key) == (account_id, url_key):

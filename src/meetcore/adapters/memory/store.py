@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from uuid import UUID
 
 from meetcore.adapters.memory.deliveries import MemoryDeliveryRepository
 from meetcore.adapters.memory.endpoints import MemoryEndpointRepository
@@ -13,7 +14,7 @@ from meetcore.adapters.memory.notes import MemoryNoteRepository
 from meetcore.adapters.memory.orphan_checks import MemoryOrphanCheckRepository
 from meetcore.adapters.memory.provider_events import MemoryProviderEventInbox
 from meetcore.adapters.memory.recordings import MemoryRecordingRepository
-from meetcore.adapters.memory.state import MemoryState, Tables
+from meetcore.adapters.memory.state import MemoryState, Tables, account_of
 from meetcore.ports.clock import Clock
 from meetcore.ports.entropy import Entropy
 
@@ -24,6 +25,7 @@ class MemoryTransaction:
     """The repositories of one open transaction."""
 
     def __init__(self, tables: Tables, clock: Clock, entropy: Entropy) -> None:
+        self._tables = tables
         self._idempotency = MemoryIdempotencyRepository(tables, clock)
         self._ledger = MemoryLedgerRepository(tables, clock, entropy)
         self._meetings = MemoryMeetingRepository(tables, clock, entropy)
@@ -34,6 +36,10 @@ class MemoryTransaction:
         self._notes = MemoryNoteRepository(tables, clock, entropy)
         self._host_keys = MemoryHostKeyRepository(tables, clock)
         self._orphan_checks = MemoryOrphanCheckRepository(tables, clock)
+
+    async def lock_account(self, account_id: UUID) -> None:
+        """Make sure that the account exists; the transaction is the lock."""
+        account_of(self._tables, account_id)
 
     @property
     def idempotency(self) -> MemoryIdempotencyRepository:

@@ -4,7 +4,6 @@ from uuid import UUID
 
 from meetcore.adapters.postgres import rows
 from meetcore.adapters.postgres.pool import Connection
-from meetcore.domain.errors import NotFound
 from meetcore.domain.webhooks.deliveries import Delivery
 from meetcore.domain.webhooks.endpoints import Endpoint
 from meetcore.domain.webhooks.events import Event, encode_event
@@ -20,9 +19,6 @@ DELIVERY_COLUMNS = """
 ENDPOINT_COLUMNS = """
     w.id AS endpoint_id, w.account_id, w.url, w.url_key, w.description, w.event_types, w.state,
     w.consecutive_failures, w.disabled_at, w.created_by, w.created_at AS endpoint_created_at, w.secret"""
-
-# Takes the account's lock and raises the version, so that waiting readers read again.
-_LOCK = "UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id"
 
 # The endpoint registered under a normalised URL.
 _FIND_BY_URL = f"""
@@ -152,12 +148,6 @@ class PostgresEndpointRepository:
     def __init__(self, connection: Connection, cipher: Cipher) -> None:
         self._connection = connection
         self._cipher = cipher
-
-    async def lock_account(self, account_id: UUID) -> None:
-        """Take the account's lock."""
-        cursor = await self._connection.execute(_LOCK, {"account_id": account_id})
-        if await cursor.fetchone() is None:
-            raise NotFound("No account with this id.")
 
     async def find_by_url(self, account_id: UUID, url_key: str) -> Endpoint | None:
         """The endpoint registered under a normalised URL."""

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import cached_property
+from uuid import UUID
 
 import psycopg
 
@@ -18,10 +19,14 @@ from meetcore.adapters.postgres.pool import Connection, Pool, translated
 from meetcore.adapters.postgres.provider_events import PostgresProviderEventInbox
 from meetcore.adapters.postgres.recordings import PostgresRecordingRepository
 from meetcore.adapters.postgres.sealing import seal_join_urls
+from meetcore.domain.errors import NotFound
 from meetcore.ports.cipher import Cipher
 from meetcore.ports.store import ConnectionLost
 
 __all__ = ["PostgresStore", "PostgresTransaction"]
+
+# Takes the account's lock and raises the version, so that waiting readers read again.
+_LOCK_ACCOUNT = "UPDATE accounts SET version = version + 1 WHERE id = %(account_id)s RETURNING id"
 
 
 class PostgresTransaction:
@@ -30,6 +35,11 @@ class PostgresTransaction:
     def __init__(self, connection: Connection, cipher: Cipher) -> None:
         self._connection = connection
         self._cipher = cipher
+
+    async def lock_account(self, account_id: UUID) -> None:
+        cursor = await self._connection.execute(_LOCK_ACCOUNT, {"account_id": account_id})
+        if await cursor.fetchone() is None:
+            raise NotFound("No account with this id.")
 
     @cached_property
     def idempotency(self) -> PostgresIdempotencyRepository:

@@ -84,7 +84,7 @@ class EndpointRemoval:
         owner, endpoint = await outbox(rig)
         other = await open_customer(rig)
         async with rig.store.begin() as tx:
-            await tx.endpoints.lock_account(other.account_id)
+            await tx.lock_account(other.account_id)
             assert not await tx.endpoints.remove(other.account_id, endpoint.id)
             assert not await tx.endpoints.remove(other.account_id, new_id())
         assert await rig.queries.find_endpoint(owner.account_id, endpoint.id) == endpoint
@@ -100,7 +100,7 @@ class EndpointRemoval:
 
         async def remove_and_fail() -> None:
             async with rig.store.begin() as tx:
-                await tx.endpoints.lock_account(customer.account_id)
+                await tx.lock_account(customer.account_id)
                 assert await tx.endpoints.remove(customer.account_id, endpoint.id)
                 raise ZeroDivisionError
 

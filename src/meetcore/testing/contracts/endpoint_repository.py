@@ -52,7 +52,7 @@ class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
     async def test_an_unknown_account_cannot_be_locked(self, rig: StoreRig) -> None:
         with pytest.raises(NotFound):
             async with rig.store.begin() as tx:
-                await tx.endpoints.lock_account(new_id())
+                await tx.lock_account(new_id())
 
     async def test_the_endpoints_of_an_account_are_counted_the_inactive_ones_too(self, rig: StoreRig) -> None:
         customer, other = await open_customer(rig), await open_customer(rig)
@@ -61,7 +61,7 @@ class EndpointRepositoryContract(EndpointRemoval, EndpointPosting):
         await register(rig, new_endpoint(customer))
         await register(rig, new_endpoint(other))
         async with rig.store.begin() as tx:
-            await tx.endpoints.lock_account(customer.account_id)
+            await tx.lock_account(customer.account_id)
             assert await tx.endpoints.count(customer.account_id) == 2
             await tx.endpoints.remove(customer.account_id, first.id)
             assert await tx.endpoints.count(customer.account_id) == 1

@@ -135,7 +135,7 @@ class HostFailuresContract:
         await record_all(rig, posts, BAD)
         for one in endpoints:
             async with rig.store.begin() as tx:
-                await tx.endpoints.lock_account(customer.account_id)
+                await tx.lock_account(customer.account_id)
                 assert await tx.endpoints.remove(customer.account_id, one.id)
         again = await register(
             rig, new_endpoint(customer, url=endpoints[0].url, url_key=endpoints[0].url_key)

@@ -46,7 +46,7 @@ async def _queue_unseen(
     """Write a note without looking for an existing one; its transaction may fail."""
     funds, usage = await funds_of(rig, customer), CapUsage(customer.key_id, cap_day(AT))
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(customer.account_id)
+        await tx.lock_account(customer.account_id)
         hold = notes.hold_for(note, new_id(), 2, usage.day)
         await tx.notes.save_queued(note, hold, evolve(funds, held=2), evolve(usage, held=2))
         if fault is not None:
@@ -163,7 +163,7 @@ class NoteCreationContract:
         note = notes.queue(new_id(), recording, customer.key_id, Language.INDONESIAN, AT)
         failed = notes.fail(note, NoteFault.SHORT_OF_CREDITS)
         async with rig.store.begin() as tx:
-            await tx.endpoints.lock_account(customer.account_id)
+            await tx.lock_account(customer.account_id)
             event = note_event(failed, EventKind.NOTE_FAILED)
             assert await tx.notes.save_refused(failed, [event]) == 1
         assert await find_note(rig, failed) == failed

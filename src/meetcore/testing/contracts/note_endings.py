@@ -41,7 +41,7 @@ DONE, FAILED = EventKind.NOTE_COMPLETED, EventKind.NOTE_FAILED
 
 async def _notes_on(rig: StoreRig, note: Note) -> list[Note]:
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(note.account_id)
+        await tx.lock_account(note.account_id)
         return list(await tx.notes.load_of_recording(note.account_id, note.recording_id))
 
 

@@ -72,7 +72,7 @@ async def recorded(rig: Rig, customer: Customer, media_s: float = 90.0, **fields
     )  # fmt: skip
     recording = evolve(recording, **fields)
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(recording.account_id)
+        await tx.lock_account(recording.account_id)
         await tx.recordings.save(recording)
     return recording
 
@@ -194,7 +194,7 @@ async def _fail(rig: Rig, note: Note, token: UUID | None, events: Sequence[Event
 async def erase(rig: Rig, note: Note) -> Note:
     """Erase a note that is over."""
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(note.account_id)
+        await tx.lock_account(note.account_id)
         erased = notes.erase(note)
         await tx.notes.save_erased(erased)
     return erased

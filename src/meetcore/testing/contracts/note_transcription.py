@@ -88,7 +88,7 @@ class NoteTranscriptionContract:
         for task in others:
             assert await _save(rig, task, 0, OTHER)
         async with rig.store.begin() as tx:
-            await tx.endpoints.lock_account(first.note.account_id)
+            await tx.lock_account(first.note.account_id)
             await tx.notes.delete_transcript_chunks(first.note.account_id, first.recording.id)
         assert (await _load(rig, first), await _load(rig, first, "another")) == ({}, {})
         assert [await _load(rig, task) for task in others] == [{0: OTHER}] * 3

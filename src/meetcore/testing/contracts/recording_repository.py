@@ -28,7 +28,7 @@ __all__ = ["RecordingRepositoryContract"]
 
 async def _keep_and_fail(rig: Rig, recording: Recording) -> None:
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(recording.account_id)
+        await tx.lock_account(recording.account_id)
         await tx.recordings.save(recording)
         raise ZeroDivisionError
 

@@ -31,14 +31,14 @@ def new_recording(customer: Customer, **fields: Any) -> Recording:
 async def keep_recording(rig: Rig, recording: Recording, *events: Event) -> int:
     """Write a recording under its account's lock; how many deliveries are due."""
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(recording.account_id)
+        await tx.lock_account(recording.account_id)
         return await tx.recordings.save(recording, events)
 
 
 async def find_recording(rig: Rig, known: Recording) -> Recording | None:
     """Read it again."""
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(known.account_id)
+        await tx.lock_account(known.account_id)
         return await tx.recordings.load(known.account_id, known.meeting_id)
 
 

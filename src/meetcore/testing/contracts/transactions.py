@@ -367,7 +367,7 @@ def new_endpoint(customer: Customer, *kinds: EventKind, **fields: Any) -> Endpoi
 async def register(rig: Rig, endpoint: Endpoint) -> Endpoint:
     """Register unless the URL is registered; the endpoint that is."""
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(endpoint.account_id)
+        await tx.lock_account(endpoint.account_id)
         known = await tx.endpoints.find_by_url(endpoint.account_id, endpoint.url_key)
         if known is None:
             await tx.endpoints.add(endpoint)
@@ -377,7 +377,7 @@ async def register(rig: Rig, endpoint: Endpoint) -> Endpoint:
 async def save_endpoint(rig: Rig, endpoint: Endpoint) -> None:
     """Write an endpoint that is registered; how many deliveries became due."""
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(endpoint.account_id)
+        await tx.lock_account(endpoint.account_id)
         assert await tx.endpoints.load(endpoint.account_id, endpoint.id) is not None
         await tx.endpoints.save(endpoint)
 
@@ -385,5 +385,5 @@ async def save_endpoint(rig: Rig, endpoint: Endpoint) -> None:
 async def remove_endpoint(rig: Rig, endpoint: Endpoint) -> bool:
     """Remove an endpoint; return `False` when there is none."""
     async with rig.store.begin() as tx:
-        await tx.endpoints.lock_account(endpoint.account_id)
+        await tx.lock_account(endpoint.account_id)
         return await tx.endpoints.remove(endpoint.account_id, endpoint.id)
